@@ -1,12 +1,12 @@
-//! Compiles `replication.proto` to its messages and its service. Messages of other files, which it uses,
-//! are those of the crate `proto`.
+//! Compiles `replication.proto` to its messages and its service. Messages of other files that it
+//! uses come from the crate `proto`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 
-/// The one file that is compiled here.
+/// The file compiled here.
 const FILE: &str = "bourg/v1/replication.proto";
 
 fn main() -> Result<(), Box<dyn Error>> {

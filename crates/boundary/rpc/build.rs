@@ -1,4 +1,4 @@
-//! Generates the services' clients and servers; the messages are those of the crate `proto`.
+//! Generates the clients and servers of the services. Crate `proto` has their messages.
 
 use std::path::PathBuf;
 

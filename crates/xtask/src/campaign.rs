@@ -73,8 +73,8 @@ fn report(runs: &[(String, Value, bool)]) -> String {
     let revision = revision(&root()).unwrap_or_else(|| "unknown".to_owned());
     let mut text = format!(
         "# The long campaign\n\n\
-         What `cargo xtask soak` played last: simulated cells under faults, each from its seed (see \
-         [simulation.md](simulation.md)). This page is written by that command.\n\n\
+         The last result of `cargo xtask soak`, which writes this page: simulated cells under faults, \
+         each from its seed (see [the simulated world](simulation.md)).\n\n\
          Program: {revision}. When: {}.\n",
         OffsetDateTime::now_utc().date(),
     );
@@ -91,12 +91,12 @@ fn part(arguments: &str, found: &Value) -> String {
         "\n## `bourg {arguments}`\n\n\
          | | |\n|---|---|\n\
          | worlds | {} |\n\
-         | of their time | {:.0} days |\n\
+         | virtual time | {:.0} days |\n\
          | operations | {} |\n\
          | polls | {} |\n\
          | processes | {} |\n\
-         | the longest that a cell took to come to rest after its faults | {:.0} s |\n\
-         | took | {:.0} s, {:.0} times as fast as real time |\n\
+         | longest time to come to rest after the faults | {:.0} s |\n\
+         | real time | {:.0} s, {:.0} times as fast |\n\
          | worlds that failed | {} |\n",
         number("worlds"),
         number("virtual_seconds") / 86_400.0,

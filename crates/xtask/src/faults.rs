@@ -60,8 +60,8 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
 const INTRODUCTION: &str = "\
 # The long run of faults on real replicas
 
-What `cargo xtask soak --real` came to last (see [faults.md](faults.md)). This page is written by that
-command. A change is tried every 100 ms; what is acknowledged within a second of it counts as there. It
-is a fault's from its begin until a second after its end, or until the next. The longest pause of a
-fault is the longest time in it in which nothing was acknowledged.
+The last result of `cargo xtask soak --real` (see [real replicas under faults](faults.md)), which writes
+this page. A client tries a change every 100 ms. A change belongs to a fault from the fault's begin until
+a second after its end, or until the next fault. The longest pause of a fault is the longest time in it
+without an acknowledgement.
 ";

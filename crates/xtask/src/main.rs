@@ -9,11 +9,14 @@
 //! - `cargo xtask trace`: the whole of Google's trace, held against what is known of it, and the
 //!   slice of it that the repository has
 //! - `cargo xtask docs`: the documentation of our crates, without a warning
+//! - `cargo xtask book`: the pages of `docs/` as a book
+//! - `cargo xtask reference`: the pages that are generated from the sources
 //!
 //! The tests of the house as a whole (its layers, its list of features, its sources) are this
 //! crate's tests.
 
 mod campaign;
+mod docs;
 mod emulated;
 mod faults;
 mod fuzz;
@@ -40,7 +43,10 @@ usage: cargo xtask TASK
             trace slice DIR: make the repository's slice of it again
             trace shapes DIR: make the repository's tables of the cells of 2019 again
   lint      check the formatting, and clippy without warnings
-  docs      build the documentation of our crates without warnings";
+  docs      build the documentation of our crates without warnings
+  book      build the book from the Markdown pages, and check its links; mdBook is installed
+            in target/tools if it is missing
+  reference write the generated pages again: command line, API, tables of features";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         ["trace", "shapes", directory] => trace_data::shapes(directory.as_ref()),
         ["lint"] => lint::lint(),
         ["docs"] => lint::docs(),
+        ["book"] => docs::book(),
+        ["reference"] => docs::reference(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -29,7 +29,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("replication", &["model", "cell", "master", "replica", "proto"]),
     ("store", &[]),
     ("linux", &[]),
-    ("rpc", &["proto"]),
+    ("link", &[]),
+    ("rpc", &["proto", "link"]),
     ("checkpoint", &["model", "spec", "cell", "proto", "store"]),
     // The shell.
     ("process", &["model", "cell", "proto", "rpc"]),

@@ -1,10 +1,8 @@
-//! `docs/features.md` is true: every requirement is in it once, its state is one of three, and
-//! every test that it names exists.
+//! `docs/features.toml` is true: every requirement is in it once, with what its status claims, and
+//! every test and page that it names exists. The tables of `docs/features.md` say the same.
 //!
-//! A row is `| id | what | shown by | held by | state |`. A test is named by its file, below
-//! `crates/`, and its function: `` `cell/tests/operations/jobs.rs::only_the_dead_are_forgotten` ``.
-//! Where there is nothing to name, the field is `–`. A state is `works`, `partly: …`, which says
-//! what is missing, or `not yet`.
+//! A test is named by its file, below `crates/`, and its function:
+//! `cell/tests/operations/jobs.rs::only_the_dead_are_forgotten`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,59 +12,58 @@ use std::path::{Path, PathBuf};
 const REQUIREMENTS: &[(&str, u32)] =
     &[("U", 29), ("M", 12), ("S", 13), ("L", 10), ("R", 4), ("A", 5), ("F", 5), ("T", 3), ("K", 5)];
 
-/// A row of the table.
+/// The variable with which the tables are written instead of compared.
+const UPDATE: &str = "UPDATE_DOCS";
+
+/// A requirement.
 #[derive(Debug)]
-struct Row {
+struct Feature {
     id: String,
-    name: String,
-    command: String,
-    tests: String,
-    state: String,
+    title: String,
+    status: Status,
+    /// The commands that show it, as the table has them.
+    shown_by: Option<String>,
+    tests: Vec<String>,
+    /// From the repository's root. The table links to the first one.
+    pages: Vec<String>,
+}
+
+#[derive(Debug)]
+enum Status {
+    Works,
+    /// With what is missing.
+    Partly(String),
+    NotYet,
 }
 
 #[test]
 fn every_requirement_is_there_exactly_once() {
-    let mut times: BTreeMap<String, usize> = REQUIREMENTS
+    let expected: Vec<String> = REQUIREMENTS
         .iter()
         .flat_map(|(letter, count)| (1..=*count).map(move |number| format!("{letter}{number}")))
-        .map(|id| (id, 0))
         .collect();
-    for row in rows() {
-        let times =
-            times.get_mut(&row.id).unwrap_or_else(|| panic!("{} is no requirement", row.id));
-        *times += 1;
-    }
-    let wrong: Vec<_> = times.into_iter().filter(|(_, times)| *times != 1).collect();
-    assert!(wrong.is_empty(), "requirements, and how often they are there: {wrong:?}");
+    let ids: Vec<String> = features().into_iter().map(|feature| feature.id).collect();
+    assert_eq!(ids, expected);
 }
 
 #[test]
-fn a_state_has_what_it_claims() {
-    for row in rows() {
-        assert!(!row.name.is_empty() && row.name != "–", "{row:?} has no name");
-        let (has_command, has_tests) = (row.command != "–", row.tests != "–");
-        let missing = row.state.strip_prefix("partly: ");
-        match (row.state.as_str(), missing) {
-            ("works", _) => assert!(
-                has_command && has_tests,
-                "{}: what works is shown by a command and held by a test",
-                row.id
+fn a_status_has_what_it_claims() {
+    for feature in features() {
+        let id = &feature.id;
+        assert!(!feature.title.is_empty(), "{id} has no title");
+        let is_held = !feature.tests.is_empty();
+        match &feature.status {
+            Status::Works => assert!(
+                is_held && feature.shown_by.is_some() && !feature.pages.is_empty(),
+                "{id}: what works is shown by a command, held by a test and described on a page"
             ),
-            (_, Some(missing)) => assert!(
-                has_tests && !missing.trim().is_empty(),
-                "{}: of what works partly, the part that works is held by a test, and what is \
-                 missing is said",
-                row.id
+            Status::Partly(missing) => assert!(
+                is_held && !missing.trim().is_empty(),
+                "{id}: the part that works is held by a test, and what is missing is said"
             ),
-            ("not yet", _) => assert!(
-                !has_tests && !has_command,
-                "{}: something shows it or holds it, so its state is not \"not yet\"",
-                row.id
-            ),
-            (other, _) => panic!(
-                "{}: the state is {other:?}, and must be \"works\", \"partly: what is missing\" \
-                 or \"not yet\"",
-                row.id
+            Status::NotYet => assert!(
+                !is_held && feature.shown_by.is_none() && feature.pages.is_empty(),
+                "{id}: something shows it or holds it, so its status is not \"not yet\""
             ),
         }
     }
@@ -74,22 +71,78 @@ fn a_state_has_what_it_claims() {
 
 #[test]
 fn every_named_test_exists() {
-    for row in rows().iter().filter(|row| row.tests != "–") {
-        for name in row.tests.split(", ") {
-            let quoted = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
-            let (file, function) = quoted
-                .and_then(|name| name.split_once("::"))
-                .unwrap_or_else(|| panic!("{}: {name} is not `file.rs::function`", row.id));
+    for feature in features() {
+        let id = &feature.id;
+        for name in &feature.tests {
+            let (file, function) = name
+                .split_once("::")
+                .unwrap_or_else(|| panic!("{id}: {name} is not `file.rs::function`"));
             let path = root().join("crates").join(file);
             let source = fs::read_to_string(&path)
-                .unwrap_or_else(|error| panic!("{}: crates/{file}: {error}", row.id));
-            assert!(
-                has_test(&source, function),
-                "{}: crates/{file} has no test {function}",
-                row.id
-            );
+                .unwrap_or_else(|error| panic!("{id}: crates/{file}: {error}"));
+            assert!(has_test(&source, function), "{id}: crates/{file} has no test {function}");
         }
     }
+}
+
+#[test]
+fn every_named_page_exists() {
+    for feature in features() {
+        for page in &feature.pages {
+            assert!(root().join(page).is_file(), "{}: {page} is not there", feature.id);
+        }
+    }
+}
+
+#[test]
+fn the_tables_of_the_page_say_the_same() {
+    let path = root().join("docs/features.md");
+    let page = fs::read_to_string(&path).expect("docs/features.md can be read");
+    let mut rows: BTreeMap<String, String> = BTreeMap::new();
+    for feature in features() {
+        let letter = feature.id.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+        *rows.entry(letter).or_default() += &row(&feature);
+    }
+    let mut expected = String::new();
+    for section in page.split_inclusive("\n\n") {
+        let is_table = section.starts_with("| id |");
+        match expected.lines().rev().find(|line| line.starts_with("## ")) {
+            Some(heading) if is_table => {
+                let letter = heading[3..].split(' ').next().unwrap_or_default();
+                let rows = rows.remove(letter).unwrap_or_default();
+                expected += &format!("{HEAD}{rows}\n");
+            }
+            _ => expected += section,
+        }
+    }
+    assert!(rows.is_empty(), "docs/features.md has no table for {:?}", rows.keys());
+    let expected = format!("{}\n", expected.trim_end());
+    if std::env::var_os(UPDATE).is_some() {
+        fs::write(&path, &expected).expect("the page can be written");
+    } else {
+        assert!(page == expected, "docs/features.md is not current: `cargo xtask reference`");
+    }
+}
+
+/// How each table of the page begins.
+const HEAD: &str = "| id | requirement | state | shown by |\n|---|---|---|---|\n";
+
+/// A requirement as a row of the page.
+fn row(feature: &Feature) -> String {
+    let title = match feature.pages.first() {
+        Some(page) => {
+            let page = page.strip_prefix("docs/").expect("the pages of features are in docs/");
+            format!("[{}]({page})", feature.title)
+        }
+        None => feature.title.clone(),
+    };
+    let state = match &feature.status {
+        Status::Works => "works".to_owned(),
+        Status::Partly(missing) => format!("partly: {missing}"),
+        Status::NotYet => "not yet".to_owned(),
+    };
+    let shown_by = feature.shown_by.as_deref().unwrap_or("–");
+    format!("| {} | {title} | {state} | {shown_by} |\n", feature.id)
 }
 
 /// Whether a source has a function of that name with a test attribute above it.
@@ -110,24 +163,45 @@ fn has_test(source: &str, function: &str) -> bool {
     })
 }
 
-fn rows() -> Vec<Row> {
-    let path = root().join("docs/features.md");
-    let text = fs::read_to_string(path).expect("docs/features.md can be read");
-    let lines = text.lines().filter(|line| line.starts_with('|'));
-    let rows: Vec<Row> = lines
-        .filter_map(|line| {
-            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let [id, name, command, tests, state] = cells[..] else {
-                panic!("not five fields: {line}");
-            };
-            let head = id == "id" || id.starts_with("--");
-            let [id, name, command, tests, state] =
-                [id, name, command, tests, state].map(str::to_owned);
-            (!head).then_some(Row { id, name, command, tests, state })
-        })
-        .collect();
-    assert!(!rows.is_empty(), "docs/features.md has a table");
-    rows
+fn features() -> Vec<Feature> {
+    let path = root().join("docs/features.toml");
+    let text = fs::read_to_string(path).expect("docs/features.toml can be read");
+    let table: toml::Table = text.parse().expect("docs/features.toml is TOML");
+    let all = table["feature"].as_array().expect("a list of features");
+    let features = all.iter().map(|feature| feature.as_table().expect("a table"));
+    let features: Vec<Feature> = features.map(feature).collect();
+    assert!(!features.is_empty(), "docs/features.toml has features");
+    features
+}
+
+fn feature(table: &toml::Table) -> Feature {
+    const KEYS: [&str; 7] = ["id", "title", "status", "missing", "shown_by", "tests", "pages"];
+    let text = |key: &str| {
+        let value = table.get(key)?;
+        Some(value.as_str().unwrap_or_else(|| panic!("{key} of {table:?} is no text")).to_owned())
+    };
+    let list = |key: &str| -> Vec<String> {
+        let value = table.get(key).map(|value| value.as_array().expect("a list").clone());
+        let values = value.unwrap_or_default();
+        values.iter().map(|value| value.as_str().expect("a list of texts").to_owned()).collect()
+    };
+    for key in table.keys() {
+        assert!(KEYS.contains(&key.as_str()), "{key} of {table:?} means nothing");
+    }
+    let status = match (text("status").as_deref(), text("missing")) {
+        (Some("works"), None) => Status::Works,
+        (Some("partly"), Some(missing)) => Status::Partly(missing),
+        (Some("not yet"), None) => Status::NotYet,
+        other => panic!("{other:?} is no status; \"partly\" says what is missing: {table:?}"),
+    };
+    Feature {
+        id: text("id").expect("an id"),
+        title: text("title").expect("a title"),
+        status,
+        shown_by: text("shown_by"),
+        tests: list("tests"),
+        pages: list("pages"),
+    }
 }
 
 fn root() -> PathBuf {

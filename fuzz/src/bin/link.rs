@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((first, bytes)) = input.split_first() else { return };
     let piece = usize::from(first >> 1) * 8 + 1;
     match first & 1 {
-        0 => rpc::transport::hear(&[&SETTINGS, bytes].concat(), piece),
-        _ => rpc::transport::hear(bytes, piece),
+        0 => link::hear(&[&SETTINGS, bytes].concat(), piece),
+        _ => link::hear(bytes, piece),
     }
 });

@@ -1,32 +1,30 @@
-//! Commands of other systems. The answer names the command that does the same here, or says that there is
-//! none yet and what to do instead.
+//! Commands of other systems. The answer names the equivalent command, or says that there is none yet
+//! and what to do instead.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use cli::Failure;
 
-/// What is said of a command of another system.
+/// The answer to a command of another system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// This does it, or what comes nearest to it.
+    /// The equivalent, or the nearest command.
     Here(&'static str),
-    /// Nothing does it yet; what to do instead.
+    /// There is no equivalent yet; what to do instead.
     NotYet(&'static str),
 }
 
 use Answer::{Here, NotYet};
 
-/// What is said of each.
+/// The answers.
 const ANSWERS: &[(&[&str], Answer)] = &[
     (
         &["apply", "create", "submit", "start", "deploy", "up", "sbatch", "qsub", "launch"],
-        Here("`bourg run FILE` submits the jobs of a file, or changes them where they run"),
+        Here("`bourg run FILE` submits the jobs of a file, or updates them in place"),
     ),
     (
         &["srun", "salloc", "wait"],
-        Here(
-            "`bourg run --wait FILE` ends with the exit status of a job that is described in a file",
-        ),
+        Here("`bourg run --wait FILE` runs the job of a file and exits with its status"),
     ),
     (
         &["ps", "ls", "list", "jobs", "tasks", "pods", "squeue", "qstat"],
@@ -38,7 +36,7 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     ),
     (
         &["describe", "inspect", "show", "info", "scontrol"],
-        Here("`bourg status JOB -o yaml` has every field, `bourg events JOB` tells what happened"),
+        Here("`bourg status JOB -o yaml` has every field, `bourg events JOB` its history"),
     ),
     (
         &[
@@ -62,121 +60,120 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     (
         &["drain", "cordon"],
         Here(
-            "`bourg machine drain NAME` empties a machine, and nothing is placed on it until \
+            "`bourg machine drain NAME` drains a machine; nothing is placed on it until \
               `bourg machine undrain NAME`",
         ),
     ),
-    (&["undrain", "uncordon"], Here("`bourg machine undrain NAME` uses a machine again")),
-    (&["log", "tail"], Here("`bourg logs -f JOB` shows what tasks write")),
+    (
+        &["undrain", "uncordon"],
+        Here("`bourg machine undrain NAME` makes a machine available again"),
+    ),
+    (&["log", "tail"], Here("`bourg logs -f JOB` shows the output of tasks")),
     (
         &["history", "sacct", "audit"],
         Here(
-            "`bourg events` tells what happened and who did it, `bourg status --at 10m` how it was",
+            "`bourg events` shows what happened and who did it, `bourg status --at 10m` a past state",
         ),
     ),
     (
         &["context", "contexts", "config", "clusters"],
-        Here("`bourg cells` shows the cells that are known here, `bourg --cell NAME` asks one"),
+        Here("`bourg cells` lists the registered cells, `bourg --cell NAME` selects one"),
     ),
     (
         &["login", "auth"],
         Here(
-            "`bourg user add NAME`, by an administrator, makes a directory for `bourg --cell DIR`",
+            "`bourg user add NAME`, by an administrator, creates a directory for `bourg --cell DIR`",
         ),
     ),
     (
         &["namespace", "namespaces", "ns", "project", "tenant"],
-        Here("every job is its user's, as user/job: `bourg user list` shows the users"),
+        Here("every job belongs to a user, as user/job: `bourg user list` lists the users"),
     ),
     (
         &["edit", "set", "patch"],
-        Here(
-            "change the file and `bourg run FILE` again; `bourg eval FILE` prints what it describes",
-        ),
+        Here("change the file and `bourg run FILE` again; `bourg eval FILE` prints its jobs"),
     ),
     (&["version"], Here("`bourg --version` prints it")),
     (&["server", "init", "install"], Here("`bourg dev` starts a whole cell on this machine")),
     (
         &["agent", "kubelet", "worker", "join"],
-        Here(
-            "`bourg machine token NAME` issues a token, with which `bourg borglet` joins a machine",
-        ),
+        Here("`bourg machine token NAME` issues a token with which `bourg borglet` joins the cell"),
     ),
     (
         &["scale"],
         NotYet(
-            "the number of a living job's tasks cannot change: `bourg kill JOB` and then \
-                `bourg run FILE` with another number, or run a second job beside it",
+            "the number of tasks of a live job cannot change: `bourg kill JOB` and then \
+                `bourg run FILE` with another number, or run a second job",
         ),
     ),
     (
         &["rollout", "update", "upgrade", "rollback", "rolling-update"],
         NotYet(
-            "there are no rolling updates: `bourg run FILE` changes limits, constraints, priority and \
-                labels where the tasks run; for anything else, `bourg kill JOB` first",
+            "there are no rolling updates: `bourg run FILE` updates limits, constraints, priority and \
+                labels in place; for anything else, `bourg kill JOB` first",
         ),
     ),
     (
         &["restart"],
         NotYet(
-            "to start a job anew, `bourg kill JOB` and then `bourg run FILE`; a task that fails is \
-                started again by itself",
+            "to restart a job, `bourg kill JOB` and then `bourg run FILE`; a failed task is \
+                restarted automatically",
         ),
     ),
     (
         &["exec", "ssh", "borgssh", "attach", "shell", "enter", "rsh", "cp"],
         NotYet(
-            "nothing leads into a running task: `bourg logs -f JOB` shows what it writes, \
-                `bourg status JOB` on which machine it is",
+            "there is no access to a running task: `bourg logs -f JOB` shows its output, \
+                `bourg status JOB` its machine",
         ),
     ),
     (
         &["top", "stats", "usage", "metrics", "sstat"],
-        NotYet("what tasks use is not measured: `bourg machines` shows what they asked for"),
+        NotYet("the usage of tasks is not measured: `bourg machines` shows what they requested"),
     ),
     (
         &["cron", "cronjob", "schedule", "timer", "scrontab"],
         NotYet(
-            "nothing starts jobs by the clock: let cron on some machine call `bourg run FILE`; \
-                `after` in a job's description starts it when others have finished",
+            "there are no scheduled jobs: have cron on some machine call `bourg run FILE`; \
+                `after` in a job's description starts it after others have finished",
         ),
     ),
     (
         &["autoscale", "hpa", "vpa"],
-        NotYet("limits and numbers of tasks are what `bourg run FILE` says"),
+        NotYet("limits and numbers of tasks are fixed by `bourg run FILE`"),
     ),
     (
         &["plan", "diff"],
         NotYet(
-            "`bourg eval FILE` prints what a file describes, `bourg quota check FILE` says whether \
-                quota suffices, and `bourg run FILE` what it changed",
+            "`bourg eval FILE` prints the jobs of a file, `bourg quota check FILE` checks their \
+                quota, and `bourg run FILE` prints what it changed",
         ),
     ),
     (
         &["package", "image", "images", "pull", "push", "build", "registry"],
         NotYet(
             "there are no packages and no images: `bourg run FILE` runs programs that a task finds in \
-                its jail (docs/tasks.md says how to bring one)",
+                its jail (docs/tasks.md explains how to provide one)",
         ),
     ),
     (
         &["expose", "service", "services", "ingress", "port-forward", "proxy", "lookup"],
-        NotYet("there are no names for tasks: `bourg status JOB` shows their machines and ports"),
+        NotYet("tasks have no names in DNS: `bourg status JOB` shows their machines and ports"),
     ),
     (
         &["secret", "secrets", "configmap"],
-        NotYet("what a task is to know is in its command and its `env`: `bourg run FILE`"),
+        NotYet("tasks get their configuration from their command and `env`: `bourg run FILE`"),
     ),
-    (&["ui", "dashboard", "sigma"], NotYet("`bourg status --watch` shows jobs as they change")),
+    (&["ui", "dashboard", "sigma"], NotYet("`bourg status --watch` shows jobs and refreshes")),
 ];
 
-/// What to say of a command line that was not understood, if it is known from elsewhere.
+/// The answer to an unknown command, if another system has it.
 pub(crate) fn answer(error: &clap::Error) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
     let is_unknown = error.kind() == ErrorKind::InvalidSubcommand;
-    // Not one of `bourg machine`.
+    // Not a subcommand, such as of `bourg machine`.
     let is_first = first_word(std::env::args().skip(1)).as_deref() == Some(word);
     (is_unknown && is_first).then(|| of(word)).flatten().map(Failure::usage)
 }

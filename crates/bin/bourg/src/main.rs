@@ -1,7 +1,9 @@
 //! Bourg: Borg, the cluster manager, as one program. Every process of a cell and the command line
-//! are roles of it; `bourg help` lists them. What each of them does is in a crate of its own: this one
-//! only reads the command line and hands over.
+//! are roles of it; `bourg help` lists them. Each role is implemented in its own crate: this one only
+//! parses the command line and dispatches.
 
+#[cfg(test)]
+mod docs;
 mod elsewhere;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use client::Target;
 use masterd::{Dismissed, MasterArgs, ReplicaArgs};
 use schedulerd::SchedulerArgs;
 
-/// The system's allocator spends a third of a log's replay on itself; this one a tenth.
+/// The system's allocator takes a third of the time of a log's replay; this one a tenth.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -23,10 +25,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(name = "bourg", version, after_help = cli::TABLE, max_term_width = 100)]
 struct Bourg {
-    /// The cell: a name, or the path of a client directory. Default: the only one known here.
+    /// The cell: a name, or the path of a client directory. Default: the only registered one.
     #[arg(long, global = true, env = "BOURG_CELL", value_name = "CELL")]
     cell: Option<String>,
-    /// Answer with what is true now, and not with what the replica that answers knows already.
+    /// Use linearizable reads. Without this flag, answers may be stale.
     #[arg(long, global = true)]
     consistent: bool,
     #[command(subcommand)]
@@ -37,18 +39,18 @@ struct Bourg {
 enum Command {
     #[command(flatten)]
     Cli(cli::Command),
-    /// Measure this program on this machine.
+    /// Run a benchmark on this machine.
     #[command(subcommand)]
     Bench(Benchmark),
-    /// A Borgmaster replica; or those of a cell: listed, added, removed.
+    /// Run a Borgmaster replica, or manage those of a cell.
     Master(MasterCommand),
-    /// A scheduler.
+    /// Run a scheduler.
     Scheduler(SchedulerArgs),
-    /// The agent on a machine.
+    /// Run a Borglet, the agent on a machine.
     Borglet(BorgletArgs),
     /// Print a completion script for a shell.
     Completion {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Answers one question about the past from a data directory.
@@ -56,7 +58,7 @@ enum Command {
     AnswerFromThePast { directory: PathBuf },
 }
 
-/// A replica, or what is done with those of a cell.
+/// The flags of a replica, or a command on the replicas of a cell.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct MasterCommand {
@@ -69,8 +71,8 @@ struct MasterCommand {
 }
 
 fn main() -> ExitCode {
-    // A shim lives as long as its task and there is one for each: it starts with nothing of what
-    // the rest needs.
+    // There is a long-lived shim for each task: start it without any of the setup that the other
+    // commands need.
     let mut arguments = std::env::args_os().skip(1);
     if let (Some(first), Some(directory), None) =
         (arguments.next(), arguments.next(), arguments.next())
@@ -119,8 +121,8 @@ fn master(cell: Target<'_>, command: MasterCommand) -> Done {
                 None => error.into(),
             })
         }
-        (None, None) => Err(Failure::usage("error: it is not said what to do")
-            .next("bourg master --help says what there is")),
+        (None, None) => Err(Failure::usage("error: no command and no flags given")
+            .next("bourg master --help lists both")),
     }
 }
 

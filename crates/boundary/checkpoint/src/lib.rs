@@ -1,5 +1,5 @@
-//! The file of a cell's checkpoint: what its sections hold. The file's own format, with all its
-//! checksums, is the crate `store`'s; the image's is `proto`'s.
+//! The contents of a cell's checkpoint file. The file format with its checksums belongs to the
+//! crate `store`, the image's encoding to `proto`.
 //!
 //! | kind | what |
 //! |---|---|
@@ -18,36 +18,36 @@ use prost::Message as _;
 use proto::v1;
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
 
-/// The kind of a section with a piece of the image.
+/// The kind of a section with a chunk of the image.
 const IMAGE_SECTION: u32 = 1;
 /// The kind of the section with the origin.
 const ORIGIN_SECTION: u32 = 2;
-/// The size of a piece of an image.
+/// The size of a chunk of an image.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What a checkpoint says of a cell beside the cell itself.
+/// What a checkpoint records besides the cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The term of the last operation.
     pub term: Term,
-    /// How often the cell was restored from a checkpoint by hand.
+    /// How often the cell was restored from a checkpoint by an operator.
     pub restore_epoch: u64,
 }
 
-/// A checkpoint that is being written, the image piece by piece. Dropped before it is finished it
-/// leaves nothing behind.
+/// A checkpoint being written, chunk by chunk. Dropped before it is finished, it leaves nothing
+/// behind.
 #[derive(Debug)]
 pub struct Writing(CheckpointWriter);
 
 impl Writing {
-    /// Begins one in a directory, under the name by which a master finds it there.
+    /// Starts a checkpoint in a directory, with the name under which a master finds it there.
     fn begin_in(directory: &Path, at: (LogIndex, Time), origin: Origin) -> store::Result<Self> {
         let (index, time) = at;
         let writer = CheckpointWriter::create_at(directory, index.0, origin.term.0, time.0)?;
         Self(writer).with(origin)
     }
 
-    /// Begins one in a file, whose place it takes when it is finished.
+    /// Starts a checkpoint in a file, which it replaces when it is finished.
     pub fn begin_as(file: &Path, at: (LogIndex, Time), origin: Origin) -> store::Result<Self> {
         let (index, time) = at;
         let writer = CheckpointWriter::create_as(file, index.0, origin.term.0, time.0)?;
@@ -63,18 +63,18 @@ impl Writing {
         Ok(self)
     }
 
-    /// Adds the next piece of the image.
+    /// Appends the next chunk of the image.
     pub fn piece(&mut self, bytes: &[u8]) -> store::Result<()> {
         self.0.section(IMAGE_SECTION, bytes)
     }
 
-    /// Adds a whole image, and gives the checkpoint its name.
+    /// Appends a whole image and finishes the checkpoint.
     fn image(mut self, image: &Image) -> store::Result<()> {
         pieces(image, |piece| self.piece(piece))?;
         self.finish()
     }
 
-    /// Makes it durable and gives it its name.
+    /// Makes the checkpoint durable and renames it into place.
     pub fn finish(self) -> store::Result<()> {
         self.0.finish().map(|_| ())
     }
@@ -86,13 +86,13 @@ pub fn write_in(directory: &Path, image: &Image, origin: Origin) -> anyhow::Resu
     Ok(Writing::begin_in(directory, at, origin)?.image(image)?)
 }
 
-/// Writes the checkpoint of an image, in place of whatever the file was.
+/// Writes the checkpoint of an image to a file, replacing it.
 pub fn write_as(file: &Path, image: &Image, origin: Origin) -> anyhow::Result<()> {
     let at = (image.index, image.time);
     Ok(Writing::begin_as(file, at, origin)?.image(image)?)
 }
 
-/// An image as it is written, in pieces of a bounded size. The first failure ends it.
+/// Encodes an image in chunks of a bounded size. Stops at the first error of `out`.
 pub fn pieces<E>(image: &Image, mut out: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut done = Ok(());
     let mut piece = Vec::with_capacity(PIECE_BYTES);
@@ -111,11 +111,11 @@ pub fn pieces<E>(image: &Image, mut out: impl FnMut(&[u8]) -> Result<(), E>) -> 
     if piece.is_empty() { Ok(()) } else { out(&piece) }
 }
 
-/// The image in a checkpoint, every checksum of it verified. What is wrong between its objects is
-/// for [`Cell::from_image`] to say.
+/// Reads the image in a checkpoint and verifies all checksums. Relations between the image's
+/// objects are checked by [`Cell::from_image`].
 ///
 /// # Errors
-/// Where it is no whole checkpoint that this program understands.
+/// When the file is not a complete checkpoint that this program understands.
 pub fn read_image(file: &Path) -> anyhow::Result<(Image, Origin)> {
     let found =
         std::fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -138,28 +138,28 @@ pub fn read_image(file: &Path) -> anyhow::Result<(Image, Origin)> {
     })?;
     let image = proto::image::read_image(&bytes);
     let image = image.with_context(|| format!("the cell in {} cannot be read", file.display()))?;
-    let said = (reader.index(), reader.time_us().unwrap_or(image.time.0));
+    let stated = (reader.index(), reader.time_us().unwrap_or(image.time.0));
     ensure!(
-        said == (image.index.0, image.time.0),
-        "{} says that it is of index {} and time {}, and holds a cell of index {} and time {}: it \
-         was put together wrongly, so use another checkpoint",
+        stated == (image.index.0, image.time.0),
+        "{} states index {} and time {} but contains a cell of index {} and time {}: it is \
+         inconsistent, so use another checkpoint",
         file.display(),
-        said.0,
-        said.1,
+        stated.0,
+        stated.1,
         image.index,
         image.time.0
     );
     Ok((image, Origin { term: Term(reader.term()), restore_epoch }))
 }
 
-/// The cell in a checkpoint. That it contradicts itself nowhere is not said: [`Cell::check`].
+/// Reads the cell in a checkpoint. Its consistency is not checked: use [`Cell::check`].
 ///
 /// # Errors
-/// Where it is no whole checkpoint of a cell that this program understands.
+/// When the file is not a complete checkpoint of a cell that this program understands.
 pub fn read(file: &Path) -> anyhow::Result<(Cell, Origin)> {
     let (image, origin) = read_image(file)?;
     let cell = Cell::from_image(image);
-    Ok((cell.with_context(|| format!("{} holds no cell", file.display()))?, origin))
+    Ok((cell.with_context(|| format!("{} contains no valid cell", file.display()))?, origin))
 }
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ mod tests {
         let said = write(index, 3).expect_err("an unknown section");
         assert!(said.contains("section of kind 3") && said.contains("newer bourg"), "{said}");
         let said = write(index + 1, IMAGE_SECTION).expect_err("another index");
-        assert!(said.contains("put together wrongly"), "{said}");
+        assert!(said.contains("inconsistent"), "{said}");
         let said = read(place.path()).expect_err("a directory").to_string();
         assert!(said.ends_with("is not a file"), "{said}");
     }

@@ -1,11 +1,11 @@
-//! Allocs on the machine (paper, section 2.4): a group that holds its tasks' groups to one limit
-//! together, and a directory that all of them see.
+//! Allocs on the machine (paper, section 2.4): a cgroup that limits its tasks together, and a
+//! directory shared by all of them.
 //!
-//! An alloc runs nothing, so it has no shim and no process: it is there for as long as its group and
-//! its directory are, whoever made them. After a reboot only the directory is left, and making the
-//! alloc again completes it.
+//! An alloc runs no program, so it has no shim and no process: it exists while its cgroup and its
+//! directory do, whoever created them. After a reboot only the directory is left; making the alloc
+//! again completes it.
 //!
-//! Not here: which tasks are in it, and any waiting for their end.
+//! Not here: which tasks run in it, and waiting for their end.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -18,22 +18,22 @@ use crate::record::Bind;
 use crate::task::{Resized, TaskDirectory, TaskError, discard};
 use crate::tree::remove_tree;
 
-/// Name of the directory that the alloc's tasks share, in its own.
+/// The name of the directory shared by the alloc's tasks, in the alloc's directory.
 pub const SHARED_DIRECTORY: &str = "shared";
 
-/// One alloc, known by its directory and the name of its group.
+/// An alloc, identified by its directory and the name of its cgroup.
 #[derive(Clone, Debug)]
 pub struct Alloc {
     directory: TaskDirectory,
-    /// None without root.
+    /// `None` without root.
     group: Option<TaskCgroup>,
 }
 
 impl Alloc {
-    /// A handle on the alloc `name` in `base`, whose group is called `cgroup`. Neither need exist.
+    /// A handle to the alloc `name` in `base` with the cgroup `cgroup`. Neither need exist.
     ///
     /// # Errors
-    /// When one of the names cannot be, or the machine has no cgroups.
+    /// When one of the names is invalid, or the machine has no cgroups.
     pub fn open(
         base: &Path,
         name: &str,
@@ -48,28 +48,28 @@ impl Alloc {
         Ok(Self { directory, group })
     }
 
-    /// Where it is.
+    /// The alloc's directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The directory that its tasks share.
+    /// The directory shared by its tasks.
     #[must_use]
     pub fn shared(&self) -> PathBuf {
         self.path().join(SHARED_DIRECTORY)
     }
 
-    /// What shows the shared directory to a task, at `target` in its jail.
+    /// The bind mount of the shared directory at `target` in a task's jail.
     #[must_use]
     pub fn bind(&self, target: &str) -> Bind {
         Bind { source: self.shared(), target: target.into(), writable: true }
     }
 
-    /// Makes what is missing of it; what runs in it runs on.
+    /// Creates what is missing of it; running tasks in it are not affected.
     ///
     /// # Errors
-    /// When the disk is full, or the kernel refuses the group or its limits.
+    /// When the disk is full, or the kernel rejects the cgroup or its limits.
     pub fn make(&self, limits: &Limits) -> Result<(), TaskError> {
         self.make_directory()?;
         if let Some(group) = &self.group {
@@ -78,7 +78,7 @@ impl Alloc {
         Ok(())
     }
 
-    /// Makes its directories, without its group.
+    /// Creates its directories without its cgroup.
     ///
     /// # Errors
     /// When the disk is full.
@@ -88,22 +88,22 @@ impl Alloc {
         made.at("create directory", path)?;
         let shared = self.shared();
         fs::create_dir_all(&shared).at("create directory", &shared)?;
-        // Everybody writes there, and removes what is there: a task's next life has another user id,
-        // and its files of before are another's to the kernel.
+        // All tasks may write and delete there: a task's next incarnation has another user id, so
+        // to the kernel the files of the previous one belong to someone else.
         let everybody = fs::Permissions::from_mode(0o777);
         Ok(fs::set_permissions(&shared, everybody).at("open to its tasks", &shared)?)
     }
 
-    /// Whether it is as it was made. After a reboot its group is missing.
+    /// Whether it is complete. After a reboot its cgroup is missing.
     #[must_use]
     pub fn is_made(&self) -> bool {
         self.shared().is_dir() && self.group.as_ref().is_none_or(TaskCgroup::is_whole)
     }
 
-    /// Holds its tasks together to other limits.
+    /// Changes the limits of its tasks together.
     ///
     /// # Errors
-    /// When the kernel refuses anything else than memory.
+    /// When the kernel rejects anything other than memory.
     pub fn resize(&self, limits: &Limits) -> Result<Resized, TaskError> {
         let Some(group) = &self.group else { return Ok(Resized::Done) };
         match group.set_limits(limits) {
@@ -116,11 +116,11 @@ impl Alloc {
         }
     }
 
-    /// Removes it with all its files; whatever is still in its group is killed. Takes as long as the
-    /// deletion of the files takes. What is not there is removed already.
+    /// Removes it with all its files and kills all processes left in its cgroup. Takes as long as
+    /// deleting the files takes. Succeeds if it does not exist.
     ///
     /// # Errors
-    /// When processes remain though they were killed, or a file cannot be deleted. To be tried again.
+    /// When processes remain although they were killed, or a file cannot be deleted. Retry later.
     pub fn remove(&self) -> Result<(), TaskError> {
         match self.discard()? {
             Some(discarded) => Ok(remove_tree(&discarded).at("remove", &discarded)?),
@@ -128,11 +128,11 @@ impl Alloc {
         }
     }
 
-    /// The same at once; its files are deleted later
-    /// ([`crate::tree::Removal`]). Where they are now, if there are any.
+    /// Like [`Self::remove`], but returns at once; the files are deleted later
+    /// ([`crate::tree::Removal`]). Returns where they are now, if there are any.
     ///
     /// # Errors
-    /// When processes remain though they were killed. To be tried again.
+    /// When processes remain although they were killed. Retry later.
     pub fn discard(&self) -> Result<Option<PathBuf>, TaskError> {
         if let Some(group) = &self.group {
             group.kill_all()?;

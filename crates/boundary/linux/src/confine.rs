@@ -1,5 +1,6 @@
-//! Turning a process with root's powers into an unprivileged one, for good, but for what it may keep: the last steps before a program of the
-//! user's is entered, by a task's init and by [`crate::enter`] alike.
+//! Irrevocably turns a root process into an unprivileged one, except for capabilities it may keep:
+//! the last steps before a user's program is executed, used by a task's init and by
+//! [`crate::enter`].
 
 use std::io;
 
@@ -13,12 +14,12 @@ use crate::isolation::enter_user_namespace;
 use crate::record::Launch;
 use crate::{Isolation, seccomp, sys};
 
-/// Open files that a task may have unless the machine allows less: many, but not so many that
-/// programs which close them all one by one at their start take seconds.
+/// The open file limits of a task, unless the machine allows fewer: high, but not so high that
+/// programs that close all possible descriptors at their start take seconds.
 const OPEN_FILES_SOFT: u64 = 65_536;
 const OPEN_FILES_HARD: u64 = 524_288;
 
-/// A step that failed, and why.
+/// A failed step with its error.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}: {source}")]
 pub(crate) struct ConfineError {
@@ -26,9 +27,9 @@ pub(crate) struct ConfineError {
     source: io::Error,
 }
 
-/// Does all of it; afterwards only `exec` and little else makes sense.
+/// Executes all steps; afterwards the process should only `exec`.
 ///
-/// The order matters: each step needs what a later one takes away.
+/// The order matters: each step needs privileges that a later one drops.
 pub(crate) fn confine(launch: &Launch) -> Result<(), ConfineError> {
     // Not fatal: the value is a hint to the kernel, and only root outside a container may lower it.
     let _hint = std::fs::write("/proc/self/oom_score_adj", "0");
@@ -38,7 +39,7 @@ pub(crate) fn confine(launch: &Launch) -> Result<(), ConfineError> {
         Isolation::Jail => {
             sys::empty_bounding_set(&launch.capabilities)
                 .or_step("empty the capability bounding set")?;
-            // What is kept would be gone with root's id.
+            // Otherwise changing the user id would drop all capabilities.
             prctl::set_keepcaps(!launch.capabilities.is_empty()).or_step("keep capabilities")?;
             let (uid, gid) = (Uid::from_raw(launch.uid), Gid::from_raw(launch.gid));
             setgroups(&[]).or_step("drop supplementary groups")?;
@@ -48,7 +49,7 @@ pub(crate) fn confine(launch: &Launch) -> Result<(), ConfineError> {
         Isolation::Rootless => {
             enter_user_namespace(CloneFlags::empty(), launch.uid, launch.gid)
                 .or_step("make the task's own user namespace")?;
-            // Full again in the new namespace.
+            // The new namespace has a full set again.
             sys::empty_bounding_set(&[]).or_step("empty the capability bounding set")?;
         }
     }
@@ -62,7 +63,7 @@ fn limit_files() -> nix::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let hard = hard.min(OPEN_FILES_HARD);
     setrlimit(Resource::RLIMIT_NOFILE, hard.min(OPEN_FILES_SOFT), hard)?;
-    // A core dump would land in the task's directory, outside every limit.
+    // A core dump would be written to the task's directory, outside every limit.
     setrlimit(Resource::RLIMIT_CORE, 0, 0)
 }
 

@@ -1,5 +1,4 @@
-//! What is left of a disk, room that is taken before it is needed, and files that have no name any
-//! more.
+//! Free disk space, space reserved in advance, and files without a name.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,31 +13,32 @@ use nix::sys::statvfs::statvfs;
 use crate::FileError;
 use crate::cgroup::{CgroupError, TaskCgroup};
 use crate::error::At;
+pub use crate::error::is_no_room;
 use crate::tree::Used;
 
-/// A file that is replaced has a multiple of this length: of every file system whole blocks.
+/// A replaced file is padded to a multiple of this length: whole blocks on every file system.
 const REPLACED_BYTES: u16 = 4096;
-/// How many open files of one task are looked at.
+/// The maximum number of open files of one task that are examined.
 const OPEN_FILES_MAX: usize = 100_000;
 
-/// The size of a file system, and what of it is free to everybody.
+/// The size of a file system, and the space available to unprivileged users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// Of these, the free ones.
+    /// The free bytes.
     pub free_bytes: u64,
-    /// How many files it can have; none where there are as many as there is room for.
+    /// The maximum number of files; `None` if only space limits it.
     pub files: Option<u64>,
-    /// How many there can be beside those that are there.
+    /// The number of files that can still be created.
     pub free_files: u64,
 }
 
 impl Disk {
-    /// The one with a directory.
+    /// Measures the file system of a directory.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel returns an error.
     pub fn of(directory: &Path) -> Result<Self, FileError> {
         let found = statvfs(directory).at("measure the disk of", directory)?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
@@ -52,25 +52,19 @@ impl Disk {
     }
 }
 
-/// Whether a disk, or the caller's part of it, had no room, for bytes or for files.
-#[must_use]
-pub fn is_no_room(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-/// Makes a file, or takes one that is there, which has so much of the disk as its own: as much can be
-/// written into it when the disk is full. Only its owner reads it.
+/// Creates or opens a file and allocates this many bytes, so that they can be written even when the
+/// disk is full. Only its owner can read it.
 ///
-/// A file system that copies what is written over cannot promise that.
+/// On copy-on-write file systems there is no such guarantee.
 ///
 /// # Errors
-/// When there is no room for it.
+/// When there is no space for it.
 pub fn reserve(path: &Path, bytes: u16) -> Result<File, FileError> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
     let mut file = options.open(path).at("create", path)?;
     let reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes.into()) {
-        // Not every file system can; a write takes it, too.
+        // Some file systems cannot; writing allocates the space, too.
         Err(Errno::EOPNOTSUPP) => file.write_all(&vec![0; bytes.into()]),
         reserved => reserved.map_err(io::Error::from),
     };
@@ -78,14 +72,14 @@ pub fn reserve(path: &Path, bytes: u16) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Replaces the content of a text file atomically and durably: a reader sees all of the old text or all of
-/// the new one. The file is padded with newlines to a multiple of 4 KiB.
+/// Replaces the content of a text file atomically and durably: a reader sees either the old or the
+/// new text. The file is padded with newlines to a multiple of 4 KiB.
 ///
-/// After the first time this takes no room on the disk: the file that was replaced keeps its blocks and is
-/// written next. It is called as the file is, with a dot in front and `.new` behind.
+/// After the first call this needs no disk space: the replaced file keeps its blocks and is
+/// overwritten by the next call. It has the file's name with a leading dot and the suffix `.new`.
 ///
 /// # Errors
-/// When the disk is full the first time, or fails.
+/// When the disk is full at the first call, or fails.
 pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let next = path.with_file_name(format!(".{name}.new"));
@@ -98,10 +92,10 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let exchanged = renameat2(AT_FDCWD, &next, AT_FDCWD, path, RenameFlags::RENAME_EXCHANGE);
     match exchanged {
         Ok(()) => {}
-        // The first time; or the file system cannot do it.
+        // The first call; or the file system does not support the exchange.
         Err(Errno::ENOENT | Errno::EINVAL | Errno::ENOSYS) => {
             fs::rename(&next, path).at("rename to", path)?;
-            // Where there is no room for that, the next time may fail.
+            // If there is no space for that, the next call may fail.
             let _no_room = reserve(&next, REPLACED_BYTES);
         }
         Err(error) => return Err(FileError::new("rename to", path, error.into())),
@@ -110,8 +104,8 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     File::open(directory).and_then(|directory| directory.sync_all()).at("sync", directory)
 }
 
-/// What the processes of a task have open on the file system of a directory, and nobody can name any
-/// more: it goes when they do.
+/// The disk usage of files on the file system of a directory that the processes of a task have open
+/// and that have no name any more: they are freed when those processes end.
 ///
 /// # Errors
 /// When its processes cannot be listed.
@@ -123,7 +117,7 @@ pub fn unnamed(cgroup: &TaskCgroup, directory: &Path) -> Result<Used, CgroupErro
     let mut seen = BTreeSet::new();
     let mut left = OPEN_FILES_MAX;
     for pid in cgroup.processes()? {
-        // Both have links that lead to the very file, whatever it is called.
+        // Both contain links that lead to the open file itself, whatever its name.
         for place in ["fd", "map_files"] {
             let Ok(entries) = fs::read_dir(format!("/proc/{pid}/{place}")) else { continue };
             for entry in entries.flatten() {

@@ -1,7 +1,7 @@
-//! Entering a running task with another program, as `bourg ssh` does.
+//! Runs another program in a running task, as `bourg ssh` does.
 //!
-//! The program joins the task's cgroups and namespaces and is confined as the task itself, so it can
-//! do what the task can and ends with it. The work is done by a process of its own, `bourg enter`,
+//! The program joins the task's cgroups and namespaces and is confined like the task itself, so it
+//! has the same rights and ends with the task. A separate process, `bourg enter`, does the work,
 //! because only a process with one thread may change its mount namespace.
 
 use std::fs::File;
@@ -25,14 +25,14 @@ use crate::process::open_exact;
 use crate::record::{Launch, RecordError, Running};
 use crate::{Isolation, confine, sys};
 
-/// Exit status of [`run`] when the program could not be entered, as shells have it.
+/// The exit status of [`run`] when the program could not be executed, as in shells.
 const NOT_FOUND: u8 = 127;
 
-/// Why a task could not be entered.
+/// The task could not be entered.
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
     /// There is no such task, or it has ended.
-    #[error("the task does not run (any more): look at its state first")]
+    #[error("the task is not running: check its state first")]
     NotRunning,
     /// Its records could not be used.
     #[error(transparent)]
@@ -43,9 +43,9 @@ pub enum EnterError {
     /// Another step failed.
     #[error("cannot {step}: {source}")]
     Step {
-        /// What was tried.
+        /// The attempted step.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -54,41 +54,42 @@ fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> EnterError 
     move |error| EnterError::Step { step, source: error.into() }
 }
 
-/// Which standard files the entered program gets.
+/// The standard files of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Terminal {
     /// Three pipes.
     Pipes,
     /// A new terminal.
     New {
-        /// Height of its window in characters.
+        /// The height of the window in characters.
         rows: u16,
-        /// Width of its window in characters.
+        /// The width of the window in characters.
         columns: u16,
-        /// Its kind, the value of `TERM`.
+        /// The terminal type, the value of `TERM`.
         term: String,
     },
 }
 
-/// A program that has been sent into a task.
+/// A program started in a task.
 #[derive(Debug)]
 pub struct Entered {
-    /// The `bourg enter` process; ends with the program's exit status, or 128 plus the signal. With [`Terminal::Pipes`] it has the pipes. The caller must wait for it.
+    /// The `bourg enter` process, which ends with the program's exit status, or 128 plus the
+    /// signal. With [`Terminal::Pipes`] it has the pipes. The caller must wait for it.
     pub child: Child,
-    /// With [`Terminal::New`], our side of the terminal; reading fails with EIO when the program and
-    /// all that it started are gone.
+    /// With [`Terminal::New`], the master side of the terminal; reading fails with EIO when the
+    /// program and all its descendants have ended.
     pub terminal: Option<OwnedFd>,
 }
 
 impl Entered {
-    /// Kills the program; the caller still waits for [`child`](Self::child).
+    /// Kills the program; the caller must still wait for [`child`](Self::child).
     ///
-    /// Better than `child.kill()`, after which the program dies as well, but as a child of the
-    /// machine's init: where that does not reap, as in some containers, the task's own end would
-    /// wait for it.
+    /// Preferable to `child.kill()`, which also kills the program, but leaves it as a child of the
+    /// machine's init: if that does not reap, as in some containers, the task's own end would wait
+    /// for it.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel returns an error.
     pub fn end(&self) -> Result<(), EnterError> {
         let pid = i32::try_from(self.child.id()).map_err(io::Error::other);
         let pid = Pid::from_raw(pid.map_err(step("name the process"))?);
@@ -99,11 +100,12 @@ impl Entered {
     }
 }
 
-/// Starts `argv` in the running task of `dir`, by running `<bourg_executable> enter DIR tty|plain -- ARGV…`.
+/// Starts `argv` in the running task of `dir`, by running `<bourg_executable> enter DIR tty|plain
+/// -- ARGV…`.
 ///
 /// # Errors
-/// When no process or terminal can be made. That the task is not running shows in the exit status 127
-/// and on standard error.
+/// When no process or terminal can be created. If the task is not running, the exit status is 127
+/// with a message on standard error.
 pub fn spawn(
     bourg_executable: &Path,
     dir: &Path,
@@ -136,7 +138,7 @@ pub fn spawn(
     Ok(Entered { child, terminal: ours })
 }
 
-/// Tells a terminal made by [`spawn`] that its window has another size now, in characters.
+/// Sets the window size of a terminal created by [`spawn`], in characters.
 ///
 /// # Errors
 /// When `terminal` is not a terminal.
@@ -144,10 +146,12 @@ pub fn resize(terminal: impl AsFd, rows: u16, columns: u16) -> Result<(), EnterE
     sys::set_window_size(terminal.as_fd(), rows, columns).map_err(step("size the terminal"))
 }
 
-/// The body of `bourg enter DIR tty|plain -- ARGV…`, to be called before the process has a second thread.
+/// The implementation of `bourg enter DIR tty|plain -- ARGV…`; call it before the process has a
+/// second thread.
 ///
-/// The program inherits the three standard files; with `tty`, standard input becomes its controlling
-/// terminal. Returns the program's exit status, 128 plus the signal that ended it, or 127.
+/// The program inherits the three standard files; with `tty`, standard input becomes its
+/// controlling terminal. Returns the program's exit status, 128 plus the signal that ended it, or
+/// 127.
 #[must_use]
 pub fn run(dir: &Path, argv: &[String], tty: bool) -> ExitCode {
     match enter(dir, argv, tty) {
@@ -168,18 +172,18 @@ fn code(status: i32) -> ExitCode {
 fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
     let launch = Launch::read(dir)?.ok_or(EnterError::NotRunning)?;
     let running = Running::read(dir)?.ok_or(EnterError::NotRunning)?;
-    // Asked now, because /proc will be the task's, which does not know us.
+    // Checked now, because later /proc is the task's, which does not contain this process.
     let alone = sys::SingleThread::check().map_err(step("fork"))?;
     let init = open_exact(running.init_pid, running.init_start_ticks, &running.boot_id)
         .map_err(step("open the task's init"))?
         .ok_or(EnterError::NotRunning)?;
-    // Opened while we still see the host's files.
+    // Opened while the host's files are still visible.
     let (cgroups, user) = match launch.isolation {
         Isolation::Jail => {
             let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?;
             (cgroup.join_files()?, CloneFlags::empty())
         }
-        // The init's, in which the others may be joined.
+        // Those of the init, which the other namespaces belong to.
         Isolation::Rootless => (Vec::new(), CloneFlags::CLONE_NEWUSER),
     };
     let (alive_read, alive_write) = pipe2(OFlag::O_CLOEXEC).map_err(step("make a pipe"))?;
@@ -234,7 +238,7 @@ fn wait_or_kill(signals: &SignalFd, program: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Becomes the program; returns only the reason why not.
+/// Executes the program; returns only on failure, with the reason.
 fn become_program(
     launch: &Launch,
     argv: &[String],
@@ -250,7 +254,7 @@ fn become_program(
             setsid()?;
             sys::take_terminal(io::stdin().as_fd())?;
             if launch.isolation == Isolation::Jail {
-                // The task's user may then also open it by name.
+                // So that the task's user may also open it by name.
                 let owner = (Some(launch.uid), None);
                 std::os::unix::fs::fchown(io::stdin(), owner.0, owner.1)?;
             }
@@ -270,7 +274,7 @@ fn become_program(
     }
     let mut alive = [PollFd::new(parent_alive.as_fd(), PollFlags::POLLIN)];
     if poll(&mut alive, PollTimeout::ZERO) != Ok(0) {
-        return "the caller has gone".to_owned();
+        return "the caller has ended".to_owned();
     }
     sys::reset_signals();
     let mut environment = complete_environment(launch);

@@ -1,17 +1,17 @@
-//! The error of one operation on one file, used by every module here.
+//! The error of one operation on one file, used by all modules.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An operation on a file or directory that the kernel refused.
+/// A failed operation on a file or directory.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct FileError {
-    /// What was tried, as a verb phrase: `write`, `create directory`.
+    /// The attempted action, as a verb phrase: `write`, `create directory`.
     pub action: &'static str,
-    /// The file that it was tried on.
+    /// The file.
     pub path: PathBuf,
-    /// The kernel's answer.
+    /// The kernel's error.
     pub source: io::Error,
 }
 
@@ -20,20 +20,26 @@ impl FileError {
         Self { action, path: path.to_owned(), source }
     }
 
-    /// True if the file was not there.
+    /// Whether the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
-    /// True if the disk, or the caller's part of it, had no room.
+    /// Whether the disk, or the caller's quota, was full.
     #[must_use]
     pub fn is_no_room(&self) -> bool {
-        crate::disk::is_no_room(&self.source)
+        is_no_room(&self.source)
     }
 }
 
-/// Adds what was tried, and on what, to the error of a system call.
+/// Whether the disk, or the caller's quota, has no room for bytes or for files.
+#[must_use]
+pub fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Adds the action and the file to the error of a system call.
 pub(crate) trait At<T> {
     /// `action` completes the sentence "cannot … `path`".
     fn at(self, action: &'static str, path: impl AsRef<Path>) -> Result<T, FileError>;

@@ -1,8 +1,9 @@
-//! How tasks are kept apart from the machine: by root's powers, or in a user namespace without them.
+//! How tasks are isolated from the machine: with root privileges, or in a user namespace without
+//! them.
 //!
-//! Without root a task gets a user namespace in which its init may build the same jail, and the task
-//! itself a second one inside the first. The second is what protects the init: outside of it the
-//! task has no capability, and so may not trace a process that has the same user but more rights.
+//! Without root a task gets a user namespace in which its init may build the same jail, and the
+//! task itself a second one inside the first. The second one protects the init: outside of it the
+//! task has no capability, and so may not trace a process of the same user with more rights.
 //!
 //! Not here: the jail, which is the same in both cases, and cgroups, which need root.
 
@@ -16,14 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// How tasks are kept apart from the machine.
+/// How tasks are isolated from the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// Root builds the jail: a uid for every task, cgroups, limits.
     #[default]
     Jail,
-    /// A user namespace of the caller's: the same jail, no cgroups, and so no limits and no usage.
+    /// A user namespace of the caller: the same jail without cgroups, and therefore without limits
+    /// and usage.
     Rootless,
 }
 
@@ -39,21 +41,22 @@ impl Isolation {
 }
 
 /// Moves this process, which must have one thread, into a new user namespace in which its own user
-/// and group, the only ones there, are `uid` and `gid`; with it into the namespaces `more`.
+/// and group are mapped to `uid` and `gid` and nothing else is mapped; also into the namespaces
+/// `more`.
 ///
 /// It then has every capability in the new namespace, and none outside. Supplementary groups stay,
-/// as groups without a number: only root may drop them.
+/// as unmapped groups: only root may drop them.
 pub(crate) fn enter_user_namespace(more: CloneFlags, uid: u32, gid: u32) -> io::Result<()> {
-    // Asked now: without a mapping everyone is nobody.
+    // Read now: without a mapping the ids are those of nobody.
     let (own_uid, own_gid) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER | more)?;
-    // The kernel's condition for a group mapping by somebody who is not root.
+    // The kernel requires this for a group mapping by an unprivileged user.
     fs::write("/proc/self/setgroups", "deny")?;
     write_map("/proc/self/uid_map", uid, own_uid.as_raw())?;
     write_map("/proc/self/gid_map", gid, own_gid.as_raw())
 }
 
-/// Maps one id. On the stack, because a child of a process with threads may not allocate.
+/// Maps one id. Uses the stack, because a forked child of a process with threads must not allocate.
 fn write_map(path: &str, inside: u32, outside: u32) -> io::Result<()> {
     let mut line = [0; 32];
     let mut rest = &mut line[..];
@@ -65,7 +68,7 @@ fn write_map(path: &str, inside: u32, outside: u32) -> io::Result<()> {
 /// What an unprivileged process may not do here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Make a user namespace at all.
+    /// Create a user namespace at all.
     Namespace,
     /// Mount anything in one.
     Mounts,
@@ -73,7 +76,7 @@ pub(crate) enum Refusal {
     Proc,
 }
 
-/// Finds out by trying what an unprivileged process may not do here; `None` where all is allowed.
+/// Tests what an unprivileged process may not do here; `None` if everything is allowed.
 ///
 /// # Errors
 /// When no process can be forked.
@@ -88,7 +91,7 @@ pub(crate) fn try_user_namespace() -> io::Result<Option<Refusal>> {
         if mount(none, "/", none, flags, none).is_err() {
             return 2;
         }
-        // Only a process of the new pid namespace may show it.
+        // Only a process of the new pid namespace may mount it.
         let shown = sys::in_child(|| {
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
             mount(Some("proc"), "/proc", Some("proc"), flags, none).is_err().into()
@@ -131,7 +134,7 @@ impl Refusal {
                  the security module"
             }
             Self::Proc => {
-                "/proc is partly hidden here, as in a container, so that no task can get its own: \
+                "/proc is partly hidden here, as in a container, so that tasks cannot get their own: \
                  start it with sudo, or outside of the container"
             }
         }

@@ -1,4 +1,4 @@
-//! Linux: everything of a task on a machine that is below the Borglet's decisions.
+//! Linux: the mechanisms that run a task on a machine, below the Borglet's decisions.
 //!
 //! ```text
 //! Borglet ── task::TaskDirectory::start ──▶ shim (own session, outside the task's cgroup)
@@ -6,16 +6,16 @@
 //!                                                  └─ the task (own uid, no capabilities, jailed)
 //! ```
 //!
-//! A task's *directory* is the whole truth about it: `launch.json` says what to run, a lock held by
-//! the shim says that it is being looked after, `running.json` says that it runs, `exit.json` says
-//! how it ended. Whoever opens the directory later, after any crash, reads the same answer.
+//! A task's *directory* is the single source of truth about it: `launch.json` specifies what to
+//! run, a lock held by the shim shows that it is being supervised, `running.json` that it runs,
+//! `exit.json` how it ended. Every reader of the directory, after any crash, finds the same state.
 //!
-//! What is deliberately absent: no async, no threads, no decisions about what should run or when to
-//! restart it, no types of the other crates (plain integers with their units in their names), no
-//! network set-up (tasks share the host's network).
+//! Deliberately absent: async, threads, decisions about what should run or when to restart it,
+//! types of other crates (plain integers with units in their names), network set-up (tasks share
+//! the host's network).
 //!
-//! Everything here needs a kernel of at least 5.12, and root or the right to make user namespaces, with
-//! which tasks have the same jail but no limits; [`machine::preflight`] says what is missing.
+//! Requires kernel 5.12 or later, and root or the right to create user namespaces, with which tasks
+//! have the same jail but no limits; [`machine::preflight`] reports what is missing.
 
 pub mod alloc;
 pub mod cgroup;
@@ -33,14 +33,15 @@ mod process;
 pub mod record;
 mod seccomp;
 pub mod shim;
+mod shim_log;
 mod sys;
 pub mod task;
 pub mod tree;
 pub mod uid;
 
-/// The capabilities of Linux that a task can keep, by their numbers (capabilities(7)):
-/// `NET_BIND_SERVICE`, `NET_ADMIN`, `NET_RAW`, `IPC_LOCK`, `SYS_PTRACE`, `SYS_NICE` and `PERFMON`.
-/// None lets it out of its jail.
+/// The Linux capabilities that a task can keep, by number (capabilities(7)): `NET_BIND_SERVICE`,
+/// `NET_ADMIN`, `NET_RAW`, `IPC_LOCK`, `SYS_PTRACE`, `SYS_NICE` and `PERFMON`. None allows an
+/// escape from the jail.
 pub const CAPABILITIES: [u8; 7] = [10, 12, 13, 14, 19, 23, 38];
 
 pub use error::FileError;

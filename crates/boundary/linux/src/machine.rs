@@ -1,4 +1,4 @@
-//! What this machine offers, and whether it can run tasks at all.
+//! The resources of this machine, and whether it can run tasks at all.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,13 +16,13 @@ use crate::isolation::try_user_namespace;
 use crate::process;
 use crate::{FileError, Isolation};
 
-/// The oldest kernel that has every system call used here (`mount_setattr`).
+/// The oldest kernel with every system call used here (`mount_setattr`).
 const KERNEL_MIN: (u32, u32) = (5, 12);
 
-/// What this machine cannot do without, and lacks.
+/// A missing prerequisite of this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum Missing {
-    /// Not started by root, and without what could stand in for it.
+    /// Not started by root, and user namespaces are not available.
     #[error("running tasks needs root or user namespaces, but this is uid {uid}, and {why}")]
     Root {
         /// The effective user id.
@@ -30,60 +30,62 @@ pub enum Missing {
         /// Why there are no user namespaces, and what to do about it.
         why: &'static str,
     },
-    /// No process could be started to find out.
+    /// No process could be forked to find out.
     #[error("cannot fork a process to try a user namespace: {0}")]
     Fork(io::Error),
-    /// Root without the powers of root, as in most containers.
+    /// Root without root's capabilities, as in most containers.
     #[error(
         "root lacks the capability {name} here: give it to the container (docker run --privileged)"
     )]
     Capability {
-        /// The first one that is missing.
+        /// The first missing one.
         name: &'static str,
     },
-    /// Too old a kernel.
+    /// The kernel is too old.
     #[error("Linux {release} is too old: tasks need {}.{} or later", KERNEL_MIN.0, KERNEL_MIN.1)]
     Kernel {
-        /// As `uname -r` says.
+        /// The output of `uname -r`.
         release: String,
     },
     /// No usable cgroups.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// The kernel does not say what it must.
+    /// The kernel does not provide required information.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// What a machine has. Nothing is subtracted for the operating system's own needs.
+/// The resources of a machine. Nothing is subtracted for the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// CPU in thousandths of a core: the CPUs that this process may use, or the quota of its container.
+    /// CPU in thousandths of a core: the CPUs that this process may use, or its container's quota.
     pub cpu_milli: u64,
-    /// Memory in bytes: of the machine, or the limit of its container.
+    /// Memory in bytes: the machine's, or its container's limit.
     pub memory_bytes: u64,
-    /// Size in bytes of the file system with the data directory.
+    /// The size in bytes of the file system with the data directory.
     pub disk_bytes: u64,
-    /// Of these, the bytes that are free now.
+    /// The free bytes of that file system.
     pub disk_free_bytes: u64,
-    /// What jobs may ask for in constraints: `arch`, `cgroup` (not without root), `cores`, `isolation`,
+    /// Attributes for constraints: `arch`, `cgroup` (only with root), `cores`, `isolation`,
     /// `kernel`, `platform`.
     pub attributes: BTreeMap<String, String>,
-    /// First and last port that the kernel gives to outgoing connections: none for tasks.
+    /// The first and last port of the kernel's range for outgoing connections, which tasks cannot
+    /// have.
     pub ephemeral_ports: (u16, u16),
-    /// Changes with every restart of the machine.
+    /// Changes at every boot of the machine.
     pub boot_id: String,
 }
 
 impl Machine {
-    /// Finds out what this machine has; `data_dir` must exist, `isolation` is what [`preflight`] said.
+    /// Detects the machine's resources; `data_dir` must exist, `isolation` is the result of
+    /// [`preflight`].
     ///
     /// # Errors
-    /// When `/proc` or `/sys` do not say.
+    /// When `/proc` or `/sys` lack the information.
     pub fn discover(data_dir: &Path, isolation: Isolation) -> Result<Self, Missing> {
         let hierarchy = match isolation {
             Isolation::Jail => Some(Hierarchy::detect()?),
-            // Only to know the limits of a container that we may be in.
+            // Only used to detect the limits of an enclosing container.
             Isolation::Rootless => Hierarchy::detect().ok(),
         };
         let disk = statvfs(data_dir).at("measure the disk of", data_dir)?;
@@ -118,12 +120,12 @@ impl Machine {
     }
 }
 
-/// Says how tasks are kept apart on this machine: with root's powers, or rootless without them.
+/// Determines how tasks are isolated on this machine: with root, or rootless.
 ///
-/// Without root it forks a process that tries what the kernel allows.
+/// Without root it forks a process that tests what the kernel allows.
 ///
 /// # Errors
-/// In one line the first thing that is missing, with what to do about it.
+/// The first missing prerequisite in one line, with advice.
 pub fn preflight() -> Result<Isolation, Missing> {
     let release = uname().at("ask the kernel for", "its name")?;
     let release = release.release().to_string_lossy().into_owned();
@@ -157,13 +159,13 @@ pub fn preflight() -> Result<Isolation, Missing> {
     Ok(Isolation::Jail)
 }
 
-/// Major and minor number at the beginning of `6.1.0-13-cloud`.
+/// The major and minor number at the start of `6.1.0-13-cloud`.
 fn kernel_version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// How many CPUs this process may run on.
+/// The number of CPUs on which this process may run.
 fn cores() -> Result<u64, FileError> {
     let set = sched_getaffinity(Pid::from_raw(0)).at("ask the kernel for", "the usable CPUs")?;
     let usable = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
@@ -182,7 +184,7 @@ fn unknown(path: &str, why: &str) -> FileError {
     FileError::new("understand", Path::new(path), io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
-/// The limit at the root that we see: in a container that is the container's, else there is none.
+/// The limit at the visible root: in a container it is the container's, otherwise there is none.
 fn memory_limit(hierarchy: &Hierarchy) -> Option<u64> {
     let path = match hierarchy {
         Hierarchy::V1(mounts) => mounts.memory.join("memory.limit_in_bytes"),

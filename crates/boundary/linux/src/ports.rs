@@ -1,10 +1,10 @@
 //! Which processes hold which TCP ports of this machine.
 //!
-//! The kernel is asked over netlink (`sock_diag(7)`), which names the sockets of a few ports without
-//! reading out every connection there is; then `/proc` says which process has such a socket open. The
-//! first is cheap. The second looks at every process, the newest first, until all are found.
+//! The kernel is queried over netlink (`sock_diag(7)`), which lists the sockets of a few ports
+//! without reading every connection; then `/proc` shows which process has such a socket open. The
+//! first step is cheap. The second visits all processes, newest first, until all holders are found.
 //!
-//! Not here: which ports a task may hold, and what happens to a task that holds another.
+//! Not here: which ports a task may hold, and what happens to a task that holds another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,51 +27,50 @@ use crate::{process, sys};
 pub struct Socket {
     /// The port.
     pub port: u16,
-    /// The number of its inode, by which processes are found that have it open.
+    /// Its inode number, by which processes that have it open are found.
     pub inode: u32,
 }
 
 /// A process that has a socket open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
+    /// The process id.
     pub pid: i32,
-    /// The name of its program, as the kernel has it.
+    /// The name of its program, as the kernel reports it.
     pub name: String,
     /// Its control groups, as paths below the roots of their hierarchies; the unified one first.
     pub cgroups: Vec<String>,
 }
 
-/// States of a TCP socket, as bits of what is asked for.
+/// States of a TCP socket, as bits of the query.
 mod state {
     const CLOSE: u32 = 1 << 7;
     const LISTEN: u32 = 1 << 10;
     const TIME_WAIT: u32 = 1 << 6;
-    /// A port that is bound, by a socket that neither listens nor is connected; since Linux 6.8, and
-    /// without a meaning before.
+    /// A bound socket that neither listens nor is connected; since Linux 6.8, ignored before.
     const BOUND_INACTIVE: u32 = 1 << 13;
-    /// What holds a port without a connection.
+    /// States of sockets that hold a port without a connection.
     pub(super) const HOLDING: u32 = LISTEN | BOUND_INACTIVE | CLOSE;
-    /// Whatever has a process.
+    /// States of sockets that belong to a process.
     pub(super) const ANY: u32 = ((1 << 14) - 1) & !TIME_WAIT;
 }
 
-/// How many sockets are looked at at once: more than one for each port there is.
+/// The maximum number of sockets read at once: more than one per port.
 const SOCKETS_MAX: usize = 1 << 17;
 
-/// How long the kernel may take for a part of its answer.
+/// The timeout of each part of the kernel's answer.
 const PATIENCE: TimeVal = TimeVal::new(5, 0);
 
-/// The sockets that hold a port of a range without a connection: they listen, or are bound alone,
-/// where the kernel tells of these (since Linux 6.8).
+/// The sockets that hold a port of a range without a connection: they listen, or are only bound, if
+/// the kernel reports those (since Linux 6.8).
 ///
 /// # Errors
-/// When the kernel does not answer, as where it lacks its module `tcp_diag`.
+/// When the kernel does not answer, for example without its module `tcp_diag`.
 pub fn holding(range: RangeInclusive<u16>) -> io::Result<Vec<Socket>> {
     sockets(&range, state::HOLDING)
 }
 
-/// All sockets at a port, connected ones as well.
+/// All sockets at a port, including connected ones.
 ///
 /// # Errors
 /// As [`holding`].
@@ -79,7 +78,8 @@ pub fn at(port: u16) -> io::Result<Vec<Socket>> {
     sockets(&(port..=port), state::ANY)
 }
 
-/// For each of these sockets a process that has it open; without those of which none is found.
+/// For each of these sockets a process that has it open; sockets without a known process are
+/// omitted.
 #[must_use]
 pub fn holders(inodes: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Process> {
     let mut wanted: BTreeSet<u32> = inodes.into_iter().collect();
@@ -87,7 +87,7 @@ pub fn holders(inodes: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Process> 
     if wanted.is_empty() {
         return found;
     }
-    // What is asked for is new in most cases, and so is who holds it.
+    // Most requested sockets are new, and so are their processes.
     for pid in processes() {
         if wanted.is_empty() {
             break;
@@ -102,7 +102,7 @@ pub fn holders(inodes: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Process> 
     found
 }
 
-/// Every process, the newest first.
+/// All processes, newest first.
 #[must_use]
 pub fn processes() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -113,7 +113,7 @@ pub fn processes() -> Vec<i32> {
 }
 
 impl Process {
-    /// What `/proc` says of a process; empty where it is gone.
+    /// Reads what `/proc` reports about a process; empty if it no longer exists.
     #[must_use]
     pub fn read(pid: i32) -> Self {
         let text = |file: &str| {
@@ -129,16 +129,16 @@ impl Process {
         Self { pid, name: text("comm"), cgroups }
     }
 
-    /// The group that says most of where it belongs: the unified one, unless that is the root.
+    /// The most specific cgroup: the unified one, unless that is the root.
     #[must_use]
     pub fn cgroup(&self) -> &str {
         let mut below = self.cgroups.iter().filter(|path| *path != "/");
         below.next().map_or("/", String::as_str)
     }
 
-    /// Whether any of its sockets has a port, connected or not: also what the kernel does not tell of,
-    /// as a bound port before Linux 6.8. It looks at each of its sockets, which takes the right to
-    /// trace it.
+    /// Whether any of its sockets has a port, connected or not: also detects what the kernel does
+    /// not report, such as a bound port before Linux 6.8. It inspects each socket, which requires
+    /// the right to trace the process.
     #[must_use]
     pub fn has_port(&self, port: u16) -> bool {
         let Ok(process) = sys::pidfd_open(self.pid) else { return false };
@@ -147,23 +147,23 @@ impl Process {
             let address = getsockname::<SockaddrStorage>(socket.as_raw_fd()).ok()?;
             let own = address.as_sockaddr_in().map(SockaddrIn::port);
             let own = own.or_else(|| address.as_sockaddr_in6().map(SockaddrIn6::port));
-            // A datagram's port is another one.
+            // Datagram ports are separate.
             let is_stream = getsockopt(&socket, SockType).ok()? == socket::SockType::Stream;
             Some(is_stream && own == Some(port))
         };
         open_sockets(self.pid).any(|(fd, _)| has_port(fd) == Some(true))
     }
 
-    /// Its ancestors, the nearest first; they may be others by now.
+    /// Its ancestors, nearest first; they may have changed by now.
     pub fn ancestors(&self) -> impl Iterator<Item = i32> + use<> {
-        /// More than any chain that means something.
+        /// More than any meaningful chain.
         const MOST: usize = 1_024;
         let parent = |pid: &i32| process::parent(*pid).ok().filter(|parent| *parent > 0);
         std::iter::successors(parent(&self.pid), parent).take(MOST)
     }
 }
 
-/// The sockets that a process has open, with their descriptors; none where that is not ours to know.
+/// The sockets that a process has open, with their descriptors; empty without permission.
 fn open_sockets(pid: i32) -> impl Iterator<Item = (RawFd, u32)> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.filter_map(|entry| {
@@ -188,13 +188,13 @@ fn sockets(range: &RangeInclusive<u16>, states: u32) -> io::Result<Vec<Socket>> 
     Ok(found)
 }
 
-/// The bytes of `struct nlmsghdr`, `struct inet_diag_req_v2`, and a filter by the port.
+/// The bytes of `struct nlmsghdr`, `struct inet_diag_req_v2`, and a filter by port.
 fn question(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const REQUEST_AND_DUMP: u16 = 0x301;
     const INET_DIAG_REQ_BYTECODE: u16 = 1;
-    /// Of the filter's operations: at least, at most; each jumps so far where it holds, and else so
-    /// far, and beyond the end where a socket is not wanted.
+    /// The filter's operations "at least" and "at most"; each has one jump for true and one for
+    /// false, and a jump past the end rejects the socket.
     const S_GE: u8 = 2;
     const S_LE: u8 = 3;
     let mut filter = Vec::new();
@@ -206,7 +206,7 @@ fn question(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
     }
     let mut body = vec![family.to_le_bytes()[0], IPPROTO_TCP.to_le_bytes()[0], 0, 0];
     body.extend(states.to_ne_bytes());
-    // The address of one socket, which is not asked for.
+    // The address of a single socket, which is not used.
     body.extend([0; 48]);
     let length = |of: usize| u16::try_from(of).unwrap_or(u16::MAX).to_ne_bytes();
     body.extend(length(filter.len() + 4));
@@ -215,13 +215,13 @@ fn question(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
     let mut message = u32::try_from(body.len() + HEADER).unwrap_or(u32::MAX).to_ne_bytes().to_vec();
     message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     message.extend(REQUEST_AND_DUMP.to_ne_bytes());
-    // Number, and sender: the kernel needs neither.
+    // Number and sender, which the kernel does not need.
     message.extend([0; 8]);
     message.extend(body);
     message
 }
 
-/// How long `struct nlmsghdr` is.
+/// The size of `struct nlmsghdr`.
 const HEADER: usize = 16;
 
 /// Reads messages until the last.
@@ -249,7 +249,7 @@ enum Kind {
     Other,
 }
 
-/// The first message of some, its body, and the others.
+/// Splits the first message from the others: its kind, its body, the rest.
 fn message(bytes: &[u8]) -> Option<(Kind, &[u8], &[u8])> {
     let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -263,7 +263,7 @@ fn message(bytes: &[u8]) -> Option<(Kind, &[u8], &[u8])> {
     Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// Reads `struct inet_diag_msg`. What has no inode has no process.
+/// Reads `struct inet_diag_msg`. Sockets without an inode have no process.
 fn read(body: &[u8]) -> Option<Socket> {
     let port = u16::from_be_bytes(*body.get(4..)?.first_chunk()?);
     let inode = u32::from_ne_bytes(*body.get(68..)?.first_chunk()?);

@@ -1,4 +1,4 @@
-//! What `/proc` says about processes and about this boot of the machine.
+//! Reads information about processes and the current boot from `/proc`.
 
 use std::fs;
 use std::io;
@@ -11,24 +11,24 @@ use nix::unistd::{SysconfVar, sysconf};
 
 use crate::sys;
 
-/// Now, in microseconds since 1970; 0 if the clock is before that.
+/// The current time in microseconds since 1970; 0 if the clock is before that.
 pub(crate) fn unix_micros_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The id of this boot of the machine: another one means that no process of before is alive.
+/// The id of the current boot: a different one means that no earlier process is alive.
 pub(crate) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// When process `pid` started, in clock ticks since boot. With the pid it names one process of that
-/// boot.
+/// When process `pid` started, in clock ticks since boot. Together with the pid it identifies one
+/// process of that boot.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
     stat_field(pid, 22)
 }
 
-/// How long ago something was, in clock ticks since boot, by the clock that nobody can set.
+/// The time since a tick count since boot, by the clock that cannot be set.
 pub(crate) fn since_ticks(ticks: u64) -> io::Result<Duration> {
     let per_second = sysconf(SysconfVar::CLK_TCK)?.and_then(|number| u32::try_from(number).ok());
     let per_second = per_second.filter(|number| *number > 0).unwrap_or(100);
@@ -38,7 +38,7 @@ pub(crate) fn since_ticks(ticks: u64) -> io::Result<Duration> {
     Ok(since_boot.saturating_sub(Duration::from_secs(seconds) + rest))
 }
 
-/// The parent of process `pid`; 0 where it has none.
+/// The parent of process `pid`; 0 if it has none.
 pub(crate) fn parent(pid: i32) -> io::Result<i32> {
     i32::try_from(stat_field(pid, 4)?).map_err(io::Error::other)
 }
@@ -54,7 +54,7 @@ fn stat_field(pid: i32, number: usize) -> io::Result<u64> {
     })
 }
 
-/// A descriptor for each child of process `parent`; those that end meanwhile are left out.
+/// A descriptor for each child of process `parent`; those that end meanwhile are omitted.
 pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
     let is_child = |pid: i32| self::parent(pid).is_ok_and(|of| of == parent);
     let mut children = Vec::new();
@@ -63,7 +63,8 @@ pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
         if is_child(pid)
             && let Ok(pidfd) = sys::pidfd_open(pid)
-            // Still, so the number was its own when it was opened.
+            // It is still a child, so the descriptor refers to it and not to a later process with
+            // its number.
             && is_child(pid)
         {
             children.push(pidfd);
@@ -74,26 +75,26 @@ pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
 
 /// A descriptor for process `pid` if it is still the one that started at `start_ticks` of a boot.
 ///
-/// `None` if that process is gone, whoever has its number now.
+/// `None` if that process no longer exists, even if another one has its number.
 pub(crate) fn open_exact(pid: i32, start_ticks: u64, boot: &str) -> io::Result<Option<OwnedFd>> {
-    // Numbers and ticks begin anew with each boot, and a machine starts much as it did before.
+    // Pids and ticks restart at each boot, and a machine boots much the same way each time.
     if boot_id()? != boot {
         return Ok(None);
     }
     let pidfd = match sys::pidfd_open(pid) {
         Ok(pidfd) => pidfd,
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
-        // A thread's number, so not the process that was meant.
+        // The number of a thread, so not the process that was meant.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    // Checked after opening: from here on the number cannot be given to another process unnoticed.
+    // Checked after opening: from here on, a reuse of the number would be noticed.
     Ok((start_time(pid).ok() == Some(start_ticks)).then_some(pidfd))
 }
 
-/// Waits until `fd` is readable or closed at its other end: false after `timeout_ms` without.
+/// Waits until `fd` is readable or closed at its other end: false after `timeout_ms`.
 pub(crate) fn wait_readable(fd: &impl AsFd, timeout_ms: u64) -> io::Result<bool> {
     let begin = std::time::Instant::now();
     loop {

@@ -1,11 +1,11 @@
-//! The system calls that no task needs: a list of refusals, everything else is allowed.
+//! The seccomp filter: a deny list of system calls that no task needs; everything else is allowed.
 //!
-//! A second fence behind the missing capabilities, against mistakes in the kernel's own checks. It
-//! is deliberately not a list of what is allowed: that would break programs with every new libc.
+//! A second line of defence behind the missing capabilities, against bugs in the kernel's own
+//! checks. It is deliberately not an allow list, which would break programs with every new libc.
 
 use libc::{c_long, sock_filter};
 
-/// Refused with EPERM, whatever the arguments.
+/// Denied with EPERM, whatever the arguments.
 const DENIED: &[c_long] = &[
     // Mounts and roots.
     libc::SYS_mount,
@@ -54,7 +54,7 @@ const DENIED: &[c_long] = &[
     libc::SYS_setns,
 ];
 
-/// Bits of `clone` and `unshare` that make a user namespace, in which a task would be root again.
+/// Bits of `clone` and `unshare` that create a user namespace, in which a task would be root again.
 const NEW_USER: u32 = libc::CLONE_NEWUSER.cast_unsigned();
 
 #[cfg(target_arch = "x86_64")]
@@ -62,22 +62,22 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Where `struct seccomp_data` has the call's number, the architecture, and the first argument's low half.
+/// Offsets in `struct seccomp_data` of the call's number, the architecture, and the first
+/// argument's low half.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const FIRST_ARGUMENT_AT: u32 = 16;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 
-/// The call that watches how programs run, and the capability that it is for (`PERFMON`).
+/// The performance monitoring call, and the capability that allows it (`PERFMON`).
 const WATCHING: (c_long, u8) = (libc::SYS_perf_event_open, 38);
 
-/// The filter as a program for the kernel. Calls that are only for a capability that is kept are let
-/// through.
+/// The filter program for the kernel. Calls that belong to a kept capability are allowed.
 pub(crate) fn filter(capabilities: &[u8]) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE_AT),
-        // Calls of another architecture have other numbers, so none of them is let through.
+        // Calls of another architecture have other numbers, so all of them are denied.
         jump_if_equal(ARCHITECTURE, 1, 0),
         refuse(libc::EPERM),
         load(NUMBER_AT),
@@ -92,7 +92,7 @@ pub(crate) fn filter(capabilities: &[u8]) -> Vec<sock_filter> {
     for &call in DENIED.iter().filter(|call| !allowed(**call)) {
         program.extend([jump_if_equal(number(call), 0, 1), refuse(libc::EPERM)]);
     }
-    // Its flags are in memory, where no filter can look: libc then falls back to `clone`.
+    // Its flags are in memory, which filters cannot read: libc then falls back to `clone`.
     program.extend([jump_if_equal(number(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
     program.extend([
         jump_if_equal(number(libc::SYS_clone), 1, 0),
@@ -110,7 +110,7 @@ fn number(call: c_long) -> u32 {
 }
 
 fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
-    // Every code that is used here fits 8 bits.
+    // Every code used here fits 8 bits.
     sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k }
 }
 

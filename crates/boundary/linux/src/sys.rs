@@ -1,6 +1,6 @@
-//! The system calls for which neither `std` nor `nix` has a safe function.
+//! System calls for which neither `std` nor `nix` has a safe function.
 //!
-//! All the unsafe code of the crate is here; nothing here decides anything.
+//! All unsafe code of the crate is here; this module makes no decisions.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
 use std::ffi::CStr;
@@ -15,25 +15,26 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A descriptor that becomes readable when process `pid` ends, and that never means another process.
+/// A descriptor that becomes readable when process `pid` ends, and that never refers to another
+/// process.
 pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers and touches no memory of ours.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
     let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A descriptor of our own for what `fd` of the process of `pidfd` stands for.
+/// A duplicate of the descriptor `fd` of the process of `pidfd`.
 pub(crate) fn pidfd_getfd(pidfd: BorrowedFd<'_>, fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes three integers and touches no memory of ours.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) })?;
     let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just created this descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sends `signal` to exactly the process that `pidfd` stands for.
+/// Sends `signal` to exactly the process that `pidfd` refers to.
 pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let no_info = std::ptr::null::<libc::siginfo_t>();
     let fd = pidfd.as_raw_fd();
@@ -63,7 +64,7 @@ pub(crate) fn directory_of(entries: &OwningIter) -> BorrowedFd<'_> {
 pub(crate) struct SingleThread(());
 
 impl SingleThread {
-    /// Looks at `/proc`, which must be the one of this process's own pid namespace.
+    /// Checks `/proc`, which must be the one of this process's own pid namespace.
     ///
     /// # Errors
     /// When there are more threads: a forked child would inherit locks held by threads that do not
@@ -84,10 +85,10 @@ pub(crate) fn fork(_proof: SingleThread) -> io::Result<ForkResult> {
     Ok(unsafe { nix::unistd::fork() }?)
 }
 
-/// Runs `work` in a child process and returns what it answers; 255 where it died.
+/// Runs `work` in a child process and returns its result; 255 if the child died.
 ///
-/// `work` may only make system calls: this process may have other threads, and the child has none of
-/// the locks' owners.
+/// `work` may only make system calls: this process may have other threads, and the child lacks the
+/// owners of their locks.
 pub(crate) fn in_child(work: impl FnOnce() -> u8) -> io::Result<u8> {
     // SAFETY: the child makes system calls, waits for no lock, and leaves without running destructors.
     match unsafe { nix::unistd::fork() }? {
@@ -108,8 +109,8 @@ pub(crate) fn exit_now(code: i32) -> ! {
 
 /// Closes every descriptor from `first` upwards.
 ///
-/// For a process that has just begun: nothing above standard error is in use yet, and whatever was
-/// inherited must not be kept open for the life of a task.
+/// For a process that has just started: nothing above standard error is in use yet, and inherited
+/// descriptors must not stay open for the lifetime of a task.
 pub(crate) fn close_from(first: u32) -> io::Result<()> {
     // SAFETY: the callers own no descriptors in the range, see above.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) })?;
@@ -163,8 +164,8 @@ pub(crate) fn wait(pid: i32) -> io::Result<i32> {
 
 /// Gives every signal its default action, and unblocks all of them.
 pub(crate) fn reset_signals() {
-    // Past libc, which keeps two signals to itself and would leave them ignored if they were ignored
-    // by whoever started us. All zero is SIG_DFL without flags in the kernel's struct.
+    // Bypasses libc, which reserves two signals for itself and would leave them ignored if they
+    // were ignored by the parent. All zero is SIG_DFL without flags in the kernel's struct.
     let default = [0u64; 4];
     let nothing = std::ptr::null_mut::<u64>();
     for signal in 1..=64 {
@@ -180,7 +181,7 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// Ignores `signal` in this process and in what it forks.
+/// Ignores `signal` in this process and its forks.
 pub(crate) fn ignore_signal(signal: i32) {
     // SAFETY: SIG_IGN installs no code.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -203,7 +204,7 @@ pub(crate) fn mount_set_recursive(path: &CStr, set: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes every capability but some out of the bounding set, so that no program can give it back.
+/// Removes every capability except `but` from the bounding set, so that no program can regain it.
 pub(crate) fn empty_bounding_set(but: &[u8]) -> io::Result<()> {
     for capability in (0..64_u8).filter(|capability| !but.contains(capability)) {
         let capability = libc::c_ulong::from(capability);
@@ -219,8 +220,8 @@ pub(crate) fn empty_bounding_set(but: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up every effective, permitted, inheritable and ambient capability but some, which the
-/// programs that are entered from here have, too.
+/// Drops every effective, permitted, inheritable and ambient capability except `but`, which
+/// programs executed from here keep, too.
 pub(crate) fn drop_capabilities(but: &[u8]) -> io::Result<()> {
     #[repr(C)]
     struct Header {
@@ -254,7 +255,7 @@ const PR_CAP_AMBIENT: i32 = 47;
 const PR_CAP_AMBIENT_RAISE: libc::c_ulong = 2;
 const PR_CAP_AMBIENT_CLEAR_ALL: libc::c_ulong = 4;
 
-/// Puts every system call that this process and its children make from now on under `filter`.
+/// Applies `filter` to every system call that this process and its children make from now on.
 ///
 /// Needs `no_new_privs`.
 pub(crate) fn install_seccomp(filter: &mut [libc::sock_filter]) -> io::Result<()> {
@@ -275,7 +276,7 @@ pub(crate) fn take_terminal(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the terminal behind `fd` how large its window is, in characters.
+/// Sets the window size of the terminal behind `fd`, in characters.
 pub(crate) fn set_window_size(fd: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` lives for the call and is what TIOCSWINSZ reads.
@@ -284,12 +285,12 @@ pub(crate) fn set_window_size(fd: BorrowedFd<'_>, rows: u16, columns: u16) -> io
     Ok(())
 }
 
-/// Overwrites this process's arguments with `name`, as `ps` and `/proc/<pid>/cmdline` show them.
+/// Overwrites this process's arguments with `name`, as shown by `ps` and `/proc/<pid>/cmdline`.
 ///
-/// A task can read the command line of its init, which would tell it about the host's directories.
+/// A task can read the command line of its init, which would reveal the host's directories.
 pub(crate) fn rename_arguments(name: &str) {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
-    // After the parenthesised name, field 48 and 49 of proc(5) are the ends of the arguments.
+    // After the parenthesised name, fields 48 and 49 of proc(5) are the ends of the arguments.
     let Some((_, rest)) = stat.rsplit_once(") ") else { return };
     let mut fields = rest.split_ascii_whitespace().skip(48 - 3);
     let mut next = || fields.next().and_then(|field| field.parse::<usize>().ok());

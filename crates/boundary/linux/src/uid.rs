@@ -1,7 +1,7 @@
-//! Who on this machine has a user id already, before a task gets it.
+//! Checks whether a user id is in use on this machine, before a task gets it.
 //!
-//! Only what is here is found: running processes, and the accounts in the machine's own files. One
-//! that appears later has the same id as a task; that is what a range of ids is kept free for.
+//! Only existing users are found: running processes, and the accounts in the machine's own files.
+//! An account created later may have the id of a task; a range of ids is reserved to avoid that.
 
 use std::fmt;
 use std::fs;
@@ -9,10 +9,10 @@ use std::path::Path;
 
 use crate::sys;
 
-/// Who has an id.
+/// The current user of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// Some running process.
+    /// A running process.
     Process,
     /// A user's account.
     User(String),
@@ -20,10 +20,10 @@ pub enum Holder {
     Group(String),
 }
 
-/// Somebody who has `id` as his user or group id; `None` where nobody has.
+/// A holder of `id` as its user or group id; `None` if there is none.
 ///
-/// A running process is looked for by its real user id. A machine that does not say is taken for one
-/// where nobody has it.
+/// Running processes are checked by their real user id. If the machine does not provide the
+/// information, the id counts as free.
 #[must_use]
 pub fn holder(id: u32) -> Option<Holder> {
     if sys::has_process_of(id).unwrap_or(false) {

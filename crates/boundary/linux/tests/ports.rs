@@ -1,5 +1,5 @@
-//! Who holds which ports, as the real kernel says. On a kernel without `tcp_diag`, as that of the
-//! emulated machine, nobody can say, so this is apart from the tests with tasks.
+//! Holders of ports, as reported by the real kernel. A kernel without `tcp_diag`, as in the
+//! emulated machine, cannot report them, so this is separate from the tests with tasks.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use linux::ports::{Socket, at, holders, holding};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, getsockname, socket};
 
-/// Which of some sockets a descriptor of this process stands for.
+/// Which of some sockets a descriptor of this process refers to.
 fn find(sockets: &[Socket], descriptor: &impl AsRawFd) -> Option<Socket> {
     let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let link = std::fs::read_link(link).expect("it is open").to_string_lossy().into_owned();
@@ -15,15 +15,15 @@ fn find(sockets: &[Socket], descriptor: &impl AsRawFd) -> Option<Socket> {
     sockets.find(|socket| link == format!("socket:[{}]", socket.inode))
 }
 
-/// The socket that a descriptor stands for, which holds a port. Somebody else may hold it at another
-/// address.
+/// The socket that a descriptor refers to, which holds a port. Another process may hold the port at
+/// another address.
 #[track_caller]
 fn is_held_by(port: u16, descriptor: &impl AsRawFd) -> Socket {
     let held = holding(port..=port).expect("the kernel answers");
     find(&held, descriptor).unwrap_or_else(|| panic!("port {port} is held by {held:?} alone"))
 }
 
-/// A socket that is bound to a port, and does not listen.
+/// A socket that is bound to a port and does not listen.
 fn bound() -> (u16, impl AsRawFd) {
     let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
         .expect("a socket");
@@ -54,7 +54,8 @@ fn what_listens_is_found_with_its_process() {
     }
 }
 
-/// Whether this kernel tells of ports that are bound by a socket which neither listens nor is connected.
+/// Whether this kernel reports ports that are bound by a socket which neither listens nor is
+/// connected.
 fn tells_of_bound() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc is mounted");
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());

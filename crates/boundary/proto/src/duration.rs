@@ -10,7 +10,6 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Fault, Malformed};
-use crate::read;
 
 const MICROS_A_SECOND: u64 = 1_000_000;
 const NANOS_A_MICRO: u32 = 1_000;
@@ -32,7 +31,10 @@ pub struct Duration {
 pub fn duration(span: Span) -> Duration {
     let (seconds, micros) = (span.0 / MICROS_A_SECOND, span.0 % MICROS_A_SECOND);
     // Both fit: a span has fewer than 2^45 seconds, and what is left is less than one.
-    Duration { seconds: read::signed(seconds), nanos: i32::try_from(micros * 1_000).unwrap_or(0) }
+    Duration {
+        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+        nanos: i32::try_from(micros * 1_000).unwrap_or(0),
+    }
 }
 
 /// A span from outside.

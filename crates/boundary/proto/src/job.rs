@@ -7,7 +7,7 @@ use spec::{JobReference, JobSpec, Kind, Maximum, RestartPolicy, TaskOverride, Ta
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{port_names, texts};
+use crate::task::{all_shown, port_names, texts};
 use crate::{read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
@@ -94,14 +94,6 @@ impl v1::JobSpec {
         for change in self.overrides.values_mut() {
             change.hidden_env = names(&mut change.env);
         }
-    }
-}
-
-/// A description whose values were left out is none: the job would run without them.
-pub(crate) fn all_shown(hidden_env: &[String]) -> Result<(), Malformed> {
-    match hidden_env {
-        [] => Ok(()),
-        _ => Err(Fault::Hidden).field("hiddenEnv"),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
+use cell::{Assignment, Kill, Mutation, Observation, Op, RequestId, Reservation};
 use model::{
     CollectionId, DirectoryId, GrantId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time,
 };
@@ -234,9 +234,11 @@ impl From<&Mutation> for MutationMessage {
     fn from(mutation: &Mutation) -> Self {
         match mutation {
             Mutation::Submit(spec) => Self::Submit(spec.as_ref().into()),
-            Mutation::Kill { collection, tasks } => {
-                Self::Kill(op::Kill { collection: collection.0, tasks: Some(tasks.into()) })
-            }
+            Mutation::Kill(Kill { owner, job, tasks }) => Self::Kill(op::Kill {
+                owner: owner.to_string(),
+                job: job.to_string(),
+                tasks: Some(tasks.into()),
+            }),
             Mutation::AddMachine { name, address } => Self::AddMachine(op::AddMachine {
                 name: name.to_string(),
                 address: address.clone(),
@@ -331,10 +333,11 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::Submit(spec) => {
                 Self::Submit(Arc::new(spec.try_into().field("submit")?))
             }
-            MutationMessage::Kill(kill) => Self::Kill {
-                collection: CollectionId(kill.collection),
+            MutationMessage::Kill(kill) => Self::Kill(Kill {
+                owner: read::name(&kill.owner, "owner").field("kill")?,
+                job: read::name(&kill.job, "job").field("kill")?,
                 tasks: read::message(kill.tasks, "tasks").field("kill")?,
-            },
+            }),
             MutationMessage::AddMachine(add) => Self::AddMachine {
                 name: read::name(&add.name, "name").field("addMachine")?,
                 address: add.address,

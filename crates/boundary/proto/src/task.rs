@@ -8,7 +8,6 @@ use spec::{Constraint, HealthCheck, Relation, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::job::all_shown;
 use crate::{read, v1};
 
 /// Names of ports, none of them twice.
@@ -28,6 +27,14 @@ pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
 }
 
 /// Its constraints are left out: see `job.proto`.
+/// A description whose values were left out is none: the job would run without them.
+pub(crate) fn all_shown(hidden_env: &[String]) -> Result<(), Malformed> {
+    match hidden_env {
+        [] => Ok(()),
+        _ => Err(Fault::Hidden).field("hiddenEnv"),
+    }
+}
+
 impl From<&TaskSpec> for v1::TaskSpec {
     fn from(task: &TaskSpec) -> Self {
         Self {

@@ -1,7 +1,7 @@
-//! What replicas say to each other: `replication.proto`.
+//! Conversions of the messages between replicas: `replication.proto`.
 //!
-//! The cell of a snapshot is not in its message: it follows in pieces, and is put back by whoever
-//! has put them together ([`message`]).
+//! A snapshot's message does not contain the cell: the cell follows in chunks, and the receiver
+//! adds it back once it has all of them ([`message`]).
 
 use std::sync::Arc;
 
@@ -50,10 +50,10 @@ impl TryFrom<v1::ReplicaMessage> for Message {
     }
 }
 
-/// A message, with the cell that came after it where it is a snapshot's.
+/// Converts a message; `cell` is the cell that followed it if it is a snapshot.
 ///
 /// # Errors
-/// Where it is none that this build knows, or its cell is not there.
+/// When this build does not know the message, or its cell is missing.
 pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Message, Malformed> {
     let body = match message.body.ok_or(Fault::UnknownKind).field("body")? {
         wire::Body::Consensus(message) => {
@@ -164,13 +164,13 @@ fn consensus(message: wire::Consensus, cell: Option<Cell>) -> Result<Consensus, 
         _ => None,
     };
     let entries: Vec<LogEntry> = message.entries.into_iter().map(Into::into).collect();
-    // Consensus takes for granted that they follow each other.
+    // Consensus assumes consecutive entries.
     let follow = |pair: &[LogEntry]| match pair {
         [one, next] => one.index.0.checked_add(1) == Some(next.index.0),
         _ => true,
     };
     if !entries.windows(2).all(follow) {
-        return Err(Fault::Contradiction("entries that do not follow each other")).field("entries");
+        return Err(Fault::Contradiction("entries that are not consecutive")).field("entries");
     }
     Ok(Consensus {
         kind,

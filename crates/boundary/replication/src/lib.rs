@@ -1,8 +1,8 @@
-//! What the replicas of a Borgmaster say to each other: the messages and the service of
+//! The protocol between the replicas of a Borgmaster: the messages and the service of
 //! `replication.proto`, and their conversion from and to the types of [`replica`].
 //!
-//! It is apart from the API (crate `proto`), so that a client of a cell does not link consensus. What is
-//! deliberately not here: connections, and what a replica does with a message.
+//! It is separate from the API (crate `proto`), so that clients of a cell do not link consensus.
+//! Deliberately absent: connections, and how a replica handles a message.
 
 mod convert;
 
@@ -14,5 +14,5 @@ pub mod v1 {
     tonic::include_proto!("bourg.v1");
 }
 
-/// The descriptors of the messages and the service, encoded, with those that they use.
+/// The encoded descriptors of the messages and the service, including those they use.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/replication.bin"));

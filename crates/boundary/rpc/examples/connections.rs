@@ -1,12 +1,12 @@
-//! How much memory a connection takes at both ends, over TLS on loopback: `connections [NUMBER]` opens
-//! so many from one process to another, as tonic's channels and as links, and prints what each end
-//! has grown by for each.
+//! Measures the memory of a connection at both ends, over TLS on loopback. `connections [NUMBER]`
+//! opens that many from one process to another, as tonic channels and as links, and prints the
+//! growth of each end per connection.
 //!
 //! ```console
 //! $ cargo run --release -p rpc --example connections
 //! ```
 
-#![allow(clippy::unwrap_used, reason = "it measures, and has nobody to answer to")]
+#![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -19,12 +19,12 @@ use rpc::transport::{Limits, connect, link};
 use rpc::{Credentials, Expect, Role, Rotating};
 use support::{Client, Running, ask, authority, follow, issue};
 
-/// As in the program.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const MASTER: Expect = Expect::Role(Role::Master);
-/// How often every connection is used before it is measured again.
+/// How often every connection is used before the second measurement.
 const CALLS: usize = 20;
 
 #[tokio::main(flavor = "current_thread")]
@@ -41,7 +41,7 @@ async fn main() {
     }
 }
 
-/// Each kind in a process of its own: what one has freed is there for the next.
+/// Each kind runs in a process of its own: memory freed by one would be reused by the next.
 fn compare(number: &str) {
     let (authority, directory) = authority();
     issue(&authority, "master").write(directory.path(), "master").unwrap();
@@ -97,7 +97,7 @@ async fn measure<T: Client + Clone>(
 ) {
     let server: u32 = std::env::var("SERVER").unwrap().parse().unwrap();
     let processes = [std::process::id(), server];
-    // What the first one takes is not what each takes.
+    // Exclude the cost of the first connection.
     ask(one()).await.unwrap();
     let before = processes.map(resident_kib);
     let print = |state: &str| {
@@ -111,7 +111,7 @@ async fn measure<T: Client + Clone>(
         dial(one).await;
     }
     settle().await;
-    print("dialled, where it can be");
+    print("dialled, if possible");
     for one in &all {
         ask(one.clone()).await.unwrap();
     }
@@ -129,10 +129,10 @@ async fn measure<T: Client + Clone>(
         streams.push(follow(one.clone()).await.unwrap());
     }
     settle().await;
-    print("with a stream that stays");
+    print("with an open stream");
 }
 
-/// Lets what is under way come to its end.
+/// Lets calls in flight finish.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(500)).await;
 }

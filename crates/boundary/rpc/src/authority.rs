@@ -1,7 +1,7 @@
-//! The cell's certificate authority: made at the first start, kept by the master.
+//! The cell's certificate authority: created at the first start, stored by the masters.
 //!
-//! Its files are `ca.pem` (0644), which everyone may have, and `ca.key` (0600), which is the cell:
-//! whoever has it can be anyone. Keys are ECDSA P-256.
+//! Its files are `ca.pem` (0644), which is public, and `ca.key` (0600), whose holder can
+//! impersonate anyone in the cell. Keys are ECDSA P-256.
 
 use std::fmt;
 use std::path::Path;
@@ -13,33 +13,29 @@ use rcgen::{
 };
 use time::OffsetDateTime;
 
+pub use crate::certificate::CLOCK_SKEW;
 use crate::identity::{Identity, check_cell, role_host_name};
 use crate::{Credentials, Error, Result, SigningRequest, certificate, files};
 
-/// How long an authority is good for: ten years.
+/// The validity of an authority: ten years.
 pub const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
-
-/// How far back the validity of a new certificate begins: the clocks of machines may differ by
-/// less than this, and may be set back by less. Nobody gains from it: before that moment there is
-/// no key.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
 
 const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca.key";
-/// X.509's bound on a common name.
+/// The maximum length of an X.509 common name.
 const COMMON_NAME_CHARS: usize = 64;
 
-/// When a certificate is accepted, to the second.
+/// The period in which a certificate is accepted, to the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// The begin.
+    /// The start.
     pub from: SystemTime,
-    /// The end. A certificate never outlives its authority.
+    /// The end, at most that of the authority's own certificate.
     pub until: SystemTime,
 }
 
 impl Validity {
-    /// From now on (less [`CLOCK_SKEW`]) for `duration`.
+    /// From now (minus [`CLOCK_SKEW`]) for `duration`.
     #[must_use]
     pub fn lasting(duration: Duration) -> Self {
         let now = SystemTime::now();
@@ -58,10 +54,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes the authority of a new cell, and its files in an existing directory.
+    /// Creates the authority of a new cell, with its files, in an existing directory.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if the directory holds one, [`Error::BadCell`] for a name other
+    /// [`Error::AlreadyExists`] if the directory contains one, [`Error::BadCell`] for a name other
     /// than 1 to 40 of `a-z`, `0-9` and inner `-`, [`Error::Io`] and [`Error::Issue`].
     pub fn create(directory: impl AsRef<Path>, cell: &str) -> Result<Self> {
         check_cell(cell)?;
@@ -79,13 +75,13 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let ca_pem = params.self_signed(&key)?.pem();
 
-        // The certificate last: it is what says that there is an authority.
+        // The certificate last: its presence marks the authority as complete.
         files::write(&directory.join(KEY), &key.serialize_pem(), files::SECRET)?;
         files::write(&path, &ca_pem, files::PUBLIC)?;
         Self::from_parts(ca_pem, key, &path)
     }
 
-    /// Reads the authority in a directory.
+    /// Opens the authority in a directory.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`], [`Error::KeyMismatch`].
@@ -93,16 +89,16 @@ impl Authority {
         let path = directory.as_ref().join(CERTIFICATE);
         let key_path = directory.as_ref().join(KEY);
         let key = KeyPair::from_pem(&files::read_secret(&key_path)?).map_err(|e| {
-            let why = format!("it is no secret key: {e}");
+            let why = format!("not a secret key: {e}");
             Error::BadCertificate { origin: key_path.display().to_string(), why }
         })?;
         Self::from_parts(files::read(&path)?, key, &path)
     }
 
-    /// Copies the authority in a directory into another one, which exists.
+    /// Copies an authority from one directory into another, which must exist.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if that holds one, and those of [`Self::open`].
+    /// [`Error::AlreadyExists`] if the target contains one, and those of [`Self::open`].
     pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Self> {
         let (from, to) = (from.as_ref(), to.as_ref());
         let path = to.join(CERTIFICATE);
@@ -110,16 +106,16 @@ impl Authority {
             return Err(Error::AlreadyExists { path });
         }
         let authority = Self::open(from)?;
-        // As where one is made, the certificate last.
+        // As in `create`, the certificate last.
         files::write(&to.join(KEY), &files::read_secret(&from.join(KEY))?, files::SECRET)?;
         files::write(&path, &authority.ca_pem, files::PUBLIC)?;
         Ok(authority)
     }
 
-    /// Writes another's authority, as it came over a link, into an existing directory.
+    /// Writes an authority received over a link into an existing directory.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if that holds one, and those of [`Self::open`].
+    /// [`Error::AlreadyExists`] if the directory contains one, and those of [`Self::open`].
     pub fn adopt(directory: impl AsRef<Path>, ca_pem: &str, key_pem: &str) -> Result<Self> {
         let directory = directory.as_ref();
         let path = directory.join(CERTIFICATE);
@@ -128,14 +124,14 @@ impl Authority {
         }
         let bad = |why| Error::BadCertificate { origin: "the given text".to_owned(), why };
         let key = KeyPair::from_pem(key_pem);
-        let key = key.map_err(|error| bad(format!("its key cannot be read: {error}")))?;
+        let key = key.map_err(|error| bad(format!("cannot read its key: {error}")))?;
         let authority = Self::from_parts(ca_pem.to_owned(), key, &path)?;
         files::write(&directory.join(KEY), key_pem, files::SECRET)?;
         files::write(&path, ca_pem, files::PUBLIC)?;
         Ok(authority)
     }
 
-    /// Its secret key, as PEM: whoever has it is the cell.
+    /// Its secret key, as PEM. Whoever holds it can impersonate anyone in the cell.
     #[must_use]
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
@@ -150,23 +146,22 @@ impl Authority {
         Ok(Self { cell, ca_pem, expires, issuer })
     }
 
-    /// The cell that it speaks for.
+    /// The name of its cell.
     #[must_use]
     pub fn cell(&self) -> &str {
         &self.cell
     }
 
-    /// Its certificate, for everyone who is to trust it. No secret.
+    /// Its certificate, for everyone who trusts it. Not secret.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// Makes a key, and certifies it as the given identity's. Writes nothing.
+    /// Generates a key and issues a certificate for the identity. Writes nothing.
     ///
     /// # Errors
-    /// [`Error::BadIdentity`] for names that cannot be written, [`Error::EmptyValidity`] and
-    /// [`Error::Issue`].
+    /// [`Error::BadIdentity`] for invalid names, [`Error::EmptyValidity`] and [`Error::Issue`].
     pub fn issue(&self, identity: &Identity, validity: Validity) -> Result<Credentials> {
         let params = self.params(identity, validity)?;
         let key = KeyPair::generate()?;
@@ -174,8 +169,8 @@ impl Authority {
         Credentials::from_pem(certificate.pem(), key.serialize_pem(), self.ca_pem.clone())
     }
 
-    /// Certifies the key of a request as the given identity's, under a serial number: the
-    /// certificate, as PEM. What the request says beside its key counts for nothing. Writes nothing.
+    /// Issues a certificate for the key of a signing request, with the identity and serial number,
+    /// as PEM. Ignores everything in the request except the key. Writes nothing.
     ///
     /// # Errors
     /// As [`Self::issue`].
@@ -191,7 +186,7 @@ impl Authority {
         Ok(params.signed_by(&request.key, &self.issuer)?.pem())
     }
 
-    /// What the certificate of an identity says.
+    /// The content of an identity's certificate.
     fn params(&self, identity: &Identity, validity: Validity) -> Result<CertificateParams> {
         identity.check()?;
         let role = identity.role();
@@ -217,7 +212,7 @@ impl Authority {
 }
 
 impl fmt::Debug for Authority {
-    /// Without the key: what is printed ends in a log.
+    /// Omits the key, since debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").field("cell", &self.cell).finish_non_exhaustive()
     }

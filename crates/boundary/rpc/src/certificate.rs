@@ -1,4 +1,4 @@
-//! Reading our certificates: whose they are, until when, and whether a key is theirs.
+//! Parses our certificates: identity, expiry, and whether a key matches.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,12 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::identity::{Identity, check_cell};
 use crate::{Error, Result};
 
-/// What a certificate of an identity says. That a trusted authority signed it is TLS's to check.
+/// How far back the validity of a new certificate begins. The clocks of machines may differ by less
+/// than this, and may be set back by less. This weakens nothing: before issuance the key does not
+/// exist.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
+
+/// The content of an identity's certificate. TLS checks that a trusted authority signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Certified {
     pub(crate) cell: String,
@@ -21,24 +26,24 @@ pub(crate) struct Certified {
     pub(crate) serial: Vec<u8>,
 }
 
-/// Reads the certificate of an identity.
+/// Parses the certificate of an identity.
 pub(crate) fn certified(der: &[u8], origin: &str) -> Result<Certified> {
     let certificate = parse(der, origin)?;
     let uri = uri(&certificate, origin)?;
     let (cell, identity) = Identity::from_uri(uri).map_err(|e| bad(origin, e.to_string()))?;
     check_cell(&cell)?;
-    // The zero before it says only that it is positive.
+    // A leading zero only marks the number as positive.
     let serial = certificate.raw_serial();
     let serial = serial.strip_prefix(&[0]).unwrap_or(serial).to_vec();
     let begins = moment(certificate.validity().not_before.timestamp());
     Ok(Certified { cell, identity, begins, expires: expires(&certificate), serial })
 }
 
-/// Reads the certificate of a cell's authority: its cell, and when it expires.
+/// Parses the certificate of a cell's authority: its cell and its expiry.
 pub(crate) fn authority(der: &[u8], origin: &str) -> Result<(String, SystemTime)> {
     let certificate = parse(der, origin)?;
     if !certificate.is_ca() {
-        return Err(bad(origin, "it is not that of an authority"));
+        return Err(bad(origin, "it is not the certificate of an authority"));
     }
     let cell = uri(&certificate, origin)?
         .strip_prefix("borg://")
@@ -52,7 +57,7 @@ pub(crate) fn der(pem: &str, origin: &str) -> Result<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|e| bad(origin, e.to_string()))
 }
 
-/// Refuses a key that is not the one of the certificate.
+/// Rejects a key that does not match the certificate.
 pub(crate) fn check_key(der: &[u8], key: &KeyPair, origin: &str) -> Result<()> {
     let certificate = parse(der, origin)?;
     if certificate.public_key().subject_public_key.data.as_ref() == key.der_bytes() {
@@ -64,12 +69,12 @@ pub(crate) fn check_key(der: &[u8], key: &KeyPair, origin: &str) -> Result<()> {
 fn parse<'a>(der: &'a [u8], origin: &str) -> Result<X509Certificate<'a>> {
     match X509Certificate::from_der(der) {
         Ok(([], certificate)) => Ok(certificate),
-        Ok(_) => Err(bad(origin, "bytes follow it")),
+        Ok(_) => Err(bad(origin, "it has trailing bytes")),
         Err(e) => Err(bad(origin, e.to_string())),
     }
 }
 
-/// The URI of a certificate, which must be the only one: two identities are none.
+/// The URI of a certificate. There must be exactly one: two identities are as invalid as none.
 fn uri<'a>(certificate: &'a X509Certificate<'_>, origin: &str) -> Result<&'a str> {
     let names = certificate
         .subject_alternative_name()
@@ -81,8 +86,8 @@ fn uri<'a>(certificate: &'a X509Certificate<'_>, origin: &str) -> Result<&'a str
     });
     match (uris.next(), uris.next()) {
         (Some(uri), None) => Ok(uri),
-        (None, _) => Err(bad(origin, "it carries no identity")),
-        (Some(_), Some(_)) => Err(bad(origin, "it carries more than one identity")),
+        (None, _) => Err(bad(origin, "it contains no identity")),
+        (Some(_), Some(_)) => Err(bad(origin, "it contains more than one identity")),
     }
 }
 

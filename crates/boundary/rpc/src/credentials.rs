@@ -1,8 +1,8 @@
-//! A certificate with its key and the authority to trust: what a process needs to be someone.
+//! Credentials: a certificate with its key, and the authority to trust.
 //!
-//! In files, for a stem `x`: `x.pem` (0644), `x.key` (0600) and `x.ca.pem` (0644). New ones are written
-//! beside them, as `x.next.pem` and so on, and then take their place; whoever reads what a crash left
-//! between two of these steps ends them first. So there are always the old ones, or the new.
+//! The files for a stem `x` are `x.pem` (0644), `x.key` (0600) and `x.ca.pem` (0644). A renewal
+//! first writes `x.next.pem` and so on, then renames them over the old files; a reader that finds
+//! an interrupted renewal completes it first. So there is always a complete set, old or new.
 
 use std::fmt;
 use std::fs;
@@ -14,13 +14,12 @@ use rcgen::KeyPair;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::authority::CLOCK_SKEW;
-use crate::certificate::{self, Certified};
+use crate::certificate::{self, CLOCK_SKEW, Certified};
 use crate::identity::Identity;
 use crate::{Error, Result, files};
 
-/// Credentials of one identity, checked: the key is the certificate's, and the certificate carries
-/// an identity. That it has not expired is for the other end to judge.
+/// Validated credentials of one identity: the key matches the certificate, and the certificate
+/// contains an identity. Expiry is checked by the other end.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     certificate_pem: String,
@@ -30,7 +29,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Credentials from PEM texts, as they come over a link.
+    /// Parses credentials from PEM texts.
     ///
     /// # Errors
     /// [`Error::BadCertificate`] and [`Error::KeyMismatch`].
@@ -48,30 +47,30 @@ impl Credentials {
         let certified = certificate::certified(&der, origin)?;
         let key = KeyPair::from_pem(&key_pem).map_err(|e| Error::BadCertificate {
             origin: origin.to_owned(),
-            why: format!("its key cannot be read: {e}"),
+            why: format!("cannot read its key: {e}"),
         })?;
         certificate::check_key(&der, &key, origin)?;
         let (cell, _) = certificate::authority(&certificate::der(&ca_pem, origin)?, origin)?;
         if cell != certified.cell {
             return Err(Error::BadCertificate {
                 origin: origin.to_owned(),
-                why: format!("it is of cell {}, its authority of cell {cell}", certified.cell),
+                why: format!("it belongs to cell {}, its authority to cell {cell}", certified.cell),
             });
         }
         Ok(Self { certificate_pem, key_pem, ca_pem, certified })
     }
 
-    /// Writes the three files into an existing directory, in place of older ones.
+    /// Writes the three files into an existing directory, replacing older ones.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn write(&self, directory: impl AsRef<Path>, stem: &str) -> Result<()> {
         let directory = directory.as_ref();
         let [certificate, key, ca] = paths(directory, &next(stem));
-        // It says that all three are there: those of an earlier time are not.
+        // The certificate marks the new set as complete: remove one left from an earlier attempt.
         match fs::remove_file(&certificate) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("remove the unfinished", &certificate)(error));
+                return Err(Error::io("remove the incomplete", &certificate)(error));
             }
             _ => {}
         }
@@ -91,7 +90,7 @@ impl Credentials {
         if read.is_ok() {
             return read;
         }
-        // Also where nothing was left: somebody may have just ended a renewal.
+        // Retry even if no renewal was pending: another process may have just completed one.
         take_over(directory, stem)?;
         Self::read_as_they_are(directory, stem)
     }
@@ -103,31 +102,31 @@ impl Credentials {
         Self::checked(files::read(&certificate)?, key_pem, files::read(&ca)?, &origin)
     }
 
-    /// Whose they are.
+    /// The identity.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.certified.identity
     }
 
-    /// The cell that they are good in.
+    /// The cell in which they are valid.
     #[must_use]
     pub fn cell(&self) -> &str {
         &self.certified.cell
     }
 
-    /// The serial number of their certificate, the most significant byte first.
+    /// The serial number of the certificate, in big-endian order.
     #[must_use]
     pub fn serial(&self) -> &[u8] {
         &self.certified.serial
     }
 
-    /// When they stop being accepted.
+    /// When the certificate expires.
     #[must_use]
     pub fn expires(&self) -> SystemTime {
         self.certified.expires
     }
 
-    /// When they are to be renewed: when a third is left of the time for which they were issued.
+    /// When to renew the certificate: when a third of its validity is left.
     #[must_use]
     pub fn renewal(&self) -> SystemTime {
         let issued = self.certified.begins + CLOCK_SKEW;
@@ -135,13 +134,13 @@ impl Credentials {
         self.expires().checked_sub(lasts / 3).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// The certificate. No secret.
+    /// The certificate, as PEM. Not secret.
     #[must_use]
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The secret key.
+    /// The secret key, as PEM.
     #[must_use]
     pub fn key_pem(&self) -> &str {
         &self.key_pem
@@ -152,12 +151,12 @@ impl Credentials {
         let key = PrivatePkcs8KeyDer::from_pem_slice(self.key_pem.as_bytes());
         let key = key.map_err(|error| Error::BadCertificate {
             origin: "the certificate".to_owned(),
-            why: format!("its key cannot be read: {error}"),
+            why: format!("cannot read its key: {error}"),
         })?;
         Ok(key.secret_pkcs8_der().to_vec())
     }
 
-    /// The certificate of the authority to trust. No secret.
+    /// The certificate of the authority to trust, as PEM. Not secret.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
@@ -165,24 +164,24 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Without the key: what is printed ends in a log.
+    /// Omits the key, since debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("certified", &self.certified).finish_non_exhaustive()
     }
 }
 
-/// The stem of those that are to take the place of others.
+/// The stem of the files of a pending renewal.
 fn next(stem: &str) -> String {
     format!("{stem}.next")
 }
 
-/// Puts new credentials, where there are any, in the place of the old ones, or goes on with that.
+/// Completes a pending renewal, if there is one.
 fn take_over(directory: &Path, stem: &str) -> Result<()> {
     let (new, old) = (paths(directory, &next(stem)), paths(directory, stem));
     if !new.first().is_some_and(|certificate| certificate.exists()) {
         return Ok(());
     }
-    // The certificate last: as long as it is there, this is not done.
+    // The certificate last: its presence marks the renewal as pending.
     for (new, old) in new.iter().zip(&old).rev() {
         match fs::rename(new, old) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

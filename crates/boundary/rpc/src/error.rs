@@ -1,33 +1,31 @@
-//! What can go wrong with identities, credentials and connections.
+//! Errors of identities, credentials and connections.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::identity::BadIdentity;
-
-/// The result of everything in this crate that may fail.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure to make, read or use credentials.
+/// An error while creating, reading or using credentials.
 ///
-/// A call over an established channel fails with a [`tonic::Status`] instead; see
+/// Calls over an established channel fail with a [`tonic::Status`] instead; see
 /// [`crate::transport::explain`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation on a file.
+    /// A file operation failed.
     #[error("cannot {action} {}: {source}; check that the path exists and belongs to you",
             path.display())]
     Io {
-        /// What was attempted, as a verb.
+        /// The action, as a verb.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 
-    /// There is an authority where one was to be made.
+    /// An authority already exists.
     #[error("{} exists: a cell has one authority for its life; open it, or remove it together \
              with every certificate that it issued", path.display())]
     AlreadyExists {
@@ -35,9 +33,9 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// A secret key can be read by others.
-    #[error("{} has mode {mode:03o}: others than its owner can read this secret key; if nobody \
-             did, `chmod 600` it, else issue new credentials", path.display())]
+    /// Others can read a secret key.
+    #[error("{} has mode {mode:03o}: other users can read this secret key; if none \
+             did, `chmod 600` it; otherwise issue new credentials", path.display())]
     ExposedKey {
         /// The key's file.
         path: PathBuf,
@@ -45,70 +43,68 @@ pub enum Error {
         mode: u32,
     },
 
-    /// A file or a peer's bytes are no certificate of ours.
+    /// A file or a peer's bytes are not a valid certificate of a cell.
     #[error("{origin} is not a usable certificate: {why}; issue new credentials")]
     BadCertificate {
-        /// A path, or where else the certificate came from.
+        /// The path, or another origin of the certificate.
         origin: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 
-    /// A key does not belong to the certificate beside it.
+    /// A key does not match its certificate.
     #[error(
-        "the key in {origin} is not that of the certificate beside it, as after an \
+        "the key in {origin} does not match its certificate, possibly after an \
              interrupted renewal; issue new credentials"
     )]
     KeyMismatch {
-        /// Where the key came from.
+        /// The origin of the key.
         origin: String,
     },
 
     /// A cell's name cannot be part of a host name.
     #[error(
-        "{cell:?} cannot be the name of a cell: it takes 1 to 40 of a-z, 0-9 and -, and no - \
-             at an end"
+        "{cell:?} is not a valid cell name: use 1 to 40 of a-z, 0-9 and -, without - \
+             at either end"
     )]
     BadCell {
         /// The name.
         cell: String,
     },
 
-    /// An identity cannot be written.
+    /// The identity is invalid.
     #[error(transparent)]
     BadIdentity(#[from] BadIdentity),
 
-    /// A certificate would be valid at no time.
+    /// A certificate would never be valid.
     #[error(
         "the certificate would end ({until} s) before it begins ({from} s, both since 1970); \
-             check the clock and when the authority expires"
+             check the clock and the expiry of the authority"
     )]
     EmptyValidity {
-        /// The begin, in seconds since 1970.
+        /// The start, in seconds since 1970.
         from: i64,
         /// The end, in seconds since 1970.
         until: i64,
     },
 
-    /// A text is no request for a certificate that can be granted.
-    #[error(
-        "that is not a request for a certificate that can be granted: {why}; make it with `bourg user add`"
-    )]
+    /// A text is not an acceptable signing request.
+    #[error("not an acceptable certificate request: {why}; create it with `bourg user add`")]
     BadRequest {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 
-    /// The library that writes certificates refused.
-    #[error("cannot make a certificate: {0}; this is an error of the program, report it")]
+    /// The certificate library failed.
+    #[error("cannot create a certificate: {0}; this is a bug, please report it")]
     Issue(#[from] rcgen::Error),
 
-    /// An address to connect to is none.
+    /// An endpoint is not a valid address.
     #[error("{endpoint:?} is not an address to connect to: {why}; write it as HOST:PORT")]
     BadEndpoint {
         /// The address as given.
         endpoint: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 
@@ -116,26 +112,65 @@ pub enum Error {
     #[error("cannot set up TLS from these credentials: {}; issue new credentials", .0)]
     Tls(#[source] rustls::Error),
 
-    /// Credentials were to replace those of somebody else.
-    #[error("these credentials do not renew those in use: {why}; start anew to be somebody else")]
+    /// The new credentials are of another identity, cell or authority.
+    #[error(
+        "these credentials do not renew those in use: {why}; restart the process to use another identity"
+    )]
     NoRenewal {
-        /// In what they differ.
+        /// The difference.
         why: String,
     },
 
-    /// A server ended with an error.
-    #[error("the server ended: {}", crate::transport::chain(.0))]
+    /// A server failed.
+    #[error("the server ended: {}", chain(.0))]
     Serve(#[source] tonic::transport::Error),
 
-    /// A listening socket could not be used.
-    #[error("cannot use the listening socket: {0}; check the address that was bound")]
+    /// A listening socket is unusable.
+    #[error("cannot use the listening socket: {0}; check the bound address")]
     Listener(#[source] io::Error),
 }
 
+/// A text or a value that is not an identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
+         user/NAME or task/USER/JOB/INDEX"
+)]
+pub struct BadIdentity {
+    /// The text.
+    pub text: String,
+    /// The reason.
+    pub why: &'static str,
+}
+
 impl Error {
-    /// For `map_err`: names the action and the path of a failed operation.
+    /// For `map_err`: adds the action and the path of a failed operation.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
+}
+
+/// The message of an error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        append_cause(&mut text, cause);
+        source = cause.source();
+    }
+    text
+}
+
+/// Appends the message of a cause.
+pub(crate) fn append_cause(text: &mut String, cause: &dyn std::error::Error) {
+    let cause = cause.to_string();
+    // Skip repetitions of other layers, and tonic's text without information.
+    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
+        return;
+    }
+    if !text.is_empty() {
+        text.push_str(": ");
+    }
+    text.push_str(&cause);
 }

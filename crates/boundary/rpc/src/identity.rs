@@ -1,4 +1,4 @@
-//! Who a process or a person is, in text and in a certificate.
+//! Identities of processes and people, as text and in certificates.
 //!
 //! | identity | text | in the certificate of cell `cc` |
 //! |---|---|---|
@@ -7,26 +7,28 @@
 //! | a scheduler | `scheduler/<name>` | … |
 //! | a user | `user/<name>` | … |
 //! | a task | `task/<user>/<job>/<index>` | … |
-//! | whoever has the join token for a machine | `join/borglet/<machine>` | … |
-//! | whoever has that for a replica | `join/master/<id>` | … |
+//! | the holder of a machine's join token | `join/borglet/<machine>` | … |
+//! | the holder of a replica's join token | `join/master/<id>` | … |
 //!
-//! The URI is the identity; names in it are percent-encoded. Beside it stand two host names, never
-//! resolved, that let a TLS client say whom it expects: `<role>.<cell>.borg`, and
-//! `<hash of the identity>.<role>.<cell>.borg` for exactly one identity. A hash, because names of
-//! machines and users are longer and richer than a DNS label may be.
+//! The URI is the identity; names in it are percent-encoded. A certificate also contains two host
+//! names, which are never resolved, so that a TLS client can specify the expected server:
+//! `<role>.<cell>.borg`, and `<hash of the identity>.<role>.<cell>.borg` for exactly one identity.
+//! The hash is needed because names of machines and users may be longer than a DNS label and
+//! contain other characters.
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use crate::error::BadIdentity;
 use crate::{Error, Result};
 
-/// The longest name within an identity, in bytes.
+/// The maximum length of a name within an identity, in bytes.
 pub const MAX_NAME_BYTES: usize = 200;
 
 const SCHEME: &str = "borg://";
 const MAX_CELL_BYTES: usize = 40;
 
-/// What kind of process or person an [`Identity`] is of.
+/// The kind of process or person of an [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// A replica of the Borgmaster.
@@ -35,16 +37,16 @@ pub enum Role {
     Borglet,
     /// A scheduler.
     Scheduler,
-    /// A person, or a program that acts for one.
+    /// A person, or a program acting for one.
     User,
-    /// One task of a job.
+    /// A task of a job.
     Task,
-    /// Someone who is to become part of the cell.
+    /// A machine or replica that joins the cell.
     Joining,
 }
 
 impl Role {
-    /// The word for it in an identity, also its label in host names.
+    /// The word for the role in identities and in host names.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,7 +59,7 @@ impl Role {
         }
     }
 
-    /// Whether such a process listens, so that its certificate may be shown by a server.
+    /// Whether processes of this role listen, so that servers may use its certificate.
     #[must_use]
     pub fn serves(self) -> bool {
         match self {
@@ -67,10 +69,10 @@ impl Role {
     }
 }
 
-/// Who someone is within a cell. Says nothing about what they may do.
+/// The identity of a process or person within a cell. Authorization is separate.
 ///
-/// A name has 1 to [`MAX_NAME_BYTES`] bytes, no `/` and no control characters; a value built by
-/// hand may break this and is refused where a certificate would be issued for it.
+/// A name has 1 to [`MAX_NAME_BYTES`] bytes, no `/` and no control characters. A hand-built value
+/// may violate this; no certificate is issued for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
     /// Any replica of the cell's Borgmaster.
@@ -83,18 +85,18 @@ pub enum Identity {
     User(String),
     /// A task.
     Task {
-        /// Who owns its job.
+        /// The owner of its job.
         user: String,
         /// Its job.
         job: String,
-        /// Which of the job's tasks, from 0.
+        /// The index of the task, from 0.
         index: u32,
     },
-    /// The certificate of a join token: it may ask to be taken in, and nothing else.
+    /// The holder of a join token, which can only ask to join.
     Joining(Joining),
 }
 
-/// What somebody is to become.
+/// What a join token is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Joining {
     /// The Borglet of the machine of this name.
@@ -103,21 +105,8 @@ pub enum Joining {
     Replica(u64),
 }
 
-/// A text or a value that is no identity.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
-         user/NAME or task/USER/JOB/INDEX"
-)]
-pub struct BadIdentity {
-    /// What was given.
-    pub text: String,
-    /// What is wrong with it.
-    pub why: &'static str,
-}
-
 impl Identity {
-    /// What kind of identity it is.
+    /// The role of the identity.
     #[must_use]
     pub fn role(&self) -> Role {
         match self {
@@ -130,10 +119,10 @@ impl Identity {
         }
     }
 
-    /// Whether its names can be written, and read back as the same identity.
+    /// Checks that the names are valid and parse back as the same identity.
     ///
     /// # Errors
-    /// [`BadIdentity`] with what is wrong.
+    /// [`BadIdentity`] with the reason.
     pub fn check(&self) -> Result<(), BadIdentity> {
         let check = |name: &str| match name_fault(name) {
             None => Ok(()),
@@ -149,7 +138,7 @@ impl Identity {
         }
     }
 
-    /// The URI that stands for it in a certificate of `cell`.
+    /// The URI of the identity in a certificate of `cell`.
     #[must_use]
     pub fn uri(&self, cell: &str) -> String {
         let segments = self.to_string();
@@ -157,14 +146,14 @@ impl Identity {
         format!("{SCHEME}{cell}/{}", encoded.join("/"))
     }
 
-    /// The host name in its certificate that nobody else has.
+    /// The host name that is unique to this identity.
     pub(crate) fn host_name(&self, cell: &str) -> String {
         let hash = blake3::hash(self.to_string().as_bytes()).to_hex();
-        // 128 bits: nobody finds a second name for a hash, and a label has room for it.
+        // 128 bits make collisions infeasible and fit into a label.
         format!("{}.{}", &hash[..32], role_host_name(self.role(), cell))
     }
 
-    /// Cell and identity of a URI.
+    /// Parses a URI into cell and identity.
     pub(crate) fn from_uri(uri: &str) -> Result<(String, Self), BadIdentity> {
         let bad = |why| BadIdentity { text: uri.to_owned(), why };
         let (cell, path) = uri
@@ -173,13 +162,14 @@ impl Identity {
             .ok_or_else(|| bad("its URI is not borg://CELL/IDENTITY"))?;
         let mut segments = Vec::new();
         for segment in path.split('/') {
-            let decoded = percent_decode(segment).ok_or_else(|| bad("its URI is badly encoded"))?;
+            let decoded =
+                percent_decode(segment).ok_or_else(|| bad("its URI is incorrectly encoded"))?;
             segments.push(decoded);
         }
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let identity = Self::from_segments(&segments).map_err(bad)?;
         if identity.uri(cell) != uri {
-            return Err(bad("its URI is not the one that is written for it"));
+            return Err(bad("its URI is not in canonical form"));
         }
         Ok((cell.to_owned(), identity))
     }
@@ -198,20 +188,20 @@ impl Identity {
             ["task", user, job, index] => {
                 let number = plain_number(index)
                     .and_then(|number| u32::try_from(number).ok())
-                    .ok_or("the index of the task is no plain number")?;
+                    .ok_or("the index of the task is not a plain number")?;
                 Ok(Self::Task { user: (*user).into(), job: (*job).into(), index: number })
             }
             ["join", "borglet", machine] => {
                 Ok(Self::Joining(Joining::Machine((*machine).to_owned())))
             }
             ["join", "master", id] => {
-                let id = plain_number(id).ok_or("the id of the replica is no plain number")?;
+                let id = plain_number(id).ok_or("the id of the replica is not a plain number")?;
                 Ok(Self::Joining(Joining::Replica(id)))
             }
             ["master" | "borglet" | "scheduler" | "user" | "task" | "join", ..] => {
                 Err("it has too few or too many parts")
             }
-            _ => Err("there is no such role"),
+            _ => Err("no such role"),
         }
     }
 }
@@ -240,17 +230,17 @@ impl FromStr for Identity {
     }
 }
 
-/// Whom a client takes for the server that it wanted.
+/// The server that a client expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expect {
-    /// Anyone of this role, as any replica of the master is as good as another.
+    /// Any server of this role: for example any replica of the master.
     Role(Role),
-    /// This one and no other, as the Borglet of one machine.
+    /// Exactly this server: for example the Borglet of one machine.
     Identity(Identity),
 }
 
 impl Expect {
-    /// The host name that a server's certificate must have.
+    /// The host name that the server's certificate must contain.
     pub(crate) fn host_name(&self, cell: &str) -> String {
         match self {
             Self::Role(role) => role_host_name(*role, cell),
@@ -268,12 +258,12 @@ impl fmt::Display for Expect {
     }
 }
 
-/// The host name that the certificates of all of a role have.
+/// The host name in all certificates of a role.
 pub(crate) fn role_host_name(role: Role, cell: &str) -> String {
     format!("{}.{cell}.borg", role.as_str())
 }
 
-/// Refuses a cell's name that cannot be a label of a host name.
+/// Rejects a cell name that is not a valid label of a host name.
 pub(crate) fn check_cell(cell: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let valid = !cell.is_empty()
@@ -284,7 +274,7 @@ pub(crate) fn check_cell(cell: &str) -> Result<()> {
     if valid { Ok(()) } else { Err(Error::BadCell { cell: cell.to_owned() }) }
 }
 
-/// A number as it is written, and not `+7` or `007`: everybody has one name.
+/// Parses a number in canonical form, without `+7` or `007`, so that names are unique.
 fn plain_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }

@@ -1,22 +1,22 @@
 //! mTLS, identities and the services between processes.
 //!
-//! Every link of a cell is TLS with a certificate at both ends, issued by the cell's own
-//! authority, with the identity in the certificate. There is no plaintext port and no anonymous
-//! mode, and nothing here could make one: [`transport::serve`] takes credentials, not a
-//! configuration, and [`transport::connect`] takes whom to expect. Both take them as [`Rotating`],
-//! so that they can be renewed without an end.
+//! Every connection in a cell uses TLS with certificates at both ends, issued by the cell's own
+//! authority and containing the identity. There is no plaintext port and no anonymous mode, and the
+//! API cannot create one: [`transport::serve`] takes credentials instead of a TLS configuration,
+//! and [`transport::connect`] takes the expected server. Both take [`Rotating`] credentials, which
+//! can be renewed at run time.
 //!
-//! What is deliberately not here: what an identity may do (quotas, capabilities and revocations
-//! are state of the cell), and any decision of a service.
+//! Not here: authorization (quotas, capabilities and revocations are state of the cell), and the
+//! decisions of services.
 //!
-//! - [`identity`]: who a process or a person is, and how a certificate says so
-//! - [`authority`]: the cell's certificate authority, made at the first start
+//! - [`identity`]: identities of processes and people, as text and in certificates
+//! - [`authority`]: the cell's certificate authority
 //! - [`credentials`]: a certificate with its key, in memory and in files
-//! - [`metadata`]: what goes with a request or an answer beside its message
-//! - [`request`]: asking for a certificate without giving the key away
-//! - [`token`]: what somebody gets who is to become part of the cell
+//! - [`metadata`]: metadata of requests and responses
+//! - [`request`]: certificate signing requests
+//! - [`token`]: join tokens for machines and replicas
 //! - [`service`]: the services between processes, generated from their protobuf definitions
-//! - [`transport`]: serving and connecting, and who is at the other end
+//! - [`transport`]: servers and clients, and the identity of the peer
 
 pub mod authority;
 mod certificate;
@@ -28,6 +28,7 @@ pub mod metadata;
 pub mod request;
 mod rotating;
 pub mod service;
+mod tls;
 pub mod token;
 pub mod transport;
 

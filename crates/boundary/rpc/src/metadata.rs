@@ -1,7 +1,7 @@
-//! Metadata of requests and of their answers, which no message has a field for.
+//! Metadata of requests and responses that is not part of a message.
 
-/// Of a request: it is to be answered with what is committed by now, and not with what the replica that
-/// answers has applied already. Its value is `true`.
+/// On a request: asks for a linearizable read; otherwise the answer may be stale. Its value is
+/// `true`.
 pub const CONSISTENT: &str = "consistent";
-/// Of a refusal for too much to do: after how many milliseconds to ask again.
+/// On a rejection due to overload: after how many milliseconds to retry.
 pub const RETRY_AFTER: &str = "retry-after-ms";

@@ -1,6 +1,6 @@
-//! Asking for a certificate: a key that its owner makes and keeps, and the request that goes to the
-//! authority in its place (PKCS #10). Of a request only the key counts: whose certificate it becomes
-//! is the authority's to say.
+//! Certificate signing requests: the owner generates and keeps the key, and sends a PKCS #10
+//! request to the authority. Only the key in the request counts: the authority determines the
+//! identity.
 
 use std::fmt;
 use std::path::Path;
@@ -12,30 +12,30 @@ use rcgen::{
 
 use crate::{Credentials, Error, Result, files};
 
-/// The longest request that is read, in characters.
+/// The maximum length of a request, in characters.
 pub const MAX_REQUEST_CHARS: usize = 4 << 10;
 
-/// How long an uncompressed point of the curve P-256 is, in bytes.
+/// The length of an uncompressed P-256 point, in bytes.
 const POINT_BYTES: usize = 65;
 
-/// A key that is not certified yet. It never leaves whoever made it.
+/// A key without a certificate yet. It stays with its owner.
 pub struct NewKey(KeyPair);
 
 impl NewKey {
-    /// Makes one.
+    /// Generates a key.
     ///
     /// # Errors
-    /// [`Error::Issue`] where the system has no randomness.
+    /// [`Error::Issue`] if the system provides no randomness.
     pub fn generate() -> Result<Self> {
         Ok(Self(KeyPair::generate()?))
     }
 
-    /// The key in a file; where there is none, a new one, which is durable there (0600) when this
-    /// returns. So whoever has to ask again asks with the same key.
+    /// Reads the key in a file, or generates one and stores it there durably (0600) before
+    /// returning. So retries use the same key.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`] for what is no key, and
-    /// [`Error::Issue`].
+    /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`] if the file does not contain
+    /// a key, and [`Error::Issue`].
     pub fn kept(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         if !path.exists() {
@@ -46,11 +46,11 @@ impl NewKey {
         let key = KeyPair::from_pem(&files::read_secret(path)?);
         key.map(Self).map_err(|error| Error::BadCertificate {
             origin: path.display().to_string(),
-            why: format!("it is no secret key: {error}"),
+            why: format!("not a secret key: {error}"),
         })
     }
 
-    /// The request to certify it, as PEM: the key, signed with itself. No secret.
+    /// The signing request as PEM: the public key, signed by the key. Not secret.
     ///
     /// # Errors
     /// [`Error::Issue`].
@@ -58,7 +58,7 @@ impl NewKey {
         Ok(CertificateParams::default().serialize_request(&self.0)?.pem()?)
     }
 
-    /// The credentials that it makes with its certificate.
+    /// Combines the key with its certificate.
     ///
     /// # Errors
     /// [`Error::BadCertificate`] and [`Error::KeyMismatch`].
@@ -68,24 +68,24 @@ impl NewKey {
 }
 
 impl fmt::Debug for NewKey {
-    /// Without the key: what is printed ends in a log.
+    /// Omits the key, since debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewKey").finish_non_exhaustive()
     }
 }
 
-/// A request that was read and whose signature is that of its key: whoever sent it has the key.
+/// A parsed request with a valid signature, which proves that the sender has the key.
 #[derive(Debug, Clone)]
 pub struct SigningRequest {
     pub(crate) key: PublicKey,
 }
 
 impl SigningRequest {
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
-    /// [`Error::BadRequest`] for what is none, for one that another key signed, and for a key that is
-    /// not ECDSA P-256.
+    /// [`Error::BadRequest`] if the text is not a request, if its signature is invalid, or if the
+    /// key is not ECDSA P-256.
     pub fn from_pem(text: &str) -> Result<Self> {
         let bad = |why: String| Error::BadRequest { why };
         if text.len() > MAX_REQUEST_CHARS {
@@ -101,7 +101,7 @@ impl SigningRequest {
         Ok(Self { key })
     }
 
-    /// A digest of the key, by which it is known again.
+    /// A digest that identifies the key.
     #[must_use]
     pub fn key_digest(&self) -> [u8; 32] {
         let mut hash = blake3::Hasher::new_derive_key("bourg: digests of public keys");
@@ -109,8 +109,8 @@ impl SigningRequest {
         *hash.finalize().as_bytes()
     }
 
-    /// A serial number for its certificate: the same for the same key and context, and another for
-    /// any other.
+    /// A serial number for its certificate, derived from the key and the context: equal for equal
+    /// inputs, different otherwise.
     #[must_use]
     pub fn serial(&self, context: &[u8]) -> [u8; 16] {
         let mut hash = blake3::Hasher::new_derive_key("bourg: serial numbers of certificates");
@@ -118,7 +118,7 @@ impl SigningRequest {
         hash.update(context);
         let mut serial = [0; 16];
         hash.finalize_xof().fill(&mut serial);
-        // Positive, and of the same length for all.
+        // Positive, with a fixed length.
         if let Some(first) = serial.first_mut() {
             *first = (*first & 0x3f) | 0x40;
         }

@@ -1,14 +1,13 @@
-//! Credentials in use, which can be replaced while they are.
+//! Credentials that can be replaced while in use.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::transport::Tls;
+use crate::tls::Tls;
 use crate::{Credentials, Error, Result, certificate};
 
-/// Credentials in use, by servers and clients alike. Replaced by renewed ones, they are shown at
-/// every handshake from then on; connections that are there go on with those that they began with.
-/// Clones are replaced together.
+/// Credentials in use by servers and clients. After a replacement, new handshakes use the new
+/// credentials; existing connections are not affected. Clones share their state.
 #[derive(Clone)]
 pub struct Rotating(Arc<InUse>);
 
@@ -27,11 +26,11 @@ impl Rotating {
         Ok(Self(Arc::new(InUse { tls, newest: RwLock::new(Arc::new(credentials)) })))
     }
 
-    /// Shows other credentials from now on: of the same identity, from the same authority.
+    /// Replaces the credentials with others of the same identity, from the same authority.
     ///
     /// # Errors
-    /// [`Error::NoRenewal`] for those of somebody else, [`Error::BadCertificate`] and [`Error::Tls`]. All leave the old ones
-    /// in use.
+    /// [`Error::NoRenewal`] if identity, cell or authority differ, [`Error::BadCertificate`] and
+    /// [`Error::Tls`]. On errors the old ones stay in use.
     pub fn replace(&self, renewed: Credentials) -> Result<()> {
         let mut newest = self.0.newest.write().unwrap_or_else(PoisonError::into_inner);
         let other = |what: &str, old: &str, new: &str| Error::NoRenewal {
@@ -44,7 +43,7 @@ impl Rotating {
         if newest.cell() != renewed.cell() {
             return Err(other("cell", newest.cell(), renewed.cell()));
         }
-        // By what the text says, which may be written in more than one way.
+        // Compare the parsed content, since a PEM text may be written in several ways.
         if certificate::der(newest.ca_pem(), "")? != certificate::der(renewed.ca_pem(), "")? {
             return Err(other("authority", "the one in use", "another one"));
         }
@@ -53,7 +52,7 @@ impl Rotating {
         Ok(())
     }
 
-    /// The credentials that are shown now.
+    /// The current credentials.
     #[must_use]
     pub fn credentials(&self) -> Arc<Credentials> {
         Arc::clone(&self.0.newest.read().unwrap_or_else(PoisonError::into_inner))

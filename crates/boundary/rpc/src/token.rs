@@ -1,18 +1,18 @@
-//! Join tokens: one line of text with all that a machine or a replica needs to become part of a cell.
+//! Join tokens: one line of text with everything that a machine or a replica needs to join a cell.
 //!
-//! A token is a secret: it holds a certificate of a joining identity, which may ask the cell to be
-//! taken in and nothing else, with its key. So whoever joins is somebody from the first connection
-//! on. That a token is used once is for the cell to see to: it knows it by the certificate's serial
-//! number.
+//! A token is a secret: it contains a certificate, with its key, of a joining identity, which can
+//! only ask to join. So a joining process is authenticated from its first connection. The cell
+//! ensures that a token is used once; it recognizes the token by the certificate's serial number.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 9 | `bourg-join-1`, read as base64url: the form's name and version |
-//! | 2 | how long the next part is, big-endian |
+//! | 9 | `bourg-join-1`, decoded as base64url: the format's name and version |
+//! | 2 | the length of the next part, big-endian |
 //! | … | the message `JoinToken` |
-//! | 4 | CRC-32C of all before it, big-endian |
+//! | 4 | CRC-32C of everything before it, big-endian |
 //!
-//! The text is these bytes in base64url without padding, so that it begins with the name.
+//! The text is the base64url encoding of these bytes without padding, so that it begins with the
+//! name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,82 +23,87 @@ use proto::v1;
 
 use crate::{Credentials, Identity, certificate};
 
-/// The longest token that is read, in characters.
+/// The maximum length of a token, in characters.
 pub const MAX_TOKEN_CHARS: usize = 8 << 10;
-/// The most masters that a token names, and the longest address of one, in bytes.
+/// The maximum number of masters in a token, and the maximum length of an address, in bytes.
 pub const MAX_MASTERS: usize = 16;
 const MAX_ADDRESS_BYTES: usize = 300;
 
-/// What every version's text begins with; the version is the character behind it.
+/// The prefix of every version's text; the version is the next character.
 const NAME: &str = "bourg-join-";
 const VERSION: char = '1';
-/// As many as hold the name, the version and the length.
+/// The number of characters that contain the name, the version and the length.
 const HEAD_CHARS: usize = 16;
 const LENGTH_AT: usize = 9;
 const BODY_AT: usize = 11;
 const CHECKSUM_BYTES: usize = 4;
 
-/// A token: where the masters answer, and credentials of a joining identity of their cell.
+/// A join token: the addresses of the masters, and credentials of a joining identity of their cell.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JoinToken {
     masters: Vec<String>,
     credentials: Credentials,
 }
 
-/// A text or a value that is no token.
+/// A text or a value that is not a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadToken {
-    /// It begins otherwise.
-    #[error("that is no join token, which begins with {NAME}: make one with `bourg machine token`")]
+    /// It has another prefix.
+    #[error("not a join token, which begins with {NAME}: create one with `bourg machine token`")]
     Other,
-    /// A version that this program does not know.
-    #[error("the join token is of another version: use the bourg of the cell's masters")]
+    /// A version that this program does not support.
+    #[error(
+        "the join token has an unsupported version: use the bourg version of the cell's masters"
+    )]
     Version,
-    /// There is too much of it.
-    #[error("the join token has {chars} characters, and {MAX_TOKEN_CHARS} are the most: {COPY}")]
+    /// It is too long.
+    #[error("the join token has {chars} characters; the maximum is {MAX_TOKEN_CHARS}: {COPY}")]
     TooLong {
-        /// How many it has.
+        /// Its length.
         chars: usize,
     },
-    /// Its end is missing.
-    #[error("the join token is cut, and ends after {chars} characters: {COPY}")]
+    /// It is truncated.
+    #[error("the join token is truncated after {chars} characters: {COPY}")]
     Cut {
-        /// How many there are.
+        /// Its length.
         chars: usize,
     },
-    /// A character in it is of no token.
-    #[error("the join token holds {found:?} at character {at}, which is in none: {COPY}")]
+    /// It contains an invalid character.
+    #[error("the join token contains an invalid character {found:?} at position {at}: {COPY}")]
     Character {
-        /// Which.
+        /// The character.
         found: char,
-        /// Where, from 1.
+        /// Its position, from 1.
         at: usize,
     },
-    /// It is not as it was made.
-    #[error("the join token was changed: {COPY}")]
+    /// Its checksum is wrong.
+    #[error("the join token was altered: {COPY}")]
     Changed,
-    /// It is as it was made, and cannot be used.
-    #[error("the join token cannot be used: {why}; make one with `bourg machine token`")]
+    /// It is intact but unusable.
+    #[error("the join token is unusable: {why}; create one with `bourg machine token`")]
     Unusable {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
-/// What to do about a token that did not come as it was made.
-const COPY: &str = "copy all of the one line that `bourg machine token` printed";
+/// The advice for an incomplete or altered token.
+const COPY: &str = "copy the whole line that `bourg machine token` printed";
 
 impl JoinToken {
-    /// Makes a token.
+    /// Creates a token.
     ///
     /// # Errors
-    /// [`BadToken::Unusable`] for credentials of an identity that is not joining, and for masters
-    /// that are none, too many, or no addresses.
+    /// [`BadToken::Unusable`] if the identity of the credentials is not a joining one, or if the
+    /// masters are none, too many, or not addresses.
     pub fn new(masters: Vec<String>, credentials: Credentials) -> Result<Self, BadToken> {
         let unusable = |why: String| Err(BadToken::Unusable { why });
         if !matches!(credentials.identity(), Identity::Joining(_)) {
-            return unusable(format!("it is for {}, who does not join", credentials.identity()));
+            return unusable(format!(
+                "it is for {}, which is not a joining identity",
+                credentials.identity()
+            ));
         }
         if masters.is_empty() || masters.len() > MAX_MASTERS {
             return unusable(format!("it names {} masters", masters.len()));
@@ -108,7 +113,7 @@ impl JoinToken {
             graphic && address.len() <= MAX_ADDRESS_BYTES && address.contains(':')
         };
         if let Some(bad) = masters.iter().find(|address| !is_address(address)) {
-            return unusable(format!("{:?} is no address", bad.escape_debug().to_string()));
+            return unusable(format!("{:?} is not an address", bad.escape_debug().to_string()));
         }
         Ok(Self { masters, credentials })
     }
@@ -119,13 +124,13 @@ impl JoinToken {
         self.credentials.cell()
     }
 
-    /// Where its masters answer, as `HOST:PORT`: at least one.
+    /// The addresses of the masters, as `HOST:PORT`; at least one.
     #[must_use]
     pub fn masters(&self) -> &[String] {
         &self.masters
     }
 
-    /// As whom to ask the masters, and which authority to trust.
+    /// The credentials for calling the masters, with the authority to trust.
     #[must_use]
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
@@ -168,7 +173,7 @@ impl fmt::Display for JoinToken {
 impl FromStr for JoinToken {
     type Err = BadToken;
 
-    /// Reads a token; blanks around it, as a line's end, count for nothing.
+    /// Parses a token, ignoring surrounding whitespace.
     fn from_str(text: &str) -> Result<Self, BadToken> {
         let text = text.trim_ascii();
         let version = text.strip_prefix(NAME).ok_or(BadToken::Other)?.chars().next();
@@ -191,7 +196,7 @@ impl FromStr for JoinToken {
     }
 }
 
-/// The bytes of a text that is as long as its head says.
+/// Decodes a text, after checking its length against its header.
 fn whole(text: &str) -> Result<Vec<u8>, BadToken> {
     let chars = text.len();
     let head = text.as_bytes().get(..HEAD_CHARS);
@@ -203,12 +208,12 @@ fn whole(text: &str) -> Result<Vec<u8>, BadToken> {
     if chars < all {
         return Err(BadToken::Cut { chars });
     }
-    // Also where more follows, and where the last character holds bits that belong to no byte.
+    // Also rejects trailing characters, and unused bits in the last character.
     let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| BadToken::Changed)?;
     if chars == all { Ok(bytes) } else { Err(BadToken::Changed) }
 }
 
-/// A part of a token as PEM.
+/// Encodes a part of a token as PEM.
 fn pem(label: &str, der: &[u8]) -> String {
     let text = BASE64.encode(der);
     let mut pem = format!("-----BEGIN {label}-----\n");
@@ -224,7 +229,7 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 impl fmt::Debug for JoinToken {
-    /// Without the key: what is printed ends in a log.
+    /// Omits the key, since debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinToken")
             .field("masters", &self.masters)

@@ -79,7 +79,7 @@ fn credentials_come_back_from_their_files() {
     let (authority, _ca) = authority();
     let dir = tempfile::tempdir().unwrap();
     let written = issue(&authority, "borglet/m1");
-    // What a crash left behind is no way to a wider mode.
+    // A leftover file must not lead to wider permissions.
     fs::write(dir.path().join("borglet.next.key.tmp"), "").unwrap();
     fs::set_permissions(dir.path().join("borglet.next.key.tmp"), Permissions::from_mode(0o666))
         .unwrap();
@@ -93,13 +93,13 @@ fn credentials_come_back_from_their_files() {
     assert_eq!(read.ca_pem(), authority.ca_pem());
     assert!(read.expires() > SystemTime::now() + HOUR - Duration::from_secs(60));
 
-    // A renewal replaces all of it.
+    // A renewal replaces all three files.
     issue(&authority, "borglet/m1").write(dir.path(), "borglet").unwrap();
     let renewed = Credentials::read(dir.path(), "borglet").unwrap();
     assert_ne!(renewed.key_pem(), written.key_pem());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
 
-    // One that another program left half done is noticed.
+    // A partial update by another program is detected.
     fs::write(dir.path().join("borglet.pem"), written.certificate_pem()).unwrap();
     let error = Credentials::read(dir.path(), "borglet").unwrap_err();
     assert!(matches!(error, Error::KeyMismatch { .. }), "{error}");
@@ -108,7 +108,7 @@ fn credentials_come_back_from_their_files() {
     assert!(matches!(error, Error::ExposedKey { .. }), "{error}");
 }
 
-/// A crash between any two steps of a renewal leaves the old credentials or the new.
+/// A crash between any two steps of a renewal leaves either the old credentials or the new.
 #[test]
 fn an_interrupted_renewal_leaves_the_old_or_the_new() {
     let (authority, _ca) = authority();
@@ -135,7 +135,7 @@ fn an_interrupted_renewal_leaves_the_old_or_the_new() {
         let dir = after(written, moved);
         let read = Credentials::read(dir.path(), "borglet").unwrap();
         assert_eq!(read.key_pem(), is.key_pem(), "{written} were written, {moved} moved");
-        // The next one finds its place whatever was left.
+        // The next renewal succeeds, whatever was left.
         let next = issue(&authority, "borglet/m1");
         next.write(dir.path(), "borglet").unwrap();
         let read = Credentials::read(dir.path(), "borglet").unwrap();

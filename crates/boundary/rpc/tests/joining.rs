@@ -1,4 +1,4 @@
-//! Join tokens, and what one may do who has one.
+//! Join tokens, and what their holders may do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -81,7 +81,7 @@ fn a_token_with_one_other_character_is_refused() {
         let mut changed = line.clone();
         changed.replace_range(at..=at, other);
         let error = changed.parse::<JoinToken>().unwrap_err();
-        // In the two bytes that say how long it is, it may seem to be cut.
+        // An altered length may look like a truncation.
         assert!(matches!(error, BadToken::Changed | BadToken::Cut { .. }), "{at}: {error:?}");
     }
 }
@@ -92,13 +92,21 @@ fn a_token_is_of_a_joining_identity_and_names_masters() {
     let joining = issue(&authority, "join/borglet/m1");
     let many = vec!["m:1".to_owned(); MAX_MASTERS + 1];
     for (masters, credentials, why) in [
-        (masters(), issue(&authority, "user/u"), "it is for user/u, who does not join"),
-        (masters(), issue(&authority, "borglet/m1"), "it is for borglet/m1, who does not join"),
+        (
+            masters(),
+            issue(&authority, "user/u"),
+            "it is for user/u, which is not a joining identity",
+        ),
+        (
+            masters(),
+            issue(&authority, "borglet/m1"),
+            "it is for borglet/m1, which is not a joining identity",
+        ),
         (vec![], joining.clone(), "it names 0 masters"),
         (many, joining.clone(), "it names 17 masters"),
-        (vec!["m1".to_owned()], joining.clone(), "is no address"),
-        (vec!["m1:1\u{1b}".to_owned()], joining.clone(), "is no address"),
-        (vec![format!("{}:1", "x".repeat(300))], joining.clone(), "is no address"),
+        (vec!["m1".to_owned()], joining.clone(), "is not an address"),
+        (vec!["m1:1\u{1b}".to_owned()], joining.clone(), "is not an address"),
+        (vec![format!("{}:1", "x".repeat(300))], joining.clone(), "is not an address"),
     ] {
         let refused = JoinToken::new(masters, credentials).unwrap_err();
         assert!(matches!(refused, BadToken::Unusable { .. }), "{refused:?}");
@@ -106,7 +114,7 @@ fn a_token_is_of_a_joining_identity_and_names_masters() {
     }
 }
 
-/// As a master makes one: it chooses the serial number by which the cell knows the token.
+/// As a master creates one, with a serial number by which the cell recognizes it.
 #[test]
 fn a_token_is_known_by_its_serial_number() {
     let (authority, _dir) = authority();
@@ -122,7 +130,7 @@ fn a_token_is_known_by_its_serial_number() {
     assert_eq!(read.credentials().serial(), serial);
 }
 
-/// Says who it takes in.
+/// Answers with the identity that joins.
 struct TakesIn;
 
 #[tonic::async_trait]
@@ -139,21 +147,21 @@ impl Enrolment for TakesIn {
         &self,
         _: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
+        Err(Status::unimplemented("not called"))
     }
 
     async fn certify_task(
         &self,
         _: Request<v1::CertifyTaskRequest>,
     ) -> Result<Response<v1::CertifyTaskResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
+        Err(Status::unimplemented("not called"))
     }
 
     async fn join(
         &self,
         _: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
+        Err(Status::unimplemented("not called"))
     }
 }
 
@@ -188,7 +196,7 @@ async fn who_joins_may_join_and_nothing_else() {
     ];
     for status in refusals {
         assert_eq!(status.code(), Code::PermissionDenied, "{status:?}");
-        assert!(status.message().starts_with("join/borglet/m1 may join and nothing else"));
+        assert!(status.message().starts_with("join/borglet/m1 may only join"));
     }
     running.counts(&[(Cause::WrongRole, 4)]).await;
     running.stop().await.unwrap();

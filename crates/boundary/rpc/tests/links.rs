@@ -1,4 +1,4 @@
-//! The lean client against a real server.
+//! The lightweight client against a real server.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ fn to(running: &Running, credentials: &Credentials) -> Link {
     link(&running.endpoint(), &Rotating::new(credentials.clone()).unwrap(), &MASTER).unwrap()
 }
 
-/// A server with a link to it as a user.
+/// A server, and a link to it as a user.
 fn linked(limits: Limits) -> (Running, Link, tempfile::TempDir) {
     let (authority, dir) = authority();
     let running = Running::start(&issue(&authority, "master"), limits);
@@ -77,7 +77,7 @@ async fn a_call_that_nobody_waits_for_gives_its_place_back() {
     assert!(!second.is_finished());
     drop(stream);
     assert_eq!(within(20, second).await.unwrap().unwrap(), "user/u");
-    // One that is cut off before it has an answer.
+    // Cancelled before its answer.
     let never = tokio::spawn(call(link.clone(), "/bourg.test.Who/Never"));
     tokio::task::yield_now().await;
     never.abort();
@@ -96,7 +96,7 @@ async fn a_stream_that_nobody_reads_holds_up_no_other_call() {
     for _ in 0..20 {
         assert_eq!(echo(&link, &"x".repeat(200_000)).await.unwrap().len(), 200_000);
     }
-    // And what it had to say is there when somebody reads it.
+    // Its data is still delivered when read.
     for mut stream in streams {
         for _ in 0..100 {
             assert_eq!(within(20, stream.message()).await.unwrap().unwrap().len(), 50_000);
@@ -148,7 +148,7 @@ async fn those_who_dial_at_once_dial_once() {
     for call in calls {
         assert_eq!(within(20, call).await.unwrap().unwrap(), "user/u");
     }
-    // A connection is closed with the last that can use it: there is one place.
+    // A connection closes with its last user, and there is one permit.
     drop(link);
     running.stop().await.unwrap();
 }
@@ -176,8 +176,13 @@ async fn who_is_not_trusted_is_said_as_on_every_connection() {
     let borglet = Expect::Identity(Identity::Borglet("m1".to_owned()));
     let (foreign, wrong) = (Some(Cause::WrongAuthority), Some(Cause::WrongIdentity));
     for (credentials, expect, said, cause) in [
-        (issue(&impostor, "user/eve"), &MASTER, "its certificate is of another authority", foreign),
-        (issue(&cell, "user/u"), &borglet, "is that of master, and not of borglet/m1", wrong),
+        (
+            issue(&impostor, "user/eve"),
+            &MASTER,
+            "its certificate was issued by another authority",
+            foreign,
+        ),
+        (issue(&cell, "user/u"), &borglet, "belongs to master instead of borglet/m1", wrong),
         (late, &MASTER, "the certificate of user/late, which is not valid now", None),
     ] {
         let credentials = Rotating::new(credentials).unwrap();
@@ -200,13 +205,13 @@ async fn a_server_whose_certificate_is_not_accepted_is_asked_nothing() {
     let running = Running::start_rotating(&master, Limits::default());
     let link = to(&running, &issue(&authority, "user/u"));
     assert_eq!(within(20, ask(link.clone())).await.unwrap(), "user/u");
-    // Also on a connection that is there.
+    // Also on an existing connection.
     let revoked = old.serial().to_vec();
     let judging = link.where_accepted(move |serial| serial != revoked);
     let status = within(20, ask(judging.clone())).await.unwrap_err();
     assert_eq!(distrusts(&status), Some(Cause::Revoked), "{status:?}");
     assert!(explain(&status).contains("its certificate was revoked"), "{status:?}");
-    // It dials again, and finds another certificate.
+    // It reconnects, and sees another certificate.
     master.replace(issue(&authority, "master")).unwrap();
     assert_eq!(within(20, ask(judging)).await.unwrap(), "user/u");
     running.stop().await.unwrap();

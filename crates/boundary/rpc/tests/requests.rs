@@ -1,4 +1,4 @@
-//! Certificates for keys that their owners keep.
+//! Certificates for keys that stay with their owners.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -55,7 +55,7 @@ fn what_is_no_request_for_our_kind_of_key_is_refused() {
         CertificateParams::default().serialize_request(&key).unwrap().pem().unwrap()
     };
     let good = NewKey::generate().unwrap().request_pem().unwrap();
-    // Another signature: its last characters stand before the padding and the last line.
+    // Another signature: its last characters precede the padding and the last line.
     let place = good.find("-----END").unwrap() - 12;
     let mut forged = good.clone();
     let other = if &good[place..=place] == "A" { "B" } else { "A" };

@@ -1,4 +1,4 @@
-//! Credentials are replaced while they are in use, over real sockets.
+//! Replacing credentials in use, over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,7 +35,7 @@ async fn a_server_shows_its_new_certificate_to_new_connections() {
     master.replace(new.clone()).unwrap();
     assert_eq!(within(20, stranger.sees()).await, der(&new));
     assert_eq!(master.credentials().certificate_pem(), new.certificate_pem());
-    // Who was connected stays so.
+    // Existing connections are not affected.
     assert_eq!(within(20, ask(before)).await.unwrap(), "user/u");
     running.stop().await.unwrap();
     assert!(within(20, stream.message()).await.is_err(), "it was open until the end");
@@ -56,7 +56,7 @@ async fn a_client_shows_its_new_certificate_when_it_dials_again() {
     assert_eq!(within(20, ask_serial(channel.clone())).await.unwrap(), old, "the old connection");
     let new = within(20, ask_serial(dial())).await.unwrap();
     assert_ne!(new, old);
-    // The same channel, once it has lost its connection.
+    // The same channel, after losing its connection.
     let address = running.address;
     running.stop().await.unwrap();
     let running = Running::start_at(address, &Rotating::new(master).unwrap(), Limits::default());

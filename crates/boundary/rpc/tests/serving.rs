@@ -1,4 +1,4 @@
-//! A server under clients that are slow, many, or do not go.
+//! A server under clients that are slow, many, or never disconnect.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +34,7 @@ async fn slow_handshakes_do_not_hold_up_others_and_are_ended() {
     let ended = tokio::task::spawn_blocking(move || {
         for mut stream in slow {
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            // Zero bytes or a reset, and no timeout.
+            // Zero bytes or a reset, but no timeout.
             match stream.read(&mut [0; 100]) {
                 Ok(0) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => {}
@@ -56,7 +56,7 @@ async fn handshakes_above_the_limit_wait_for_a_place() {
     let _idle: Vec<_> = (0..3).map(|_| TcpStream::connect(running.address).unwrap()).collect();
     let channel = connect(&running.endpoint(), &issue(&authority, "user/u"), &MASTER).unwrap();
     assert_eq!(within(20, ask(channel)).await.unwrap(), "user/u");
-    // One after another, and all before.
+    // One after another, and all of them before.
     running.counts(&[(Cause::Slow, 3)]).await;
     running.stop().await.unwrap();
 }
@@ -89,10 +89,14 @@ async fn nobody_has_more_connections_than_one_may_have() {
     let second = within(20, follow(dial("user/ana"))).await.unwrap();
     let refused = within(20, ask(dial("user/ana"))).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused:?}");
-    assert!(explain(&refused).contains("who has too many is not let in"), "{}", explain(&refused));
+    assert!(
+        explain(&refused).contains("clients over the limit are rejected"),
+        "{}",
+        explain(&refused)
+    );
     running.counts(&[(Cause::TooMany, 1)]).await;
 
-    // Others have their own, and masters as many as they want.
+    // Other identities have limits of their own, and masters have none.
     let mut others = Vec::new();
     for who in ["user/ben", "task/ana/j/0", "master", "master", "master"] {
         others.push(within(20, follow(dial(who))).await.unwrap());
@@ -130,7 +134,7 @@ async fn a_stream_that_stays_does_not_hold_up_the_shutdown() {
     let address = running.address;
     let channel = connect(&running.endpoint(), &issue(&authority, "user/u"), &MASTER).unwrap();
     let mut stream = follow(channel).await.unwrap();
-    // Another that has not even begun its handshake.
+    // Another client that has not even begun its handshake.
     let _idle = TcpStream::connect(address).unwrap();
     within(10, running.stop()).await.unwrap();
     assert!(within(10, stream.message()).await.is_err());
@@ -156,7 +160,7 @@ async fn a_channel_finds_a_server_that_came_back() {
         let (limits, refusals) = (Limits::default(), Refusals::default());
         serve(listener, &master, routes, limits, &refusals, std::future::pending()).await
     });
-    // There is no such service any more, but there is a server.
+    // The service is gone, but there is a server.
     let status = within(20, ask(channel)).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::Unimplemented, "{status:?}");
     served.abort();

@@ -1,4 +1,4 @@
-//! Who gets through, and who does not, over real sockets.
+//! Which peers are accepted and rejected, over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,14 +17,14 @@ use tonic::transport::Endpoint;
 
 const MASTER: Expect = Expect::Role(Role::Master);
 
-/// A master that serves, and the authority behind it.
+/// A serving master, and its authority.
 fn master() -> (Authority, Running, tempfile::TempDir) {
     let (authority, dir) = authority();
     let running = Running::start(&issue(&authority, "master"), Limits::default());
     (authority, running, dir)
 }
 
-/// What a client is told that does not trust the server, or is not trusted by it.
+/// The error of a client that does not trust the server, or is not trusted by it.
 async fn refused(running: &Running, credentials: &Credentials, expect: &Expect) -> String {
     let channel = connect(&running.endpoint(), credentials, expect).unwrap();
     let status = within(20, ask(channel)).await.expect_err("it was let through");
@@ -63,9 +63,9 @@ async fn certificates_of_another_authority_are_refused_by_both_ends() {
     // The client does not trust the server …
     let eve = issue(&impostor, "user/eve");
     let text = refused(&running, &eve, &MASTER).await;
-    assert_eq!(text, "ADDRESS is not trusted: its certificate is of another authority");
+    assert_eq!(text, "ADDRESS is not trusted: its certificate was issued by another authority");
     running.counts(&[(Cause::Distrusted, 1)]).await;
-    // … and where it would, the server does not trust the client.
+    // … and if it did, the server would not trust the client.
     let shown = Some((eve.certificate_pem(), eve.key_pem()));
     let stranger = Stranger::new(&running, cell.ca_pem(), shown);
     let status = within(20, ask(stranger.channel())).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn expired_and_future_certificates_are_refused() {
     for (from, until) in [(now - 2 * HOUR, now - HOUR), (now + HOUR, now + 2 * HOUR)] {
         let credentials = authority.issue(&user, Validity { from, until }).unwrap();
         let text = refused(&running, &credentials, &MASTER).await;
-        let wanted = "ADDRESS does not take the certificate of user/late, which is not valid now";
+        let wanted = "ADDRESS rejects the certificate of user/late, which is not valid now";
         assert_eq!(text, wanted);
     }
     running.counts(&[(Cause::Expired, 2)]).await;
@@ -123,15 +123,15 @@ async fn a_connection_is_good_for_as_long_as_the_certificate_that_it_began_with(
     for (identity, credentials, channel) in connected {
         let asked = within(20, ask(channel.clone())).await;
         if identity == "master" {
-            // It renews its own without dialling again.
+            // It renews its certificate without reconnecting.
             assert_eq!(asked.unwrap(), identity);
             continue;
         }
         let said = format!(
-            "the certificate of {identity} has expired since it connected: connect again with a \
+            "the certificate of {identity} has expired since it connected: reconnect with a \
              renewed certificate"
         );
-        // A stream is a request as well, and the same connection stays what it is.
+        // Opening a stream counts as a request, and the connection keeps its certificate.
         credentials.replace(issue(&authority, identity)).unwrap();
         for status in [asked.unwrap_err(), within(20, follow(channel)).await.unwrap_err()] {
             assert_eq!((status.code(), status.message()), (Code::Unauthenticated, &*said));
@@ -144,7 +144,8 @@ async fn a_connection_is_good_for_as_long_as_the_certificate_that_it_began_with(
     running.stop().await.unwrap();
 }
 
-/// A certificate that the cell's authority signed, with the given URIs: what `issue` never makes.
+/// A certificate signed by the cell's authority with the given URIs, which `issue` would not
+/// create.
 fn signed_by_hand(directory: &std::path::Path, uris: &[&str]) -> [String; 2] {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     let ca_key = KeyPair::from_pem(&read("ca.key")).unwrap();
@@ -163,8 +164,8 @@ fn signed_by_hand(directory: &std::path::Path, uris: &[&str]) -> [String; 2] {
 async fn another_cell_no_identity_and_two_identities_are_refused() {
     let (authority, running, dir) = master();
     let table: [(&[&str], &str); 5] = [
-        (&["borg://dd/user/eve"], "is of cell dd, this is cell cc"),
-        (&[], "carries no identity"),
+        (&["borg://dd/user/eve"], "belongs to cell dd, this is cell cc"),
+        (&[], "contains no identity"),
         (&["borg://cc/user/eve", "borg://cc/master"], "more than one identity"),
         (&["https://cc/master"], "not an identity"),
         (&["borg://cc/root"], "no such role"),
@@ -173,14 +174,14 @@ async fn another_cell_no_identity_and_two_identities_are_refused() {
         let [certificate, key] = signed_by_hand(dir.path(), uris);
         let stranger = Stranger::new(&running, authority.ca_pem(), Some((&certificate, &key)));
         let channel = stranger.channel();
-        // A service that asks for no identity is closed to them as well.
+        // Services that do not check identities reject them as well.
         let status = within(20, follow(channel.clone())).await.unwrap_err();
         assert_eq!(status.code(), Code::Unauthenticated, "{uris:?}: {status:?}");
         let status = within(20, ask(channel)).await.unwrap_err();
         assert_eq!(status.code(), Code::Unauthenticated, "{uris:?}: {status:?}");
         assert!(status.message().contains(why), "{uris:?}: {status:?}");
     }
-    // Each connection once, however much it asks.
+    // Each connection counts once, whatever it sends.
     running.counts(&[(Cause::WrongCell, 1), (Cause::BadCertificate, 4)]).await;
 }
 
@@ -202,19 +203,16 @@ async fn a_server_must_be_the_one_that_was_wanted() {
         (Expect::Role(Role::Scheduler), "a scheduler"),
     ] {
         let text = refused(&borglet, &user, &expect).await;
-        let found = "ADDRESS is not trusted: its certificate is that of borglet/m1, and not of";
+        let found = "ADDRESS is not trusted: its certificate belongs to borglet/m1 instead of";
         assert_eq!(text, format!("{found} {whom}"));
     }
     borglet.counts(&[(Cause::Distrusted, 4)]).await;
 
-    // Who never serves, cannot: not even a client that asked for them takes them.
+    // Identities that never serve cannot: even clients that expect them reject them.
     for (identity, role) in [("user/u", Role::User), ("task/u/j/0", Role::Task)] {
         let running = Running::start(&issue(&authority, identity), Limits::default());
         let text = refused(&running, &user, &Expect::Role(role)).await;
-        assert!(
-            text.starts_with("ADDRESS is not trusted: its certificate cannot be used"),
-            "{text}"
-        );
+        assert!(text.starts_with("ADDRESS is not trusted: its certificate is unusable"), "{text}");
     }
 }
 
@@ -225,7 +223,7 @@ async fn credentials_of_another_cell_do_not_reach_a_master() {
     let other = Authority::create(dir.path(), "dd").unwrap();
     assert_ne!(other.cell(), CELL);
     let text = refused(&running, &issue(&other, "user/u"), &MASTER).await;
-    assert_eq!(text, "ADDRESS is not trusted: its certificate is of another authority");
+    assert_eq!(text, "ADDRESS is not trusted: its certificate was issued by another authority");
 }
 
 #[tokio::test]
@@ -239,7 +237,7 @@ async fn plaintext_is_refused() {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
         let mut answer = Vec::new();
-        // A reset is an answer too.
+        // A reset is acceptable, too.
         let _ = stream.read_to_end(&mut answer);
         answer
     });

@@ -1,5 +1,5 @@
 //! `cargo run --release -p store --example events -- DIRECTORY [EVENTS [BYTES [BATCH]]]`: how many
-//! events of so many bytes of payload are appended, read and found in a second.
+//! events with this much payload are appended, read and found per second.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! `cargo run --release -p store --example fsync -- DIRECTORY [BYTES [RUNS]]`: what an append with
-//! its sync costs there, beside a bare write with fdatasync of as many bytes.
+//! `cargo run --release -p store --example fsync -- DIRECTORY [BYTES [RUNS]]`: the cost of an
+//! append with its sync, compared with a plain write and fdatasync of as many bytes.
 
 use store::measure::{measure_append, measure_fsync};
 

@@ -1,5 +1,5 @@
-//! `cargo run --release -p store --example recovery -- DIRECTORY [RECORDS [BYTES]]`: how long it
-//! takes to open a log of so many entries and to show each of them, or some.
+//! `cargo run --release -p store --example recovery -- DIRECTORY [RECORDS [BYTES]]`: the time to
+//! open a log with this many entries and to visit all or some of them.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The few file operations that every part of this crate needs done in the same, durable way.
+//! File operations that the whole crate needs done in the same durable way.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The ending of a file that is being made and has no name of its own yet.
+/// The suffix of a file that is being written and has no final name yet.
 pub(crate) const UNFINISHED: &str = "tmp";
 
-/// Makes the names in a directory durable: a file synced without this may be lost with its name.
+/// Makes the names in a directory durable: without this, a synced file may be lost together with
+/// its name.
 pub(crate) fn sync_directory(path: &Path) -> Result<()> {
-    // Never "no room", whatever the cause: after a failed sync nothing is as it was before.
+    // Never "no room", whatever the cause: after a failed sync the durable state is unknown.
     let failed = |source| Error::Io { action: "sync the directory", path: path.into(), source };
     File::open(path).and_then(|d| d.sync_all()).map_err(failed)
 }
 
-/// A new file of mode 0600 for reading and writing, in place of one that a crash left behind.
+/// Creates a file of mode 0600 for reading and writing, replacing one that a crash left behind.
 pub(crate) fn create_unfinished(path: &Path) -> Result<File> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -34,13 +35,13 @@ pub(crate) fn create_unfinished(path: &Path) -> Result<File> {
         .map_err(Error::io("create", path, 0))
 }
 
-/// Gives a finished and synced file its name, durably.
+/// Renames a finished and synced file into place, durably.
 pub(crate) fn publish(unfinished: &Path, path: &Path) -> Result<()> {
     fs::rename(unfinished, path).map_err(Error::io("rename into place", path, 0))?;
     sync_directory(parent(path))
 }
 
-/// Writes a small file whole: under its name there is always the old or the new content.
+/// Replaces a small file atomically: its name always refers to the old or the new content.
 pub(crate) fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     let unfinished = unfinished(path);
     let mut file = create_unfinished(&unfinished)?;
@@ -52,7 +53,7 @@ pub(crate) fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     publish(&unfinished, path)
 }
 
-/// The name of a file while it is being made.
+/// The temporary name of a file.
 pub(crate) fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -68,7 +69,7 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// The names in a directory that are UTF-8, sorted. Others cannot be ours.
+/// The UTF-8 names in a directory, sorted. Other names cannot be ours.
 pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).map_err(Error::io("list", directory, 0))? {

@@ -1,258 +1,257 @@
-//! What can go wrong on a replica's disk: what happened, where, why, and what to do next.
+//! The errors of a replica's disk: what happened, where, why, and what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::events::Cursor;
+use crate::cursor::Cursor;
 
-/// The result of everything in this crate that touches the disk.
+/// The result of all disk operations in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of the replica's disk, of its contents, or of a call.
+/// An error of the replica's disk, of its contents, or of a call.
 ///
 /// Offsets are bytes from the start of the named file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation.
+    /// An operating system call failed.
     #[error("cannot {action} {}: {source}; check the disk, its mount and the permissions of the \
              path", path.display())]
     Io {
-        /// What was attempted, as a verb: "open", "write to".
+        /// The attempted action, as a verb: "open", "write to".
         action: &'static str,
-        /// The file or directory it was attempted on.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
 
-    /// Another process holds the data directory.
-    #[error("the data directory {} is in use by {}; stop that process, or give this one a \
-             directory of its own", path.display(), holder(*pid))]
+    /// Another process has locked the data directory.
+    #[error("the data directory {} is in use by {}; stop that process, or give this one \
+             another directory", path.display(), holder(*pid))]
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// The process that wrote its pid beside the lock, if it is readable.
+        /// The process that wrote its pid next to the lock, if readable.
         pid: Option<u32>,
     },
 
-    /// The path exists and holds something that is not a data directory.
+    /// The path exists and is not a data directory.
     #[error("{} is not a data directory of this program: {why}; give an empty or a missing path \
-             to make a new one", path.display())]
+             to create a new one", path.display())]
     NotADataDirectory {
-        /// The path that was given.
+        /// The path.
         path: PathBuf,
-        /// What was found or missed there.
+        /// What was found or is missing there.
         why: String,
     },
 
-    /// A data directory already exists where a new one was to be made.
-    #[error("{} is a data directory already; open it instead, or give another path",
+    /// The path is already a data directory.
+    #[error("{} is already a data directory; open it instead, or give another path",
             path.display())]
     AlreadyExists {
-        /// The path that was given.
+        /// The path.
         path: PathBuf,
     },
 
-    /// The file was written by a later version of this program.
-    #[error("{} has format version {found}, this program knows up to {known}; run the newer \
+    /// The file was written by a newer version of this program.
+    #[error("{} has format version {found}, this program supports up to {known}; run the newer \
              program that wrote it, or restore from a checkpoint that this version wrote",
             path.display())]
     NewerFormat {
-        /// The file that carries the version.
+        /// The file.
         path: PathBuf,
-        /// The version in the file.
+        /// The version of the file.
         found: u32,
         /// The highest version that this build reads.
         known: u32,
     },
 
-    /// Bytes that were durable are not what was written: the log must not be used.
+    /// Durable bytes have changed: the log must not be used.
     #[error("the log is damaged at {}, offset {offset}: {why}; {}", path.display(),
             repair(path.parent(), &self.loss().unwrap_or_default()))]
     DamagedLog {
         /// The segment file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// How it is known that this is damage, and no unfinished write.
+        /// Why this is damage and not an unfinished write.
         why: String,
     },
 
-    /// The newest segments of the log are not there: the log must not be used.
-    #[error("the log in {} is not complete: segment {made} was made, and {}; {}",
+    /// The newest segments of the log are missing: the log must not be used.
+    #[error("the log in {} is incomplete: segment {made} was created, and {}; {}",
             directory.display(), newest(*found),
             repair(Some(directory), &self.loss().unwrap_or_default()))]
     MissingSegment {
         /// The log's directory.
         directory: PathBuf,
-        /// The sequence number of the newest segment that was made.
+        /// The sequence number of the newest segment created.
         made: u64,
-        /// That of the newest one whose file is there.
+        /// The sequence number of the newest segment found.
         found: Option<u64>,
     },
 
-    /// No segment of the log is there, and the data directory notes that it had records.
-    #[error("the log in {} is missing: it had records, and no segment is there; {}",
+    /// The log has no segment although the data directory records that it had entries.
+    #[error("the log in {} is missing: it had records, and no segment was found; {}",
             directory.display(), repair(Some(directory), loss))]
     MissingLog {
         /// The log's directory.
         directory: PathBuf,
-        /// What names the loss.
+        /// The name of the loss, for [`crate::log::accept_loss`].
         loss: &'static str,
     },
 
-    /// A loss was to be accepted that is not the one that was found.
-    #[error("the damage that was found is {}, and not {named:?}: name the one that was found",
+    /// The loss to accept is not the one that was found.
+    #[error("the damage found is {}, not {named:?}: name the one found",
             found.as_deref().unwrap_or("none"))]
     NotThatLoss {
-        /// The one that was named.
+        /// The name that was given.
         named: String,
-        /// The one that was found, as [`Error::loss`] names it.
+        /// The loss that was found, as [`Error::loss`] names it.
         found: Option<String>,
     },
 
-    /// Bytes of the event stream that were durable are not what was written. The replica goes on,
-    /// and its log is not concerned.
+    /// Durable bytes of the event stream have changed. The replica continues; its log is not
+    /// affected.
     #[error("the event stream is damaged at {}, offset {offset}: {why}; {}", path.display(),
             goes_on(*next))]
     DamagedEvents {
         /// The segment file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// How it is known that this is damage, and no unfinished write.
+        /// Why this is damage and not an unfinished write.
         why: String,
-        /// Where the stream goes on, if that is known.
+        /// Where the stream continues, if known.
         next: Option<Cursor>,
     },
 
-    /// The events that a reader wants next were deleted, being too old or too many.
-    #[error("these events are not kept any more: the stream begins at {oldest} now; go on from a \
-             state as of index {} or later", oldest.index)]
+    /// The next events of a reader were deleted by retention.
+    #[error("these events are no longer retained: the stream starts at {oldest} now; continue from \
+             a state as of index {} or later", oldest.index)]
     EventsTooLate {
-        /// From where on events are kept.
+        /// The first retained event.
         oldest: Cursor,
     },
 
-    /// Events were lost by damage to a disk, or never were here, because this replica's state came
-    /// from another.
-    #[error("the events from {from} on were lost or never were on this disk; they are complete \
-             again from {complete_from}: go on from a state as of index {} or later",
+    /// Events were lost to disk damage, or were never stored here because this replica's state came
+    /// from another one.
+    #[error("the events from {from} on were lost or never stored on this disk; they are complete \
+             again from {complete_from}: continue from a state as of index {} or later",
             complete_from.index)]
     EventsLost {
         /// The first event that may be missing.
         from: Cursor,
-        /// From where on none is.
+        /// The first event from which the stream is complete again.
         complete_from: Cursor,
     },
 
-    /// Events do not come in order.
+    /// Events are out of order.
     #[error(
         "event {found} of time {time_us} does not follow event {last} of time {last_time_us}; \
-             this is an error of the program: report it with the log of this replica"
+             this is a bug: report it with the log of this replica"
     )]
     EventOrder {
-        /// The event before.
+        /// The previous event.
         last: Cursor,
         /// Its time in microseconds.
         last_time_us: u64,
-        /// The event that came.
+        /// The rejected event.
         found: Cursor,
         /// Its time in microseconds.
         time_us: u64,
     },
 
-    /// A checkpoint is incomplete or its bytes are not what was written.
+    /// A checkpoint is incomplete or its bytes have changed.
     #[error("the checkpoint {} is damaged at offset {offset}: {why}; use another checkpoint", path.display())]
     DamagedCheckpoint {
         /// The checkpoint file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
         /// What does not match.
         why: String,
     },
 
-    /// A file of the past that retention deleted while it was read.
-    #[error("{} was deleted while it was read; look at what is kept now, and read that",
+    /// Retention deleted a file while it was being read.
+    #[error("{} was deleted by retention while it was read; list what is retained now, and read that",
             path.display())]
     Deleted {
-        /// The file, or the directory in which it was.
+        /// The file, or its former directory.
         path: PathBuf,
     },
 
-    /// What is asked for was before the history that is kept.
+    /// The requested state is older than the retained history.
     #[error(
-        "the kept history begins at index {begins}, and what is asked for was before it; ask \
-             for that index or a later one, or have more history kept from now on"
+        "the retained history starts at index {begins}, after the requested state; request \
+             that index or a later one, or raise the retention settings"
     )]
     TooEarly {
-        /// The first index as of which a state can be rebuilt.
+        /// The first index whose state can be rebuilt.
         begins: u64,
     },
 
-    /// What is asked for has not happened, as far as is known here.
+    /// The requested state is newer than this replica's data.
     #[error(
-        "index {asked} is not there yet: the newest record on this disk is {last}; wait, or \
-             ask a replica that is further"
+        "index {asked} does not exist here yet: the newest record on this disk is {last}; wait, \
+             or ask another replica"
     )]
     NotYet {
-        /// The index that was asked for.
+        /// The requested index.
         asked: u64,
-        /// The index of the last record here.
+        /// The index of the last record.
         last: u64,
     },
 
-    /// The disk is full. Everything that was there before is intact, and later calls succeed once
-    /// there is room.
-    #[error("no room for {needed_bytes} bytes at {}; free some space on that disk, or let the \
-             log be cut behind a newer checkpoint", path.display())]
+    /// The disk is full. Existing data is intact, and later calls succeed once there is space.
+    #[error("no room for {needed_bytes} bytes at {}; free some space on that disk, or \
+             truncate the log after a newer checkpoint", path.display())]
     NoRoom {
-        /// The file that could not be made or extended.
+        /// The file that could not be created or extended.
         path: PathBuf,
-        /// How much it asked for.
+        /// The number of bytes needed.
         needed_bytes: u64,
     },
 
-    /// A sync failed earlier: what is durable is unknown, and asking again would not tell.
-    #[error("{} failed to reach its disk ({cause}) and takes nothing more; replace or \
-             check the disk, then restart this replica: it recovers what is really there",
+    /// A sync failed earlier: what is durable is unknown, and a retry cannot tell.
+    #[error("{} could not be synced to its disk ({cause}) and accepts no more writes; check or \
+             replace the disk, then restart this replica: it recovers what is durable",
             path.display())]
     Poisoned {
         /// The segment whose sync failed.
         path: PathBuf,
-        /// What the operating system said at that time.
+        /// The operating system's error at that time.
         cause: String,
     },
 
-    /// An entry would leave a hole in the log.
+    /// An entry would leave a gap in the log.
     #[error(
-        "entry {found} does not follow the log, which takes entries up to {expected}; this \
-             is an error of the program: report it with the log of this replica"
+        "entry {found} would leave a gap in the log, which accepts entries up to {expected}; this \
+             is a bug: report it with the log of this replica"
     )]
     Gap {
-        /// The highest index that could have come.
+        /// The highest acceptable index.
         expected: u64,
-        /// The index that came.
+        /// The index of the entry.
         found: u64,
     },
 
-    /// A payload or a batch is larger than the format allows.
-    #[error("{bytes} bytes are more than the {limit} that {what} may have; split it")]
+    /// A payload or a batch exceeds a limit of the format.
+    #[error("{bytes} bytes exceed the maximum of {limit} for {what}; split it")]
     TooLarge {
         /// What is too large: "a record", "a batch".
         what: &'static str,
-        /// Its size.
+        /// The size.
         bytes: u64,
-        /// The largest size that is taken.
+        /// The limit.
         limit: u64,
     },
 }
 
 impl Error {
-    /// For `map_err`: names the action and the path of a failed operation, and tells a full disk
-    /// from all other failures.
+    /// For `map_err`: adds the action and the path to an error, and distinguishes a full disk from
+    /// other errors.
     pub(crate) fn io(
         action: &'static str,
         path: &Path,
@@ -267,7 +266,7 @@ impl Error {
         }
     }
 
-    /// Where in its file the damage is that this error is about.
+    /// The offset of the damage in its file.
     pub(crate) fn damaged_at(&self) -> Option<u64> {
         match self {
             Self::DamagedLog { offset, .. } | Self::DamagedEvents { offset, .. } => Some(*offset),
@@ -275,8 +274,7 @@ impl Error {
         }
     }
 
-    /// What names the damage to the log that this error is about, for
-    /// [`crate::log::accept_loss`]: its segment and offset.
+    /// The name of the damage to the log, for [`crate::log::accept_loss`]: its segment and offset.
     #[must_use]
     pub fn loss(&self) -> Option<String> {
         match self {
@@ -290,7 +288,7 @@ impl Error {
         }
     }
 
-    /// For a failure to open a file that retention may have deleted since it was listed.
+    /// Converts a failure to open a file that retention may have deleted since it was listed.
     pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Self::Deleted { path: path.to_owned() },
@@ -305,29 +303,30 @@ impl Error {
     }
 }
 
-/// What to do about a log that must not be used, in this directory of a data directory.
+/// The advice for an unusable log in this directory of a data directory.
 fn repair(log: Option<&Path>, loss: &str) -> String {
     let directory = log.and_then(Path::parent).unwrap_or(Path::new("DIR")).display();
     format!(
-        "this replica may lack what it acknowledged. Where the cell has others, remove it and add a \
-         new one with an empty directory (bourg master remove, bourg master add). Of the only replica, \
-         bourg master restore --dir {directory} --accept-loss {loss} gives up this and all that follows"
+        "this replica may lack acknowledged entries. If the cell has other replicas, remove this one and \
+         add a new one with an empty directory (bourg master remove, bourg master add). If it is the \
+         only one, bourg master restore --dir {directory} --accept-loss {loss} gives up the damaged \
+         entry and everything after it"
     )
 }
 
 fn newest(found: Option<u64>) -> String {
     found.map_or_else(
-        || "no segment is there".to_owned(),
-        |found| format!("the newest that is there is {found}"),
+        || "no segment was found".to_owned(),
+        |found| format!("the newest one found is {found}"),
     )
 }
 
 fn goes_on(next: Option<Cursor>) -> String {
     let from = next.map(|next| {
         let index = next.index;
-        format!("it goes on at {next}: take that from a state as of index {index} or later")
+        format!("it continues at {next}: start there from a state as of index {index} or later")
     });
-    let wait = "restart this replica: it goes on behind the damage, and says what is missing";
+    let wait = "restart this replica: it continues after the damage and reports what is missing";
     from.unwrap_or_else(|| wait.to_owned())
 }
 

@@ -1,14 +1,13 @@
-//! The kept past of a replica: from which checkpoint, with which records of the log, the state as
-//! of an index or a time is rebuilt.
+//! The retained history of a replica: which checkpoint and which records of the log rebuild the
+//! state as of an index or a time.
 //!
-//! For tools and other processes: nothing is locked and nothing is changed, while the replica goes
-//! on appending, writing checkpoints and deleting old ones. What is seen is the log as it was when
-//! the [`History`] was opened; a record that was not whole then is not there. What retention
-//! deletes meanwhile is [`Error::Deleted`] when it is read: open the history again.
+//! For tools and other processes: it locks and changes nothing while the replica keeps appending,
+//! writing checkpoints and deleting old ones. It shows the log as it was when the [`History`] was
+//! opened; records that were incomplete then are not included. Reading what retention deletes
+//! meanwhile fails with [`Error::Deleted`]: open the history again.
 //!
-//! The log's newest entries may be replaced by others yet, as long as the replicas have not
-//! agreed on them. Which index is agreed upon is in the hard state, for the caller to read: ask
-//! for nothing above it.
+//! The newest entries of the log may still be replaced until they are committed. The commit index
+//! is in the hard state, for the caller to read: do not request anything above it.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -17,10 +16,10 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::log::{HardState, Record, Recovered, SegmentInfo};
 use crate::{Error, Result, directory};
 
-/// How often the log's directory is listed again where segments vanish while it is read.
+/// How often the log's directory is listed again when segments disappear during a read.
 const ATTEMPTS: usize = 5;
 
-/// The past, as it was kept when this was opened.
+/// The history as retained when this was opened.
 #[derive(Debug)]
 pub struct History {
     log: Recovered,
@@ -28,28 +27,29 @@ pub struct History {
     checkpoints: Vec<Checkpoint>,
 }
 
-/// From what the state as of an index can be rebuilt.
+/// A starting point for rebuilding the state as of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start<'a> {
-    /// Where to begin. `None` is the empty state before the first record.
+    /// The checkpoint to load. `None` is the empty state before the first record.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// What to apply then, for [`History::for_each`]; empty if the checkpoint is of that index.
+    /// The records to apply then, with [`History::for_each`]; empty if the checkpoint is at that
+    /// index.
     pub records: RangeInclusive<u64>,
 }
 
 impl History {
-    /// Looks at the log and the checkpoints in these directories.
+    /// Opens the log and the checkpoints in these directories.
     ///
     /// # Errors
     /// [`Error::DamagedLog`], [`Error::NewerFormat`] and [`Error::Io`].
     pub fn open(log: impl AsRef<Path>, checkpoints: impl AsRef<Path>) -> Result<Self> {
-        // In this order, so that the records up to the newest checkpoint are seen.
+        // In this order, so that the records up to the newest checkpoint are included.
         let checkpoints = checkpoint::list(checkpoints)?;
         let log = look(log.as_ref())?;
         Ok(Self { log, checkpoints })
     }
 
-    /// Looks at the log and the checkpoints of a data directory, which a process may hold.
+    /// Opens the log and the checkpoints of a data directory, which another process may hold.
     ///
     /// # Errors
     /// [`Error::NotADataDirectory`], and those of [`Self::open`].
@@ -60,7 +60,7 @@ impl History {
         Self::open(log, checkpoints)
     }
 
-    /// The checkpoints, newest first. Not each has all records after it: see [`Self::starts`].
+    /// The checkpoints, newest first. Some may lack records after them: see [`Self::starts`].
     #[must_use]
     pub fn checkpoints(&self) -> &[Checkpoint] {
         &self.checkpoints
@@ -72,13 +72,13 @@ impl History {
         self.log.segments()
     }
 
-    /// The newest hard state in the log, in which the caller finds what is agreed upon.
+    /// The newest hard state in the log, which contains the commit index.
     #[must_use]
     pub fn hard_state(&self) -> Option<&HardState> {
         self.log.hard_state()
     }
 
-    /// The index of the first record that is kept; one above the last if none is.
+    /// The index of the first retained record; one above the last if there is none.
     #[must_use]
     pub fn first_record(&self) -> u64 {
         let after_last = || self.log.last().map(|(index, _)| index.saturating_add(1));
@@ -89,7 +89,7 @@ impl History {
         first.or_else(after_checkpoint).unwrap_or(1)
     }
 
-    /// The highest index that is known: of a record, or of a checkpoint. 0 if there is neither.
+    /// The highest known index of a record or a checkpoint; 0 if there is neither.
     #[must_use]
     pub fn last_index(&self) -> u64 {
         let record = self.last_record();
@@ -101,9 +101,8 @@ impl History {
         self.log.last().map_or(0, |(index, _)| index)
     }
 
-    /// The first index as of which, and as of every later one, a state can be rebuilt. 0 is the
-    /// empty state before the first record. `None` if no checkpoint leads to what is left of the
-    /// log.
+    /// The first index from which every state can be rebuilt. 0 is the empty state before the first
+    /// record. `None` if no checkpoint connects to the rest of the log.
     #[must_use]
     pub fn begins(&self) -> Option<u64> {
         if self.first_record() == 1 {
@@ -112,15 +111,15 @@ impl History {
         self.usable().last().map(|oldest| oldest.index)
     }
 
-    /// From what the state as of `index` can be rebuilt, best first and never nothing: the newest
-    /// checkpoint at or before it, and, should that one be damaged, the older ones.
+    /// The starting points for rebuilding the state as of `index`, best first and never empty: the
+    /// newest checkpoint at or before it, and, in case that one is damaged, the older ones.
     ///
     /// # Errors
-    /// [`Error::TooEarly`] if it is before what is kept, [`Error::NotYet`] if it is after, or between
-    /// the last record and a checkpoint that came from elsewhere.
+    /// [`Error::TooEarly`] if it is before the retained history, [`Error::NotYet`] if it is after
+    /// it, or between the last record and a checkpoint that came from another replica.
     pub fn starts(&self, index: u64) -> Result<Vec<Start<'_>>> {
         let last = self.last_record();
-        // Above the last record there is nothing but what is in a checkpoint.
+        // Above the last record only checkpoints exist.
         let there = |c: &&Checkpoint| c.index == index || c.index < index && index <= last;
         let before = self.usable().filter(there);
         let mut starts: Vec<_> = before
@@ -140,8 +139,8 @@ impl History {
         Ok(starts)
     }
 
-    /// Shows every record whose index is in the range and in the log, in order, with its payload
-    /// borrowed. Entries that later ones replaced are not among them.
+    /// Visits every record of the log in the range, in order, with its payload borrowed. Replaced
+    /// entries are skipped.
     ///
     /// # Errors
     /// Those of `visit`; [`Error::TooEarly`] if the range begins before the first record;
@@ -158,12 +157,11 @@ impl History {
         self.log.for_range(range, visit)
     }
 
-    /// The last index at or before a time, as of which a state can be rebuilt. `time_of` says when
-    /// a record was, in the same units and never less than a record before it; `None` for one that
-    /// does not say it.
+    /// The last index at or before a time whose state can be rebuilt. `time_of` returns the time of
+    /// a record, in the same units and never decreasing; `None` for a record without a time.
     ///
     /// # Errors
-    /// Those of `time_of`; [`Error::TooEarly`] if every kept record is later;
+    /// Those of `time_of`; [`Error::TooEarly`] if every retained record is later;
     /// [`Error::Deleted`], [`Error::DamagedLog`] and [`Error::Io`].
     pub fn last_at<E: From<Error>>(
         &self,
@@ -171,7 +169,7 @@ impl History {
         mut time_of: impl FnMut(Record<'_>) -> Result<Option<u64>, E>,
     ) -> Result<u64, E> {
         let (first, last) = (self.first_record(), self.last_record());
-        // Each segment's first record tells whether to look there or before.
+        // The first record of a segment tells whether to search there or before.
         let mut places: Vec<u64> = self.log.segments().iter().map(|s| s.first_index).collect();
         places.push(first);
         places.retain(|place| (first..=last).contains(place));
@@ -203,7 +201,7 @@ impl History {
         found.filter(|index| *index >= begins).ok_or_else(|| self.too_early().into())
     }
 
-    /// The time of the first record from `index` on that says one.
+    /// The time of the first record from `index` on that has one.
     fn first_time<E: From<Error>>(
         &self,
         index: u64,
@@ -229,7 +227,7 @@ impl History {
     }
 }
 
-/// Why a look at the records ended before the last of them.
+/// Why a visit of the records stopped early.
 enum Stop<E> {
     Enough,
     Failed(E),
@@ -248,8 +246,8 @@ fn stopped<E>(looked: Result<(), Stop<E>>) -> Result<(), E> {
     }
 }
 
-/// Looks at a log. Its directory is listed and read in steps, between which segments may come and
-/// go.
+/// Reads a log. Its directory is listed and read in steps, between which segments may appear and
+/// disappear.
 fn look(directory: &Path) -> Result<Recovered> {
     let mut attempts = ATTEMPTS;
     loop {

@@ -1,6 +1,6 @@
-//! What durability costs on a given disk: the physical limit that the log is compared with.
+//! Measures the cost of durability on a disk: the physical limit for the log.
 //!
-//! For the program's bench command; nothing here is part of serving.
+//! For the bench command; not used in serving.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::log::{Kind, Log, Options, RecordRef};
 use crate::{Error, Result, disk, segments};
 
-/// How long single writes took until they were durable.
+/// How long single writes took to become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FsyncTimes {
     /// The median.
     pub p50: Duration,
-    /// The 99th percentile; the slowest one for fewer than 100 runs.
+    /// The 99th percentile; the maximum for fewer than 100 runs.
     pub p99: Duration,
 }
 
@@ -29,9 +29,8 @@ impl FsyncTimes {
     }
 }
 
-/// Writes `bytes` and calls fdatasync, `runs` times, one behind the other in a file preallocated
-/// as a segment is. The file is made in `directory` and deleted again. Both counts are taken as at
-/// least 1.
+/// Writes `bytes` and calls fdatasync, `runs` times in sequence, in a file preallocated like a
+/// segment. The file is created in `directory` and deleted again. Both counts are at least 1.
 ///
 /// # Errors
 /// [`Error::NoRoom`], [`Error::TooLarge`] if the file would be 4 GiB or more, and [`Error::Io`].
@@ -64,8 +63,8 @@ pub fn measure_fsync(directory: impl AsRef<Path>, bytes: usize, runs: usize) -> 
     measured
 }
 
-/// Appends one record of `bytes` of payload and syncs, `runs` times, to a log made in a directory
-/// of its own below `directory` and deleted again. Both counts are taken as at least 1.
+/// Appends one record with `bytes` of payload and syncs, `runs` times, to a log created in its own
+/// directory below `directory` and deleted again. Both counts are at least 1.
 ///
 /// # Errors
 /// Those of [`Log::append`].
@@ -81,7 +80,7 @@ pub fn measure_append(
         let (mut log, _) = Log::open(&path, Options::default())?;
         let payload = vec![0xB0; bytes];
         let mut times = Vec::with_capacity(runs);
-        // The first append makes the segment: no part of what an append costs.
+        // The first append creates the segment, which is not part of the cost of an append.
         for index in 0..=runs {
             let begin = Instant::now();
             let (kind, index) = (Kind::Entry, index as u64);

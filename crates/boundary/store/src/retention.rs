@@ -1,20 +1,20 @@
-//! How much of the past is kept: which checkpoints and which part of the log may go.
+//! Retention: decides which checkpoints and which part of the log to delete.
 //!
-//! The figures are the caller's; what they mean is decided here, by a function that touches
-//! nothing. What recovery needs is never among what may go: the newest two checkpoints, and the log
-//! after the older of them.
+//! The caller chooses the settings; a pure function here decides what they mean. What recovery
+//! needs is never deleted: the newest two checkpoints, and the log after the older of them.
 //!
-//! What is kept beyond is a stretch of the log that begins where a checkpoint is, or with its
-//! first record, and ends with its last, so that every state since then can be rebuilt; with
-//! checkpoints in it that are far enough apart to be few, and near enough for a state to be
+//! The retained history beyond that is a contiguous part of the log that starts at a checkpoint, or
+//! at the first record, and extends to the last record, so that every state since then can be
+//! rebuilt. Its checkpoints are far enough apart to be few, and close enough for a state to be
 //! rebuilt in the time that [`Retention::records_between`] records take.
 //!
-//! # Carrying it out
-//! [`crate::log::Log::truncate_prefix`] with [`Plan::log_from`], and [`Plan::delete_checkpoints`].
-//! Each deletes from the oldest on, durably, one after the other. The log first leaves a checkpoint
-//! in front of it that leads nowhere, if a crash comes between; the checkpoints first, records
-//! before the oldest of them that can be used no more. Both are known as what they are, and go
-//! with the next plan: either order is safe, also at the same time.
+//! # Executing a plan
+//! Call [`crate::log::Log::truncate_prefix`] with [`Plan::log_from`], and
+//! [`Plan::delete_checkpoints`]. Each deletes durably, one by one, oldest first. If a crash comes
+//! in between, truncating the log first leaves a checkpoint before the log that connects to
+//! nothing, and deleting checkpoints first leaves records before the oldest checkpoint that cannot
+//! be used. Both are recognised and deleted by the next plan: either order is safe, also
+//! concurrently.
 
 use std::time::Duration;
 
@@ -22,48 +22,48 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::log::SegmentInfo;
 use crate::{Error, Result};
 
-/// How much of the past is to be kept.
+/// Retention settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// All files together may have so many bytes, unless what is needed has more.
+    /// The maximum total size of all files, unless recovery needs more.
     pub bytes: u64,
-    /// Every moment that is not older can be looked at, if `bytes` allows it, and what that does not
-    /// take goes. If `bytes` does not, as many moments as it allows.
+    /// Every state up to this age can be rebuilt, as far as `bytes` allows, and older history is
+    /// deleted. If `bytes` does not suffice, as much as fits is kept.
     pub age: Duration,
-    /// Between two neighbouring checkpoints of the past are no more records, where there are
-    /// checkpoints for it. Of no meaning for events.
+    /// The maximum number of records between adjacent checkpoints of the history, as far as
+    /// checkpoints exist. Not used for events.
     pub records_between: u64,
 }
 
 impl Retention {
-    /// So many bytes and so long, with at most 1,000,000 records between checkpoints.
+    /// A maximum size and age, with at most 1,000,000 records between checkpoints.
     #[must_use]
     pub fn new(bytes: u64, age: Duration) -> Self {
         Self { bytes, age, records_between: 1_000_000 }
     }
 
-    /// What is before this time, in microseconds since 1970, is too old.
+    /// The time, in microseconds since 1970, before which everything is too old.
     pub(crate) fn limit_us(&self, now_us: u64) -> u64 {
         now_us.saturating_sub(u64::try_from(self.age.as_micros()).unwrap_or(u64::MAX))
     }
 }
 
-/// What may go.
+/// What to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The checkpoints to delete, oldest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// The index below which the log may go, in whole segments.
+    /// The index below which the log may be deleted, in whole segments.
     pub log_from: u64,
-    /// The first index as of which, and as of every later one, a state can be rebuilt then.
+    /// The first index from which every state can be rebuilt afterwards.
     pub begins: u64,
 }
 
 impl Plan {
-    /// Deletes the checkpoints of the plan. One that is gone already is none to delete.
+    /// Deletes the checkpoints of the plan. Those already gone are skipped.
     ///
     /// # Errors
-    /// [`Error::Io`]; those before the failure are gone, and the others go with the next plan.
+    /// [`Error::Io`]; those before the failure stay deleted, and the next plan contains the others.
     pub fn delete_checkpoints(&self) -> Result<()> {
         for checkpoint in &self.checkpoints {
             match checkpoint::remove(checkpoint) {
@@ -75,10 +75,10 @@ impl Plan {
     }
 }
 
-/// Decides what may go of these checkpoints, in any order, and of the log with these segments,
-/// oldest first. `needed_from` is the lowest index of a record that somebody needs, say a replica
-/// that lags; above the older of the newest two checkpoints it means nothing. `now_us` is the
-/// time by which the checkpoints' are to be judged.
+/// Decides what to delete of these checkpoints, in any order, and of the log with these segments,
+/// oldest first. `needed_from` is the lowest index of a record that someone needs, such as a
+/// lagging replica; it has no effect above the older of the newest two checkpoints. The
+/// checkpoints' ages are relative to `now_us`.
 #[must_use]
 pub fn plan(
     retention: &Retention,
@@ -90,9 +90,9 @@ pub fn plan(
     let past = Past::of(retention, checkpoints, segments, needed_from);
     let limit = retention.limit_us(now_us);
     let begins = past.begins();
-    // The newest from which the oldest moment that is wanted can still be rebuilt.
+    // The newest start from which the oldest wanted state can still be rebuilt.
     let wanted = begins.iter().rposition(|begin| begin.time_us <= limit).unwrap_or(0);
-    // An older one can take less: from some, fewer checkpoints are needed on the way.
+    // An older start can need less space: fewer checkpoints may be needed on the way.
     let (older, newer) = begins.split_at(wanted + 1);
     let fits = |begin: &&Begin| past.bytes(begin.index) <= retention.bytes;
     let begin = older.iter().rev().chain(newer).find(fits).or(begins.last());
@@ -106,22 +106,22 @@ pub fn plan(
     }
 }
 
-/// Where the kept past could begin.
+/// A possible start of the history.
 #[derive(Debug, Clone, Copy)]
 struct Begin {
     index: u64,
     time_us: u64,
 }
 
-/// What there is, and what of it is needed.
+/// The existing data, and what of it is needed.
 struct Past<'a> {
     /// Oldest first.
     checkpoints: Vec<&'a Checkpoint>,
     segments: &'a [SegmentInfo],
     records_between: u64,
     needed_from: u64,
-    /// The index of the older of the newest two checkpoints; the empty state is one, too, where
-    /// the log begins with its first record.
+    /// The index of the older of the newest two checkpoints; the empty state counts as one if the
+    /// log starts with its first record.
     older: u64,
     /// The index of the log's first record.
     first_record: u64,
@@ -146,8 +146,8 @@ impl<'a> Past<'a> {
         Self { checkpoints, segments, records_between, needed_from, older, first_record }
     }
 
-    /// Where the kept past could begin, oldest first; never nothing. With the last of them nothing
-    /// is kept but what recovery needs.
+    /// The possible starts of the history, oldest first and never empty. With the last one, only
+    /// what recovery needs is kept.
     fn begins(&self) -> Vec<Begin> {
         let empty = (self.first_record == 1).then_some(Begin { index: 0, time_us: 0 });
         let usable = self.checkpoints.iter().filter(|c| {
@@ -162,8 +162,8 @@ impl<'a> Past<'a> {
         begins
     }
 
-    /// The checkpoints to keep where the past begins at `begin`: the newest two, and as few as lead
-    /// from there to them in steps that are not too long.
+    /// The checkpoints to keep if the history starts at `begin`: the newest two, and as few as
+    /// connect the start to them in steps that are not too long.
     fn kept(&self, begin: u64) -> Vec<&'a Checkpoint> {
         let (past, newest) = self.checkpoints.split_at(self.checkpoints.len().saturating_sub(2));
         let mut kept: Vec<_> =
@@ -188,7 +188,7 @@ impl<'a> Past<'a> {
         begin.saturating_add(1).min(self.needed_from)
     }
 
-    /// How much is left where the past begins at `begin`.
+    /// The remaining size if the history starts at `begin`.
     fn bytes(&self, begin: u64) -> u64 {
         let from = self.log_from(begin);
         let sealed = self.segments.len().saturating_sub(1);

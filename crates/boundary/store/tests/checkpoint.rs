@@ -1,4 +1,4 @@
-//! Checkpoints: whole, or refused.
+//! Checkpoints are complete, or rejected.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

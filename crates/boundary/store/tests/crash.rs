@@ -1,4 +1,4 @@
-//! What a crash or a bad disk leaves, and what recovery makes of it.
+//! Recovery after crashes and disk errors.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,8 +12,9 @@ use store::Error;
 use store::log::{Log, Recovered, Repair, accept_loss};
 use support::{RECORD_BYTES, SMALL, append, append_unsynced, copy, entries, segments};
 
-/// A log whose segments 1 and 2 are sealed, and where the last record in segment 3 was appended
-/// and not synced. Gives the number of synced entries and the offset of that last record.
+/// A log whose segments 1 and 2 are sealed, and whose segment 3 ends with a record that was
+/// appended and not synced. Returns the number of synced entries and the offset of that last
+/// record.
 fn unsynced_tail(directory: &Path) -> (u64, u64) {
     let (mut log, _) = Log::open(directory, SMALL).unwrap();
     let mut index = 0;
@@ -38,10 +39,10 @@ fn flip(file: &Path, offset: u64, bit: u8) {
     file.write_all_at(&[byte[0] ^ (1 << bit)], offset).unwrap();
 }
 
-/// What a disk writes whole or not at all.
+/// The atomic unit of a disk.
 const SECTOR: u64 = 512;
 
-/// The sectors, as first offset and bytes, over which the bytes from `from` to `to` lie.
+/// The sectors, as first offset and bytes, that the bytes from `from` to `to` touch.
 fn sectors(from: u64, to: u64) -> Vec<(u64, usize)> {
     let starts = std::iter::successors(Some(from), |at| Some((at / SECTOR + 1) * SECTOR));
     let starts = starts.take_while(|at| *at < to);
@@ -78,7 +79,7 @@ fn a_tail_of_which_sectors_are_missing_is_cut() {
             }
             Repair::None => assert_eq!(missing.count_ones(), 4, "torn and not reported"),
         }
-        // The cut is there to stay, and the log goes on behind it.
+        // The cut is permanent, and the log continues after it.
         append(&mut log, 2, 5..=6);
         drop(log);
         let (_, recovered) = Log::open(copy.path(), SMALL).unwrap();
@@ -128,7 +129,7 @@ fn a_file_that_is_shorter_than_it_was_made_is_damage() {
         let Error::DamagedLog { path, offset, .. } = &error else { panic!("{error}") };
         assert_eq!(path, &file);
         assert!(*offset <= left, "at {offset} of {left}");
-        // Whoever gives it up has what is left.
+        // After accepting the loss, the rest is available.
         if left % 97 == 0 || left > bytes - 3 {
             accept_loss(copy.path(), 0, &error.loss().unwrap()).unwrap();
             let (mut log, recovered) = Log::open(copy.path(), SMALL).unwrap();
@@ -164,10 +165,10 @@ fn a_missing_segment_is_damage_wherever_it_is() {
     assert!(loss.starts_with("0000000000000003-"), "{loss}");
     assert_eq!(left, 1);
     let (text, loss, left) = refused(&[2]);
-    assert!(text.contains("segment 3 was made, and the newest that is there is 2"), "{text}");
+    assert!(text.contains("segment 3 was created, and the newest one found is 2"), "{text}");
     assert_eq!((loss.as_str(), left), ("segment-3", 2));
     let (text, loss, left) = refused(&[0, 1, 2]);
-    assert!(text.contains("segment 3 was made, and no segment is there"), "{text}");
+    assert!(text.contains("segment 3 was created, and no segment was found"), "{text}");
     assert_eq!((loss.as_str(), left), ("segment-3", 0));
 }
 
@@ -207,7 +208,7 @@ fn a_loss_is_accepted_by_its_name_alone() {
     };
     assert_eq!(
         refused("segment-3"),
-        "the damage that was found is none, and not \"segment-3\": name the one that was found"
+        "the damage found is none, not \"segment-3\": name the one found"
     );
     let second = segments(dir.path())[1].clone();
     let original = fs::read(&second).unwrap();
@@ -224,7 +225,7 @@ fn a_loss_is_accepted_by_its_name_alone() {
     let left = recovered.last().unwrap().0;
     assert!(left < synced && left > 10, "{left} of {synced}");
     assert!(recovered.ignored_files().is_empty());
-    // What was given up is still there to look at.
+    // What was given up is preserved for inspection.
     let kept: Vec<_> = kept.iter().map(|path| fs::read(path).unwrap()).collect();
     assert_eq!(kept, [last, damaged]);
     append(&mut log, 2, left + 1..=left + 60);
@@ -268,7 +269,7 @@ fn a_survivor_of_an_unsynced_batch_is_cut_with_it() {
                 assert!(behind.iter().all(|byte| *byte == 0), "lost {lost:b}");
             }
         }
-        // The next record ends exactly where a survivor may have begun: it must not come back.
+        // The next record ends exactly where a survivor may have started: it must not come back.
         append(&mut log, 2, [kept + 1]);
         drop(log);
         let recovered = Recovered::inspect(copy.path()).unwrap();
@@ -322,7 +323,7 @@ fn a_durable_record_that_became_zeros_is_damage() {
     let text = error.to_string();
     assert!(text.contains("(bourg master remove, bourg master add)"), "{text}");
     assert!(text.ends_with(&format!(
-        "--accept-loss {} gives up this and all that follows",
+        "--accept-loss {} gives up the damaged entry and everything after it",
         error.loss().unwrap()
     )));
 }
@@ -341,7 +342,7 @@ fn a_torn_record_still_vouches_for_those_before_it() {
     let recovered = Recovered::inspect(dir.path()).unwrap();
     assert_eq!(recovered.last(), Some((4, 1)));
     assert!(matches!(recovered.repair(), Repair::TornTail { .. }));
-    // The one before it too: its header says that this one was durable.
+    // The one before it too: its header proves that this one was durable.
     flip(&file, record - 1, 0);
     assert!(matches!(Log::open(dir.path(), SMALL), Err(Error::DamagedLog { .. })));
 }
@@ -357,7 +358,7 @@ fn a_segment_copied_into_a_payload_is_no_testimony() {
     log.append(&[support::entry(10, 1, &stolen[64..1024])]).unwrap();
     drop(log);
     assert_eq!(start.segment, 1);
-    // The record around the stolen ones is torn.
+    // The record around the stolen bytes is torn.
     let file = &segments(dir.path())[0];
     let (at, bytes) = sectors(u64::from(start.offset), u64::from(start.offset) + 1008)[0];
     change(file, at, &vec![0; bytes]);

@@ -1,5 +1,5 @@
-//! Random batches and a crash at a random point: what comes back is a prefix of what was
-//! appended, and everything synced is in it.
+//! Random batches and a crash at a random point: the recovered log is a prefix of what was appended
+//! and contains everything synced.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,8 +13,8 @@ use support::{SMALL, segments};
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Each record: how far its index goes back behind the next one, and its payload's length;
-    /// no distance is a hard state.
+    /// Each record: how far its index goes back from the next one, and its payload's length; no
+    /// distance is a hard state.
     Append(Vec<(Option<u64>, usize)>),
     Sync,
 }
@@ -107,7 +107,7 @@ proptest! {
             let segment = log.end().segment;
             log.append(&refs).unwrap();
             if segment != log.end().segment {
-                // What was in the segment before is durable now.
+                // The content of the previous segment is durable now.
                 synced = before;
             }
         }
@@ -131,7 +131,7 @@ proptest! {
         let mut state = State::of(&recovered);
         prop_assert!(states[synced..].contains(&state), "not one of the states since the sync");
 
-        // And the log goes on from there.
+        // And the log continues from there.
         let index = state.next_index();
         log.append(&[support::entry(index, 2, b"after the crash")]).unwrap();
         log.sync().unwrap();

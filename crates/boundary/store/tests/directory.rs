@@ -1,4 +1,4 @@
-//! The data directory: its layout, its modes, its version and its lock.
+//! The data directory: its layout, modes, version and lock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +32,7 @@ fn a_new_directory_is_private_and_complete() {
     drop(made);
     assert!(matches!(DataDirectory::create(&path), Err(Error::AlreadyExists { .. })));
 
-    // What became too wide is made private again, what went missing is made.
+    // Modes that became too open are made private again, missing directories are created.
     fs::set_permissions(path.join("tls"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::remove_dir(path.join("events")).unwrap();
     fs::write(path.join("checkpoints/x.checkpoint.tmp"), b"torn").unwrap();
@@ -96,7 +96,7 @@ fn a_second_holder_is_refused_and_told_who_holds_it() {
     assert_eq!(*pid, Some(child.id()));
     assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");
 
-    // However the holder ends, the lock goes with it.
+    // However the holder ends, the lock is released.
     child.kill().unwrap();
     child.wait().unwrap();
     let held = DataDirectory::open(dir.path()).unwrap();
@@ -108,7 +108,7 @@ fn a_second_holder_is_refused_and_told_who_holds_it() {
     DataDirectory::open(dir.path()).unwrap();
 }
 
-/// The other process of the test above; on its own it does nothing.
+/// The other process of the test above; does nothing on its own.
 #[test]
 fn holds_the_directory_that_it_is_told_to() {
     let Some(path) = std::env::var_os(HELD) else { return };
@@ -118,7 +118,7 @@ fn holds_the_directory_that_it_is_told_to() {
     std::io::stdin().read_line(&mut line).unwrap();
 }
 
-/// Copies a directory with everything that `cp` can keep.
+/// Copies a directory with everything that `cp` can preserve.
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(copied.success());
@@ -137,18 +137,18 @@ fn a_copy_is_told_from_what_it_is_a_copy_of() {
     let id = made.id();
     drop(made);
     assert!(id > 0 && DataDirectory::open(of("data")).unwrap().log_begun());
-    let copied = Some("it was copied, or put back from a copy, since it was last used".to_owned());
+    let copied = Some("it was copied or restored from a copy since it was last used".to_owned());
 
     copy(&of("data"), &of("copy"));
     assert_eq!(doubt("data"), (id, None));
     assert_eq!(doubt("copy"), (id, copied.clone()));
     assert_eq!(doubt("copy"), (id, copied.clone()), "and stays so");
 
-    // What is only renamed is what it was.
+    // A renamed directory keeps its identity.
     fs::rename(of("data"), of("elsewhere")).unwrap();
     assert_eq!(doubt("elsewhere"), (id, None));
 
-    // Put back.
+    // Restored from a copy.
     fs::rename(of("copy"), of("data")).unwrap();
     assert_eq!(doubt("data"), (id, copied.clone()));
     let mut opened = DataDirectory::open(of("data")).unwrap();
@@ -159,7 +159,7 @@ fn a_copy_is_told_from_what_it_is_a_copy_of() {
     assert!(renewed != id && renewed > 0);
     assert_eq!(doubt("data"), (renewed, None));
 
-    // The log alone is put back.
+    // Only the log is restored from a copy.
     copy(&of("data/log"), &of("log"));
     fs::remove_dir_all(of("data/log")).unwrap();
     fs::rename(of("log"), of("data/log")).unwrap();

@@ -1,4 +1,4 @@
-//! The event stream as its appender and its readers see it.
+//! The event stream as seen by its appender and its readers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -52,7 +52,7 @@ fn what_is_there_is_passed_over() {
     let mut events = open(dir.path());
     append(&mut events, 1..=10);
     assert_eq!(append(&mut events, 5..=12), operation(11).len() + operation(12).len());
-    // In the middle of an operation's.
+    // In the middle of an operation's events.
     let next = operation(15);
     assert_eq!(next.len(), 3);
     events.append(&[next[0].event(), next[1].event()]).unwrap();
@@ -86,7 +86,7 @@ fn what_does_not_follow_is_refused_whole() {
     let large = vec![7; MAX_EVENT_BYTES + 1];
     let too_large = Event { payload: &large, ..event(4, 0, 40) };
     assert!(matches!(events.append(&[too_large]), Err(Error::TooLarge { .. })));
-    // The largest that is taken has a segment of its own.
+    // An event of the maximum size has its own segment.
     let largest = Event { payload: &large[1..], ..event(4, 0, 40) };
     events.append(&[largest, event(5, 0, 40)]).unwrap();
     let found = read_all(&mut events.reader(), at(4, 0));
@@ -122,7 +122,7 @@ fn reading_begins_anywhere_and_ends_at_a_limit() {
     assert_eq!(reader.read(from, Limit::NONE, stream::unexpected).unwrap(), from);
     let limit = Limit { bytes: 1, ..Limit::NONE };
     assert_eq!(stream::read(&mut reader, Cursor::START, limit).unwrap().0, all[..1]);
-    // What a visitor refuses is shown again.
+    // An event that a visitor rejects is visited again.
     let stopped = reader.read(at(50, 0), Limit::NONE, |event| match event.index {
         60.. => Err(Error::Gap { expected: 0, found: 0 }),
         _ => Ok(()),
@@ -161,7 +161,7 @@ fn a_place_in_a_large_segment_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let (mut events, _) = Events::open(dir.path(), Options::default()).unwrap();
     append(&mut events, 1..=30_000);
-    // Payloads in which something that looks like records must not be found.
+    // Payloads that contain bytes like records, which must not be found.
     let copied = fs::read(&event_files(dir.path())[0]).unwrap()[64..500_064].to_vec();
     let payload = &copied[..];
     events.append(&[Event { index: 30_001, sub: 0, time_us: 300_010, payload }]).unwrap();
@@ -193,7 +193,7 @@ fn a_torn_tail_is_cut_and_appended_again() {
         let mut content = whole.clone();
         content[torn..].fill(0);
         fs::write(&file, &content).unwrap();
-        // A reader sees what is whole.
+        // A reader sees only complete events.
         let seen = read_all(&mut Reader::open(dir.path()), Cursor::START);
         let (mut events, opened) = Events::open(dir.path(), SMALL).unwrap();
         assert!(opened.damage.is_empty(), "{:?}", opened.damage);
@@ -216,7 +216,7 @@ fn what_is_lost_is_stated() {
     append(&mut events, 1..=10);
     events.sync(20).unwrap();
     assert_eq!(events.complete_through(), 20);
-    // Up to there nothing is missing, though nothing happened either.
+    // Up to there nothing is missing, although there were no events.
     assert!(!events.resume(21).unwrap());
     assert!(events.resume(31).unwrap());
     assert!(!events.resume(31).unwrap(), "it is stated");
@@ -236,7 +236,7 @@ fn what_is_lost_is_stated() {
     }
     assert_eq!(read_all(&mut reader, at(31, 0)), (31..=40).flat_map(operation).collect::<Vec<_>>());
 
-    // A stream that begins where a cell has long been.
+    // A stream that starts at a high index of an old cell.
     let dir = tempfile::tempdir().unwrap();
     let mut events = open(dir.path());
     assert!(events.resume(500).unwrap());
@@ -275,7 +275,7 @@ fn what_was_deleted_is_stated_and_nothing_else() {
     let mut events = open(dir.path());
     append(&mut events, 1..=120);
     let files = event_files(dir.path());
-    // Right behind the last event of a segment that goes, and before the first of the next.
+    // Directly after the last event of a deleted segment, and before the first of the next.
     let mut waiting = events.reader();
     let first = stream::first_of(&files[2]);
     let before = cursors(1..=120).into_iter().rfind(|cursor| *cursor < first).unwrap();
@@ -303,16 +303,16 @@ fn what_was_deleted_is_stated_and_nothing_else() {
             "{error}"
         );
     }
-    // Who had a segment open reads it to its end, and is told then.
+    // A reader with an open segment reads it to its end, and then gets the error.
     let (rest, from) = stream::read(&mut behind, at(1, 1), Limit::NONE).unwrap();
     assert!(!rest.is_empty());
     let error = behind.read(from, Limit::NONE, stream::unexpected).unwrap_err();
     assert!(matches!(error, Error::EventsTooLate { .. }), "{error}");
 
-    // After a start the same, and by age.
+    // The same after a restart, and by age.
     drop(events);
     let mut events = open(dir.path());
-    // Right after the last event of the fourth.
+    // Directly after the last event of the fourth.
     let limit = stream::first_of(&files[4]).index * 10 + 1;
     let retention = Retention::new(u64::MAX, Duration::from_micros(1_000_000));
     assert_eq!(events.retain(&retention, 1_000_000 + limit).unwrap(), 2);

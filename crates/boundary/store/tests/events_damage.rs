@@ -1,5 +1,5 @@
-//! What a crash or a bad disk leaves of the event stream: nothing is lost without being said, and
-//! nothing is there twice.
+//! The event stream after crashes and disk errors: every loss is reported, and no event occurs
+//! twice.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,8 +29,8 @@ fn flip(file: &Path, offset: u64) {
     file.write_all_at(&[byte[0] ^ 4], offset).unwrap();
 }
 
-/// What a follower sees that goes on wherever it is told to, and the stretches that it was told are
-/// missing.
+/// The events that a follower sees when it continues wherever it is told to, and the gaps reported
+/// to it.
 fn follow(reader: &mut Reader) -> (Vec<Owned>, Vec<(Cursor, Cursor)>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     let mut from = Cursor::START;
@@ -60,7 +60,7 @@ fn follow(reader: &mut Reader) -> (Vec<Owned>, Vec<(Cursor, Cursor)>) {
     panic!("there is no end to it");
 }
 
-/// Asserts that what is not there was said to be missing, and gives how many events are not.
+/// Asserts that missing events were reported as missing, and returns how many are missing.
 fn assert_told(reader: &mut Reader, all: &[Owned]) -> usize {
     let (found, missing) = follow(reader);
     let said =
@@ -142,9 +142,9 @@ fn damage_under_a_reader_is_an_error_that_says_where_the_stream_goes_on() {
     let Error::DamagedEvents { path, offset, next, .. } = &error else { panic!("{error}") };
     assert_eq!((path, *next), (&files[1], Some(stream::first_of(&files[2]))));
     assert!((900..=1000).contains(offset));
-    assert!(error.to_string().contains("it goes on at"), "{error}");
+    assert!(error.to_string().contains("it continues at"), "{error}");
 
-    // In the newest segment, with nothing behind but a record that was made later.
+    // In the newest segment, followed only by a record written later.
     flip(&files[1], 1000);
     let newest = files.last().unwrap();
     flip(newest, 100);
@@ -168,21 +168,21 @@ fn a_missing_segment_is_told() {
     }
 }
 
-/// The newest segment's file, and where its records end.
+/// The newest segment's file, and the end of its records.
 fn newest_end(directory: &Path) -> Option<(PathBuf, usize)> {
     let file = event_files(directory).pop()?;
     let end = stream::end(&fs::read(&file).unwrap()).max(64);
     Some((file, end))
 }
 
-/// One step of a replica that applies operations and keeps their events.
+/// One step of a replica that applies operations and stores their events.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The events of so many operations, in batches of so many events.
+    /// The events of a number of operations, in batches of a number of events.
     Apply(u64, usize),
     /// A checkpoint.
     Checkpoint,
-    /// The process ends; the operating system goes on.
+    /// The process ends; the operating system continues.
     Kill,
 }
 
@@ -203,7 +203,7 @@ proptest! {
     fn after_any_crash_every_event_is_there_once(
         steps in prop::collection::vec(step(), 1..15),
         again in prop::collection::vec(step(), 0..5),
-        // Which sectors that were not synced reached the disk.
+        // Which unsynced sectors reached the disk.
         reached in prop::collection::vec(any::<bool>(), 64),
         sector in prop_oneof![Just(8_usize), Just(64), Just(512)],
     ) {

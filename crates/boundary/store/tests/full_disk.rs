@@ -1,4 +1,4 @@
-//! A full disk: nothing is lost, and the log goes on when there is room again.
+//! A full disk: nothing is lost, and the log continues when there is space again.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use store::retention::Retention;
 use store::{DataDirectory, Error};
 use support::{append, entries, entry};
 
-/// Runs a test on a tmpfs of `bytes`, which goes away with the thread that has it mounted.
+/// Runs a test on a tmpfs of `bytes`, mounted in the test's thread only.
 fn on_small_disk(bytes: u64, test: impl FnOnce(&Path) + Send) {
     let mount_point = tempfile::tempdir().unwrap();
     let path = mount_point.path();
@@ -69,7 +69,7 @@ fn appends_succeed_until_the_segment_is_full_and_again_when_there_is_room() {
         assert_eq!(*needed_bytes, 64 << 10);
         assert!(error.is_no_room());
 
-        // Again, still full: the same, and nothing changed. What fits, fits.
+        // Again, still full: the same error, and nothing changed. What fits is appended.
         assert!(log.append(&[entry(index + 1, 1, &[7; 1000])]).unwrap_err().is_no_room());
         assert_eq!((log.end(), log.last_index()), (refused, Some(index)));
         assert_eq!(log.segments().count(), 1);
@@ -127,7 +127,7 @@ fn events_wait_for_room_and_come_once() {
         assert!(events.append(&batch).unwrap_err().is_no_room());
         events.sync(last).unwrap();
 
-        // Room that retention makes is room.
+        // Retention frees usable space.
         fs::remove_file(path.join("ballast")).unwrap();
         let appended = events.append(&batch).unwrap();
         assert_eq!(u64::try_from(appended).unwrap(), 300 - last);

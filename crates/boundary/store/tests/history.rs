@@ -1,4 +1,4 @@
-//! The kept past: every state since it begins can be rebuilt, while the log is being written.
+//! The retained history: every state since its start can be rebuilt while the log is being written.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use store::retention::{Retention, plan};
 use store::{DataDirectory, Error};
 use support::{SMALL, append, entry, hard_state, segments};
 
-/// A record is at ten microseconds a piece, every seventh says no time.
+/// Records are ten microseconds apart; every seventh has no time.
 fn time_of(record: store::log::Record<'_>) -> Result<Option<u64>, Error> {
     Ok((!record.index.is_multiple_of(7)).then_some(record.index * 10))
 }
@@ -79,7 +79,7 @@ fn every_kept_state_is_rebuilt_and_no_other() {
         Retention { bytes, age, records_between }
     };
     let cases = [
-        // What is kept, then from where on, and the checkpoints.
+        // What is retained, then the start of the history, and the checkpoints.
         (keep(u64::MAX, u64::MAX, 100), 0, vec![400, 300, 200, 100]),
         (keep(u64::MAX, u64::MAX, 200), 0, vec![400, 300, 200]),
         (keep(u64::MAX, 2_100, 200), 0, vec![400, 300, 200]),
@@ -149,7 +149,7 @@ fn the_last_record_at_a_time_is_found() {
             Err(error) => panic!("at {time}: {error}"),
         }
     }
-    // Where no checkpoint leads, nothing is.
+    // Without a connected checkpoint there is no history.
     log.truncate_prefix(150).unwrap();
     let history = History::of_data_directory(data.path()).unwrap();
     assert!(matches!(history.last_at(1_990, time_of), Err(Error::TooEarly { begins: 200 })));
@@ -190,7 +190,7 @@ fn a_segment_deleted_meanwhile_is_said() {
     log.truncate_prefix(300).unwrap();
     let error = rebuild(&history, 150).unwrap_err();
     assert!(matches!(error, Error::Deleted { .. }), "{error}");
-    assert!(error.to_string().contains("look at what is kept now"), "{error}");
+    assert!(error.to_string().contains("list what is retained now"), "{error}");
     assert_eq!(rebuild(&history, 390).unwrap(), sum(390));
 }
 
@@ -225,7 +225,7 @@ fn replaced_entries_are_not_history() {
         assert_eq!(history.last_at(index * 10, time_of).unwrap(), expected);
     }
 
-    // A snapshot that was installed voids all before it.
+    // An installed snapshot voids everything before it.
     let restart = RecordRef { kind: Kind::Restart, term: 5, index: 900, level: 0, payload: b"" };
     log.append(&[restart]).unwrap();
     for index in 901..=1000 {
@@ -248,7 +248,7 @@ fn nothing_at_all_is_a_past_too() {
     assert_eq!((history.begins(), history.last_index(), history.first_record()), (Some(0), 0, 1));
     assert_eq!(rebuild(&history, 0).unwrap(), 0);
     assert!(matches!(history.last_at(5, time_of), Err(Error::TooEarly { begins: 0 })));
-    // A replica that was given a checkpoint, and no log yet.
+    // A replica that received a checkpoint and has no log yet.
     write_checkpoint(dir.path(), 70);
     let history = History::open(dir.path(), dir.path()).unwrap();
     assert_eq!((history.begins(), history.last_index()), (Some(70), 70));

@@ -1,4 +1,4 @@
-//! The log as its caller sees it: what was appended and synced comes back, in order.
+//! The log as its caller sees it: what was appended and synced is recovered, in order.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -74,7 +74,7 @@ fn a_conflicting_suffix_is_replaced() {
     let mut expected: Vec<_> = (1..=59).map(|i| (i, 1)).collect();
     expected.extend([(60, 2), (61, 3), (62, 3), (63, 3)]);
     assert_eq!(entries(&recovered), expected);
-    // Before everything that is there.
+    // Before all existing entries.
     append(&mut log, 4, 1..=1);
     assert_eq!(entries(&Recovered::inspect(dir.path()).unwrap()), [(1, 4)]);
 }
@@ -135,7 +135,7 @@ fn segments_roll_and_each_begins_with_the_hard_state() {
     assert_eq!(log.segments().count(), files.len());
     assert!(files.iter().all(|f| fs::metadata(f).unwrap().len() == 4096));
 
-    // All but the newest may go, and the hard state is still there.
+    // All segments but the newest may be deleted, and the hard state is still there.
     let deleted = log.truncate_prefix(201).unwrap();
     assert_eq!(deleted, files.len() - 1);
     drop(log);
@@ -176,7 +176,7 @@ fn the_prefix_goes_in_whole_segments_and_never_too_much() {
     assert_eq!(entries(&recovered).last(), Some(&(200, 1)));
     drop(log);
 
-    // What the options keep, stays.
+    // What the options keep is not deleted.
     let keep = Options { keep_bytes: 1 << 30, ..SMALL };
     let (mut log, _) = Log::open(dir.path(), keep).unwrap();
     assert_eq!(log.truncate_prefix(201).unwrap(), 0);
@@ -266,7 +266,7 @@ fn kept_history_below_a_checkpoint_is_not_read_at_a_start() {
     for from in [0, 1, 2, known[2].first_index, 199, 200, 201, 10_000] {
         check(from);
     }
-    // A segment that was made and then not written to.
+    // A segment that was created and not written to.
     let mut files = segments(dir.path());
     let last = files.pop().unwrap();
     let mut content = fs::read(&last).unwrap();
@@ -277,7 +277,7 @@ fn kept_history_below_a_checkpoint_is_not_read_at_a_start() {
     assert_eq!((log.last_index(), recovered.last()), (Some(end), Some((end, 1))));
     drop(log);
 
-    // What is damaged far below is found by who reads it.
+    // Damage far below is found when it is read.
     let mut content = fs::read(&files[0]).unwrap();
     content[200] ^= 1;
     fs::write(&files[0], content).unwrap();

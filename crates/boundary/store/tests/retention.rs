@@ -1,4 +1,4 @@
-//! What may go of the past: a table, and the rules for any past at all.
+//! Retention: a table, and properties that hold for any history.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ fn checkpoint(index: u64, day: u64, bytes: u64) -> Checkpoint {
     Checkpoint { path, index, term: 1, time_us: day * DAY_US, bytes }
 }
 
-/// Segments that begin at these indexes, of 100 bytes each; the last ends with `last`.
+/// Segments that start at these indexes, of 100 bytes each; the last ends with `last`.
 fn segments(firsts: &[u64], last: u64) -> Vec<SegmentInfo> {
     let ends = firsts.iter().skip(1).map(|next| next - 1).chain([last]);
     let places = firsts.iter().zip(ends).zip(1..);
@@ -43,7 +43,7 @@ struct Case {
     keep: (u64, u64, u64),
     needed_from: u64,
     today: u64,
-    /// The indexes of the checkpoints that go, the log's new begin, and that of the past.
+    /// The indexes of the deleted checkpoints, the log's new start, and that of the history.
     goes: (&'static [u64], u64, u64),
 }
 
@@ -224,7 +224,7 @@ fn what_may_go() {
     }
 }
 
-/// A past: checkpoints, segments, the newest record.
+/// A history: checkpoints, segments, the newest record.
 #[derive(Debug, Clone)]
 struct Past {
     checkpoints: Vec<Checkpoint>,
@@ -248,13 +248,13 @@ fn past() -> impl Strategy<Value = Past> {
             next += records - 1;
             firsts.push(next);
         }
-        // A log goes on at least to the newest checkpoint.
+        // A log extends at least to the newest checkpoint.
         let last = index.max(next.saturating_sub(1)) + more;
         Past { checkpoints, segments: segments(&firsts, last) }
     })
 }
 
-/// What is left when a plan has been carried out.
+/// What remains after a plan was executed.
 fn carry_out(past: &Past, plan: &Plan) -> Past {
     let mut left = past.clone();
     left.checkpoints.retain(|c| !plan.checkpoints.contains(c));
@@ -298,7 +298,7 @@ impl Past {
     }
 }
 
-/// Plans, checks the rules, and gives what is left.
+/// Plans, checks the properties, and returns what remains.
 fn check(past: &Past, retention: &Retention, needed: u64, now: u64) -> Result<Past, TestCaseError> {
     let decide = |past: &Past| plan(retention, &past.checkpoints, &past.segments, needed, now);
     let planned = decide(past);
@@ -332,7 +332,7 @@ fn check(past: &Past, retention: &Retention, needed: u64, now: u64) -> Result<Pa
         prop_assert!(three[2] - three[0] > records_between, "one of {three:?} is not needed");
     }
 
-    // Not more than is wanted, unless it is needed; and not less.
+    // Not more than wanted, unless it is needed; and not less.
     prop_assert!(left.bytes() <= bytes || begins == older);
     let limit = now.saturating_sub(u64::try_from(age.as_micros()).unwrap());
     let usable = past.usable();
@@ -347,7 +347,7 @@ fn check(past: &Past, retention: &Retention, needed: u64, now: u64) -> Result<Pa
         prop_assert_eq!(Some(begins), wanted);
     }
 
-    // It is done once.
+    // A second plan deletes nothing more.
     let again = decide(&left);
     prop_assert_eq!(&again.checkpoints, &[]);
     prop_assert_eq!(carry_out(&left, &again).segments.len(), left.segments.len());
@@ -373,8 +373,8 @@ proptest! {
         let now = today * DAY_US;
         let left = check(&past, &retention, needed, now)?;
 
-        // In whichever order it is done, and wherever a crash comes between, what is there then
-        // is a past of which the same is true.
+        // Whatever the order of execution, and wherever a crash happens in between, the result is a
+        // history for which the same holds.
         for done in 0..past.segments.len() - left.segments.len() {
             let segments = past.segments[done..].to_vec();
             let half = Past { checkpoints: past.checkpoints.clone(), segments };

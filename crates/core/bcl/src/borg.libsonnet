@@ -1,45 +1,45 @@
-// borg.libsonnet: what is built into BCL, Bourg's configuration language.
+// borg.libsonnet: the library built into BCL, Bourg's configuration language.
 //
 //   local borg = import 'borg.libsonnet';
 //   borg.service('hello', tasks=3, cmd=['bourg', 'example-server', '--port', borg.port('http')])
 //     { cpu: 0.1, ram: '64 MiB' }
 //
-// A template such as borg.service gives a job: an object with the fields of a job description.
-// Whatever follows it in braces replaces its fields, or adds to them with '+:'
+// A template such as borg.service returns a job: an object with the fields of a job description.
+// The braces after it replace its fields, or add to them with '+:'
 //
 //   borg.service('hello', cmd=[...]) { cmd+: ['--quiet'], healthCheck+: { path: '/healthz' } }
 //
-// and what a template computes from other fields (the health check from the command, the
-// overrides from the number of tasks) is computed from the final ones. A field that no template
-// sets has its usual value, such as 0.1 cores, 64 MiB and 10 s of notice.
+// Fields that a template computes from other fields (the health check from the command, the
+// overrides from the number of tasks) are computed from the final ones. A field that no template
+// sets has its default, such as 0.1 cores, 64 MiB and 10 s of notice.
 {
   local borg = self,
 
-  // A job whose tasks serve without end: production, latency-sensitive, restarted whenever a task
-  // fails. Where the command refers to the port 'http', as by borg.port('http'), its tasks are
-  // healthy while GET / on that port answers; `{ healthCheck: null }` turns that off.
+  // A job whose tasks run until they are stopped: production, latency-sensitive, restarted whenever
+  // a task fails. If the command refers to the port 'http', as with borg.port('http'), its tasks
+  // are healthy while GET / on that port succeeds; `{ healthCheck: null }` disables the check.
   //
   //   name     the job's name
-  //   tasks    how many tasks
-  //   cmd      the program and its arguments: texts, numbers, booleans
-  //   perTask  what differs from task to task: see borg.batch
+  //   tasks    the number of tasks
+  //   cmd      the program and its arguments: strings, numbers, booleans
+  //   perTask  differences between tasks: see borg.batch
   service(name, tasks=1, cmd, perTask=null):: template(perTask) {
     name: name,
     tasks: tasks,
     cmd: cmd,
     priority: borg.priority.production,
     appclass: 'latency-sensitive',
-    // A health check whose port is null is none.
+    // A health check whose port is null is disabled.
     healthCheck: { port: if refersTo(job.cmd, 'http') then 'http' else null, path: '/' },
     restart: { failures: 'unlimited' },
     local job = self,
   },
 
-  // A job whose tasks compute something and end: best-effort batch. A task that fails is tried
-  // again, ten times at most; one that ends with exit code 0 is done.
+  // A job whose tasks run to completion: best-effort batch. A task that fails is restarted, at most
+  // ten times; a task that ends with exit code 0 is finished.
   //
-  // perTask is a function from a task's index, counted from 0, to the fields that are different
-  // in that task: cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice,
+  // perTask is a function from a task's index, counted from 0, to the fields that differ in that
+  // task: cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice,
   // constraints, labels. They replace the job's fields, or add to them with '+:'
   //
   //   borg.batch('pi', tasks=4, cmd=['estimate-pi'], perTask=function(i) { cmd+: ['--seed', i] })
@@ -52,13 +52,13 @@
     restart: { failures: 10 },
   },
 
-  // An alloc set: allocs are room that is reserved on machines, used or not, in which tasks of jobs
-  // run. A job says that its tasks run there with `allocSet: 'ana/room'`. The alloc set's cpu, ram,
-  // disk, diskRate, constraints and overrides are those of its allocs.
+  // An alloc set: allocs are resources reserved on machines, used or not, in which tasks of jobs
+  // run. A job runs its tasks there with `allocSet: 'ana/room'`. The alloc set's cpu, ram, disk,
+  // diskRate, constraints and overrides are those of its allocs.
   //
-  //   name     its name, among those of its owner's jobs
-  //   allocs   how many allocs
-  //   users    who may submit jobs into it, beside its owner
+  //   name     its name, unique among its owner's jobs
+  //   allocs   the number of allocs
+  //   users    who may submit jobs into it, besides its owner
   //
   //   borg.allocSet('room', allocs=2, users=['ana']) { cpu: 1, ram: '1 GiB' }
   allocSet(name, allocs=1, users=[]):: {
@@ -77,23 +77,24 @@
   //     borg.attribute('rack').notEqual('r7').preferred,
   //   ]
   //
-  // A task runs only where every constraint holds. One that is preferred is soft: a machine where
-  // it holds is better, and others will do. The attribute without more has to be there.
+  // A task runs only on machines that match every constraint. A preferred constraint is soft:
+  // machines that match it are better, and others are allowed. Without a relation, the attribute
+  // must be present.
   //
-  //   equal, notEqual      compare texts; an attribute that a machine has not is the empty text
+  //   equal, notEqual      compare strings; a missing attribute is the empty string
   //   lessThan, atMost, greaterThan, atLeast
-  //                        compare integers; an attribute that a machine has not is 0
-  //   present, notPresent  do not look at the value
+  //                        compare integers; a missing attribute is 0
+  //   present, notPresent  ignore the value
   attribute(name):: constraint(name, relation=null, value=null, soft=false),
 
-  // References, for commands and environments: filled in when a task starts on its machine.
-  port(name):: '${port.%s}' % name,  // the number of one of its ports, which it is given thereby
+  // References, for commands and environments: replaced when a task starts on its machine.
+  port(name):: '${port.%s}' % name,  // the number of one of its ports; also requests the port
   index:: '${task.index}',  // its place in its job, from 0
   job:: '${task.job}',  // its job's name
   user:: '${task.user}',  // its owner
   cell:: '${task.cell}',  // its cell
 
-  // The usual priority of each band. Higher takes from lower; see the paper, section 2.5.
+  // The default priority of each band. Higher preempts lower; see the paper, section 2.5.
   priority:: {
     free: 25,
     bestEffortBatch: 110,
@@ -102,7 +103,7 @@
     monitoring: 360,
   },
 
-  // Bytes, for computing with them; texts such as '64 MiB' mean the same.
+  // Bytes, for arithmetic; strings such as '64 MiB' mean the same.
   KiB(n):: n * 1024,
   MiB(n):: n * 1024 * 1024,
   GiB(n):: n * 1024 * 1024 * 1024,
@@ -114,7 +115,7 @@
     if std.isString(argument) && std.length(std.findSubstr(borg.port(port), argument)) > 0
   ]) > 0,
 
-  // A constraint, and those that it can become.
+  // A constraint, and the functions that refine it.
   local constraint(attribute, relation, value, soft) = {
     attribute: attribute,
     relation: relation,
@@ -131,7 +132,7 @@
     preferred:: constraint(attribute, relation, value, true),
   },
 
-  // The fields that may be different from task to task.
+  // The fields that may differ between tasks.
   local taskFields = [
     'cmd', 'env', 'processes',
     'cpu', 'ram', 'disk', 'diskRate',
@@ -139,10 +140,10 @@
     'ports', 'healthCheck', 'notice', 'constraints', 'labels',
   ],
 
-  // Those of them that are joined with an override's, each with the word for what is in it.
+  // Those that are merged with an override's, each with the word for its entries.
   local joinedFields = { env: 'variables', labels: 'labels' },
 
-  // What perTask(index) makes different, from what the job's tasks have in common.
+  // The fields that perTask(index) changes from what the job's tasks have in common.
   local difference(common, own) =
     local isOther(object, field) = !std.objectHas(object, field) || object[field] != own[field];
     local areJoined(field) = field in joinedFields
@@ -163,7 +164,7 @@
       if isOther(common, field)
     },
 
-  // A job's overrides from a function of the index; without one, none.
+  // Computes a job's overrides from perTask, if there is one.
   local template(perTask) = {
     local job = self,
     perTask:: perTask,

@@ -1,9 +1,9 @@
-//! What a task wants of its machine's attributes: the list `constraints`.
+//! The field `constraints`: a task's constraints on machine attributes.
 
 use spec::{Constraint, Path, Relation};
 
 use crate::error::ErrorKind;
-use crate::fields::{Fields, Found, Shape};
+use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
 use crate::quantity::{integer, text, truth, wrong_type};
 use crate::words;
@@ -27,8 +27,8 @@ const RELATIONS: &[&str] = &[
     "not-present",
 ];
 
-/// The constraints that a list gives.
-pub(crate) fn constraints(value: &Json, path: &Path, found: &mut Found) -> Vec<Constraint> {
+/// Reads a list of constraints.
+pub(crate) fn constraints(value: &Json, path: &Path, found: &mut Diagnostics) -> Vec<Constraint> {
     let Some(list) = value.list() else {
         found.add(path.clone(), wrong_type(CONSTRAINTS, value));
         return Vec::new();
@@ -37,8 +37,8 @@ pub(crate) fn constraints(value: &Json, path: &Path, found: &mut Found) -> Vec<C
     each.filter_map(|(position, value)| constraint(value, path.element(position), found)).collect()
 }
 
-/// One that names no relation wants its attribute to be the value it gives; or just to be there.
-fn constraint(value: &Json, path: Path, found: &mut Found) -> Option<Constraint> {
+/// Without a relation, the attribute must equal the value; without a value too, it must be present.
+fn constraint(value: &Json, path: Path, found: &mut Diagnostics) -> Option<Constraint> {
     let fields = Fields::open(value, path, &CONSTRAINT, found)?;
     fields.require("attribute", "attribute: 'gpu'", found);
     let attribute = fields.read("attribute", found, attribute);
@@ -49,7 +49,7 @@ fn constraint(value: &Json, path: Path, found: &mut Found) -> Option<Constraint>
         false if is_valued => Some(Relation::Equal),
         false => Some(Relation::Present),
     };
-    // Canonical JSON leaves the empty text out, which is no integer.
+    // Canonical JSON omits an empty string, which is not an integer.
     if !is_valued && relation.is_some_and(Relation::is_numeric) {
         let (name, of, example) = ("value", "a constraint that compares", "value: 8");
         found.add(fields.path.clone(), ErrorKind::MissingField { name, of, example });
@@ -67,12 +67,12 @@ fn attribute(value: &Json) -> Result<String, ErrorKind> {
     }
 }
 
-/// The attributes of machines are texts, some of which are integers.
+/// Attributes of machines are strings, some of which are integers.
 fn attribute_value(value: &Json) -> Result<String, ErrorKind> {
     match value {
         Json::Text(text) => Ok(text.clone()),
         Json::Number(number) => integer(*number).map(|number| number.to_string()),
-        other => Err(wrong_type("a text or a whole number, such as 'H200' or 8", other)),
+        other => Err(wrong_type("a string or a whole number, such as 'H200' or 8", other)),
     }
 }
 

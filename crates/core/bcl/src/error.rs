@@ -1,4 +1,4 @@
-//! What is wrong with a file, where, and how it is shown.
+//! The errors of an evaluation and their presentation.
 
 use std::fmt;
 
@@ -10,212 +10,214 @@ use crate::limits;
 use crate::screen;
 use crate::source::Location;
 
-/// One or more errors, in the order in which they were found.
+/// One or more errors, in the order in which they were detected.
 ///
-/// Displayed as a compiler would, in plain text without colour, safe for a terminal and bounded in
-/// length, whatever stands in the files.
+/// Displayed in the style of a compiler: plain text without colour, safe for a terminal and bounded
+/// in length, whatever the files contain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Errors {
     /// At least one.
-    told: Vec<Error>,
+    errors: Vec<Error>,
     untold: usize,
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error {
-    /// What.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// Where in the source files, as near as is known.
+    /// The place in the source files, as precisely as it is known.
     pub place: Option<Location>,
-    /// Where in the result, for what is wrong about a value; the jobs of a list are `[0]`, `[1]`.
+    /// For an invalid value: its path in the result. The jobs of a list are `[0]`, `[1]`.
     pub path: Option<Path>,
-    /// Whether the place is the wrong value's very own. Otherwise it is the nearest text around
-    /// it that was found, and the message says so.
+    /// Whether `place` is the value's own. Otherwise it is the nearest enclosing source text that
+    /// could be determined, and the message says so.
     pub exact: bool,
-    /// What led there, innermost first: calls and imports.
+    /// The calls and imports that led there, innermost first.
     pub by: Vec<Location>,
 }
 
-/// What can be wrong.
+/// The kinds of errors.
 #[derive(Clone, Debug, PartialEq, ThisError)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Not Jsonnet.
+    /// Not valid Jsonnet.
     #[error("{message}")]
     Syntax {
-        /// What was found and what could have stood there.
+        /// What was found and what was expected.
         message: String,
     },
-    /// Expressions nested too deep to be read.
+    /// Expressions are nested too deep.
     #[error("nested more than {} deep", limits::NESTING_MAX)]
     NestedTooDeep,
     /// The evaluation failed: an unknown variable, a failed assertion, a wrong operand.
     #[error("{message}")]
     Evaluation {
-        /// Why.
+        /// The cause.
         message: String,
     },
-    /// Calls or values nested too deep.
+    /// Calls or values are nested too deep.
     #[error(
-        "calls or values nest more than {} deep: does something call or contain itself?",
+        "calls or values are nested more than {} deep: does something call or contain itself?",
         limits::STACK_MAX
     )]
     StackOverflow,
-    /// A value that is needed to compute itself.
-    #[error("this needs its own value to be computed")]
+    /// A value depends on itself.
+    #[error("this value depends on itself")]
     NeedsItself,
-    /// An import that the loader could not find.
+    /// The loader found no file for an import.
     #[error("cannot import {}{}", screen::quoted(.path), tried_text(.tried))]
     Import {
-        /// What the file asked for.
+        /// The imported path.
         path: String,
-        /// The names that were tried, each with why it was not it.
+        /// The names that were tried, each with the reason for its failure.
         tried: Vec<(String, String)>,
     },
-    /// More than all source files together may have.
-    #[error("the files have more than {} bytes together", limits::SOURCE_BYTES_MAX)]
+    /// All source files together are too large.
+    #[error("the files together have more than {} bytes", limits::SOURCE_BYTES_MAX)]
     SourceTooLarge,
-    /// A result with too many values.
+    /// The result has too many values.
     #[error("the result has more than {} values", limits::VALUES_MAX)]
     TooManyValues,
-    /// A result with too much text.
+    /// The result has too much text.
     #[error("the result has more than {} bytes of text", limits::TEXT_BYTES_MAX)]
     TooMuchText,
-    /// A result nested too deep.
-    #[error("the result nests more than {} deep", limits::DEPTH_MAX)]
+    /// The result is nested too deep.
+    #[error("the result is nested more than {} deep", limits::DEPTH_MAX)]
     ResultTooDeep,
     /// Too many jobs in one file.
     #[error("{has} jobs, at most {} are allowed in one file", limits::JOBS_MAX)]
     TooManyJobs {
-        /// How many.
+        /// The number of jobs.
         has: usize,
     },
-    /// A result that is no job.
-    #[error("a file must give a job (an object) or a list of jobs, this one gives {found}{hint}")]
+    /// The result is not a job.
+    #[error(
+        "a file must evaluate to a job (an object) or a list of jobs, this one evaluates to {found}{hint}"
+    )]
     NotAJob {
-        /// What it gives.
+        /// The kind of the result.
         found: &'static str,
-        /// How to mend it, where that can be guessed.
+        /// A suggestion, or empty.
         hint: &'static str,
     },
-    /// A field that does not exist.
+    /// An unknown field.
     #[error("{} is not a field of {of}; {}", screen::quoted(.name), nearest_text(.nearest, .fields))]
     UnknownField {
         /// The field.
         name: String,
-        /// Of what, with its article.
+        /// The kind of object, with its article.
         of: &'static str,
-        /// The field that was meant, as far as can be guessed.
+        /// The field that was probably meant.
         nearest: Option<&'static str>,
-        /// The fields that there are.
+        /// The valid fields.
         fields: &'static [&'static str],
     },
-    /// The field that replaces `env` for users who may not see its values.
+    /// The field that replaces `env` in descriptions shown to users who may not see its values.
     #[error(
-        "stands where the values of env were left out, as they are hidden from whoever was \
-         shown this description: give env with values instead"
+        "replaces env in a description shown to a user who may not see its values: \
+         set env with its values instead"
     )]
     HiddenEnv,
-    /// A required field that is not given.
+    /// A required field is missing.
     #[error("{of} needs the field '{name}', such as {example}")]
     MissingField {
         /// The field.
         name: &'static str,
-        /// Of what, with its article.
+        /// The kind of object, with its article.
         of: &'static str,
-        /// How it may look.
+        /// An example.
         example: &'static str,
     },
-    /// Two spellings of one thing.
-    #[error("'{one}' and '{other}' say the same: give one of them")]
+    /// Two spellings of one field.
+    #[error("'{one}' and '{other}' are two spellings of one field: use one of them")]
     Both {
-        /// The one.
+        /// One spelling.
         one: &'static str,
-        /// The other.
+        /// The other spelling.
         other: &'static str,
     },
-    /// A value of another type.
+    /// A value of the wrong type.
     #[error("must be {expected}, is {found}")]
     WrongType {
-        /// What it should be, with an example.
+        /// The expected type, with an example.
         expected: &'static str,
-        /// What it is.
+        /// The actual value.
         found: String,
     },
-    /// A text that is none of a few words.
+    /// A string that is not one of a few words.
     #[error("{} is not {what}: use {}{}", screen::quoted(.text), either(.words), nearest_of(.nearest))]
     UnknownWord {
-        /// The text.
+        /// The string.
         text: String,
-        /// What the words are, with an article.
+        /// The kind of word, with an article.
         what: &'static str,
-        /// The words.
+        /// The valid words.
         words: &'static [&'static str],
-        /// The word that was meant, as far as can be guessed.
+        /// The word that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A number that is less than nothing.
+    /// A negative number.
     #[error("must not be negative, is {is}")]
     Negative {
         /// The number.
         is: String,
     },
-    /// A number with a fraction where there can be none.
+    /// A fraction where an integer is required.
     #[error("must be a whole number, is {is}")]
     NotWhole {
         /// The number.
         is: String,
     },
-    /// A number that the language cannot hold exactly.
-    #[error("{is} is beyond 2^53, where numbers are no longer exact: write it as text")]
+    /// A number that a double cannot represent exactly.
+    #[error("{is} is beyond 2^53, where numbers are no longer exact: write it as a string")]
     NotExact {
         /// The number.
         is: String,
     },
-    /// A number that fits nowhere.
+    /// A number out of range.
     #[error("{is} is too large")]
     TooLarge {
         /// The number.
         is: String,
     },
-    /// A span of time finer than is kept.
+    /// A duration with a fraction of a microsecond.
     #[error("{is} is finer than 1 µs")]
     TooFine {
-        /// The span as given.
+        /// The duration as given.
         is: String,
     },
-    /// A unit of time that does not exist.
+    /// An unknown unit of time.
     #[error("there is no unit {}: use one of d, h, m, s, ms, us{}", screen::quoted(.unit), nearest_of(.nearest))]
     NoSuchTimeUnit {
         /// The unit.
         unit: String,
-        /// The unit that was meant, as far as can be guessed.
+        /// The unit that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A quantity that cannot be read.
+    /// A quantity that cannot be parsed.
     #[error("{error}{}", nearest_of(.nearest))]
     Quantity {
-        /// Why.
+        /// The cause.
         error: QuantityError,
-        /// The unit that was meant, as far as can be guessed.
+        /// The unit that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A priority that is none.
+    /// An invalid priority.
     #[error("{error}{}", nearest_of(.nearest))]
     Priority {
-        /// Why.
+        /// The cause.
         error: PriorityError,
-        /// The band that was meant, as far as can be guessed.
+        /// The band that was probably meant.
         nearest: Option<&'static str>,
     },
-    /// A scheduling class that is none.
+    /// An invalid scheduling class.
     #[error(transparent)]
     SchedulingClass(#[from] SchedulingClassError),
-    /// A key of `overrides` that selects no tasks.
+    /// A key of `overrides` that is not a task selection.
     #[error(transparent)]
     Tasks(#[from] AddressError),
     /// A task with two overrides.
@@ -226,33 +228,31 @@ pub enum ErrorKind {
         /// The other key.
         other: String,
     },
-    /// Overrides that would take too much room in the cell.
+    /// The overrides would need too much space in the cell.
     #[error(
         "the overrides of all tasks together have more than {} bytes of text",
         limits::OVERRIDE_BYTES_MAX
     )]
     OverridesTooLarge,
-    /// An override that would turn the job's health check off.
+    /// An override that would disable the job's health check.
     #[error(
-        "a single task cannot do without the job's health check: give the check to those tasks \
-         that have one, and none to the job"
+        "a single task cannot disable the job's health check: set the check in the overrides of \
+         the tasks that have one, and not in the job"
     )]
     HealthCheckStays,
-    /// A job that names one further down, which will not be there when it is submitted.
-    #[error(
-        "'{name}' comes later in this file, and its jobs are submitted one after the other: put it first"
-    )]
+    /// A job that refers to a later one, which does not exist yet when it is submitted.
+    #[error("'{name}' comes later in this file, and jobs are submitted in file order: move it up")]
     ComesLater {
-        /// The job that is named.
+        /// The job that is referred to.
         name: JobName,
     },
-    /// A description that cannot be, although each of its fields can be read.
+    /// A description that is invalid although each of its fields can be parsed.
     #[error(transparent)]
     Problem(#[from] ProblemKind),
 }
 
 impl ErrorKind {
-    /// Whether it is about a value in the result, so that its path belongs before the message.
+    /// Whether the error concerns a value of the result, so that the message starts with its path.
     fn is_about_a_value(&self) -> bool {
         !matches!(
             self,
@@ -301,7 +301,7 @@ fn nearest_of(nearest: &Option<&'static str>) -> String {
 }
 
 impl Error {
-    /// An error about no place in particular yet.
+    /// An error without a place yet.
     pub(crate) fn new(kind: ErrorKind) -> Self {
         Self { kind, place: None, path: None, exact: true, by: Vec::new() }
     }
@@ -311,7 +311,7 @@ impl Error {
         Self { place: Some(place), ..Self::new(kind) }
     }
 
-    /// What is wrong, in one line or a few, safe to show.
+    /// The message, in one or a few lines, safe to display.
     #[must_use]
     pub fn what(&self) -> String {
         let named = self.kind.is_about_a_value();
@@ -324,7 +324,7 @@ impl Error {
     }
 }
 
-/// A path whose keys cannot fill the message.
+/// A path with shortened keys, so that they cannot fill the message.
 fn bounded(path: &Path) -> Path {
     use spec::Step;
     let cut = |text: &String| text.chars().take(80).collect();
@@ -337,20 +337,20 @@ fn bounded(path: &Path) -> Path {
 }
 
 impl Errors {
-    /// Several errors, of which the first [`limits::ERRORS_MAX`] are told, and how many more there
-    /// are than are given here; nothing where there is none.
-    pub(crate) fn of(mut told: Vec<Error>, untold: usize) -> Option<Self> {
-        let untold = untold + told.len().saturating_sub(limits::ERRORS_MAX);
-        told.truncate(limits::ERRORS_MAX);
-        (!told.is_empty()).then_some(Self { told, untold })
+    /// Keeps the first [`limits::ERRORS_MAX`] errors and counts the rest; `untold` is the number
+    /// already dropped. `None` if there are no errors.
+    pub(crate) fn of(mut errors: Vec<Error>, untold: usize) -> Option<Self> {
+        let untold = untold + errors.len().saturating_sub(limits::ERRORS_MAX);
+        errors.truncate(limits::ERRORS_MAX);
+        (!errors.is_empty()).then_some(Self { errors, untold })
     }
 
     /// The errors: at least one, at most [`limits::ERRORS_MAX`].
     pub fn iter(&self) -> impl Iterator<Item = &Error> {
-        self.told.iter()
+        self.errors.iter()
     }
 
-    /// How many more there are than are told.
+    /// The number of errors that were dropped.
     #[must_use]
     pub fn untold(&self) -> usize {
         self.untold
@@ -359,7 +359,7 @@ impl Errors {
 
 impl From<Error> for Errors {
     fn from(error: Error) -> Self {
-        Self { told: vec![error], untold: 0 }
+        Self { errors: vec![error], untold: 0 }
     }
 }
 
@@ -382,7 +382,7 @@ impl fmt::Display for Errors {
     }
 }
 
-/// `error: …`, the place with its line, and what led there. Ends with a line break.
+/// `error: …`, the place with its source line, and what led there. Ends with a line break.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "error: {}", self.what())?;
@@ -397,7 +397,7 @@ impl fmt::Display for Error {
         if !self.exact {
             writeln!(
                 f,
-                " {margin} = not written out as a field; this is the nearest text around it"
+                " {margin} = not a literal field; this is the nearest enclosing source text"
             )?;
         }
         for place in &self.by {

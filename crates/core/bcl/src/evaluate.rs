@@ -1,6 +1,4 @@
-//! From a source file to job descriptions.
-
-use std::collections::BTreeMap;
+//! Evaluates a source file to job descriptions.
 
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::program::Value;
@@ -8,8 +6,8 @@ use spec::{JobSpec, Path};
 
 use crate::error::{Error, ErrorKind, Errors};
 use crate::explain::Explainer;
-use crate::fields::{Found, Wrong};
-use crate::interpreter::{Interpreter, Loader};
+use crate::fields::{Diagnostic, Diagnostics};
+use crate::interpreter::{Interpreter, Loader, Settings};
 use crate::json::{Json, TooLarge};
 use crate::limits;
 use crate::locate::Trees;
@@ -17,23 +15,15 @@ use crate::related::check_order;
 use crate::schema;
 use crate::source::{FileId, Files};
 
-/// What a file may ask about its surroundings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// External variables, which files read by `std.extVar`; the shell gives `cell` and `user`.
-    pub variables: BTreeMap<String, String>,
-}
-
-/// Evaluates a file to the jobs that it describes: one, or those of a list, in its order.
+/// Evaluates a file to the jobs that it describes: one job, or those of a list in its order.
 ///
-/// `file_name` is what errors call the file and what its imports are relative to; the loader gives
-/// them a meaning. Every job that is returned has no [`JobSpec::problems`], and names no job that
-/// comes later in the file. Two jobs of one file may have the same name: whoever submits them
-/// decides what that means.
+/// `file_name` appears in errors and is the base of the file's imports; the loader interprets it.
+/// Every returned job has no [`JobSpec::problems`] and refers to no later job of the file. Two jobs
+/// of one file may have the same name: the caller decides what that means.
 ///
 /// # Errors
-/// Where the file is not Jsonnet, cannot be evaluated within [`limits`], or is not a job. All
-/// wrong fields are told together, each at its place in the sources.
+/// When the file is not Jsonnet, cannot be evaluated within [`limits`], or is not a job. All
+/// invalid fields are reported together, each with its place in the sources.
 pub fn evaluate(
     file_name: &str,
     source: &[u8],
@@ -54,7 +44,7 @@ pub fn evaluate(
         let spot = Trees::new(files, &arena).locate(FileId(0), &Json::Null, &Path::top());
         Error { place: spot.map(|spot| files.place(spot.whole)), ..Error::new(kind) }
     })?;
-    let mut found = Found::default();
+    let mut found = Diagnostics::default();
     let jobs: Vec<JobSpec> = match &result {
         Json::List(values) => {
             let job = |(position, job)| {
@@ -91,14 +81,14 @@ fn result(value: &Value<'_>) -> Result<Json, ErrorKind> {
     Err(ErrorKind::NotAJob { found: result.kind(), hint })
 }
 
-/// What was found wrong, each at its place in the sources.
-fn placed(found: Found, files: &Files, result: &Json) -> Option<Errors> {
-    if found.wrong.is_empty() {
+/// Resolves the places of diagnostics in the sources.
+fn placed(found: Diagnostics, files: &Files, result: &Json) -> Option<Errors> {
+    if found.list.is_empty() {
         return None;
     }
     let arena = Arena::new();
     let trees = Trees::new(files, &arena);
-    let place = |Wrong { at, shown, kind }: Wrong| {
+    let place = |Diagnostic { at, shown, kind }: Diagnostic| {
         let spot = trees.locate(FileId(0), result, &at);
         let range = spot.map(|spot| match kind {
             ErrorKind::UnknownField { .. } => spot.name,
@@ -112,8 +102,8 @@ fn placed(found: Found, files: &Files, result: &Json) -> Option<Errors> {
         }
     };
     let mut errors: Vec<Error> = Vec::new();
-    for error in found.wrong.into_iter().map(place) {
-        // What is wrong at one place is told once, however many tasks or jobs it is wrong for.
+    for error in found.list.into_iter().map(place) {
+        // Report each problem at a place once, even if it affects several tasks or jobs.
         let same = |other: &Error| {
             other.exact && error.exact && other.place == error.place && other.kind == error.kind
         };

@@ -1,4 +1,4 @@
-//! What the interpreter says is wrong, in words and at places of the source files.
+//! Turns the interpreter's failures into messages with places in the source files.
 
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::ast::{BinaryOp, UnaryOp};
@@ -7,20 +7,19 @@ use rsjsonnet_lang::span::SpanId;
 use spec::{Path, Step};
 
 use crate::error::{Error, ErrorKind};
-use crate::evaluate::Settings;
 use crate::grammar;
-use crate::interpreter::{Failure, ImportFailure, Interpreter, NotLoaded};
+use crate::interpreter::{Failure, ImportFailure, Interpreter, NotLoaded, Settings};
 use crate::json::Json;
 use crate::locate::{Spot, Trees};
 use crate::screen::quoted;
 use crate::source::{FileId, Range};
 use crate::words;
 
-/// Places told beside the error's own.
+/// Additional places reported with an error.
 const BY_MAX: usize = 4;
-/// Steps into the result that are followed.
+/// Maximum steps followed into the result.
 const RESULT_STEPS_MAX: usize = 4;
-/// What the built-in library has, for the nearest name to one that it does not have.
+/// The fields of the built-in library, for suggestions.
 const LIBRARY_FIELDS: &[&str] = &[
     "service",
     "batch",
@@ -50,10 +49,10 @@ const LIBRARY_FIELDS: &[&str] = &[
     "notPresent",
     "preferred",
 ];
-/// What its functions take.
+/// The parameters of its functions.
 const LIBRARY_PARAMETERS: &[&str] = &["name", "tasks", "cmd", "perTask", "value"];
 
-/// Explains failures of one interpreter.
+/// Explains the failures of one interpreter.
 pub(crate) struct Explainer<'a, 'p, 'l> {
     pub(crate) interpreter: &'a Interpreter<'p, 'l>,
     pub(crate) settings: &'a Settings,
@@ -112,7 +111,7 @@ impl Explainer<'_, '_, '_> {
                 ranges.push(range);
             }
         }
-        // What happens in the library is the doing of whoever called it.
+        // A failure inside the library is attributed to its caller.
         let files = &self.interpreter.host.files;
         let (mine, library): (Vec<_>, Vec<_>) =
             ranges.into_iter().partition(|range| !files.get(range.file).built_in);
@@ -120,7 +119,8 @@ impl Explainer<'_, '_, '_> {
         if let Some(place) = mine.next() {
             return Error { by: mine.take(BY_MAX).collect(), ..Error::at(kind, place) };
         }
-        // It happened while the result was put together: where that part of it was written.
+        // The failure happened while the result was assembled: report where that part of it was
+        // written.
         let spot = self.result_spot(&error.stack_trace);
         let by = library.into_iter().map(|range| files.place(range)).take(1).collect();
         Error {
@@ -131,7 +131,7 @@ impl Explainer<'_, '_, '_> {
         }
     }
 
-    /// Where the part of the result was written that was being put together.
+    /// Where the part of the result that was being assembled was written.
     fn result_spot(&self, trace: &[EvalStackTraceItem]) -> Option<Spot> {
         let step = |item: &EvalStackTraceItem| match item {
             EvalStackTraceItem::ObjectField { span: None, name } => Some(Step::Field(name.clone())),
@@ -143,7 +143,7 @@ impl Explainer<'_, '_, '_> {
         let trees = Trees::new(&self.interpreter.host.files, &arena);
         loop {
             let spot = trees.locate(FileId(0), &Json::Null, &path)?;
-            // A part of something that contains itself is written out at some step above.
+            // A part of a value that contains itself is written out at some step above.
             if spot.exact || path.0.len() <= 1 {
                 return Some(spot);
             }
@@ -158,12 +158,12 @@ impl Explainer<'_, '_, '_> {
             K::StackOverflow | K::InfiniteRecursion => String::new(),
             K::InvalidIndexedType { got_type, .. } => {
                 format!(
-                    "only an object, a list or a text has elements, this is {}",
+                    "only an object, a list or a string has elements, this is {}",
                     type_name(got_type)
                 )
             }
             K::InvalidSlicedType { got_type, .. } => {
-                format!("only a list or a text can be sliced, this is {}", type_name(got_type))
+                format!("only a list or a string can be sliced, this is {}", type_name(got_type))
             }
             K::SliceIndexOrStepIsNotNumber { got_type, .. }
             | K::StringIndexIsNotNumber { got_type, .. }
@@ -175,13 +175,16 @@ impl Explainer<'_, '_, '_> {
                 format!("there is no element {index}: there are {length}, counted from 0")
             }
             K::ObjectIndexIsNotString { got_type, .. } => {
-                format!("an object's field is named by a text, this is {}", type_name(got_type))
+                format!(
+                    "the name of an object's field must be a string, this is {}",
+                    type_name(got_type)
+                )
             }
             K::RepeatedFieldName { name, .. } => {
-                format!("the field {} is given twice", quoted(name))
+                format!("the field {} is defined twice", quoted(name))
             }
             K::FieldNameIsNotString { got_type, .. } => {
-                format!("a field's name must be a text, this is {}", type_name(got_type))
+                format!("a field's name must be a string, this is {}", type_name(got_type))
             }
             K::UnknownObjectField { field_name, .. } => {
                 let near = near(field_name, LIBRARY_FIELDS);
@@ -213,13 +216,15 @@ impl Explainer<'_, '_, '_> {
             }
             K::NativeCallFailed => "there are no native functions".to_owned(),
             K::InvalidUnaryOpType { op, rhs_type, .. } => {
-                format!("{} does not go with {}", unary(*op), type_name(rhs_type))
+                format!("{} cannot be applied to {}", unary(*op), type_name(rhs_type))
             }
             K::InvalidBinaryOpTypes { op, lhs_type, rhs_type, .. } => {
                 let (left, right) = (type_name(lhs_type), type_name(rhs_type));
-                format!("{} does not go with {left} and {right}", binary(*op))
+                format!("{} cannot be applied to {left} and {right}", binary(*op))
             }
-            K::NumberNotBitwiseSafe { .. } => "the number is too large for this".to_owned(),
+            K::NumberNotBitwiseSafe { .. } => {
+                "the number is too large for this operation".to_owned()
+            }
             K::NumberOverflow { .. } => "the number is too large".to_owned(),
             K::NumberNan { .. } => "the result is not a number".to_owned(),
             K::DivByZero { .. } => "division by zero".to_owned(),
@@ -244,16 +249,16 @@ impl Explainer<'_, '_, '_> {
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 format!("there is no external variable {}: there are {known}", quoted(name))
             }
-            K::ManifestFunction => "a function cannot be written out".to_owned(),
-            K::CompareNullInequality => "null is neither less nor more than null".to_owned(),
-            K::CompareBooleanInequality => "no boolean is less or more than another".to_owned(),
-            K::CompareObjectInequality => "no object is less or more than another".to_owned(),
+            K::ManifestFunction => "a function cannot be part of the result".to_owned(),
+            K::CompareNullInequality => "nulls cannot be ordered".to_owned(),
+            K::CompareBooleanInequality => "booleans cannot be ordered".to_owned(),
+            K::CompareObjectInequality => "objects cannot be ordered".to_owned(),
             K::CompareFunctions => "functions cannot be compared".to_owned(),
             K::CompareDifferentTypesInequality { lhs_type, rhs_type } => {
                 format!("{} cannot be compared with {}", type_name(lhs_type), type_name(rhs_type))
             }
             K::PrimitiveEqualsNonPrimitive { got_type } => {
-                format!("std.primitiveEquals does not go with {}", type_name(got_type))
+                format!("std.primitiveEquals cannot be applied to {}", type_name(got_type))
             }
             K::Other { message, .. } => message.clone(),
         }
@@ -261,10 +266,10 @@ impl Explainer<'_, '_, '_> {
 }
 
 fn near(name: &str, candidates: &[&'static str]) -> String {
-    // One that the library has elsewhere is no help.
+    // A suggestion that equals the name (it exists elsewhere in the library) is no help.
     words::nearest(name, candidates)
         .filter(|near| *near != name)
-        .map(|near| format!("; the nearest of the library's is '{near}'"))
+        .map(|near| format!("; the nearest name in the library is '{near}'"))
         .unwrap_or_default()
 }
 
@@ -326,7 +331,7 @@ fn type_name(got: EvalErrorValueType) -> &'static str {
         EvalErrorValueType::Null => "null",
         EvalErrorValueType::Bool => "a boolean",
         EvalErrorValueType::Number => "a number",
-        EvalErrorValueType::String => "a text",
+        EvalErrorValueType::String => "a string",
         EvalErrorValueType::Array => "a list",
         EvalErrorValueType::Object => "an object",
         EvalErrorValueType::Function => "a function",

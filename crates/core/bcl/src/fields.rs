@@ -1,4 +1,4 @@
-//! Reading the fields of an object one by one, and keeping everything that is wrong with them.
+//! Reads the fields of an object one by one and collects all problems.
 
 use std::collections::BTreeMap;
 
@@ -10,65 +10,66 @@ use crate::limits;
 use crate::quantity::wrong_type;
 use crate::words;
 
-/// Errors that are kept: more than are told, because those at one place become one.
-const KEPT_MAX: usize = 10 * limits::ERRORS_MAX;
+/// The maximum number of diagnostics kept. It exceeds the number of reported errors because several
+/// diagnostics at one place become one error.
+const DIAGNOSTICS_MAX: usize = 10 * limits::ERRORS_MAX;
 
-/// In canonical JSON, the names of the variables whose values are left out.
+/// In canonical JSON: the names of the variables whose values are omitted.
 const HIDDEN_ENV: &str = "hiddenEnv";
 
-/// Something wrong with a value, before its place in the sources is known.
+/// A problem with a value, before its place in the sources is known.
 #[derive(Debug)]
-pub(crate) struct Wrong {
-    /// Where in the result, in the result's own spelling.
+pub(crate) struct Diagnostic {
+    /// The path in the result, in the result's own spelling.
     pub(crate) at: Path,
-    /// Where, as the description's own fields are called; shown to the user.
+    /// The path in the description's field names; shown to the user.
     pub(crate) shown: Path,
     pub(crate) kind: ErrorKind,
 }
 
-/// What was found wrong so far.
+/// The problems found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) wrong: Vec<Wrong>,
-    /// How many more there were than are kept.
+pub(crate) struct Diagnostics {
+    pub(crate) list: Vec<Diagnostic>,
+    /// The number of problems beyond those kept.
     pub(crate) untold: usize,
 }
 
-impl Found {
+impl Diagnostics {
     pub(crate) fn add(&mut self, at: Path, kind: ErrorKind) {
         let shown = at.clone();
-        self.add_shown(Wrong { at, shown, kind });
+        self.add_shown(Diagnostic { at, shown, kind });
     }
 
-    pub(crate) fn add_shown(&mut self, wrong: Wrong) {
-        match self.wrong.len() < KEPT_MAX {
-            true => self.wrong.push(wrong),
+    pub(crate) fn add_shown(&mut self, diagnostic: Diagnostic) {
+        match self.list.len() < DIAGNOSTICS_MAX {
+            true => self.list.push(diagnostic),
             false => self.untold += 1,
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.wrong.len() + self.untold
+        self.list.len() + self.untold
     }
 }
 
-/// What an object of a description is.
+/// A kind of object in a description.
 pub(crate) struct Shape {
-    /// What it is, with its article, as error messages say it.
+    /// The kind, with its article, for messages.
     pub(crate) of: &'static str,
-    /// What is expected where something else stands, with an example.
+    /// The expected value, with an example.
     pub(crate) expected: &'static str,
     /// The fields it may have, as people write them.
     pub(crate) fields: &'static [&'static str],
-    /// Fields that say the same in the spelling of canonical JSON.
+    /// The canonical JSON spellings of those fields.
     pub(crate) spellings: &'static [&'static str],
 }
 
-/// A field's name and how its value is read.
+/// A field's name and the function that reads its value.
 type Spelling<T> = (&'static str, fn(&Json) -> Result<T, ErrorKind>);
 
-/// An object whose fields are read. A field that is null counts as not given, as in canonical
-/// JSON. A reader that returns nothing has noted why, if there was something to read.
+/// An object whose fields are being read. A field that is null counts as absent, as in canonical
+/// JSON. A read function that returns `None` has recorded a problem, unless the field is absent.
 #[derive(Clone)]
 pub(crate) struct Fields<'j> {
     object: &'j BTreeMap<String, Json>,
@@ -77,12 +78,12 @@ pub(crate) struct Fields<'j> {
 }
 
 impl<'j> Fields<'j> {
-    /// Opens an object and refuses fields that do not belong to it.
+    /// Opens an object and rejects unknown fields.
     pub(crate) fn open(
         value: &'j Json,
         path: Path,
         shape: &Shape,
-        found: &mut Found,
+        found: &mut Diagnostics,
     ) -> Option<Self> {
         let Some(object) = value.object() else {
             found.add(path, wrong_type(shape.expected, value));
@@ -105,7 +106,7 @@ impl<'j> Fields<'j> {
         Some(Self { object, path, of })
     }
 
-    /// A field's value, where it is given.
+    /// The value of a field, if present.
     pub(crate) fn get(&self, name: &str) -> Option<&'j Json> {
         self.object.get(name).filter(|value| **value != Json::Null)
     }
@@ -113,7 +114,7 @@ impl<'j> Fields<'j> {
     pub(crate) fn read<T>(
         &self,
         name: &str,
-        found: &mut Found,
+        found: &mut Diagnostics,
         read: impl FnOnce(&Json) -> Result<T, ErrorKind>,
     ) -> Option<T> {
         match read(self.get(name)?) {
@@ -125,12 +126,12 @@ impl<'j> Fields<'j> {
         }
     }
 
-    /// A field that has two spellings, of which one may be given.
+    /// Reads a field that has two spellings, of which at most one may be present.
     pub(crate) fn read_either<T>(
         &self,
         (one, read_one): Spelling<T>,
         (other, read_other): Spelling<T>,
-        found: &mut Found,
+        found: &mut Diagnostics,
     ) -> Option<T> {
         if self.get(one).is_some() && self.get(other).is_some() {
             found.add(self.path.field(other), ErrorKind::Both { one, other });
@@ -139,20 +140,25 @@ impl<'j> Fields<'j> {
         self.read(one, found, read_one).or_else(|| self.read(other, found, read_other))
     }
 
-    /// Notes that a field is missing, unless it is there.
-    pub(crate) fn require(&self, name: &'static str, example: &'static str, found: &mut Found) {
+    /// Records a problem if a field is missing.
+    pub(crate) fn require(
+        &self,
+        name: &'static str,
+        example: &'static str,
+        found: &mut Diagnostics,
+    ) {
         if self.get(name).is_none() {
             let kind = ErrorKind::MissingField { name, of: self.of, example };
             found.add(self.path.clone(), kind);
         }
     }
 
-    /// A list, each element read by itself.
+    /// Reads a list, element by element.
     pub(crate) fn read_list<T>(
         &self,
         name: &str,
         expected: &'static str,
-        found: &mut Found,
+        found: &mut Diagnostics,
         read: impl Fn(&Json) -> Result<T, ErrorKind>,
     ) -> Option<Vec<T>> {
         let value = self.get(name)?;
@@ -171,12 +177,12 @@ impl<'j> Fields<'j> {
         Some(list)
     }
 
-    /// A map, each value read by itself.
+    /// Reads a map, value by value.
     pub(crate) fn read_map<T>(
         &self,
         name: &str,
         expected: &'static str,
-        found: &mut Found,
+        found: &mut Diagnostics,
         read: impl Fn(&Json) -> Result<T, ErrorKind>,
     ) -> Option<BTreeMap<String, T>> {
         let value = self.get(name)?;

@@ -1,4 +1,4 @@
-//! What is wrong with a file's grammar, in words.
+//! Messages for syntax errors.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use rsjsonnet_lang::token::STokenKind as S;
 
 use crate::screen::quoted;
 
-/// Where a file is wrong, and what is wrong there.
+/// The place of a syntax error and its message.
 pub(crate) fn explain(error: &LoadError) -> (SpanId, String) {
     match error {
         LoadError::Lex(error) => lexical(error),
@@ -25,35 +25,37 @@ fn lexical(error: &LexError) -> (SpanId, String) {
     use LexError as L;
     match error {
         L::InvalidChar { span, chr } => {
-            (*span, format!("the character {} cannot stand here", quoted(&chr.to_string())))
+            (*span, format!("unexpected character {}", quoted(&chr.to_string())))
         }
         L::InvalidUtf8 { span, .. } => (*span, "this is not UTF-8 text".to_owned()),
-        L::UnfinishedMultilineComment { span } => (*span, "the comment does not end".to_owned()),
-        L::LeadingZeroInNumber { span } => (*span, "a number begins with no 0".to_owned()),
-        L::MissingFracDigits { span } => (*span, "digits are missing after the point".to_owned()),
+        L::UnfinishedMultilineComment { span } => (*span, "unterminated comment".to_owned()),
+        L::LeadingZeroInNumber { span } => (*span, "a number cannot start with 0".to_owned()),
+        L::MissingFracDigits { span } => {
+            (*span, "digits are missing after the decimal point".to_owned())
+        }
         L::MissingExpDigits { span } => (*span, "the exponent's digits are missing".to_owned()),
         L::MissingDigitAfterUnderscore { span } => {
             (*span, "a digit is missing after the underscore".to_owned())
         }
         L::ExpOverflow { span } => (*span, "the exponent is too large".to_owned()),
         L::InvalidEscapeInString { span, chr } => {
-            (*span, format!("there is no escape {}", quoted(&format!("\\{chr}"))))
+            (*span, format!("unknown escape {}", quoted(&format!("\\{chr}"))))
         }
         L::IncompleteUnicodeEscape { span } => {
-            (*span, "four hexadecimal digits belong after \\u".to_owned())
+            (*span, "\\u must be followed by four hexadecimal digits".to_owned())
         }
         L::InvalidUtf16EscapeSequence { span, .. } => {
-            (*span, "the escape stands for no character".to_owned())
+            (*span, "the escape is not a valid character".to_owned())
         }
-        L::UnfinishedString { span } => (*span, "the text does not end".to_owned()),
+        L::UnfinishedString { span } => (*span, "unterminated string".to_owned()),
         L::MissingLineBreakAfterTextBlockStart { span } => {
-            (*span, "a line break belongs after '|||'".to_owned())
+            (*span, "'|||' must be followed by a line break".to_owned())
         }
         L::MissingWhitespaceTextBlockStart { span } => {
             (*span, "the first line of a text block must be indented".to_owned())
         }
         L::InvalidTextBlockTermination { span } => {
-            (*span, "the text block does not end with '|||' on a line of its own".to_owned())
+            (*span, "unterminated text block: '|||' on a line of its own is missing".to_owned())
         }
     }
 }
@@ -76,35 +78,35 @@ fn static_error(error: &AnalyzeError) -> (SpanId, String) {
             (*dollar_span, "'$' outside an object".to_owned())
         }
         A::RepeatedLocalName { repeated_span, name, .. } => {
-            (*repeated_span, format!("the variable {} is given twice", quoted(name)))
+            (*repeated_span, format!("the variable {} is defined twice", quoted(name)))
         }
         A::RepeatedFieldName { repeated_span, name, .. } => {
-            (*repeated_span, format!("the field {} is given twice", quoted(name)))
+            (*repeated_span, format!("the field {} is defined twice", quoted(name)))
         }
         A::RepeatedParamName { repeated_span, name, .. } => {
-            (*repeated_span, format!("the parameter {} is given twice", quoted(name)))
+            (*repeated_span, format!("the parameter {} is defined twice", quoted(name)))
         }
         A::PositionalArgAfterNamed { arg_span } => {
-            (*arg_span, "an argument without a name after one with a name".to_owned())
+            (*arg_span, "a positional argument after a named one".to_owned())
         }
         A::TextBlockAsImportPath { span } | A::ComputedImportPath { span } => {
-            (*span, "what is imported must be named by a plain text".to_owned())
+            (*span, "the path of an import must be a string literal".to_owned())
         }
     }
 }
 
-/// How many parts of the grammar are told that could have stood where something else was found.
+/// The maximum number of expected tokens listed in a message.
 const EXPECTED_MAX: usize = 6;
 
 fn syntactical(expected: impl Iterator<Item = ExpectedToken>, instead: &ActualToken) -> String {
     let found = match instead {
-        ActualToken::EndOfFile => "the end of the file".to_owned(),
+        ActualToken::EndOfFile => "end of file".to_owned(),
         ActualToken::Simple(kind) => format!("'{}'", token(*kind)),
         ActualToken::OtherOp(op) => quoted(op),
         ActualToken::Ident(name) => quoted(name),
-        ActualToken::Number => "a number".to_owned(),
-        ActualToken::String => "a text".to_owned(),
-        ActualToken::TextBlock => "a text block".to_owned(),
+        ActualToken::Number => "number".to_owned(),
+        ActualToken::String => "string".to_owned(),
+        ActualToken::TextBlock => "text block".to_owned(),
     };
     let mut names: Vec<String> = Vec::new();
     for expected in expected {
@@ -113,7 +115,7 @@ fn syntactical(expected: impl Iterator<Item = ExpectedToken>, instead: &ActualTo
             ExpectedToken::Simple(kind) => format!("'{}'", token(kind)),
             ExpectedToken::Ident => "a name".to_owned(),
             ExpectedToken::Number => "a number".to_owned(),
-            ExpectedToken::String => "a text".to_owned(),
+            ExpectedToken::String => "a string".to_owned(),
             ExpectedToken::TextBlock => "a text block".to_owned(),
             ExpectedToken::Expr => "a value".to_owned(),
             ExpectedToken::BinaryOp => "an operator".to_owned(),
@@ -123,17 +125,17 @@ fn syntactical(expected: impl Iterator<Item = ExpectedToken>, instead: &ActualTo
         }
     }
     names.truncate(EXPECTED_MAX);
-    let mut text = format!("{found} cannot stand here");
+    let mut text = format!("unexpected {found}");
     if let Some((last, others)) = names.split_last() {
         let others = others.join(", ");
         let or = if others.is_empty() { "" } else { " or " };
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "; expected {others}{or}{last}");
     }
     text
 }
 
-/// Whether a part may follow nearly everything, so that it is no help to name it.
+/// Whether a token is allowed nearly everywhere, so that listing it does not help.
 fn goes_anywhere(expected: ExpectedToken) -> bool {
     let ExpectedToken::Simple(kind) = expected else { return false };
     matches!(

@@ -1,10 +1,11 @@
 //! Health checks.
 
+use model::PortName;
 use spec::{HealthCheck, Path};
 
-use crate::fields::{Fields, Found, Shape};
+use crate::error::ErrorKind;
+use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
-use crate::overrides::port_name;
 use crate::quantity::{self, text};
 
 const HEALTH_CHECK: Shape = Shape {
@@ -14,7 +15,12 @@ const HEALTH_CHECK: Shape = Shape {
     spellings: &[],
 };
 
-/// Whether a value says that there is no health check: null, or one whose port is null.
+/// Parses the name of a port.
+pub(crate) fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
+    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
+}
+
+/// Whether a value disables the health check: null, or a check whose port is null.
 pub(crate) fn is_off(value: &Json) -> bool {
     match value {
         Json::Null => true,
@@ -23,9 +29,13 @@ pub(crate) fn is_off(value: &Json) -> bool {
     }
 }
 
-/// A health check without a port is none: so a template can offer one that `healthCheck+:` turns
-/// on. But a field that is simply forgotten is an error.
-pub(crate) fn health_check(value: &Json, path: Path, found: &mut Found) -> Option<HealthCheck> {
+/// A health check with a null port is disabled, so that a template can provide one that
+/// `healthCheck+:` enables. A missing port is an error.
+pub(crate) fn health_check(
+    value: &Json,
+    path: Path,
+    found: &mut Diagnostics,
+) -> Option<HealthCheck> {
     let fields = Fields::open(value, path, &HEALTH_CHECK, found)?;
     if !is_off(value) {
         fields.require("port", "port: 'http'", found);

@@ -1,4 +1,4 @@
-//! The Jsonnet interpreter, its imports answered by a [`Loader`] and the built-in library.
+//! The Jsonnet interpreter; imports are served by a [`Loader`] and the built-in library.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +10,52 @@ use rsjsonnet_lang::program::{
 };
 use rsjsonnet_lang::span::{SourceId, SpanContext, SpanId};
 
-use crate::evaluate::Settings;
 use crate::nesting;
 use crate::source::{File, FileId, Files, Range};
 use crate::{LIBRARY, LIBRARY_NAME, limits};
 
-/// Where imported files come from. The shell implements it over real files.
+/// The inputs of an evaluation besides files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// External variables, read with `std.extVar`; the shell sets `cell` and `user`.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// The source of imported files. The shell implements it over the file system.
 pub trait Loader {
-    /// Finds what a file imports.
+    /// Finds an imported file.
     ///
-    /// `from` is the importing file's name: the one that was evaluated, or one that this loader
-    /// gave. A name always means the same content, and may be asked for more than once.
+    /// `from` is the name of the importing file: the evaluated one, or one that this loader
+    /// returned. A name must always refer to the same content; it may be requested more than once.
     ///
     /// # Errors
-    /// Where there is no such file: every name that was tried, with why it was not it.
+    /// When there is no such file: every name that was tried, with the reason.
     fn load(&mut self, from: &str, path: &str) -> Result<Loaded, NotLoaded>;
 
-    /// Takes what the file says to its author while it is evaluated (`std.trace`). The text may
-    /// hold anything, and is dropped unless this is implemented.
+    /// Receives the file's trace output (`std.trace`). The text may contain anything. The default
+    /// implementation discards it.
     fn trace(&mut self, text: &str) {
         let _ = text;
     }
 }
 
-/// A file that was found.
+/// A loaded file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// Its name, by which errors call it and by which its own imports are looked up.
+    /// The name used in errors and as the base of its own imports.
     pub name: String,
     /// Its content; need not be UTF-8.
     pub content: Vec<u8>,
 }
 
-/// That no file was found.
+/// No file was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotLoaded {
-    /// The names that were tried, each with why it was not it.
+    /// The names that were tried, each with the reason for its failure.
     pub tried: Vec<(String, String)>,
 }
 
-/// A loader without files: nothing but the built-in library can be imported.
+/// A loader without files: only the built-in library can be imported.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoImports;
 
@@ -59,13 +65,13 @@ impl Loader for NoImports {
     }
 }
 
-/// Why there is no value. Spans are those of the interpreter that gave it.
+/// The reason for a failed evaluation. Spans belong to the interpreter that returned it.
 pub(crate) enum Failure {
     NestedTooDeep(Range),
     SourceTooLarge,
     Load(LoadError),
     Evaluation(EvalError),
-    /// An import that failed, while it was evaluated.
+    /// An import failed during the evaluation.
     Import {
         span: SpanId,
         path: String,
@@ -73,12 +79,12 @@ pub(crate) enum Failure {
     },
 }
 
-/// Why an import failed.
+/// The reason for a failed import.
 pub(crate) enum ImportFailure {
     NotLoaded(NotLoaded),
-    /// It was found, but is no text; with its name.
+    /// The file was found but is not UTF-8; with its name.
     NotText(String),
-    /// It was found, but cannot be read.
+    /// The file was found but cannot be parsed.
     Unreadable(Box<Failure>),
 }
 
@@ -88,14 +94,14 @@ pub(crate) struct Interpreter<'p, 'l> {
     pub(crate) host: Host<'p, 'l>,
 }
 
-/// What the interpreter calls back to.
+/// The callbacks of the interpreter.
 pub(crate) struct Host<'p, 'l> {
     loader: &'l mut dyn Loader,
     pub(crate) files: Files,
     sources: BTreeMap<SourceId, FileId>,
     thunks: BTreeMap<FileId, Thunk<'p>>,
     bytes_left: usize,
-    /// Why the last import failed: the interpreter's own error does not carry it.
+    /// The cause of the last failed import: the interpreter's own error does not carry it.
     import_failure: Option<ImportFailure>,
 }
 
@@ -119,7 +125,7 @@ impl<'p, 'l> Interpreter<'p, 'l> {
         Self { program, host }
     }
 
-    /// Evaluates a file completely, so that its value holds nothing that is yet to be computed.
+    /// Evaluates a file completely, so that its value contains nothing lazy.
     pub(crate) fn evaluate(&mut self, name: &str, source: &[u8]) -> Result<Value<'p>, Failure> {
         let file = File { name: name.to_owned(), bytes: source.to_vec(), built_in: false };
         let (_, thunk) = self.host.add(&mut self.program, file)?;
@@ -134,7 +140,7 @@ impl<'p, 'l> Interpreter<'p, 'l> {
         })
     }
 
-    /// Where a span of the interpreter is; none where it is in its own standard library.
+    /// The range of an interpreter's span; `None` inside its own standard library.
     pub(crate) fn range(&self, span: SpanId) -> Option<Range> {
         let spans = self.program.span_manager();
         let (context, start, end) = spans.get_span(span);

@@ -1,4 +1,4 @@
-//! The value that an evaluation gives: JSON, bounded in size and depth.
+//! The result of an evaluation: JSON, bounded in size and depth.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use spec::Step;
 
 use crate::limits;
 
-/// A value. Field names are in their order; Jsonnet has no other.
+/// A value. Fields are sorted by name, as in Jsonnet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
     Null,
     Bool(bool),
-    /// Never infinite and never not a number: Jsonnet refuses both.
+    /// Always finite: Jsonnet rejects infinities and NaN.
     Number(f64),
     Text(String),
     List(Vec<Json>),
     Object(BTreeMap<String, Json>),
-    /// Not JSON: kept so that the schema can say where it stands.
+    /// Not JSON: kept so that the schema can report where it is.
     Function,
 }
 
-/// Which bound a value is beyond.
+/// The limit that a value exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TooLarge {
     Values,
@@ -30,7 +30,7 @@ pub(crate) enum TooLarge {
     Depth,
 }
 
-/// What is left of the bounds.
+/// The remaining budget.
 struct Budget {
     values: usize,
     text: usize,
@@ -57,7 +57,7 @@ impl Json {
         }
     }
 
-    /// What it has one step down.
+    /// The value one step down.
     pub(crate) fn below(&self, step: &Step) -> Option<&Self> {
         match step {
             Step::Field(name) | Step::Key(name) => self.object()?.get(name),
@@ -65,13 +65,13 @@ impl Json {
         }
     }
 
-    /// What kind of value it is, with its article.
+    /// The kind of value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
             Self::Number(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Object(_) => "an object",
             Self::Function => "a function",

@@ -1,13 +1,16 @@
-//! Where in the source files a value of the result was written.
+//! Finds where in the source files a value of the result was written.
 //!
-//! The interpreter does not say where its values come from. So this reads the sources again as
-//! syntax trees and follows a value's path down through what is plain: literals, `{…} {…}`, `+`,
-//! `+:`, `if`, locals, imports, and functions that are called where they can be seen, our own
-//! library's among them. It computes nothing. Where a value may come from several places, or from
-//! something computed, it says so and gives the nearest text around it: never a wrong field.
+//! The interpreter does not track the origin of values. Therefore this module parses the sources
+//! again and follows a value's path down through what can be read statically: literals, `{…} {…}`,
+//! `+`, `+:`, `if`, locals, imports, and calls of visible functions, including those of the
+//! built-in library. It computes nothing. If a value may come from several places or is computed,
+//! the result says so and gives the nearest enclosing text: it never points at a wrong field.
 //!
-//! What makes this sound: the value exists, so when every other source of it is certainly absent,
-//! the one that is left is the one.
+//! Why this is sound: the value exists, so when all but one of its possible sources are certainly
+//! absent, the remaining one is its source.
+
+mod callee;
+mod walk;
 
 use std::collections::BTreeMap;
 
@@ -22,21 +25,21 @@ use spec::{Path, Step};
 use crate::json::Json;
 use crate::scope::Scope;
 use crate::source::{FileId, Files, Range};
-use crate::walk::Walk;
+use walk::Walk;
 
-/// How deep expressions are followed; beyond, the nearest text around is given.
+/// How deep expressions are followed; below that, the nearest enclosing text is given.
 const DEPTH_MAX: u32 = 200;
-/// How many expressions are looked at for one value.
+/// The maximum number of expressions visited per value.
 const STEPS_MAX: u32 = 100_000;
 
-/// Where a value was written.
+/// The place where a value was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     /// The field's name, or the element.
     pub(crate) name: Range,
     /// The field with its value, or the element.
     pub(crate) whole: Range,
-    /// Whether this is the very field; otherwise it is the nearest text around it.
+    /// Whether this is the field itself; otherwise it is the nearest enclosing text.
     pub(crate) exact: bool,
 }
 
@@ -52,24 +55,25 @@ pub(crate) struct Trees<'n> {
 #[derive(Clone)]
 pub(crate) enum Want<'w> {
     Name(&'w str),
-    /// An element, and how many there are where it is.
+    /// An element's index, and the length of its list if known.
     Element(usize, Option<usize>),
 }
 
-/// What an expression has to say about a value below it.
+/// The result of searching an expression for a value below it.
 pub(crate) enum Answer {
-    /// It is certainly not from here.
+    /// The value is certainly not from here.
     Absent,
-    /// It may be from here: the nearest text around it.
+    /// The value may be from here; with the nearest enclosing text.
     Unknown(Option<Range>),
-    /// It is in the list that this one is added to, which has so many elements.
+    /// The value is in the list that this one is appended to, which has this many elements.
     Before(usize),
-    /// It is from here.
+    /// The value is from here.
     At(Spot),
 }
 
 impl<'n> Trees<'n> {
-    /// Parses all files; one that cannot be parsed, which is then the error itself, has no tree.
+    /// Parses all files. A file that cannot be parsed gets no tree; that is then the reported
+    /// error.
     pub(crate) fn new(files: &'n Files, arena: &'n Arena) -> Self {
         let interner = StrInterner::new();
         let mut spans = SpanManager::new();
@@ -107,7 +111,7 @@ impl<'n> Trees<'n> {
         Some(Range { file: *self.sources.get(source)?, start, end })
     }
 
-    /// A range that a user can change: not in the built-in library.
+    /// A range in a user's file: not in the built-in library.
     pub(crate) fn own_range(&self, span: SpanId) -> Option<Range> {
         self.range(span).filter(|range| !self.files.get(range.file).built_in)
     }
@@ -134,7 +138,7 @@ fn wants<'w>(result: &Json, path: &'w Path) -> Vec<Want<'w>> {
 }
 
 impl Answer {
-    /// Fills in the nearest text around, where nothing nearer is known.
+    /// Sets the nearest enclosing text if none is known yet.
     pub(crate) fn or_around(self, around: Option<Range>) -> Self {
         match self {
             Self::Unknown(range) => Self::Unknown(range.or(around)),

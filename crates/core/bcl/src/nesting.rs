@@ -1,10 +1,10 @@
-//! How deep the expressions of a file nest, counted from its tokens before the interpreter's
-//! recursive parser sees them: a hundred thousand open braces must be an error, not the end of
-//! the thread's stack.
+//! Measures how deep the expressions of a file are nested, from its tokens, before the
+//! interpreter's recursive parser sees them: a hundred thousand open braces must be an error, not a
+//! stack overflow.
 //!
-//! What nests: everything in brackets; the bodies of `local`, `if`, `function`, `assert`, `error`
-//! and `import`; and each step of a chain such as `a.b(c).d`. Lists, objects and sums of any
-//! length do not. The count is never less than the parser's depth; it may be somewhat more.
+//! Nesting constructs are brackets; the bodies of `local`, `if`, `function`, `assert`, `error` and
+//! `import`; and each step of a chain such as `a.b(c).d`. Lists, objects and sums of any length do
+//! not nest. The count is never below the parser's depth and may be slightly above it.
 
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::interner::StrInterner;
@@ -12,8 +12,8 @@ use rsjsonnet_lang::lexer::Lexer;
 use rsjsonnet_lang::span::SpanManager;
 use rsjsonnet_lang::token::{STokenKind as S, Token, TokenKind};
 
-/// The bytes of the first token that is nested deeper than allowed. A file that has no tokens,
-/// because it is not even lexically right, has none.
+/// The byte range of the first token that is nested too deep. `None` also if the file has lexical
+/// errors.
 pub(crate) fn too_deep(source: &[u8], most: u32) -> Option<std::ops::Range<usize>> {
     let (strings, ast) = (Arena::new(), Arena::new());
     let interner = StrInterner::new();
@@ -26,18 +26,18 @@ pub(crate) fn too_deep(source: &[u8], most: u32) -> Option<std::ops::Range<usize
     Some(start..end)
 }
 
-/// What is open between two brackets.
+/// The state between two brackets.
 #[derive(Default)]
 struct Frame {
     /// The depth outside.
     base: u32,
-    /// Whether the bracket is a brace: where it is an object's, its members may be `local`.
+    /// Whether the bracket is a brace: if it opens an object, its members may be `local`.
     brace: bool,
-    /// Keywords whose bodies go on to the right.
+    /// Keywords whose bodies extend to the right.
     prefixes: u32,
-    /// Steps of the chain that is being read.
+    /// Steps of the current chain.
     suffixes: u32,
-    /// For each `local` and `assert` whose `;` has not come, the prefixes up to it.
+    /// For each `local` and `assert` without its `;` yet: the number of prefixes before it.
     unfinished: Vec<u32>,
 }
 
@@ -58,7 +58,7 @@ fn first_too_deep<'p, 'ast>(tokens: &[Token<'p, 'ast>], most: u32) -> Option<Tok
         };
         match kind {
             S::LeftBrace | S::LeftBracket | S::LeftParen => {
-                // The parameters' bracket of a function belongs to its keyword.
+                // A function's parameter list belongs to its keyword.
                 let step = u32::from(before != S::Function);
                 frame.suffixes = frame.suffixes.saturating_add(step);
                 let inner =
@@ -90,7 +90,7 @@ fn first_too_deep<'p, 'ast>(tokens: &[Token<'p, 'ast>], most: u32) -> Option<Tok
                 frame.prefixes = frame.prefixes.saturating_add(1);
             }
             S::Null | S::True | S::False | S::Self_ | S::Super | S::Tailstrict => {}
-            // An operator, or the end of a part: another chain begins.
+            // An operator or the end of an operand: a new chain starts.
             _ => frame.suffixes = 0,
         }
         before = kind;

@@ -1,4 +1,4 @@
-//! What the tasks of a job have in common, and what is different in single ones.
+//! The fields that jobs and overrides share, and the overrides of individual tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use spec::{Constraint, HealthCheck, Path, ProblemKind, TaskOverride, TaskSpec};
 
 use crate::constraints::constraints;
 use crate::error::ErrorKind;
-use crate::fields::{Fields, Found, Shape};
-use crate::health::{self, health_check};
+use crate::fields::{Diagnostics, Fields, Shape};
+use crate::health::{self, health_check, port_name};
 use crate::json::Json;
 use crate::limits;
-use crate::quantity::{self, text, wrong_type};
+use crate::quantity::{self, wrong_type};
 
 const OVERRIDE: Shape = Shape {
     of: "an override",
@@ -37,28 +37,23 @@ const OVERRIDES: &str = "overrides by task, such as { '3': { ram: '1 GiB' }, '5-
 const ENV: &str = "variables and their values, such as { LANG: 'C' }";
 const LABELS: &str = "labels and their values, such as { team: 'search' }";
 const PORTS: &str = "a list of port names, such as ['http']";
-const CMD: &str = "a list of texts, such as ['bourg', 'example-server']";
-/// The quantities in the spelling of canonical JSON.
+const CMD: &str = "a list of strings, such as ['bourg', 'example-server']";
+/// The canonical JSON spellings of the quantities.
 pub(crate) const QUANTITY_SPELLINGS: &[&str] =
     &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes"];
 
-/// An argument or the value of a variable: numbers and booleans are written as text, for flags
-/// often are numbers.
+/// An argument or a variable's value: numbers and booleans become strings, because flags are often
+/// numbers.
 pub(crate) fn word(value: &Json) -> Result<String, ErrorKind> {
     match value {
         Json::Text(text) => Ok(text.clone()),
         Json::Number(number) => Ok(quantity::number_text(*number)),
         Json::Bool(value) => Ok(value.to_string()),
-        other => Err(wrong_type("a text, a number or a boolean", other)),
+        other => Err(wrong_type("a string, a number or a boolean", other)),
     }
 }
 
-/// The name of a port.
-pub(crate) fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
-    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
-}
-
-/// What a job and an override have in common.
+/// The fields that a job and an override share.
 pub(crate) struct Change {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) cmd: Option<Vec<String>>,
@@ -71,7 +66,7 @@ pub(crate) struct Change {
     pub(crate) constraints: Option<Vec<Constraint>>,
 }
 
-/// The limits that are given.
+/// The limits that are set.
 pub(crate) struct Limit {
     cpu: Option<MilliCores>,
     ram: Option<Bytes>,
@@ -80,7 +75,7 @@ pub(crate) struct Limit {
 }
 
 impl Change {
-    pub(crate) fn read(fields: &Fields<'_>, found: &mut Found) -> Self {
+    pub(crate) fn read(fields: &Fields<'_>, found: &mut Diagnostics) -> Self {
         let mut bytes = |one, other| {
             fields.read_either((one, quantity::bytes), (other, quantity::whole_bytes), found)
         };
@@ -115,7 +110,7 @@ impl Change {
 }
 
 impl Change {
-    /// It as an override of tasks with these usual limits.
+    /// Converts to an override of tasks with the given default limits.
     fn over(self, usual: Resources) -> TaskOverride {
         TaskOverride {
             cmd: self.cmd,
@@ -132,7 +127,7 @@ impl Change {
 }
 
 impl Limit {
-    /// These limits, and the usual ones where none is given.
+    /// These limits, with defaults for those not set.
     pub(crate) fn over(&self, usual: Resources) -> Resources {
         Resources {
             cpu: self.cpu.unwrap_or(usual.cpu),
@@ -147,13 +142,13 @@ impl Limit {
     }
 }
 
-/// The overrides of a job with so many tasks, and what those are where nothing is overridden.
+/// The overrides of a job with `tasks` tasks; `usual` is the description without overrides.
 pub(crate) fn overrides(
     value: &Json,
     path: &Path,
     tasks: u32,
     usual: &TaskSpec,
-    found: &mut Found,
+    found: &mut Diagnostics,
 ) -> BTreeMap<TaskIndex, TaskOverride> {
     let mut overrides = BTreeMap::new();
     let Some(object) = value.object() else {
@@ -173,8 +168,8 @@ pub(crate) fn overrides(
             }
         };
         let Some(fields) = Fields::open(value, at.clone(), &OVERRIDE, found) else { continue };
-        // A null says nothing, as everywhere; but where it was meant to say something, it must not
-        // pass in silence.
+        // A null counts as absent everywhere, but one that was meant to disable the check must not
+        // be ignored silently.
         let check = value.object().and_then(|fields| fields.get("healthCheck"));
         if usual.health_check.is_some() && check.is_some_and(health::is_off) {
             found.add(at.field("healthCheck"), ErrorKind::HealthCheckStays);
@@ -182,7 +177,7 @@ pub(crate) fn overrides(
         let change = Change::read(&fields, found).over(usual.limit);
         let bytes = size(&change);
         for (from, to) in ranges {
-            // A number of tasks that is itself wrong is told elsewhere.
+            // An invalid number of tasks is reported elsewhere.
             let (index, last) = (to.0, tasks.clamp(1, TASKS_MAX) - 1);
             if index > last {
                 let kind = ProblemKind::NoSuchTask { index, last };
@@ -207,7 +202,7 @@ pub(crate) fn overrides(
     overrides
 }
 
-/// Bytes of text in an override, which are kept for each of its tasks. What is empty counts too.
+/// Bytes of text in an override, which is stored for each of its tasks. Empty entries count too.
 fn size(change: &TaskOverride) -> usize {
     let cmd = change.cmd.iter().flatten();
     let maps = change.env.iter().chain(&change.labels).flat_map(|(name, value)| [name, value]);

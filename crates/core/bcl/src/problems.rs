@@ -1,11 +1,10 @@
-//! What is wrong with a description that can be read, or was hardly meant, told in the spelling of
-//! its file.
+//! Reports problems and probable typos of a parsed description in the spelling of its file.
 
 use model::{TaskIndex, TaskSelection};
 use spec::{JobSpec, Path, ProblemKind, Step};
 
 use crate::error::ErrorKind;
-use crate::fields::{Found, Wrong};
+use crate::fields::{Diagnostic, Diagnostics};
 use crate::json::Json;
 use crate::related::named_after;
 
@@ -17,15 +16,14 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("diskRate", "diskRateBytes"),
 ];
 
-/// Notes what is wrong with a description as a whole, or was hardly meant, under the spelling that
-/// its file uses.
-pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Found) {
+/// Records the problems and probable typos of a whole description, in the spelling of its file.
+pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Diagnostics) {
     let mut noted: Vec<(Path, ProblemKind)> = Vec::new();
     for problem in job.problems().into_iter().chain(job.slips()) {
         let path = listed(job, value, problem.path);
         let at = spelled(value, &path);
-        // A limit that an override only inherits has been noted for the job, and the tasks of
-        // one key for the first of them.
+        // A limit that an override only inherits is reported for the job, and one key's tasks are
+        // reported for the first of them.
         let inherited = !is_given(value, &at);
         let seen = noted.iter().any(|(path, kind)| {
             let same = *path == at || (inherited && path.0.last() == at.0.last());
@@ -37,11 +35,11 @@ pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Foun
         noted.push((at.clone(), problem.kind.clone()));
         let within = |path: Path| Path(top.0.iter().cloned().chain(path.0).collect());
         let kind = ErrorKind::Problem(problem.kind);
-        found.add_shown(Wrong { at: within(at), shown: within(path), kind });
+        found.add_shown(Diagnostic { at: within(at), shown: within(path), kind });
     }
 }
 
-/// A description's path with its place in `after` as the file has it.
+/// Maps the path of an `after` entry to its position in the file.
 fn listed(job: &JobSpec, value: &Json, path: Path) -> Path {
     match &path.0[..] {
         [Step::Field(field), Step::Element(position)] if field == "after" => {
@@ -52,7 +50,7 @@ fn listed(job: &JobSpec, value: &Json, path: Path) -> Path {
     }
 }
 
-/// A description's path in the spelling of the value that it was read from.
+/// A description's path in the spelling of the value it was read from.
 fn spelled(value: &Json, path: &Path) -> Path {
     let mut spelled = Path::top();
     let mut here = Some(value);

@@ -1,4 +1,4 @@
-//! Numbers, quantities and spans of time, read exactly from numbers or text.
+//! Reads numbers, quantities and durations exactly from numbers or strings.
 
 use std::str::FromStr;
 
@@ -9,14 +9,14 @@ use crate::json::Json;
 use crate::screen::quoted;
 use crate::words;
 
-/// What is expected, as error messages say it.
+/// Expected values, for messages.
 pub(crate) const CORES: &str = "a number of cores, such as 0.1, '2' or '100m'";
 pub(crate) const BYTES: &str = "a number of bytes, such as '64 MiB' or 67108864";
 pub(crate) const WHOLE: &str = "a whole number, such as 3";
 pub(crate) const SPAN: &str = "a span of time, such as '10s', '500ms', '2m' or a number of seconds";
 
 const BYTE_UNITS: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "kB", "MB", "GB", "TB"];
-/// Largest first, with their length in microseconds.
+/// Largest first, with the length in microseconds.
 const TIME_UNITS: &[(&str, u64)] = &[
     ("d", 86_400_000_000),
     ("h", 3_600_000_000),
@@ -28,15 +28,15 @@ const TIME_UNITS: &[(&str, u64)] = &[
 ];
 const TIME_UNIT_NAMES: &[&str] = &["d", "h", "m", "s", "ms", "us"];
 
-/// 2^53: above it a Jsonnet number no longer holds every integer.
+/// 2^53: above it, a Jsonnet number cannot represent every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-/// 2^63: beyond the range of the wire format.
+/// 2^63: outside the range of the wire format.
 const LARGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// That a value is of another type than expected.
+/// The error for a value of the wrong type.
 pub(crate) fn wrong_type(expected: &'static str, value: &Json) -> ErrorKind {
     let found = match value {
-        Json::Text(text) => format!("the text {}", quoted(text)),
+        Json::Text(text) => format!("the string {}", quoted(text)),
         Json::Number(number) => format!("the number {}", number_text(*number)),
         Json::Bool(value) => value.to_string(),
         other => other.kind().to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn wrong_type(expected: &'static str, value: &Json) -> ErrorKind {
     ErrorKind::WrongType { expected, found }
 }
 
-/// A text.
+/// A string.
 pub(crate) fn text<'j>(expected: &'static str, value: &'j Json) -> Result<&'j str, ErrorKind> {
     match value {
         Json::Text(text) => Ok(text),
@@ -60,17 +60,17 @@ pub(crate) fn truth(value: &Json) -> Result<bool, ErrorKind> {
     }
 }
 
-/// A number as text: exactly, and never with an exponent where a flag could be meant.
+/// A number as a string: exact, and without an exponent where a flag could be meant.
 pub(crate) fn number_text(number: f64) -> String {
     match number.abs() < 1e21 {
-        // Adding zero makes the negative zero an ordinary one.
+        // Adding zero turns a negative zero into zero.
         true => (number + 0.0).to_string(),
         false => format!("{number:e}"),
     }
 }
 
-/// A number times a factor, where that is whole. What arithmetic in binary fractions adds or
-/// takes away (0.1 * 3 is not 0.3) is far below the tolerance, and what a user writes far above.
+/// A number times a factor, if the product is whole. Rounding errors of binary fractions (0.1 * 3
+/// is not 0.3) are far below the tolerance, and anything a user writes is far above it.
 fn scaled(number: f64, factor: f64) -> Result<Option<u64>, ErrorKind> {
     let is = || number_text(number);
     if number < 0.0 {
@@ -82,13 +82,13 @@ fn scaled(number: f64, factor: f64) -> Result<Option<u64>, ErrorKind> {
     }
     let whole = scaled.round();
     let near = (scaled - whole).abs() <= 1e-9 * whole.clamp(1.0, 1e6);
-    // In range: it is 0 to 2^53 and whole.
+    // In range: the value is whole and 0 to 2^53.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let value = whole as u64;
     Ok(near.then_some(value))
 }
 
-/// A whole number, which may be negative.
+/// A whole number, possibly negative.
 pub(crate) fn integer(number: f64) -> Result<i64, ErrorKind> {
     let is = || number_text(number);
     if number.fract() != 0.0 {
@@ -97,12 +97,12 @@ pub(crate) fn integer(number: f64) -> Result<i64, ErrorKind> {
     if number.abs() > EXACT_MAX {
         return Err(ErrorKind::NotExact { is: is() });
     }
-    // In range: it is whole and at most 2^53.
+    // In range: the value is whole and at most 2^53.
     #[expect(clippy::cast_possible_truncation)]
     Ok(number as i64)
 }
 
-/// A whole number, or its decimal digits as text: how canonical JSON writes 64-bit numbers.
+/// A whole number, or its decimal digits as a string, as canonical JSON writes 64-bit numbers.
 pub(crate) fn whole(value: &Json) -> Result<u64, ErrorKind> {
     match value {
         Json::Number(number) if *number >= LARGE => {
@@ -132,7 +132,7 @@ pub(crate) fn whole_small(value: &Json) -> Result<u32, ErrorKind> {
     u32::try_from(number).map_err(|_| ErrorKind::TooLarge { is: number.to_string() })
 }
 
-/// A number of cores, or text with `m` for thousandths.
+/// A number of cores, or a string with `m` for thousandths.
 pub(crate) fn cores(value: &Json) -> Result<MilliCores, ErrorKind> {
     match value {
         Json::Number(number) => match scaled(*number, 1_000.0)? {
@@ -152,7 +152,7 @@ pub(crate) fn milli_cores(value: &Json) -> Result<MilliCores, ErrorKind> {
     whole(value).map(MilliCores)
 }
 
-/// A number of bytes, or text with a unit.
+/// A number of bytes, or a string with a unit.
 pub(crate) fn bytes(value: &Json) -> Result<Bytes, ErrorKind> {
     match value {
         Json::Number(_) => match whole(value) {
@@ -179,7 +179,7 @@ fn quantity(error: QuantityError) -> ErrorKind {
     ErrorKind::Quantity { error, nearest }
 }
 
-/// A span of time: text such as `10s`, `1.5 s` or `4 m 10 s`, or a number of seconds.
+/// A duration: a string such as `10s`, `1.5 s` or `4 m 10 s`, or a number of seconds.
 pub(crate) fn span(value: &Json) -> Result<Span, ErrorKind> {
     match value {
         Json::Number(number) => match scaled(*number, 1e6)? {
@@ -218,7 +218,7 @@ fn span_text(text: &str, value: &Json) -> Result<Span, ErrorKind> {
             unit: unit.to_owned(),
             nearest: words::nearest_unit(unit, TIME_UNIT_NAMES),
         })?;
-        // `1 s 2 h` is a slip of the pen.
+        // `1 s 2 h` is probably a typo.
         if micros >= unit_before {
             return Err(not_one());
         }
@@ -236,7 +236,7 @@ fn span_text(text: &str, value: &Json) -> Result<Span, ErrorKind> {
     Ok(Span(sum))
 }
 
-/// The digits of a decimal number and how many of them are behind the point.
+/// The digits of a decimal number and the number of them after the point.
 fn decimal(text: &str) -> Option<(u128, u32)> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() || fraction.contains('.') || text.len() > 30 {
@@ -287,12 +287,12 @@ mod tests {
         assert_eq!(bytes(Json::Number(0.5)), "'0.5' is finer than 1 byte");
         assert_eq!(
             bytes(Json::Number(1e16)),
-            "10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as text"
+            "10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as a string"
         );
         let whole = |value: Json| whole(&value).expect_err("not whole").to_string();
         assert_eq!(whole(Json::Number(1.5)), "must be a whole number, is 1.5");
         assert_eq!(whole(text("99999999999999999999")), "'99999999999999999999' is too large");
-        assert_eq!(whole(text("3x")), "must be a whole number, such as 3, is the text '3x'");
+        assert_eq!(whole(text("3x")), "must be a whole number, such as 3, is the string '3x'");
     }
 
     #[test]

@@ -1,21 +1,23 @@
-//! The fields of a job, and how they become a [`JobSpec`].
+//! The fields of a job and their conversion to a [`JobSpec`].
 //!
-//! Quantities have two spellings: the one people write (`ram: '64 MiB'`), and the one of the
-//! description's canonical JSON (`ramBytes: "67108864"`), so that what is printed can be read.
+//! Quantities have two spellings: the one people write (`ram: '64 MiB'`) and that of the
+//! description's canonical JSON (`ramBytes: "67108864"`), so that printed descriptions can be read
+//! back.
 
 use std::collections::BTreeMap;
 
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{JobReference, JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
+use spec::{JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
-use crate::fields::{Fields, Found, Shape};
+use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
 use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
+use crate::related::job_reference;
 use crate::words;
 
 const JOB: Shape = Shape {
@@ -69,7 +71,7 @@ const MAXIMUM: Shape = Shape {
 
 const ALLOCS: Shape = Shape {
     of: "an alloc set",
-    expected: "what goes with an alloc set, such as { users: ['ana'] }",
+    expected: "the fields of an alloc set, such as { users: ['ana'] }",
     fields: &["users"],
     spellings: &[],
 };
@@ -80,8 +82,8 @@ const FEATURES: &str = "a list of kernel features, such as ['net-bind-service']"
 
 const AFTER: &str = "a list of jobs, such as ['extract', 'ana/load']";
 
-/// The job that a value is; nothing where something is wrong with it, which is then noted.
-pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec> {
+/// Reads a job; `None` if it has problems, which are then recorded.
+pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<JobSpec> {
     let before = found.count();
     let fields = Fields::open(value, top.clone(), &JOB, found)?;
     fields.require("name", "name: 'hello'", found);
@@ -147,13 +149,8 @@ fn job_name(value: &Json) -> Result<JobName, ErrorKind> {
     Ok(JobName::new(text("a name, such as 'hello'", value)?)?)
 }
 
-/// A job, as a description names it.
-pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
-    Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
-}
-
-/// A job, which may run in an alloc set; or an alloc set, which says so by its field `allocs`.
-fn kind(fields: &Fields<'_>, found: &mut Found) -> Kind {
+/// A job, possibly in an alloc set; or an alloc set, marked by the field `allocs`.
+fn kind(fields: &Fields<'_>, found: &mut Diagnostics) -> Kind {
     let alloc_set = fields.read("allocSet", found, job_reference);
     let Some(value) = fields.get("allocs") else { return Kind::Job { alloc_set } };
     if alloc_set.is_some() {
@@ -174,7 +171,7 @@ fn scheduling_class(value: &Json) -> Result<SchedulingClass, ErrorKind> {
     let expected = "a scheduling class from 0 (batch) to 3 (the most latency-sensitive)";
     let number = match value {
         Json::Text(text) => text.parse().ok(),
-        // Beyond ±2^53 every number is out of range alike.
+        // Numbers beyond ±2^53 are all out of range.
         #[expect(clippy::cast_possible_truncation)]
         Json::Number(number) if number.fract() == 0.0 => Some(*number as i64),
         _ => None,
@@ -192,7 +189,7 @@ fn priority(value: &Json) -> Result<Priority, ErrorKind> {
     };
     match value {
         Json::Text(text) => text.parse().map_err(bad),
-        // Beyond ±2^53 every number is out of range alike.
+        // Numbers beyond ±2^53 are all out of range.
         #[expect(clippy::cast_possible_truncation)]
         Json::Number(number) if number.fract() == 0.0 => Priority::new(*number as i64).map_err(bad),
         other => Err(wrong_type("a number from 0 to 450 or a band, such as 'production'", other)),
@@ -223,8 +220,8 @@ fn kernel_feature(value: &Json) -> Result<KernelFeature, ErrorKind> {
     })
 }
 
-/// A number of tasks, which is a preference, or an object that says whether it is hard.
-fn maximum(fields: &Fields<'_>, name: &str, found: &mut Found) -> Option<Maximum> {
+/// A number of tasks, which is a preference, or an object that may make it hard.
+fn maximum(fields: &Fields<'_>, name: &str, found: &mut Diagnostics) -> Option<Maximum> {
     let value = fields.get(name)?;
     if value.object().is_none() {
         let tasks = fields.read(name, found, quantity::whole_small)?;
@@ -236,8 +233,8 @@ fn maximum(fields: &Fields<'_>, name: &str, found: &mut Found) -> Option<Maximum
     Some(Maximum { tasks: fields.read("tasks", found, quantity::whole_small)?, hard })
 }
 
-/// A policy that names no number of failures is unlimited, as in canonical JSON.
-fn restart(value: &Json, path: Path, found: &mut Found) -> RestartPolicy {
+/// Without a number of failures the policy is unlimited, as in canonical JSON.
+fn restart(value: &Json, path: Path, found: &mut Diagnostics) -> RestartPolicy {
     let usual = RestartPolicy::default();
     let Some(fields) = Fields::open(value, path, &RESTART, found) else { return usual };
     let unlimited = fields.read("unlimited", found, truth);

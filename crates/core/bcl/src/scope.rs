@@ -1,21 +1,21 @@
-//! What names mean at a place in a source file.
+//! Resolves names at a place in a source file.
 
 use std::rc::Rc;
 
 use rsjsonnet_lang::ast::{Arg, Bind, Expr, Member, Param};
 
-/// A name's meaning.
+/// The meaning of a name.
 #[derive(Clone)]
 pub(crate) enum Bound<'n> {
     /// A `local`, a member `local` or a parameter's default: an expression of the scope itself.
     Own { params: Option<&'n [Param<'n, 'n>]>, value: &'n Expr<'n, 'n> },
     /// An argument: an expression of the caller.
     Argument(&'n Expr<'n, 'n>, Scope<'n>),
-    /// Something that only the evaluation knows.
+    /// Known only to the evaluation.
     Unknown,
 }
 
-/// The names that are known at a place: a chain of scopes, innermost first.
+/// The names visible at a place: a chain of scopes, innermost first.
 #[derive(Clone, Default)]
 pub(crate) struct Scope<'n>(Option<Rc<Level<'n>>>);
 
@@ -29,12 +29,12 @@ impl<'n> Scope<'n> {
         Self(Some(Rc::new(Level { names, outer: self.clone() })))
     }
 
-    /// Within a `local`.
+    /// The scope inside a `local`.
     pub(crate) fn with_binds(&self, binds: &'n [Bind<'n, 'n>]) -> Self {
         self.with(binds.iter().map(own).collect())
     }
 
-    /// Within an object.
+    /// The scope inside an object.
     pub(crate) fn with_members(&self, members: &'n [Member<'n, 'n>]) -> Self {
         let locals = members.iter().filter_map(|member| match member {
             Member::Local(local) => Some(own(&local.bind)),
@@ -43,7 +43,7 @@ impl<'n> Scope<'n> {
         self.with(locals.collect())
     }
 
-    /// Within a function's body: its parameters as a caller gave them.
+    /// The scope inside a function's body, with its parameters bound to a caller's arguments.
     pub(crate) fn with_arguments(
         &self,
         params: &'n [Param<'n, 'n>],
@@ -62,12 +62,12 @@ impl<'n> Scope<'n> {
         self.with(bound.collect())
     }
 
-    /// Within something whose names only the evaluation knows.
+    /// The scope inside a construct whose names only the evaluation knows.
     pub(crate) fn with_unknown(&self, names: impl Iterator<Item = &'n str>) -> Self {
         self.with(names.map(|name| (name, Bound::Unknown)).collect())
     }
 
-    /// A name's meaning and the scope that it has it in.
+    /// A name's meaning and the scope in which to interpret it.
     pub(crate) fn find(&self, name: &str) -> Option<(Bound<'n>, Self)> {
         let mut scope = self;
         while let Some(level) = &scope.0 {
@@ -85,7 +85,7 @@ fn own<'n>(bind: &'n Bind<'n, 'n>) -> (&'n str, Bound<'n>) {
     (bind.name.value.value(), Bound::Own { params, value: &bind.value })
 }
 
-/// The argument for a parameter, by its name or its position.
+/// The argument for a parameter, by name or by position.
 pub(crate) fn argument<'n>(
     args: &'n [Arg<'n, 'n>],
     position: usize,

@@ -1,24 +1,24 @@
-//! Text that comes from files, made safe to show: nothing in it moves a cursor, changes a colour,
-//! reverses a line or fills a terminal.
+//! Sanitises text from files for display: it cannot move a cursor, change colours, reverse a line
+//! or fill a terminal.
 
-/// Characters of a message that are shown.
+/// Maximum characters of a message.
 const MESSAGE_CHARACTERS_MAX: usize = 600;
-/// Lines of a message that are shown; only a message of the file itself (`error '…'`) has several.
+/// Maximum lines of a message; only a message from the file itself (`error '…'`) has several.
 const MESSAGE_LINES_MAX: usize = 8;
-/// Characters of a quoted value that are shown.
+/// Maximum characters of a quoted value.
 const QUOTE_CHARACTERS_MAX: usize = 60;
 
-/// A character as it may be shown: itself, or escaped where it is not printable.
+/// Appends a character, escaped if it is not printable.
 pub(crate) fn push_safe(out: &mut String, character: char) {
     match character {
-        // A tab's width depends on where it stands, a space's does not.
+        // A tab's width depends on its column, a space's does not.
         '\t' => out.push(' '),
         '\'' | '"' | '\\' => out.push(character),
         _ => out.extend(character.escape_debug()),
     }
 }
 
-/// A line of text, at most so many characters of it.
+/// A line of text, cut to a number of characters.
 fn safe(text: &str, characters_max: usize) -> String {
     let mut out = String::new();
     for (position, character) in text.chars().enumerate() {
@@ -31,7 +31,7 @@ fn safe(text: &str, characters_max: usize) -> String {
     out
 }
 
-/// A message. Line breaks stay, indented so that they cannot be mistaken for another error.
+/// A message. Line breaks are kept but indented, so that they cannot be mistaken for another error.
 pub(crate) fn message(text: &str) -> String {
     let text: String = text.chars().take(MESSAGE_CHARACTERS_MAX + 1).collect();
     let mut out = String::new();
@@ -55,7 +55,7 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", safe(text, QUOTE_CHARACTERS_MAX))
 }
 
-/// The name of a file, shortened from the left, where the less telling part is.
+/// A file's name, shortened on the left, where it is less specific.
 pub(crate) fn file_name(name: &str) -> String {
     const MAX: usize = 200;
     let count = name.chars().count();

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::screen;
 
-/// One source file, as it was loaded.
+/// A loaded source file.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Its name, as the loader gave it.
+    /// The name that the loader returned.
     pub(crate) name: String,
-    /// Its bytes, which need not be UTF-8.
+    /// The content, which need not be UTF-8.
     pub(crate) bytes: Vec<u8>,
-    /// Whether it is the built-in library: what happens in it is blamed on whoever called it.
+    /// Whether this is the built-in library: errors inside it are attributed to its caller.
     pub(crate) built_in: bool,
 }
 
-/// A file's number in [`Files`].
+/// A file's index in [`Files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) usize);
 
@@ -27,7 +27,7 @@ pub(crate) struct Range {
     pub(crate) end: usize,
 }
 
-/// Every file that was loaded, the main one first, and which of them an import meant.
+/// Every loaded file, the main one first, and the targets of imports.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     files: Vec<File>,
@@ -40,7 +40,7 @@ impl Files {
         FileId(self.files.len() - 1)
     }
 
-    /// The file with a number that [`Files::add`] gave.
+    /// The file with an index that [`Files::add`] returned.
     pub(crate) fn get(&self, id: FileId) -> &File {
         &self.files[id.0]
     }
@@ -57,7 +57,7 @@ impl Files {
         self.ids().find(|id| self.get(*id).built_in)
     }
 
-    /// Notes that an import of a path in a file meant a file.
+    /// Records the target of an import.
     pub(crate) fn note_import(&mut self, from: FileId, path: &str, target: FileId) {
         self.imports.insert((from, path.to_owned()), target);
     }
@@ -66,7 +66,7 @@ impl Files {
         self.imports.get(&(from, path.to_owned())).copied()
     }
 
-    /// The place of a range, as a person reads it.
+    /// Converts a range to a place for display.
     pub(crate) fn place(&self, range: Range) -> Location {
         let file = self.get(range.file);
         Location::of(&file.name, &file.bytes, range.start, range.end)
@@ -76,23 +76,23 @@ impl Files {
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The file's name, safe to show.
+    /// The file's name, safe to display.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// The line's text around the place, safe to show and bounded.
+    /// The line's text around the place, safe to display and bounded.
     pub excerpt: String,
-    /// Where in the excerpt the place begins, in characters.
+    /// The offset of the place in the excerpt, in characters.
     pub marked_from: usize,
-    /// How many characters of the excerpt belong to the place: at least 1.
+    /// The length of the place in the excerpt, in characters: at least 1.
     pub marked: usize,
 }
 
-/// Characters of a line shown before the place.
+/// Maximum characters of a line shown before the place.
 const BEFORE_MAX: usize = 60;
-/// Characters of a line shown from the place on.
+/// Maximum characters of a line shown from the place on.
 const AFTER_MAX: usize = 80;
 
 impl Location {

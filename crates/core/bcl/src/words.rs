@@ -1,6 +1,6 @@
-//! The nearest valid name to one that is not valid.
+//! Suggests the nearest valid name for an invalid one.
 
-/// Words that other systems use for our fields and relations.
+/// Names that other systems use for our fields and relations.
 const SYNONYMS: &[(&str, &str)] = &[
     ("memory", "ram"),
     ("mem", "ram"),
@@ -38,17 +38,17 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("doesnotexist", "not-present"),
 ];
 
-/// A word in the spelling of canonical JSON, which writes an enumeration's own names.
+/// A word in the spelling of canonical JSON, which uses the enumeration's names.
 pub(crate) fn constant(word: &str) -> String {
     word.replace('-', "_").to_uppercase()
 }
 
-/// The candidate that is nearest to a word, where one is near enough to have been meant.
+/// The candidate nearest to a word, if one is near enough to have been meant.
 ///
-/// Case, hyphens and underscores do not count, a beginning is as good as the whole, and a
+/// Case, hyphens and underscores are ignored, a prefix counts as the whole word, and a
 /// transposition counts as one mistake.
 pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'static str> {
-    // Nothing is near a text that is no word; and the distance takes quadratic time.
+    // Long texts have no near words, and the distance takes quadratic time.
     if word.chars().count() > 64 {
         return None;
     }
@@ -70,7 +70,7 @@ fn plain(word: &str) -> String {
     word.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
-/// The nearest unit: short words, of which the first letter tells most.
+/// The nearest unit: units are short, and the first letter is the most significant.
 pub(crate) fn nearest_unit(unit: &str, units: &[&'static str]) -> Option<&'static str> {
     if unit.chars().count() > 16 {
         return None;

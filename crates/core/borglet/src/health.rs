@@ -1,14 +1,14 @@
-//! Health checks (paper, section 2.6): when to ask next, and what the answers mean.
+//! Health checks (paper, section 2.6): when to send the next one and how to interpret the results.
 
 use model::{Span, Time};
 use spec::HealthCheck;
 
-/// The wait before the first check, and the shortest between two. Until the first good answer the
-/// wait doubles up to the check's interval, so that a task that is quick to start is soon seen as
+/// The delay before the first check and the minimum between two. Until the first success the delay
+/// doubles up to the check's interval, so that a task that starts quickly is soon known to be
 /// healthy.
 const FIRST_WAIT: Span = Span::from_millis(10);
 
-/// One task's health, followed from its start.
+/// The health of one task since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthTracker {
     started: Time,
@@ -18,17 +18,18 @@ pub(crate) struct HealthTracker {
     pub(crate) healthy: Option<bool>,
 }
 
-/// What an answer means.
+/// What a check's result means for the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may run on.
-    Fine,
-    /// It has failed too often: it is to be stopped.
-    Hopeless,
+    /// The task may continue.
+    Continue,
+    /// The check failed too often: the task must be stopped.
+    Stop,
 }
 
 impl HealthTracker {
-    /// A task that started at a moment. Without a check it is healthy as long as it runs.
+    /// The tracker of a task with the given start time. Without a check the task is healthy while
+    /// it runs.
     pub(crate) fn new(check: Option<&HealthCheck>, started: Time) -> Self {
         Self {
             started,
@@ -39,24 +40,24 @@ impl HealthTracker {
         }
     }
 
-    /// When to ask next; nothing while an answer is awaited.
+    /// When to send the next check; `None` while a result is pending.
     pub(crate) fn next(&self) -> Option<Time> {
         self.next
     }
 
-    /// The check has been sent.
+    /// A check was sent.
     pub(crate) fn asked(&mut self) {
         self.next = None;
     }
 
-    /// An answer came, or did not.
+    /// A check succeeded or failed.
     pub(crate) fn answered(&mut self, check: &HealthCheck, now: Time, good: bool) -> Verdict {
         if good {
             self.failures = 0;
             self.healthy = Some(true);
             self.wait = check.interval;
             self.next = Some(now + check.interval);
-            return Verdict::Fine;
+            return Verdict::Continue;
         }
         let starting = self.healthy.is_none() && now.since(self.started) < check.start_grace;
         self.wait = match starting {
@@ -65,11 +66,11 @@ impl HealthTracker {
         };
         self.next = Some(now + self.wait);
         if starting {
-            return Verdict::Fine;
+            return Verdict::Continue;
         }
         self.failures += 1;
         self.healthy = Some(false);
-        if self.failures >= check.failures_max { Verdict::Hopeless } else { Verdict::Fine }
+        if self.failures >= check.failures_max { Verdict::Stop } else { Verdict::Continue }
     }
 }
 
@@ -78,7 +79,8 @@ mod tests {
     use super::*;
     use model::PortName;
 
-    /// Asks whenever it is due and answers as told; gives the moments (ms) and what was thought.
+    /// Sends each check when it is due, with the given results; returns the times (ms), the health
+    /// and the verdicts.
     fn history(answers: &[bool]) -> Vec<(u64, Option<bool>, Verdict)> {
         let mut check = HealthCheck::on(PortName::new("http").expect("a name"));
         check.start_grace = Span::from_millis(100);
@@ -95,24 +97,28 @@ mod tests {
 
     #[test]
     fn a_quick_task_is_soon_healthy_and_then_asked_at_its_interval() {
-        use Verdict::Fine;
+        use Verdict::Continue;
         let seen = history(&[false, false, true, true]);
-        let expected =
-            [(10, None, Fine), (30, None, Fine), (70, Some(true), Fine), (1_070, Some(true), Fine)];
+        let expected = [
+            (10, None, Continue),
+            (30, None, Continue),
+            (70, Some(true), Continue),
+            (1_070, Some(true), Continue),
+        ];
         assert_eq!(seen, expected);
     }
 
     #[test]
     fn one_that_never_answers_is_given_up_after_its_grace() {
-        use Verdict::{Fine, Hopeless};
+        use Verdict::{Continue, Stop};
         let seen = history(&[false; 7]);
         let expected = [
-            (10, None, Fine),
-            (30, None, Fine),
-            (70, None, Fine),
-            (150, Some(false), Fine),
-            (1_150, Some(false), Fine),
-            (2_150, Some(false), Hopeless),
+            (10, None, Continue),
+            (30, None, Continue),
+            (70, None, Continue),
+            (150, Some(false), Continue),
+            (1_150, Some(false), Continue),
+            (2_150, Some(false), Stop),
         ];
         assert_eq!(seen[..6], expected);
     }
@@ -121,7 +127,7 @@ mod tests {
     fn failures_count_only_in_a_row() {
         let seen = history(&[true, false, false, true, false, false, false]);
         let verdicts: Vec<bool> =
-            seen.iter().map(|(_, _, verdict)| *verdict == Verdict::Hopeless).collect();
+            seen.iter().map(|(_, _, verdict)| *verdict == Verdict::Stop).collect();
         assert_eq!(verdicts, [false, false, false, false, false, false, true]);
     }
 }

@@ -1,42 +1,44 @@
-//! How long the logs of ended instances are kept: up to an age, and together so many and so many
-//! bytes, in fair shares of their users.
+//! Retention of the logs of ended instances: up to a maximum age, total size and number, shared
+//! fairly between users.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{Bytes, InstanceId, Span, TaskId, UserName};
 
-/// So many of each user's last logs are kept longest, beside the newest of each task.
-const LAST: usize = 5;
+/// The number of each user's latest logs that are kept longest, besides the newest log of each
+/// task.
+const RECENT_LOGS: usize = 5;
 
-/// An instance that has ended, of which only its logs are of interest.
+/// The log of an ended instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptLog {
-    /// Which.
+    /// The instance.
     pub instance: InstanceId,
-    /// Whose it was; none where that is not known any more.
+    /// Its owner; `None` if no longer known.
     pub user: Option<UserName>,
-    /// For how long it has been kept.
+    /// The time since the instance ended.
     pub age: Span,
-    /// What it takes of the disk.
+    /// Its size on disk.
     pub bytes: Bytes,
 }
 
-/// How much is kept at most.
+/// Retention limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAtMost {
-    /// For how long.
+    /// The maximum age.
     pub age: Span,
-    /// Of all together.
+    /// The maximum total size.
     pub bytes: Bytes,
-    /// How many.
+    /// The maximum number of instances.
     pub instances: usize,
 }
 
-/// What is not to be kept any longer, of all that is there, the oldest first.
+/// Returns the logs to delete from `kept`, which is sorted oldest first.
 ///
-/// Logs over the age limit go. While the rest is over a limit, the user with the most logs loses the oldest
-/// one: first a log that is neither among their last few nor the newest of its task, then one of the last
-/// few, then the newest of a task. So a user with fewer logs loses none to a user with more.
+/// Logs over the age limit are deleted. While the rest exceeds another limit, the user with the
+/// largest logs loses the oldest one: first logs that are neither among the user's latest nor the
+/// newest of their task, then the other latest ones, then the newest of a task. So a user with
+/// smaller logs never loses one to a user with larger ones.
 #[must_use]
 pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<InstanceId> {
     let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > at_most.age);
@@ -57,11 +59,11 @@ pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<InstanceId> {
     gone
 }
 
-/// What one user has.
+/// The logs of one user.
 #[derive(Default)]
 struct Share<'a> {
     bytes: u64,
-    /// In the order in which it goes.
+    /// In order of deletion.
     kept: VecDeque<&'a KeptLog>,
 }
 
@@ -73,14 +75,14 @@ impl<'a> Share<'a> {
     }
 }
 
-/// The logs of each user, of those that exist; the oldest first.
+/// The logs of each user; `kept` is sorted oldest first.
 fn shares<'a>(kept: &[&'a KeptLog]) -> BTreeMap<Option<&'a UserName>, Share<'a>> {
     let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
     let mut users: BTreeMap<_, Vec<(bool, bool, &KeptLog)>> = BTreeMap::new();
     for kept in kept.iter().rev() {
         let newest = tasks.insert(kept.instance.task());
         let own = users.entry(kept.user.as_ref()).or_default();
-        own.push((newest, own.len() < LAST, kept));
+        own.push((newest, own.len() < RECENT_LOGS, kept));
     }
     let share = |mut own: Vec<(bool, bool, &'a KeptLog)>| {
         own.reverse();
@@ -95,7 +97,7 @@ fn shares<'a>(kept: &[&'a KeptLog]) -> BTreeMap<Option<&'a UserName>, Share<'a>>
 mod tests {
     use super::*;
 
-    /// `USER INSTANCE MIB AGE`, the age in minutes; the oldest first.
+    /// Parses `USER INSTANCE MIB AGE`, the age in minutes, oldest first.
     fn kept(text: &str) -> Vec<KeptLog> {
         let line = |line: &str| {
             let [user, instance, mib, minutes] =

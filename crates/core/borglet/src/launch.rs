@@ -1,33 +1,34 @@
-//! From what is desired to what is started: references filled in, the environment complete.
+//! Converts a desired instance to a launch: references resolved, environment complete.
 
 use model::InstanceId;
 use spec::{Reference, TaskField, expand};
 
 use crate::{Desired, DesiredAlloc};
 
-/// Where a task in an alloc finds the directory that all tasks of the alloc share.
+/// The path at which a task in an alloc sees the directory shared by all tasks of the alloc.
 pub const ALLOC_DIRECTORY: &str = "/alloc";
 
-/// Where a task that asks its cell finds the client directory with its own certificate.
+/// The path of the client directory with the task's certificate, for tasks that call the cell's
+/// API.
 pub const CLIENT_DIRECTORY: &str = "/run/bourg/cell";
 
-/// An instance as it is started: everything decided.
+/// A fully specified start of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Which.
+    /// The instance.
     pub instance: InstanceId,
-    /// What was desired.
+    /// The desired instance.
     pub desired: Desired,
     /// The program and its arguments.
     pub argv: Vec<String>,
     /// The environment.
     pub env: Vec<(String, String)>,
-    /// The user id that it runs as, its own on this machine.
+    /// The user id it runs as, unique on this machine.
     pub uid: u32,
 }
 
 impl Launch {
-    /// Fills in a desired instance's references. Its alloc is given where it is to run in one.
+    /// Resolves the references of a desired instance; `alloc` is the alloc it runs in, if any.
     #[must_use]
     pub fn new(desired: Desired, alloc: Option<&DesiredAlloc>, uid: u32) -> Self {
         let fill = |text: &String| expand(text, |reference| value(&desired, reference));
@@ -40,11 +41,11 @@ impl Launch {
     }
 }
 
-/// What every task finds in its environment, beside what its job gives it: `BORG_CELL`,
-/// `BORG_USER`, `BORG_JOB`, `BORG_TASK` (its index), and for each port `PORT_<NAME>`, in capitals,
-/// hyphens as underscores; `PORT` too where there is only one. In an alloc also `BORG_ALLOC_DIR`, the
-/// directory that its tasks share, `BORG_ALLOC`, its index, and `BORG_ALLOC_SET`, as `user/name`. With
-/// `api`, `BOURG_CELL`: the client directory, so that `bourg` asks its own cell.
+/// The environment of a task, in addition to its job's variables: `BORG_CELL`, `BORG_USER`,
+/// `BORG_JOB`, `BORG_TASK` (its index), and for each port `PORT_<NAME>`, in capitals with hyphens
+/// as underscores; also `PORT` if there is exactly one. In an alloc also `BORG_ALLOC_DIR`, the
+/// shared directory, `BORG_ALLOC`, the alloc's index, and `BORG_ALLOC_SET`, as `user/name`. With
+/// `api`, `BOURG_CELL`: the client directory, so that `bourg` talks to the task's own cell.
 #[must_use]
 pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(String, String)> {
     let mut env = vec![

@@ -1,69 +1,70 @@
-//! Limits that change while a task runs: what it is held to, and when to try for what is wanted.
+//! Limits that change while a task runs: the applied limit, and when to retry applying the desired
+//! one.
 
 use model::{Resources, Span, Time};
 
-/// The wait after the machine refused a limit, as it does with memory that is in use.
+/// The delay after the machine refused a limit, as it does for memory that is in use.
 const FIRST_WAIT: Span = Span::from_secs(1);
-/// The wait doubles with each further refusal up to this: there is no end to the tries, because
-/// memory may come free at any time and somebody counts on it.
+/// The delay doubles with each refusal up to this maximum. Retries never stop, because memory may
+/// be freed at any time and others count on it.
 const WAIT_MAX: Span = Span::from_secs(60);
 
-/// One instance's limit, followed from its start.
+/// The limit of one instance since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
-    /// What the machine holds it to, as far as is known.
-    pub(crate) present: Resources,
-    /// Whether that is known for certain.
+    /// The applied limit, as far as is known.
+    pub(crate) current: Resources,
+    /// Whether `current` is known for certain.
     certain: bool,
     attempt: Attempt,
 }
 
-/// The last attempt to hold it to something else.
+/// The last attempt to apply another limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// There was none, or it went well.
+    /// No attempt yet, or the last one succeeded.
     Done,
-    /// An answer is awaited.
-    Asked { limit: Resources, wait: Span },
-    /// It was not done.
+    /// A result is pending.
+    Pending { limit: Resources, wait: Span },
+    /// The limit was not applied.
     Refused { limit: Resources, wait: Span, next: Time },
 }
 
 impl Limit {
-    /// That of one that is started with it.
-    pub(crate) fn new(present: Resources) -> Self {
-        Self { present, certain: true, attempt: Attempt::Done }
+    /// The limit of an instance started with it.
+    pub(crate) fn new(current: Resources) -> Self {
+        Self { current, certain: true, attempt: Attempt::Done }
     }
 
-    /// That of one that was found: whoever held it to this may have died while changing it.
-    pub(crate) fn found(present: Resources) -> Self {
-        Self { certain: false, ..Self::new(present) }
+    /// The limit of a recovered instance: the previous Borglet may have died while changing it.
+    pub(crate) fn recovered(current: Resources) -> Self {
+        Self { certain: false, ..Self::new(current) }
     }
 
-    /// When to try for what is wanted; nothing where there is nothing to do, or while an answer is
-    /// awaited. What was not tried yet is due at once.
-    pub(crate) fn next(&self, wanted: Resources) -> Option<Time> {
+    /// When to request the target; `None` if there is nothing to do or a result is pending. A new
+    /// target is due at once.
+    pub(crate) fn next(&self, target: Resources) -> Option<Time> {
         match &self.attempt {
-            Attempt::Asked { .. } => None,
-            Attempt::Refused { limit, next, .. } if *limit == wanted => Some(*next),
-            _ => (!self.certain || self.present != wanted).then_some(Time::ZERO),
+            Attempt::Pending { .. } => None,
+            Attempt::Refused { limit, next, .. } if *limit == target => Some(*next),
+            _ => (!self.certain || self.current != target).then_some(Time::ZERO),
         }
     }
 
-    /// What is wanted has been asked for.
-    pub(crate) fn asked(&mut self, wanted: Resources) {
+    /// The target was requested.
+    pub(crate) fn asked(&mut self, target: Resources) {
         let wait = match &self.attempt {
-            Attempt::Refused { limit, wait, .. } if *limit == wanted => *wait,
+            Attempt::Refused { limit, wait, .. } if *limit == target => *wait,
             _ => FIRST_WAIT,
         };
-        self.attempt = Attempt::Asked { limit: wanted, wait };
+        self.attempt = Attempt::Pending { limit: target, wait };
     }
 
-    /// What it is held to now; none where that is not known.
-    pub(crate) fn answered(&mut self, now: Time, present: Option<Resources>) {
-        let Attempt::Asked { limit, wait } = self.attempt else { return };
-        (self.present, self.certain) = (present.unwrap_or(self.present), present.is_some());
-        self.attempt = if present == Some(limit) {
+    /// The limit that is applied now; `None` if unknown.
+    pub(crate) fn answered(&mut self, now: Time, current: Option<Resources>) {
+        let Attempt::Pending { limit, wait } = self.attempt else { return };
+        (self.current, self.certain) = (current.unwrap_or(self.current), current.is_some());
+        self.attempt = if current == Some(limit) {
             Attempt::Done
         } else {
             let next = now + wait;
@@ -81,18 +82,18 @@ mod tests {
         Resources { cpu: MilliCores(cpu), ram: Bytes(ram), ..Resources::default() }
     }
 
-    /// Tries whenever it is due, with answers as told; gives the moments (s).
-    fn moments(mut held: Limit, wanted: Resources, answers: &[Option<Resources>]) -> Vec<u64> {
+    /// Makes each attempt when it is due, with the given results; returns the times (s).
+    fn moments(mut held: Limit, target: Resources, answers: &[Option<Resources>]) -> Vec<u64> {
         let mut now = Time::ZERO;
         let attempt = |answer: &Option<Resources>| {
-            now = now.max(held.next(wanted).expect("a try is due"));
-            held.asked(wanted);
-            assert_eq!(held.next(wanted), None, "one try at a time");
+            now = now.max(held.next(target).expect("a try is due"));
+            held.asked(target);
+            assert_eq!(held.next(target), None, "one try at a time");
             held.answered(now, *answer);
             now.0 / 1_000_000
         };
         let moments = answers.iter().map(attempt).collect();
-        assert_eq!(held.next(wanted), None, "in the end it is as wanted");
+        assert_eq!(held.next(target), None, "in the end the target is applied");
         moments
     }
 
@@ -126,20 +127,20 @@ mod tests {
         assert_eq!(held.next(from), None);
         held.asked(more);
         held.answered(Time(8), Some(more));
-        assert_eq!((held.present, held.next(more)), (more, None));
+        assert_eq!((held.current, held.next(more)), (more, None));
         held.answered(Time(9), Some(less));
-        assert_eq!(held.present, more, "nothing was asked");
+        assert_eq!(held.current, more, "nothing was asked");
     }
 
     #[test]
     fn what_is_not_known_for_certain_is_set_again() {
         let (from, to) = (limit(100, 64), limit(100, 16));
-        assert_eq!(moments(Limit::found(from), from, &[None, Some(from)]), [0, 1]);
-        assert_eq!(moments(Limit::found(from), to, &[Some(to)]), [0]);
+        assert_eq!(moments(Limit::recovered(from), from, &[None, Some(from)]), [0, 1]);
+        assert_eq!(moments(Limit::recovered(from), to, &[Some(to)]), [0]);
         let mut held = Limit::new(from);
         held.asked(to);
         held.answered(Time(7), None);
         assert_eq!(held.next(from), Some(Time::ZERO), "it may have been done");
-        assert_eq!(held.present, from);
+        assert_eq!(held.current, from);
     }
 }

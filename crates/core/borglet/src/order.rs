@@ -1,4 +1,4 @@
-//! What a Borglet is told, and what it answers.
+//! Orders to a Borglet, and its reports.
 
 use std::sync::Arc;
 
@@ -9,60 +9,60 @@ use model::{
 use spec::TaskSpec;
 use thiserror::Error;
 
-/// The whole set of instances that a machine is to run. One that is not in it is to be stopped.
+/// The complete set of instances that a machine is to run. Instances not in it are to be stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// How old it is; a lower one than the newest seen is refused.
+    /// The version of the order; an order with a lower stamp than the newest one obeyed is
+    /// rejected.
     pub stamp: Stamp,
-    /// The allocs that are to be there, by instance. A task that is to run in another one is as if
-    /// it were not in the order.
+    /// The desired allocs, by instance. A task in an alloc that is not listed here is treated as
+    /// absent.
     pub allocs: Vec<DesiredAlloc>,
-    /// What is to run, by instance.
+    /// The desired tasks, by instance.
     pub tasks: Vec<Desired>,
 }
 
-/// An alloc that is to be there: room that it keeps, and a directory that its tasks share (paper,
-/// section 2.4).
+/// A desired alloc: reserved resources and a directory shared by its tasks (paper, section 2.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredAlloc {
-    /// Which.
+    /// The alloc's instance.
     pub instance: InstanceId,
     /// The cell it belongs to.
     pub cell: CellName,
-    /// Whose it is.
+    /// The owner.
     pub user: UserName,
     /// The alloc set's name.
     pub name: JobName,
-    /// What it may take from others on this machine.
+    /// Its priority, which decides whom it may preempt on this machine.
     pub priority: Priority,
-    /// The most that its tasks may use together, with CPU in this machine's own cores.
+    /// The maximum that its tasks may use together, with CPU in this machine's own cores.
     pub limit: Resources,
 }
 
-/// An instance that is to run, with everything needed to start it.
+/// A desired instance, with everything needed to start it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
-    /// Which.
+    /// The instance.
     pub instance: InstanceId,
-    /// The alloc in which it is to run, where it is to run in one.
+    /// The alloc in which it runs, if any.
     pub alloc: Option<InstanceId>,
     /// The cell it belongs to.
     pub cell: CellName,
-    /// Whose it is.
+    /// The owner.
     pub user: UserName,
     /// The job's name.
     pub job: JobName,
-    /// What it may take from others on this machine.
+    /// Its priority, which decides whom it may preempt on this machine.
     pub priority: Priority,
-    /// How it is treated.
+    /// Its appclass.
     pub appclass: Appclass,
-    /// What it is, its overrides applied.
+    /// The task's description, with overrides applied.
     pub spec: Arc<TaskSpec>,
-    /// Its ports.
+    /// The ports assigned to it.
     pub ports: Vec<(PortName, u16)>,
 }
 
-/// An order that was refused. Nothing has changed.
+/// The order was rejected; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the order is stamped {given:?}, and this machine has obeyed {obeyed:?}")]
 pub struct OrderRefused {
@@ -72,41 +72,40 @@ pub struct OrderRefused {
     pub obeyed: Stamp,
 }
 
-/// A Borglet's full state: all of it, every time (paper, section 3.3).
+/// A Borglet's full state, sent in full every time (paper, section 3.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The newest order obeyed; none where one has to say first what of before a reboot is to be
-    /// there again.
+    /// The newest order obeyed; the default stamp if an order must first decide which allocs from
+    /// before a reboot to recreate.
     pub stamp: Stamp,
-    /// What the machine is.
+    /// The machine's description.
     pub machine: Arc<MachineReport>,
-    /// Every instance here, allocs among them, by id; one that has ended stays until an order no
-    /// longer names it.
+    /// Every instance on the machine, including allocs, by id; an ended one stays until an order no
+    /// longer lists it.
     pub tasks: Vec<TaskReport>,
 }
 
-/// One instance on the machine.
+/// The state of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskReport {
-    /// Which.
+    /// The instance.
     pub instance: InstanceId,
-    /// How it is.
+    /// The status.
     pub status: TaskStatus,
 }
 
-/// How an instance on the machine is. An alloc runs as soon as its tasks can be started in it, and is
-/// healthy then.
+/// The status of an instance. An alloc is running and healthy once tasks can be started in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskStatus {
-    /// It is being started.
+    /// The instance is being started.
     Starting,
-    /// Its program runs.
+    /// The program runs.
     Running {
-        /// Its last health check; none before the first good one.
+        /// The result of the last health check; `None` before the first success.
         healthy: Option<bool>,
     },
-    /// It has been told to stop.
+    /// The instance is being stopped.
     Stopping,
-    /// It has ended, and used that until then.
+    /// The instance ended, with its usage.
     Ended(End, FinalUsage),
 }

@@ -1,14 +1,14 @@
-//! Whether what waits to be started has room beside what is still here: on the machine, or in its
-//! alloc.
+//! Decides whether a waiting instance has room beside those that are still here: on the machine, or
+//! in its alloc.
 
 use std::collections::BTreeMap;
 
 use model::{Dimension, InstanceId, Resources};
 
-/// What a task that has less of it cannot simply be slower with, as with CPU and access rates.
+/// The dimensions in which a shortage is not just slowness, as it is for CPU and access rates.
 const INCOMPRESSIBLE: [Dimension; 2] = [Dimension::Ram, Dimension::Disk];
 
-/// What is in use of the machine, and of the allocs on it.
+/// The resources in use on the machine and in its allocs.
 #[derive(Clone, Debug)]
 pub(crate) struct Rooms {
     machine: Room,
@@ -16,18 +16,19 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// A machine on which nothing is.
+    /// An empty machine.
     pub(crate) fn new(capacity: Resources) -> Self {
         Self { machine: Room::new(capacity), allocs: BTreeMap::new() }
     }
 
-    /// An alloc is there, and goes or does not: its tasks find their room in it.
-    pub(crate) fn take_alloc(&mut self, alloc: InstanceId, limit: Resources, goes: bool) {
-        self.machine.take(limit, [].into_iter(), goes);
+    /// Accounts for an alloc; `leaving` if it is being removed. Its tasks use resources of the
+    /// alloc.
+    pub(crate) fn take_alloc(&mut self, alloc: InstanceId, limit: Resources, leaving: bool) {
+        self.machine.take(limit, [].into_iter(), leaving);
         self.allocs.insert(alloc, Room::new(limit));
     }
 
-    /// A task is there, and stops or does not. Ports are the machine's everywhere.
+    /// Accounts for a task; `stopping` if it is being stopped. Ports always belong to the machine.
     pub(crate) fn take(
         &mut self,
         alloc: Option<InstanceId>,
@@ -44,7 +45,7 @@ impl Rooms {
         }
     }
 
-    /// Whether a task can start now, in its alloc where it has one.
+    /// Whether a task can start now, in its alloc if it has one.
     pub(crate) fn has(
         &self,
         alloc: Option<InstanceId>,
@@ -57,38 +58,38 @@ impl Rooms {
             && self.machine.has(Resources::default(), ports)
     }
 
-    /// Whether an alloc can be made now.
+    /// Whether an alloc can be created now.
     pub(crate) fn has_alloc(&self, limit: Resources) -> bool {
         self.machine.has(limit, [].into_iter())
     }
 }
 
-/// What is in use of a machine, or of an alloc.
+/// The resources in use on a machine or in an alloc.
 #[derive(Clone, Debug)]
 struct Room {
     capacity: Resources,
     taken: Resources,
     ports: Vec<u16>,
-    /// Whether something of it will soon be free.
+    /// Whether some of them will be freed soon.
     stopping: bool,
 }
 
 impl Room {
-    /// One in which nothing is.
+    /// An empty room.
     fn new(capacity: Resources) -> Self {
         Self { capacity, taken: Resources::default(), ports: Vec::new(), stopping: false }
     }
 
-    /// Something is there, and stops or does not.
+    /// Accounts for an instance; `stopping` if it is being stopped.
     fn take(&mut self, limit: Resources, ports: impl Iterator<Item = u16>, stopping: bool) {
         self.taken = self.taken.plus(limit);
         self.ports.extend(ports);
         self.stopping |= stopping;
     }
 
-    /// Whether something can start now. Somebody else's port it can never have. For the rest it
-    /// waits only as long as something stops: that it is to run here was decided by others, who
-    /// may know of less room than there is.
+    /// Whether an instance can start now. It can never have a port that is in use. For other
+    /// resources it waits only while something is stopping: the cell decided that it runs here and
+    /// may count on less room than there is.
     fn has(&self, limit: Resources, mut ports: impl Iterator<Item = u16>) -> bool {
         let fits = |dimension| {
             let (own, taken) = (limit.get(dimension), self.taken.get(dimension));
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn something_waits_for_what_stops_where_it_does_not_fit_beside_it() {
-        // Of 10 in every dimension: what runs, what stops, what waits, and whether it starts.
+        // Capacity 10 in every dimension: what runs, what stops, what waits, and whether it starts.
         let table = [
             ("on an empty machine", None, None, [10; 4], true),
             ("beside what runs", Some([4; 4]), None, [6; 4], true),

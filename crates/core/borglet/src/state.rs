@@ -1,5 +1,6 @@
-//! The state of a Borglet and its one step.
+//! The state of a Borglet and its step function.
 
+mod alloc;
 mod disk;
 mod ports;
 
@@ -9,26 +10,24 @@ use std::sync::Arc;
 
 use model::{End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
-use crate::alloc::{Allocs, REMOVE_AGAIN};
 use crate::health::{HealthTracker, Verdict};
 use crate::limit::Limit;
 use crate::room::Rooms;
-use crate::{
-    Desired, DesiredAlloc, Launch, Order, OrderRefused, RecoveredAlloc, Report, TaskReport,
-    TaskStatus,
-};
+use crate::{Desired, DesiredAlloc, Launch, Order, OrderRefused, Report, TaskReport, TaskStatus};
+pub use alloc::RecoveredAlloc;
+use alloc::{Allocs, REMOVE_AGAIN};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
 use ports::Ports;
 pub use ports::{HeldPort, Holder};
 
-/// What a Borglet is set to.
+/// The configuration of a Borglet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The first of the user ids that tasks run as; each instance has its own.
+    /// The first user id for tasks; each instance has its own.
     pub first_uid: u32,
-    /// How many user ids there are, and so how many instances can be here at once.
+    /// The number of user ids, which is the maximum number of instances on the machine.
     pub uids: u32,
-    /// How long after SIGKILL a task that is still there is killed again.
+    /// The delay after which SIGKILL is repeated for a task that is still there.
     pub kill_again: Span,
 }
 
@@ -44,104 +43,105 @@ impl Settings {
     }
 }
 
-/// Something that happened on the machine.
+/// An event on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The moment alone: whatever is due by now is done.
+    /// Time passed: does everything that is due.
     Tick,
-    /// An instance's program runs.
+    /// An instance's program is running.
     Started(InstanceId),
-    /// An instance has ended, with everything it started, and used that until then.
+    /// An instance has ended, with all its processes, and its usage.
     Ended(InstanceId, End, FinalUsage),
-    /// An instance was not started, because somebody else on the machine has its user id.
+    /// An instance was not started because a foreign process uses its user id.
     UidTaken(InstanceId),
-    /// An instance was not started, because one of its ports is taken.
+    /// An instance was not started because one of its ports is in use.
     PortTaken(InstanceId, HeldPort),
-    /// The ports of the machine's range that anything holds, all of them.
+    /// All ports of the machine's range that are in use.
     Ports(Vec<HeldPort>),
-    /// A health check was answered well, or not, with what was said.
+    /// A health check succeeded, or failed with an explanation.
     Checked(InstanceId, Result<(), String>),
-    /// What an instance is held to now, after [`Effect::Resize`] or [`Effect::ResizeAlloc`]: what was
-    /// asked for, or something else where the machine refuses that for now; none where that is not
-    /// known.
+    /// The limit that now applies to an instance, after [`Effect::Resize`] or
+    /// [`Effect::ResizeAlloc`]: the requested one, or another if the machine refuses that for now;
+    /// `None` if unknown.
     Resized(InstanceId, Option<Resources>),
-    /// An alloc is made, or is not, for a reason. Nothing is left of one that is not.
+    /// An alloc was created, or could not be, with the reason. A failed creation leaves nothing
+    /// behind.
     AllocMade(InstanceId, Result<(), String>),
-    /// An alloc is removed, with its files.
+    /// An alloc was removed with its files.
     AllocRemoved(InstanceId),
-    /// Something of an alloc could not be removed yet.
+    /// Part of an alloc could not be removed yet.
     AllocStays(InstanceId),
-    /// How full the machine's disk is, and of what; of interest where it is nearly full.
+    /// The usage of the machine's disk; needed when it is nearly full.
     Disk(DiskReport),
-    /// The machine is found to be something else than before.
+    /// The machine's description changed.
     Machine(Arc<MachineReport>),
 }
 
-/// Something to be done.
+/// An action for the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Write the stamp of the newest order to disk, before anything that follows.
+    /// Write the stamp of the newest order to disk, before the effects that follow.
     PersistStamp(Stamp),
     /// Start an instance; [`Input::Started`], [`Input::Ended`], [`Input::UidTaken`] or
     /// [`Input::PortTaken`] must follow.
     Start(Box<Launch>),
     /// Send SIGTERM.
     Terminate(InstanceId),
-    /// Send SIGKILL to all of it.
+    /// Send SIGKILL to all of its processes.
     Kill(InstanceId),
-    /// Ask an instance's health check; [`Input::Checked`] must follow, at the latest after the
+    /// Send an instance's health check; [`Input::Checked`] must follow, at the latest after the
     /// check's timeout.
     Check {
-        /// Whose.
+        /// The instance.
         instance: InstanceId,
         /// The port's number.
         port: u16,
-        /// The path.
+        /// The request path.
         path: String,
-        /// How long the answer may take.
+        /// The timeout.
         timeout: Span,
     },
-    /// Hold an instance that runs to another limit, and make that known to whoever adopts it;
+    /// Apply another limit to a running instance and record it for later Borglets;
     /// [`Input::Resized`] must follow.
     Resize {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// The most it may use from now on.
+        /// The new limit.
         limit: Resources,
     },
-    /// Nobody needs an instance's record any more; its logs are kept for a while.
+    /// Delete an instance's record; its logs are kept for a while.
     Retire(InstanceId),
-    /// Make an alloc, or what is missing of it; [`Input::AllocMade`] must follow.
+    /// Create an alloc, or complete it; [`Input::AllocMade`] must follow.
     MakeAlloc(Box<DesiredAlloc>),
-    /// Hold an alloc to another limit, as [`Effect::Resize`] does an instance that runs.
+    /// Apply another limit to an alloc, as [`Effect::Resize`] does to a running instance.
     ResizeAlloc {
-        /// Which.
+        /// The alloc.
         instance: InstanceId,
-        /// The most that its tasks may use together from now on.
+        /// The new limit of all its tasks together.
         limit: Resources,
     },
-    /// Remove an alloc, in which nobody is any more, with its files; [`Input::AllocRemoved`] or
-    /// [`Input::AllocStays`] must follow.
+    /// Remove an empty alloc with its files; [`Input::AllocRemoved`] or [`Input::AllocStays`] must
+    /// follow.
     RemoveAlloc(InstanceId),
 }
 
-/// An instance that was found when the Borglet started: it outlived the one before.
+/// An instance that outlived the previous Borglet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// How it had been started; the limit in it is the newest that it was held to.
+    /// How it was started; its limit is the last one applied.
     pub launch: Launch,
-    /// How it is.
+    /// Its status.
     pub status: RecoveredStatus,
 }
 
-/// How an instance was found.
+/// The status of a recovered instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveredStatus {
     /// Being started; its start or end will be reported.
     Starting,
-    /// Running since a moment; its end will be reported.
+    /// Running since the given time; its end will be reported.
     Running(Time),
-    /// Ended while nobody looked.
+    /// Ended while no Borglet was running, with its usage.
     Ended(End, FinalUsage),
 }
 
@@ -150,13 +150,13 @@ struct Local {
     launch: Launch,
     limit: Limit,
     phase: Phase,
-    /// The ports that it was seen to hold and was not given, and since when it does.
+    /// Ports that it holds although they are not assigned to it, and since when.
     grabbed: Option<(Time, Vec<u16>)>,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// It waits for somebody else's end, whose port or room it is to have.
+    /// Waits until others end and free the port or resources it needs.
     Waiting,
     Starting,
     Running(HealthTracker),
@@ -174,7 +174,7 @@ enum StopCause {
     BrokeRule(String),
 }
 
-/// A Borglet.
+/// The state of a Borglet.
 #[derive(Clone, Debug)]
 pub struct Borglet {
     settings: Settings,
@@ -182,15 +182,15 @@ pub struct Borglet {
     stamp: Stamp,
     allocs: Allocs,
     tasks: BTreeMap<InstanceId, Local>,
-    /// User ids that others have been found to have.
+    /// User ids known to be in use by foreign processes.
     foreign_uids: BTreeSet<u32>,
-    disk: disk::Watched,
+    disk: disk::DiskState,
     ports: Ports,
 }
 
 impl Borglet {
-    /// A Borglet with what it finds on its machine: the newest order it had obeyed, and the allocs
-    /// and instances that are still there.
+    /// A Borglet with its recovered state: the newest order obeyed, and the allocs and instances
+    /// that still exist.
     #[must_use]
     pub fn new(
         settings: Settings,
@@ -206,7 +206,7 @@ impl Borglet {
                 RecoveredStatus::Running(since) => Phase::Running(HealthTracker::new(check, since)),
                 RecoveredStatus::Ended(end, usage) => Phase::Ended(end, usage),
             };
-            let limit = Limit::found(found.launch.desired.spec.limit);
+            let limit = Limit::recovered(found.launch.desired.spec.limit);
             (found.launch.instance, Local { limit, ..Local::new(found.launch, phase) })
         };
         let tasks = recovered.into_iter().map(local).collect();
@@ -215,11 +215,11 @@ impl Borglet {
         Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports }
     }
 
-    /// Obeys an order: starts what is new in it, stops what is no longer in it, and takes over
-    /// what changes of the rest without a restart.
+    /// Obeys an order: starts new instances, stops instances that are no longer listed, and applies
+    /// changes that need no restart to the others.
     ///
     /// # Errors
-    /// Where an order with a higher stamp has been obeyed; nothing is changed then.
+    /// When an order with a higher stamp has been obeyed; nothing changes then.
     pub fn obey(
         &mut self,
         now: Time,
@@ -236,7 +236,7 @@ impl Borglet {
         let allocs: BTreeMap<InstanceId, DesiredAlloc> =
             order.allocs.into_iter().map(|desired| (desired.instance, desired)).collect();
         self.allocs.obey(&allocs);
-        // Never in the wrong place, and not on where its place goes.
+        // A task never runs outside its alloc, nor longer than its alloc.
         let has_place = |task: &Desired| task.alloc.is_none_or(|alloc| allocs.contains_key(&alloc));
         let desired: BTreeMap<InstanceId, Desired> = order
             .tasks
@@ -254,7 +254,7 @@ impl Borglet {
             if let Some(local) = self.tasks.get_mut(&instance) {
                 local.adopt(&desired);
             } else {
-                // Without a free one it is not started: somebody is found to have this one.
+                // Without a free user id the start fails, because this one is found to be in use.
                 let uid = self.free_uid().unwrap_or(self.settings.first_uid);
                 let alloc = desired.alloc.and_then(|alloc| allocs.get(&alloc));
                 let launch = Launch::new(desired, alloc, uid);
@@ -265,17 +265,17 @@ impl Borglet {
         Ok(())
     }
 
-    /// Takes in what happened, and says what is to be done.
+    /// Handles an input and appends the resulting effects.
     pub fn step(&mut self, now: Time, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Tick => {}
             Input::Machine(report) => self.machine = report,
-            Input::Disk(report) => self.see_disk(now, &report, effects),
+            Input::Disk(report) => self.handle_disk(now, &report, effects),
             Input::Started(instance) => self.started(now, instance),
             Input::Ended(instance, end, usage) => self.ended(instance, end, usage),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
-            Input::Ports(held) => self.see_ports(now, &held, effects),
+            Input::Ports(held) => self.handle_ports(now, &held, effects),
             Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
             Input::Resized(instance, limit) => match self.tasks.get_mut(&instance) {
                 Some(local) => local.limit.answered(now, limit),
@@ -293,7 +293,7 @@ impl Borglet {
         }
     }
 
-    /// What follows from a change, whatever it was.
+    /// The consequences of any change.
     fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         self.resize(now, effects);
         let here = self.tasks.values().filter(|local| local.is_here());
@@ -302,7 +302,7 @@ impl Borglet {
         self.start_waiting(now, effects);
     }
 
-    /// Everything it knows.
+    /// The full state.
     #[must_use]
     pub fn report(&self) -> Report {
         let task = |(instance, local): (&InstanceId, &Local)| {
@@ -316,13 +316,13 @@ impl Borglet {
         };
         let mut tasks: Vec<_> = self.tasks.iter().map(task).chain(self.allocs.report()).collect();
         tasks.sort_unstable_by_key(|report| report.instance);
-        // An order says again which allocs of before a reboot are to be made anew: it has to come,
-        // however long ago it was that something changed here.
+        // An order must decide which allocs from before a reboot to recreate: request one, however
+        // long ago the last change was.
         let stamp = if self.allocs.need_order() { Stamp::default() } else { self.stamp };
         Report { stamp, machine: Arc::clone(&self.machine), tasks }
     }
 
-    /// When the next [`Input::Tick`] is due, if nothing else happens before.
+    /// When the next [`Input::Tick`] is due if nothing else happens before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let due = |local: &Local| match &local.phase {
@@ -333,17 +333,17 @@ impl Borglet {
         self.tasks.values().filter_map(due).chain(self.allocs.next_tick()).min()
     }
 
-    /// How an instance here had been started; none where it is not here.
+    /// How an instance was started; `None` if it is not on this machine.
     #[must_use]
     pub fn launch(&self, instance: InstanceId) -> Option<&Launch> {
         self.tasks.get(&instance).map(|local| &local.launch)
     }
 
-    /// What an instance here is held to, as far as is known: while its machine refuses what is
-    /// desired, not that. None where it is not here.
+    /// The limit applied to an instance, as far as is known; it differs from the desired one while
+    /// the machine refuses that. `None` if the instance is not on this machine.
     #[must_use]
     pub fn limit(&self, instance: InstanceId) -> Option<Resources> {
-        let task = self.tasks.get(&instance).map(|local| local.limit.present);
+        let task = self.tasks.get(&instance).map(|local| local.limit.current);
         task.or_else(|| self.allocs.limit(instance))
     }
 
@@ -358,7 +358,8 @@ impl Borglet {
         });
     }
 
-    /// A user id that no instance here has, and nobody else as far as is known.
+    /// A user id that is used neither by an instance here nor, as far as is known, by a foreign
+    /// process.
     fn free_uid(&self) -> Option<u32> {
         let mut taken: Vec<u32> = self.tasks.values().map(|local| local.launch.uid).collect();
         taken.sort_unstable();
@@ -367,7 +368,7 @@ impl Borglet {
         self.settings.all_uids().find(free)
     }
 
-    /// An instance was not started: it gets another user id, if it is still wanted.
+    /// An instance was not started: it gets another user id if it is still desired.
     fn uid_taken(&mut self, instance: InstanceId, effects: &mut Vec<Effect>) {
         let Some(local) = self.tasks.get(&instance) else { return };
         let is_wanted = matches!(local.phase, Phase::Starting);
@@ -376,12 +377,12 @@ impl Borglet {
         match (self.tasks.get_mut(&instance), free) {
             (Some(local), Some(uid)) if is_wanted => {
                 local.launch.uid = uid;
-                local.limit = Limit::new(local.wanted());
+                local.limit = Limit::new(local.target());
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }
             (_, Some(_)) => self.ended(instance, End::Stopped, FinalUsage::UNMEASURED),
             (_, None) => {
-                // By the next time some may be free again.
+                // By the next attempt some may be free again.
                 self.foreign_uids.clear();
                 let all = self.settings.all_uids();
                 let reason = format!(
@@ -394,7 +395,8 @@ impl Borglet {
         }
     }
 
-    /// Makes the allocs and starts the tasks that waited for a port or for room, where it is free now.
+    /// Creates the allocs and starts the tasks that waited for a port or resources that are free
+    /// now.
     fn start_waiting(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let mut rooms = Rooms::new(self.machine.capacity);
         self.allocs.take_room(&mut rooms);
@@ -421,12 +423,12 @@ impl Borglet {
         }
     }
 
-    /// Asks for the limits that are desired and not in force.
+    /// Requests limits that are desired but not applied.
     fn resize(&mut self, now: Time, effects: &mut Vec<Effect>) {
         for (instance, local) in &mut self.tasks {
             let due = local.next_resize().is_some_and(|next| next <= now);
             if due && matches!(local.phase, Phase::Running(_)) {
-                let limit = local.wanted();
+                let limit = local.target();
                 local.limit.asked(limit);
                 effects.push(Effect::Resize { instance: *instance, limit });
             }
@@ -452,7 +454,7 @@ impl Borglet {
             Phase::Stopping { why: StopCause::BrokeRule(reason), .. } => {
                 End::BrokeRule { reason: reason.clone() }
             }
-            // Many programs exit with 0 when they are told to stop: that is not their work done.
+            // Many programs exit with 0 on SIGTERM, which does not mean that their work is done.
             Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
             Phase::Starting | Phase::Running(_) => end,
         };
@@ -470,7 +472,7 @@ impl Borglet {
         let Phase::Running(watch) = &mut local.phase else { return };
         let Some(check) = &local.launch.desired.spec.health_check else { return };
         let verdict = watch.answered(check, now, answer.is_ok());
-        if let (Verdict::Hopeless, Err(said)) = (verdict, answer) {
+        if let (Verdict::Stop, Err(said)) = (verdict, answer) {
             let reason = format!("GET {} → {said}", check.path);
             local.stop(now, StopCause::Unhealthy(reason), effects);
         }
@@ -509,8 +511,8 @@ impl Local {
         Self { launch, limit, phase, grabbed: None }
     }
 
-    /// Takes over what changes without a restart, and nothing else. One that has not been started
-    /// will be with the new limit, and is never held to another.
+    /// Adopts changes that need no restart, and nothing else. A task that has not been started will
+    /// be started with the new limit, and needs no resize.
     fn adopt(&mut self, new: &Desired) {
         let own = &mut self.launch.desired;
         (own.priority, own.appclass) = (new.priority, new.appclass);
@@ -524,32 +526,32 @@ impl Local {
         }
     }
 
-    fn wanted(&self) -> Resources {
+    fn target(&self) -> Resources {
         self.launch.desired.spec.limit
     }
 
-    /// When to ask for the limit that is desired; nothing while it is in force or awaited.
+    /// When to request the desired limit; `None` if it is applied or being applied.
     fn next_resize(&self) -> Option<Time> {
-        self.limit.next(self.wanted())
+        self.limit.next(self.target())
     }
 
-    /// The most that it may use, now or as soon as its new limit is in force.
+    /// The maximum that it may use, now or once the new limit is applied.
     fn takes(&self) -> Resources {
-        let present = self.limit.present;
-        present.plus(self.wanted().minus(present))
+        let present = self.limit.current;
+        present.plus(self.target().minus(present))
     }
 
     fn ports(&self) -> impl Iterator<Item = u16> {
         self.launch.desired.ports.iter().map(|(_, port)| *port)
     }
 
-    /// Whether something of it is on the machine.
+    /// Whether it has processes on the machine.
     fn is_here(&self) -> bool {
         !matches!(self.phase, Phase::Waiting | Phase::Ended(..))
     }
 
-    /// Ends it without notice, as what it has is not its own. One that stops already has no more notice,
-    /// and ends for the reason that it stops for.
+    /// Ends it without notice, because it holds what belongs to others. If it is already stopping,
+    /// it loses the rest of its notice but keeps the cause of its stop.
     fn broke_rule(&mut self, now: Time, again: Span, reason: String, effects: &mut Vec<Effect>) {
         match &mut self.phase {
             Phase::Starting | Phase::Running(_) => {
@@ -566,7 +568,7 @@ impl Local {
         }
     }
 
-    /// Tells it to stop, once: SIGTERM now, SIGKILL when its notice is over.
+    /// Stops it, once: SIGTERM now, SIGKILL when its notice is over.
     fn stop(&mut self, now: Time, why: StopCause, effects: &mut Vec<Effect>) {
         if let Phase::Starting | Phase::Running(_) = self.phase {
             effects.push(Effect::Terminate(self.launch.instance));

@@ -40,7 +40,7 @@ fn desired(index: u32, port: u16) -> Desired {
     }
 }
 
-/// One with ports of its own that asks for so much memory.
+/// A task with its own ports and a memory limit.
 fn sized(index: u32, mib: u64) -> Desired {
     let mut desired = desired(index, 31_000 + u16::try_from(index).expect("a small index"));
     Arc::make_mut(&mut desired.spec).limit = limit(100, mib);
@@ -57,7 +57,7 @@ fn order(index: u64, tasks: Vec<Desired>) -> Order {
     Order { stamp, allocs: vec![], tasks }
 }
 
-/// A machine with CPU for all, and so much memory.
+/// A machine with ample CPU and the given memory.
 fn machine(mib: u64) -> Arc<MachineReport> {
     Arc::new(MachineReport { capacity: limit(1_000_000, mib), ..MachineReport::default() })
 }
@@ -135,7 +135,7 @@ fn words(effects: &[Effect]) -> String {
     effects.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// What is started and terminated of it, by index.
+/// The indexes of started and terminated instances.
 fn short(effects: &str) -> String {
     let word = |effect: &str| {
         let (verb, rest) = effect.split_once(' ')?;
@@ -259,7 +259,7 @@ fn without_a_free_user_id_a_task_is_lost_and_says_why() {
     assert_eq!(world.input(Input::UidTaken(instance(1))), "");
     let why = "no user id is free on its machine: all from 100 to 102 are taken";
     assert!(world.state().ends_with(&format!("1: Ended(Lost {{ reason: \"{why}\" }})")));
-    // It may be otherwise by now.
+    // The user ids may be free by now.
     let next = world.order(6, &[(0, 31000), (2, 31002)]);
     assert_eq!(next, "persist 6, retire 1-1-1, start 1-2-1 [serve 31002 2] as 101");
 }
@@ -369,7 +369,7 @@ fn one_that_waits_is_started_with_its_newest_limit() {
     assert_eq!(smaller, "persist 7, start 1-1-1 [serve 31001 1] as 200001");
     assert_eq!(world.borglet.limit(instance(1)), Some(limit(100, 20)));
     assert_eq!(world.input(Input::Started(instance(1))), "", "there is nothing to change");
-    // So is one that is started once more.
+    // The same holds for a task that is started again.
     let mut world = World::new();
     world.obey(5, vec![sized(0, 64)]);
     world.obey(6, vec![sized(0, 96)]);
@@ -385,7 +385,7 @@ fn a_task_waits_for_the_room_of_those_that_are_evicted_for_it() {
     let gone = |index| Ended(instance(index), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED);
     let mut world = World::with_mib(100);
     assert_eq!(short(&world.obey(1, vec![sized(1, 40), sized(2, 40)])), "start 1, start 2");
-    // Both make room for two others, of which the smaller fits beside what stops.
+    // Both make room for two others, of which the smaller fits beside the stopping ones.
     let others = || vec![sized(3, 80), sized(4, 20)];
     assert_eq!(short(&world.obey(2, others())), "terminate 1, terminate 2, start 4");
     assert_eq!(world.state(), "1: Stopping, 2: Stopping, 3: Starting, 4: Starting");
@@ -393,7 +393,7 @@ fn a_task_waits_for_the_room_of_those_that_are_evicted_for_it() {
     assert_eq!(short(&world.obey(3, others())), "");
     assert_eq!(short(&world.input(gone(1))), "", "half of the room is not enough");
     assert_eq!(short(&world.input(gone(2))), "start 3");
-    // A machine that has become smaller stops what it has to, and starts what was placed on it.
+    // A machine that shrank stops what it must, and still starts what was placed on it.
     assert_eq!(short(&world.input(Machine(machine(10)))), "");
     assert_eq!(short(&world.obey(4, vec![sized(3, 80), sized(5, 50)])), "terminate 4");
     assert_eq!(short(&world.input(gone(4))), "start 5", "nothing stops any more");

@@ -29,8 +29,8 @@ use crate::lifecycle::Stage;
 use crate::state::Tally;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::{
-    Cell, Counts, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
-    Rescheduling, Task, TaskState, attribute, crashes,
+    Cell, Counts, Job, JobState, Machine, MachineState, Placement, Rescheduling, Task, TaskState,
+    attribute, crashes,
 };
 
 /// What a machine should have, by the tasks that are placed on it.
@@ -246,7 +246,7 @@ impl Cell {
         }
         found.count(Counted::Cell, "machines", self.machines.len() as u64, machines);
         found.at_most("platforms", self.platforms.len(), PLATFORMS_MAX);
-        if !(model::Level(1)..=LEVEL).contains(&self.level) {
+        if !crate::has_level(self.level) {
             found.add(Violation::Level(self.level));
         }
     }
@@ -254,10 +254,6 @@ impl Cell {
     fn check_state(&self, machine: &Machine, found: &mut Found) {
         let (id, tasks) = (machine.id, machine.instances.len());
         match machine.state {
-            MachineState::Unreachable { .. } if self.level < LOST_MACHINES => {
-                let (what, needs) = (format!("machine {id} is unreachable"), LOST_MACHINES);
-                found.add(Violation::TooEarly { what, level: self.level, needs });
-            }
             MachineState::Down { .. } if tasks > 0 => {
                 found.add(Violation::TasksOnDownMachine { machine: id, tasks });
             }
@@ -266,10 +262,6 @@ impl Cell {
     }
 
     fn check_rescheduling(&self, found: &mut Found) {
-        if self.level < LOST_MACHINES && self.rescheduling != Rescheduling::Allowed {
-            let (what, needs) = ("rescheduling was stopped".to_owned(), LOST_MACHINES);
-            found.add(Violation::TooEarly { what, level: self.level, needs });
-        }
         if let Rescheduling::Stopped { silent, of, .. } = self.rescheduling
             && silent > of
         {

@@ -185,7 +185,7 @@ impl Cell {
     /// # Errors
     /// Where the image contradicts itself.
     pub fn from_image(image: Image) -> Result<Self, ImageError> {
-        if !(Level(1)..=LEVEL).contains(&image.level) {
+        if !crate::has_level(image.level) {
             return Err(ImageError::Level { level: image.level });
         }
         let (index, time) =

@@ -24,7 +24,7 @@ mod state;
 pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
-pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
+pub use op::{Assignment, Kill, Mutation, Observation, Op, RequestId, Reservation};
 pub use outcome::{
     Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection, Reply,
     Submission,
@@ -40,43 +40,15 @@ pub use state::{
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.
-pub const LEVEL: model::Level = ENROLMENT;
+pub const LEVEL: model::Level = model::Level(1);
 
-/// The level from which on a machine is unreachable before it is down, and rescheduling can be
-/// stopped.
-pub const LOST_MACHINES: model::Level = model::Level(2);
+/// A level that no release has. At it the state machine is as at [`LEVEL`]: by it is tested what brings a
+/// cell to a higher level, and what holds where builds of several levels work together. No cell comes
+/// to it unless each of its replicas was started with `--level` and this number.
+pub const TEST_LEVEL: model::Level = model::Level(1_000_000);
 
-/// The level from which on tasks have reservations, and jobs maxima per machine and switch.
-pub const RESERVATIONS: model::Level = model::Level(2);
-
-/// The level from which on there is quota.
-pub const QUOTA: model::Level = model::Level(2);
-
-/// The level from which on users hold capabilities.
-pub const CAPABILITIES: model::Level = model::Level(2);
-
-/// The level from which on there are alloc sets.
-pub const ALLOCS: model::Level = model::Level(2);
-
-/// The level from which on who the replicas are is recorded.
-pub const REPLICAS: model::Level = model::Level(2);
-
-/// The level from which on machines enrol with tokens, and are revoked.
-pub const ENROLMENT: model::Level = model::Level(3);
-
-/// The level from which on the data directory of each replica is recorded.
-pub const DIRECTORIES: model::Level = model::Level(3);
-
-/// The level from which on tasks can have certificates of their own.
-pub const TASK_IDENTITIES: model::Level = model::Level(3);
-
-/// The level from which on the cell knows which ports of a machine something holds that they were not
-/// given to, and that a task was ended because it broke a rule.
-pub const HELD_PORTS: model::Level = model::Level(3);
-
-/// The level from which on what failed waits for a second at least, and a machine is suspect only where
-/// jobs of several users crashed.
-pub const RESTARTS: model::Level = model::Level(3);
-
-/// The level from which on users are added and revoked.
-pub const USERS: model::Level = model::Level(2);
+/// Whether this build has a level.
+#[must_use]
+pub fn has_level(level: model::Level) -> bool {
+    (model::Level(1)..=LEVEL).contains(&level) || level == TEST_LEVEL
+}

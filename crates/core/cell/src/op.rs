@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CellName, CollectionId, DirectoryId, End, FinalUsage, GcuFactor, GrantId,
-    InstanceId, KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources,
-    Serial, SessionId, Span, TaskSelection, Time, UserName,
+    InstanceId, JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId,
+    Resources, Serial, SessionId, Span, TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
 
-use crate::MemberChange;
+use crate::{Job, MemberChange};
 
 /// One operation, as the log holds it beside the moment at which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub enum Op {
         machine: MachineId,
     },
     /// What lives of tasks are estimated to need, from now on. It is what they count for where
-    /// reservations decide. From level 2 on.
+    /// reservations decide.
     Reserve(Vec<Reservation>),
     /// Dead jobs that have been kept long enough are removed.
     Forget {
@@ -78,14 +78,14 @@ pub enum Op {
         /// The level.
         to: Level,
     },
-    /// A machine did not answer several polls: nothing new is placed on it, and its tasks stay. From
-    /// level 2 on; below, and for a machine that is not up, it changes nothing.
+    /// A machine did not answer several polls: nothing new is placed on it, and its tasks stay. For
+    /// a machine that is not up it changes nothing.
     MachineUnreachable {
         /// The machine.
         machine: MachineId,
     },
-    /// So many machines are silent at once that none is marked down any more. From level 2 on, while
-    /// rescheduling is allowed, and where not more are silent than there are; else it changes nothing.
+    /// So many machines are silent at once that none is marked down any more. Where
+    /// rescheduling is not allowed, or more are silent than there are, it changes nothing.
     StopRescheduling {
         /// How many machines are unreachable.
         silent: u32,
@@ -95,19 +95,19 @@ pub enum Op {
     /// Fewer machines are silent again: the breaker is armed anew, whether it had stopped
     /// rescheduling or a person had resumed that.
     AllowRescheduling,
-    /// What has no quota is refused from now on: a cell is bootstrapped so. From level 2 on; below, and
-    /// where it is so already, it changes nothing.
+    /// What has no quota is refused from now on: a cell is bootstrapped so. Where it is so
+    /// already, it changes nothing.
     MeterQuota,
     /// A replica's part in consensus changes. It is an entry of consensus itself, which makes the
-    /// change there. From level 2 on; below, and where it is not the replica's next step (waiting, a
-    /// learner, a voter; out when it is leaving), it changes nothing.
+    /// change there. Where it is not the replica's next step (waiting, a learner, a voter; out when
+    /// it is leaving), it changes nothing.
     ChangeMember {
         /// The replica.
         replica: ReplicaId,
         /// What becomes of it.
         to: MemberChange,
     },
-    /// What a replica says of itself when it starts. From level 2 on. Where nothing is recorded,
+    /// What a replica says of itself when it starts. Where nothing is recorded,
     /// replica 1 is the voter that the cell was bootstrapped with; of one that is not recorded it changes
     /// nothing.
     DescribeReplica {
@@ -117,12 +117,12 @@ pub enum Op {
         address: String,
         /// The level of the state machine that its build has.
         level: Level,
-        /// Its data directory, recorded from level 3 on. What another directory than the one that is
+        /// Its data directory. What another directory than the one that is
         /// recorded says changes nothing.
         directory: DirectoryId,
     },
     /// A machine joins with a token: it is added, or gets its new address, and its first certificate.
-    /// The token is the key's that used it first, which is answered again. From level 3 on.
+    /// The token is the key's that used it first, which is answered again.
     Enrol {
         /// The token, by the number of its certificate.
         token: Serial,
@@ -136,7 +136,7 @@ pub enum Op {
         validity: Span,
     },
     /// A replica's process joins with its token, which is the key's that used it first: that one is
-    /// answered again. From level 3 on.
+    /// answered again.
     JoinReplica {
         /// Which replica.
         replica: ReplicaId,
@@ -145,7 +145,7 @@ pub enum Op {
         /// The digest of the key that asks.
         key: KeyDigest,
     },
-    /// A machine gets another certificate before the one that it has expires. From level 3 on.
+    /// A machine gets another certificate before the one that it has expires.
     RenewMachine {
         /// Which machine.
         machine: MachineName,
@@ -174,12 +174,7 @@ pub enum Mutation {
     /// description differs in what can be changed in place is updated.
     Submit(Arc<JobSpec>),
     /// Kill a job, or some of its tasks.
-    Kill {
-        /// Which job.
-        collection: CollectionId,
-        /// Which of its tasks.
-        tasks: TaskSelection,
-    },
+    Kill(Kill),
     /// Add a machine by its name and the address of its Borglet. A machine of that name gets the
     /// new address.
     AddMachine {
@@ -219,7 +214,7 @@ pub enum Mutation {
         /// How much.
         factor: GcuFactor,
     },
-    /// Say that a certificate is issued to a user, who may be new. From level 2 on.
+    /// Say that a certificate is issued to a user, who may be new.
     AddUser {
         /// Whom.
         user: UserName,
@@ -228,15 +223,14 @@ pub enum Mutation {
         /// How long it is valid, from the moment of this.
         validity: Span,
     },
-    /// Refuse every certificate that a user has. What they run, runs on. From level 2 on.
+    /// Refuse every certificate that a user has. What they run, runs on.
     RevokeUser {
         /// Whose.
         user: UserName,
     },
-    /// Mark machines down again though many are silent. From level 2 on, and where the breaker has
-    /// stopped it.
+    /// Mark machines down again though many are silent, where the breaker has stopped it.
     ResumeRescheduling,
-    /// Grant quota. From level 2 on, as all of quota.
+    /// Grant quota.
     GrantQuota {
         /// To whom.
         user: UserName,
@@ -267,14 +261,14 @@ pub enum Mutation {
         on: bool,
     },
     /// Record that a user does something with another's job that changes nothing of the cell, such as
-    /// to read its logs, and that only a capability allows it. From level 2 on.
+    /// to read its logs, and that only a capability allows it.
     UseCapability {
         /// Which one.
         capability: Capability,
         /// Whose job.
         collection: CollectionId,
     },
-    /// Let a user do something beyond what is their own, or no longer. From level 2 on.
+    /// Let a user do something beyond what is their own, or no longer.
     SetCapability {
         /// Who.
         user: UserName,
@@ -283,12 +277,12 @@ pub enum Mutation {
         /// Whether they may from now on.
         granted: bool,
     },
-    /// Add a replica of the Borgmaster. It waits until consensus takes it in. From level 2 on.
+    /// Add a replica of the Borgmaster. It waits until consensus takes it in.
     AddReplica {
         /// Where it will answer, as `host:port`.
         address: String,
     },
-    /// Issue a token with which a machine, which may be new, joins once. From level 3 on.
+    /// Issue a token with which a machine, which may be new, joins once.
     IssueToken {
         /// Which machine.
         machine: MachineName,
@@ -297,8 +291,7 @@ pub enum Mutation {
         /// How long it is valid, from the moment of this.
         validity: Span,
     },
-    /// Issue a token with which a replica's process joins once, in place of one that was not used. From
-    /// level 3 on.
+    /// Issue a token with which a replica's process joins once, in place of one that was not used.
     IssueReplicaToken {
         /// Which replica: one that was added, and whose process has not run yet.
         replica: ReplicaId,
@@ -308,18 +301,43 @@ pub enum Mutation {
         validity: Span,
     },
     /// Refuse every certificate that a machine has, and every token for it. It stays where it is, and
-    /// what runs there runs on as long as a machine that does not answer is waited for. From level 3
-    /// on.
+    /// what runs there runs on as long as a machine that does not answer is waited for.
     RevokeMachine {
         /// Which machine; it need not be there.
         machine: MachineName,
     },
-    /// Remove a replica: at once while it waits, else as soon as consensus has let it go. From level 2
-    /// on.
+    /// Remove a replica: at once while it waits, else as soon as consensus has let it go.
     RemoveReplica {
         /// Which one.
         replica: ReplicaId,
     },
+}
+
+/// Kill the newest job of a name, or some of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// The owner of the job.
+    pub owner: UserName,
+    /// Its name.
+    pub job: JobName,
+    /// Which of its tasks.
+    pub tasks: TaskSelection,
+}
+
+impl Mutation {
+    /// The level of the state machine that it takes to read it: see [`Op::needs`].
+    #[must_use]
+    pub fn needs(&self) -> Level {
+        Level(1)
+    }
+}
+
+impl Kill {
+    /// Kills tasks of the job that has the name of this one.
+    #[must_use]
+    pub fn of(job: &Job, tasks: TaskSelection) -> Self {
+        Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks }
+    }
 }
 
 /// A proposal: this life of a task, on this machine, with these ports.
@@ -329,8 +347,7 @@ pub struct Assignment {
     pub instance: InstanceId,
     /// Where.
     pub machine: MachineId,
-    /// In which alloc of that machine, for a task of a job that runs in an alloc set. From level 2
-    /// on.
+    /// In which alloc of that machine, for a task of a job that runs in an alloc set.
     pub alloc: Option<InstanceId>,
     /// Its ports, in the order of the names in its description.
     pub ports: Vec<u16>,

@@ -54,6 +54,8 @@ pub enum Reply {
     },
     /// The tasks are dead, or dying where they run.
     Killed {
+        /// The job that had the name.
+        collection: CollectionId,
         /// How many tasks this request ended; those that were dead before do not count.
         tasks: u32,
     },
@@ -230,8 +232,16 @@ pub enum Rejection {
         most: u64,
     },
     /// There is no such job.
+    #[error("there is no job {user}/{name}")]
+    NoSuchJob {
+        /// The owner that was named.
+        user: UserName,
+        /// The name.
+        name: JobName,
+    },
+    /// There is no job with that id.
     #[error("there is no job {0}")]
-    NoSuchJob(CollectionId),
+    NoSuchCollection(CollectionId),
     /// The tasks asked for are not in the job.
     #[error("the job has tasks 0 to {last} only")]
     NoSuchTask {

@@ -1,17 +1,18 @@
-//! The Borgmaster's decisions beside the cell (paper, sections 3.1 and 3.3): which machine to poll
-//! when, what to order it, what its report means for the cell, when it counts as unreachable and
-//! when as down, and when dead jobs are forgotten.
+//! The Borgmaster's decisions that are not part of the cell's state machine (paper, sections 3.1
+//! and 3.3): when to poll which machine, what to order it, what its report means for the cell, when
+//! a machine counts as unreachable or down, and when to forget dead jobs.
 //!
-//! A [`LinkShard`] is what every replica has: it polls the machines of its [`Partition`]. A [`Master`] is what the
-//! leader has beside: a list of controllers, one for each kind of periodic work: machines that do not
-//! answer are marked down, dead jobs are forgotten. How a replica drives both is with [`LinkShard`].
+//! Every replica has a [`LinkShard`], which polls the machines of its [`Partition`]. The leader
+//! also has a [`Master`]: a list of controllers, one for each kind of periodic work, such as marking
+//! unresponsive machines down and forgetting dead jobs.
+//! [`LinkShard`] documents how a replica drives both.
 //!
-//! Both are deterministic: moments are arguments, and what they want is returned as [`Action`]es:
-//! operations to propose and polls to make. What they remember about machines is not part of the
-//! cell's state; a new one begins with nothing but the cell.
+//! Both are deterministic: time is an argument, and they return [`Action`]s: operations to propose
+//! and polls to make. What they know about machines is not part of the cell's state; a new instance
+//! starts with only the cell.
 //!
-//! What is deliberately absent: the cell's rules (crate `cell`), consensus and what replicas say to
-//! each other (crate `replica`), sockets and clocks.
+//! Deliberately absent: the cell's rules (crate `cell`), consensus and messages between replicas
+//! (crate `replica`), sockets and clocks.
 
 mod partition;
 mod reachability;
@@ -41,31 +42,31 @@ pub use reachability::Reachability;
 pub use shard::LinkShard;
 pub use share::{NoShare, Share};
 
-/// What link shards and the master are set to.
+/// The settings of link shards and the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a Borglet may keep an answer back while it has no news; then it is polled again.
+    /// How long a Borglet may hold an answer without news; then it is polled again.
     pub poll_interval: Span,
-    /// The shortest time between an answer and the next poll, which bounds how often a machine
-    /// with much news is asked.
+    /// The minimum time between an answer and the next poll, which bounds how often a machine with
+    /// frequent news is polled.
     pub poll_spacing: Span,
-    /// How many polls in a row must fail before a machine is unreachable.
+    /// How many consecutive polls must fail before a machine is unreachable.
     pub missed_polls_max: u32,
-    /// How long after something was proposed and not applied it is taken to be lost, and proposed
-    /// again; the next time twice as long, and so on up to eight times.
+    /// After this time without being applied, a proposal is considered lost and is repeated. The
+    /// time doubles with each repetition, up to eight times.
     pub propose_again: Span,
-    /// How many tasks a second are taken from machines that are unreachable, to run elsewhere; at 0,
-    /// no machine that has tasks is marked down.
+    /// The rate, in tasks per second, at which tasks of unreachable machines are rescheduled. At 0,
+    /// no machine with tasks is marked down.
     pub reschedule_rate: u32,
-    /// How many tasks are taken at once, where none were for a while.
+    /// The maximum burst of rescheduled tasks.
     pub reschedule_burst: u32,
-    /// How many machines must be unreachable at least before rescheduling stops.
+    /// The minimum number of unreachable machines at which rescheduling may stop.
     pub silent_machines_min: u32,
-    /// Of the machines that were up, how many may be unreachable before rescheduling stops.
+    /// The maximum share of unreachable machines, of those that were up, before rescheduling stops.
     pub silent_share_max: Share,
     /// How long dead jobs are kept.
     pub dead_jobs_for: Span,
-    /// How many dead jobs are kept at most.
+    /// The maximum number of dead jobs that are kept.
     pub dead_jobs_max: usize,
 }
 
@@ -86,52 +87,52 @@ impl Default for Settings {
     }
 }
 
-/// Something that a link shard or the master wants.
+/// An action of a link shard or the master, for the replica to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Propose an operation.
     Propose(Op),
     /// Poll a machine; an answer or a failure must follow.
     Poll(Poll),
-    /// Tell the link shards that these machines have to miss all their polls once more before they
-    /// are silent ([`LinkShard::begin_anew`]).
+    /// Tell the link shards that these machines must again miss all their polls before they count
+    /// as silent ([`LinkShard::begin_anew`]).
     BeginAnew(Vec<MachineId>),
 }
 
 /// A poll of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// Which machine.
+    /// The machine.
     pub machine: MachineId,
-    /// Its name, which its Borglet's certificate must bear.
+    /// Its name, which its Borglet's certificate must contain.
     pub name: MachineName,
-    /// Where its Borglet answers.
+    /// The address of its Borglet.
     pub address: Arc<str>,
-    /// A new order, if there is one.
+    /// A new order, if any.
     pub order: Option<Order>,
-    /// How long the answer may be kept back while there is no news.
+    /// How long the answer may be held without news.
     pub hold: Span,
-    /// The version of the report that was seen last.
+    /// The version of the last report seen.
     pub seen: u64,
 }
 
-/// What became of a poll.
+/// The outcome of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The machine reported.
     Report {
         /// Its full state.
         report: Arc<Report>,
-        /// The version of it.
+        /// The version of the report.
         version: u64,
         /// What instances use: no news, and of no consequence for the cell.
         usage: Usage,
     },
-    /// It did not answer, or not well.
+    /// It did not answer, or the answer was invalid.
     Failed,
 }
 
-/// The elected master: what the leader decides beside its link shard.
+/// The elected master: what the leader decides in addition to its link shard.
 #[derive(Clone, Debug)]
 pub struct Master {
     settings: Settings,
@@ -140,18 +141,19 @@ pub struct Master {
 }
 
 impl Master {
-    /// A master that does not lead.
+    /// Creates a master that does not lead.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings, leading: None }
     }
 
-    /// It leads from now on: its first operation is applied. It has heard of no machine yet.
+    /// Starts to lead, once the first operation of the term is applied. Nothing has been heard of
+    /// any machine yet.
     pub fn lead(&mut self, now: Time, cell: &Cell) {
         self.leading = Some(Controllers::new(now, cell));
     }
 
-    /// It leads no longer: it wants nothing any more.
+    /// Stops leading: no more actions follow.
     pub fn follow(&mut self) {
         self.leading = None;
     }
@@ -162,7 +164,7 @@ impl Master {
         self.leading.is_some()
     }
 
-    /// An operation has been applied; `reordered` as [`LinkShard::applied`] gets it.
+    /// An operation was applied; `reordered` as for [`LinkShard::applied`].
     pub fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
         let Some(controllers) = &mut self.leading else { return };
         for controller in controllers.all_mut() {
@@ -170,21 +172,21 @@ impl Master {
         }
     }
 
-    /// These replicas are active from now on: machines are spread over them. To hear the same again
-    /// costs nothing.
+    /// Spreads the machines over these active replicas. Idempotent.
     pub fn spread(&mut self, now: Time, active: &[ReplicaId]) {
         if let Some(controllers) = &mut self.leading {
             controllers.lost_machines.spread(now, active);
         }
     }
 
-    /// The machines that others poll as well, as their own replicas do not reach them; by machine.
+    /// Machines that are also polled by other replicas because their own cannot reach them; sorted
+    /// by machine.
     pub fn seconds(&self) -> impl Iterator<Item = &Second> {
         self.leading.iter().flat_map(|controllers| controllers.lost_machines.seconds())
     }
 
-    /// How machines answer the link shard of a replica, as that says: each that is new. Of machines
-    /// that the replica does not poll it says nothing that counts.
+    /// Takes in changed reachabilities from the link shard of a replica. Those of machines that the
+    /// replica does not poll are ignored.
     pub fn heard(
         &mut self,
         now: Time,
@@ -197,14 +199,13 @@ impl Master {
         }
     }
 
-    /// How machines that should answer do answer their own replicas, as those said last; nothing where
-    /// it does not lead.
+    /// The last reachability of each expected machine at its own replica; empty if not leading.
     pub fn reachabilities(&self) -> impl Iterator<Item = (MachineId, Reachability)> {
         self.leading.iter().flat_map(|controllers| controllers.lost_machines.reachabilities())
     }
 
-    /// Whether an operation that a link shard wants may be proposed: that a machine is unreachable only
-    /// where none that was asked reaches it.
+    /// Whether an operation from a link shard may be proposed: a machine becomes unreachable only
+    /// if no replica that polls it can reach it.
     #[must_use]
     pub fn may_propose(&self, op: &Op) -> bool {
         match (op, &self.leading) {
@@ -216,8 +217,8 @@ impl Master {
         }
     }
 
-    /// How many machines that are up have answered, by what their link shards said last; none where it
-    /// does not lead.
+    /// The number of machines that are up and answer, as their link shards last reported; 0 if not
+    /// leading.
     #[must_use]
     pub fn machines_heard(&self) -> u32 {
         let leading = self.leading.as_ref();
@@ -240,14 +241,14 @@ impl Master {
         all.map(|controller| (controller.name(), controller.due()))
     }
 
-    /// When [`Master::tick`] has something to do next, if nothing is heard or applied before.
+    /// When [`Master::tick`] is due next, unless something is heard or applied before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         self.controllers().filter_map(|(_, due)| due).min()
     }
 }
 
-/// The machine that an operation is about, of those operations that shards and the master propose.
+/// The machine of an operation proposed by shards or the master.
 fn about(op: &Op) -> Option<MachineId> {
     match op {
         Op::Observe { machine, .. }
@@ -259,7 +260,7 @@ fn about(op: &Op) -> Option<MachineId> {
     }
 }
 
-/// The machine that has come by an operation.
+/// The machine that joined by an operation.
 fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
     let name = match op {
         Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } => name,

@@ -1,9 +1,9 @@
-//! What a link shard knows about one machine beside the cell's state.
+//! A link shard's knowledge about one machine beyond the cell's state.
 
 use std::sync::Arc;
 
 use borglet::Report;
-use cell::{Cell, LOST_MACHINES, MachineState, Op};
+use cell::{Cell, MachineState, Op};
 use model::{MachineId, Stamp, Time};
 
 use crate::proposal::Proposal;
@@ -12,31 +12,31 @@ use crate::{Answer, Poll, Reachability, Settings, order};
 /// The link to a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// The stamp of the order that says what the machine is to run now.
+    /// The stamp of the order that the machine should currently obey.
     pub(crate) wanted: Stamp,
     /// Its last report, with its version.
     pub(crate) report: Option<Arc<Report>>,
     seen: u64,
-    /// Polls in flight: one that carries an order and one that does not, at most.
+    /// Polls in flight: at most one with an order and one without.
     order_in_flight: bool,
     plain_in_flight: bool,
-    /// When it is to be polled next, if there is no new order before.
+    /// When to poll it next, unless a new order comes first.
     pub(crate) next_poll: Time,
-    /// Polls that failed in a row.
+    /// Consecutive failed polls.
     missed: u32,
-    /// A poll was answered since the link began, or began anew.
+    /// Whether a poll was answered since the link began, or began anew.
     heard: bool,
-    /// An observation.
+    /// A proposed observation.
     pub(crate) observing: Proposal,
-    /// A description.
+    /// A proposed description.
     pub(crate) describing: Proposal,
-    /// Its being unreachable, or back.
+    /// A proposed change between up and unreachable.
     pub(crate) turning: Proposal,
-    /// The cell was seen to have all of its last report, and neither has changed since.
+    /// Whether the cell contains everything in its last report, and neither has changed since.
     pub(crate) agrees: bool,
-    /// The stamp of its last report, where the cell has not come so far yet.
+    /// The stamp of its last report, if the cell has not reached it yet.
     pub(crate) ahead: Option<Stamp>,
-    /// The contact that was said last, and since when it is the one to be said.
+    /// The reachability reported last, and when.
     pub(crate) said: Option<Reachability>,
     pub(crate) noted: Time,
 }
@@ -62,7 +62,7 @@ impl Link {
         }
     }
 
-    /// How it answers.
+    /// Its reachability.
     pub(crate) fn reachability(&self, settings: &Settings) -> Reachability {
         match self.missed {
             0 if self.heard => Reachability::Answers,
@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// It has to miss all its polls once more before it is silent.
+    /// Requires the machine to miss all its polls again before it counts as silent.
     pub(crate) fn begin_anew(&mut self) {
         self.missed = 0;
         self.heard = false;
@@ -83,7 +83,7 @@ impl Link {
         self.report.as_ref().is_some_and(|report| report.stamp >= self.wanted)
     }
 
-    /// The poll that is due now, if one is.
+    /// The poll that is due now, if any.
     pub(crate) fn poll(
         &mut self,
         now: Time,
@@ -93,7 +93,7 @@ impl Link {
     ) -> Option<Poll> {
         let known = cell.machine(machine)?;
         let due = self.next_poll <= now;
-        // A machine that does not answer is asked at its interval, new order or not.
+        // A machine that does not answer is polled at its interval, even with a new order.
         let news = !self.is_current() && !self.order_in_flight && (due || self.missed == 0);
         let plain = due && !self.order_in_flight && !self.plain_in_flight;
         if !news && !plain {
@@ -131,7 +131,7 @@ impl Link {
                 self.missed = 0;
                 self.heard = true;
                 let soon = now + settings.poll_spacing;
-                // A version is counted anew when a Borglet starts: the report itself decides.
+                // A restarted Borglet counts versions from the start: compare the report itself.
                 let known = self.report.as_ref().filter(|_| self.seen == *version);
                 if known.is_none_or(|known| !Arc::ptr_eq(known, report) && known != report) {
                     self.seen = *version;
@@ -139,17 +139,17 @@ impl Link {
                     self.agrees = false;
                     self.next_poll = soon;
                 } else {
-                    // Another poll has ended the hold of this one. Where that is another shard's, it
-                    // would be asked without end by the two in turn.
+                    // Another poll has ended the hold of this one. If it came from another shard,
+                    // polling again at once would make the two shards alternate endlessly.
                     self.next_poll = self.next_poll.max(soon);
                 }
             }
         }
     }
 
-    /// What is to be proposed of the machine's state in the cell. To be asked when a poll came to its
-    /// end, or such a proposal may be lost, and not for what is applied: two shards that do not see
-    /// the same would answer each other's proposals without end.
+    /// The change of the machine's state to propose, if any. Call this when a poll has completed or
+    /// such a proposal may be lost, but not when an operation is applied: two shards with different
+    /// views would answer each other's proposals endlessly.
     pub(crate) fn turn(
         &mut self,
         now: Time,
@@ -159,9 +159,7 @@ impl Link {
     ) -> Option<Op> {
         let state = cell.machine(machine)?.state;
         let op = match (self.reachability(settings), state) {
-            (Reachability::Silent, MachineState::Up) if cell.level() >= LOST_MACHINES => {
-                Op::MachineUnreachable { machine }
-            }
+            (Reachability::Silent, MachineState::Up) => Op::MachineUnreachable { machine },
             (
                 Reachability::Answers,
                 MachineState::Unreachable { .. } | MachineState::Down { .. },
@@ -180,19 +178,19 @@ impl Link {
         Some(op)
     }
 
-    /// Something that was proposed about the machine is applied.
+    /// A proposed operation about the machine was applied.
     pub(crate) fn settle(&mut self, op: &Op) {
         match op {
             Op::Observe { .. } => self.observing.end(),
             Op::DescribeMachine { .. } => self.describing.end(),
             _ => self.turning.end(),
         }
-        // What it was last seen to report may mean something else now.
+        // The last report may mean something else now.
         self.agrees = false;
     }
 
-    /// A new term has begun: what was proposed under the leader before and is not applied is lost.
-    /// Whether there is any.
+    /// A new term began: proposals under the former leader that are not applied are lost. Returns
+    /// whether there are any.
     pub(crate) fn lose_proposals(&mut self, now: Time) -> bool {
         for proposal in [&mut self.observing, &mut self.describing, &mut self.turning] {
             proposal.lose(now);
@@ -200,12 +198,12 @@ impl Link {
         self.is_overdue(now)
     }
 
-    /// Whether anything that was proposed is taken to be lost.
+    /// Whether any proposal is considered lost.
     pub(crate) fn is_overdue(&self, now: Time) -> bool {
         [self.observing, self.describing, self.turning].iter().any(|made| made.is_overdue(now))
     }
 
-    /// When the first of what was proposed will be taken to be lost.
+    /// When the first of the proposals will be considered lost.
     pub(crate) fn again(&self, now: Time) -> Option<Time> {
         let all = [self.observing, self.describing, self.turning];
         all.iter().filter_map(|made| made.again()).filter(|again| *again > now).min()

@@ -1,87 +1,86 @@
-//! Machines that do not answer: which count as silent, which are marked down and when, and when so
-//! many are silent that none is.
+//! Unresponsive machines: which are silent, which are marked down and when, and when too many are
+//! silent to mark any down.
 //!
-//! A machine that missed so many polls of its link shard is unreachable at once, and down when there
-//! are tokens for its tasks ([`crate::rate`]), those first that have been unreachable for longest. Where more than a
-//! share of the machines that were up is unreachable, it is more likely that the network or this
-//! master is cut off than that they are all gone: nothing is marked down then, until they answer
-//! again or a person says otherwise. When the first of them answer, the others may be about to: each
-//! of them is given all its polls once more. And as those that fail together do not miss their polls at the
-//! very same moment, machines whose last poll failed count as well while it is decided whether the
-//! first of them may go down.
+//! A machine that misses the maximum number of polls of its link shard is unreachable at once. It
+//! is down when there are tokens for its tasks ([`crate::rate`]), longest unreachable first. If
+//! more than a given share of the machines that were up is unreachable, a network partition or an
+//! isolated master is more likely than the loss of all of them: then none is marked down until they
+//! answer again or an operator overrides this. When the first of them answer, the others may be
+//! about to: each must miss all its polls again. Machines that fail together do not miss their
+//! polls at exactly the same time, so machines whose last poll failed count as well when deciding
+//! whether the first may go down.
 //!
-//! What shards say of their machines may be lost on its way, and so may what they are told; they say it
-//! again. Who was to begin anew and is said to be silent as before has not heard of it: it is told again.
+//! Messages between shards and the leader may be lost, and are repeated. A machine that should
+//! begin anew but is still reported silent has a shard that missed the message: it is sent again.
 //!
-//! The counts are kept with everything that is heard and every operation, so that neither costs more
-//! in a large cell.
+//! The counts are updated incrementally with every message and operation, to scale to large cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::{Cell, LOST_MACHINES, MachineState, Op, Rescheduling};
+use cell::{Cell, MachineState, Op, Rescheduling};
 use model::{MachineId, Time};
 
 use crate::proposal::Proposal;
 use crate::rate::Bucket;
 use crate::{Action, Reachability, Settings};
 
-/// What a machine counts as.
+/// How a machine is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Standing {
-    /// Not among those that should answer: it has not joined yet, or is down.
+    /// Not expected to answer: it has not joined yet, or is down.
     #[default]
     Away,
     /// Its last poll was answered.
     Answers,
-    /// Its last poll was not, or nothing was heard of it yet.
+    /// Its last poll failed, or none has completed yet.
     Doubtful,
     /// It is unreachable in the cell.
     Unreachable,
 }
 
-/// What the leader knows of one machine.
+/// The leader's knowledge of one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Watched {
-    /// What it counts as, by all that was said of it.
+    /// Its reachability, combined from all reports.
     reachability: Reachability,
     standing: Standing,
-    /// Its place among those that wait to go down: since when it is unreachable.
+    /// Its position among the machines that wait to be marked down: since when it is unreachable.
     waits: Option<Time>,
-    /// That it is down.
+    /// The proposal to mark it down.
     down: Proposal,
 }
 
-/// What the leader knows about machines that do not answer.
+/// The leader's knowledge about unresponsive machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     machines: BTreeMap<MachineId, Watched>,
     counts: Counts,
-    /// Those that are unreachable in the cell and silent.
+    /// Machines that are unreachable in the cell and silent.
     waiting: BTreeSet<(Time, MachineId)>,
     bucket: Bucket,
-    /// That rescheduling is stopped, or allowed again.
+    /// The proposal to stop or allow rescheduling.
     breaker: Proposal,
-    /// That one of these is down may be lost.
+    /// When the proposals to mark machines down count as lost.
     again: BTreeSet<(Time, MachineId)>,
-    /// Those whose shards are to be told that they begin anew, and those whose were told and have not
-    /// said anything else of them yet than that they are silent.
+    /// Machines whose shards must be told that they begin anew, and those whose shards were told
+    /// and have reported nothing but silence since.
     to_tell: BTreeSet<MachineId>,
     told: BTreeSet<MachineId>,
-    /// When there are tokens for the first that waits.
+    /// When there are tokens for the first waiting machine.
     wake: Option<Time>,
 }
 
-/// What becomes of those that wait.
+/// What to do with the waiting machines.
 enum Verdict {
-    /// Nothing, for now.
+    /// Nothing for now.
     Wait,
-    /// They go down, at the limited rate.
+    /// Mark them down at the limited rate.
     Lose,
-    /// The cell answers again, and they may be about to.
+    /// The cell answers again, and they may be about to: begin anew.
     BeginAnew,
 }
 
-/// How many machines there are of each standing.
+/// The number of machines by standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     answer: u32,
@@ -99,7 +98,7 @@ impl Counts {
         }
     }
 
-    /// A machine that counted as one counts as another.
+    /// Counts a machine under another standing.
     fn change(&mut self, before: Standing, now: Standing) {
         if before == now {
             return;
@@ -112,19 +111,19 @@ impl Counts {
         }
     }
 
-    /// How many should answer.
+    /// The number of machines that should answer.
     fn all(&self) -> u32 {
         self.answer.saturating_add(self.doubtful).saturating_add(self.unreachable)
     }
 }
 
-/// Whether so many silent machines of so many are too many to be marked down.
+/// Whether too many of the machines are silent to mark any down.
 fn too_many(settings: &Settings, silent: u32, of: u32) -> bool {
     silent >= settings.silent_machines_min && settings.silent_share_max.is_less_than(silent, of)
 }
 
 impl Lost {
-    /// A leader that has heard of no machine yet.
+    /// The state of a new leader, which has not heard of any machine yet.
     pub(crate) fn new(now: Time, cell: &Cell) -> Self {
         let mut lost = Self {
             machines: BTreeMap::new(),
@@ -141,8 +140,8 @@ impl Lost {
         lost
     }
 
-    /// Counts a machine as what it is now, by the cell and by what is heard of it. To be called
-    /// whenever one of the two may have changed.
+    /// Updates how a machine is counted. Call it whenever the cell or the reachability of the
+    /// machine may have changed.
     pub(crate) fn count(&mut self, now: Time, cell: &Cell, id: MachineId) {
         let Some(state) = cell.machine(id).map(|machine| machine.state) else {
             return self.forget(id);
@@ -156,8 +155,6 @@ impl Lost {
         };
         let waits = match state {
             MachineState::Unreachable { since } => Some(since),
-            // It never is unreachable there.
-            MachineState::Up if cell.level() < LOST_MACHINES => Some(Time::ZERO),
             _ => None,
         };
         let is_silent =
@@ -172,7 +169,7 @@ impl Lost {
         }
     }
 
-    /// A machine is removed.
+    /// A machine was removed.
     fn forget(&mut self, id: MachineId) {
         let Some(machine) = self.machines.remove(&id) else { return };
         self.counts.change(machine.standing, Standing::Away);
@@ -181,7 +178,7 @@ impl Lost {
         self.told.remove(&id);
     }
 
-    /// How many machines answer.
+    /// The number of machines that answer.
     pub(crate) fn answering(&self) -> u32 {
         self.counts.answer
     }
@@ -192,13 +189,14 @@ impl Lost {
         self.machines.iter().filter(move |(_, watched)| should(watched)).map(|(id, _)| *id)
     }
 
-    /// What a machine counts as.
+    /// The reachability of a machine.
     pub(crate) fn reachability(&self, machine: MachineId) -> Reachability {
         self.machines.get(&machine).map(|machine| machine.reachability).unwrap_or_default()
     }
 
-    /// A machine's own replica says how it answers. Whether that is by what it was told: else it is
-    /// told again, and what it says does not count.
+    /// A machine's own replica reported its reachability. Returns whether the report takes account
+    /// of what the shard was told; otherwise the shard is told again, and the report does not
+    /// count.
     pub(crate) fn has_heard(&mut self, id: MachineId, reachability: Reachability) -> bool {
         if reachability != Reachability::Silent {
             self.told.remove(&id);
@@ -209,7 +207,7 @@ impl Lost {
         true
     }
 
-    /// What a machine counts as from now on, by all that was said of it.
+    /// Updates the combined reachability of a machine.
     pub(crate) fn hear(
         &mut self,
         now: Time,
@@ -224,8 +222,8 @@ impl Lost {
         }
     }
 
-    /// An operation is applied.
-    pub(crate) fn settle(&mut self, now: Time, cell: &Cell, op: &Op) {
+    /// An operation was applied.
+    pub(crate) fn settle(&mut self, op: &Op) {
         match op {
             Op::StopRescheduling { .. } | Op::AllowRescheduling => self.breaker.end(),
             Op::MachineUnreachable { machine }
@@ -235,15 +233,12 @@ impl Lost {
                     machine.down.end();
                 }
             }
-            Op::RaiseLevel { .. } => {
-                let all: Vec<MachineId> = self.machines.keys().copied().collect();
-                all.into_iter().for_each(|machine| self.count(now, cell, machine));
-            }
             _ => {}
         }
     }
 
-    /// Whether machines may be marked down now. Wishes for what changes that.
+    /// Decides whether machines may be marked down now, and proposes changes of the circuit
+    /// breaker.
     fn verdict(
         &mut self,
         now: Time,
@@ -258,7 +253,7 @@ impl Lost {
             (Rescheduling::Allowed, true) => {
                 (Some(Op::StopRescheduling { silent, of }), Verdict::Wait)
             }
-            // Who fell silent with them may be about to be unreachable too.
+            // Machines that fell silent with them may be about to become unreachable, too.
             (Rescheduling::Allowed, false) => {
                 match too_many(settings, silent.saturating_add(doubtful), of) {
                     true => (None, Verdict::Wait),
@@ -284,7 +279,8 @@ impl Lost {
         verdict
     }
 
-    /// Marks machines down that are silent for too long, as far as that may be. Those that begin anew.
+    /// Marks machines down that are silent for too long, as far as allowed. Returns those that
+    /// begin anew.
     pub(crate) fn lose(
         &mut self,
         now: Time,
@@ -300,16 +296,10 @@ impl Lost {
             self.again.pop_first();
             self.count(now, cell, machine);
         }
-        if cell.level() < LOST_MACHINES {
-            while let Some((_, machine)) = self.waiting.first().copied() {
-                self.goes(now, machine, settings, actions);
-            }
-        } else {
-            match self.verdict(now, cell, settings, actions) {
-                Verdict::Wait => {}
-                Verdict::Lose => self.lose_at_rate(now, cell, settings, actions),
-                Verdict::BeginAnew => self.begin_anew(),
-            }
+        match self.verdict(now, cell, settings, actions) {
+            Verdict::Wait => {}
+            Verdict::Lose => self.lose_at_rate(now, cell, settings, actions),
+            Verdict::BeginAnew => self.begin_anew(),
         }
         let tell: Vec<MachineId> = std::mem::take(&mut self.to_tell).into_iter().collect();
         if !tell.is_empty() {
@@ -319,7 +309,7 @@ impl Lost {
         tell
     }
 
-    /// Those go down for whose tasks there are tokens.
+    /// Marks machines down as far as there are tokens for their tasks.
     fn lose_at_rate(
         &mut self,
         now: Time,
@@ -337,7 +327,7 @@ impl Lost {
         }
     }
 
-    /// The first that waits goes down.
+    /// Marks the first waiting machine down.
     fn goes(
         &mut self,
         now: Time,
@@ -354,7 +344,7 @@ impl Lost {
         }
     }
 
-    /// All that wait have to miss all their polls once more.
+    /// Requires all waiting machines to miss all their polls again.
     fn begin_anew(&mut self) {
         for (_, machine) in std::mem::take(&mut self.waiting) {
             if let Some(watched) = self.machines.get_mut(&machine) {
@@ -364,7 +354,7 @@ impl Lost {
         }
     }
 
-    /// When there is something to do next, if nothing is heard or applied before.
+    /// When something is due next, unless something is heard or applied before.
     pub(crate) fn next(&self) -> Option<Time> {
         let again = self.again.first().map(|(again, _)| *again);
         [self.wake, again, self.breaker.again()].into_iter().flatten().min()
@@ -373,7 +363,7 @@ impl Lost {
 
 #[cfg(test)]
 impl Lost {
-    /// Whether the counts that are kept are those that a count from the start gives.
+    /// Whether the incremental counts equal a recount.
     pub(crate) fn is_right(&self, now: Time, cell: &Cell) -> bool {
         let mut anew = Self::new(now, &Cell::empty());
         for (id, machine) in &self.machines {

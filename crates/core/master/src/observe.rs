@@ -1,9 +1,9 @@
-//! What a machine's report means for the cell: the difference between the two, as operations.
+//! What a machine's report means for the cell: their difference, as operations.
 //!
-//! At most one observation of a machine is proposed at a time; when it is applied, the last report
-//! is compared again. So a report that is repeated fills no log, and one that comes meanwhile is
-//! not forgotten. Where report and cell agree ([`Link::agrees`]), neither is looked at again until
-//! one of them changes.
+//! At most one observation of a machine is in flight at a time; when it is applied, the last report
+//! is compared again. So repeated reports add nothing to the log, and reports that arrive meanwhile
+//! are not lost. If report and cell agree ([`Link::agrees`]), they are not compared again until one
+//! of them changes.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use model::{End, FinalUsage, InstanceId, MachineId, Time};
 use crate::link::Link;
 use crate::{Action, Settings};
 
-/// Compares the machine's last report with the cell, and wishes for what follows from it. The cell
-/// must have come as far as the report's stamp says: what an older one holds may be over by then.
+/// Compares the machine's last report with the cell and proposes what follows from it. The cell
+/// must have reached the report's stamp: an older state may be outdated.
 pub(crate) fn compare(
     now: Time,
     cell: &Cell,
@@ -45,7 +45,7 @@ pub(crate) fn compare(
         let Some(placement) = cell.placement(*instance) else { continue };
         match reported.get(instance) {
             Some(status) => {
-                // Without a health check the cell takes a task that runs as healthy by itself.
+                // Without a health check the cell itself considers a running task healthy.
                 let job = cell.job(instance.collection);
                 let checked =
                     job.is_some_and(|job| job.spec.health_check(instance.index).is_some());
@@ -59,7 +59,7 @@ pub(crate) fn compare(
             None => {}
         }
     }
-    // What runs in an alloc ends before that does.
+    // Tasks in an alloc end before the alloc.
     observations.sort_by_key(|observation| match observation {
         Observation::Ended { instance, .. } => {
             cell.job(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set())
@@ -107,12 +107,12 @@ fn differs(
     }
 }
 
-/// The machine has obeyed the newest order and knows nothing of the instance.
+/// The end of an instance that a machine does not know although it has obeyed the newest order.
 fn missing(placement: &Placement, report: &Report) -> End {
     match placement.stop {
         Some(_) => End::Stopped,
         None => End::Lost {
-            reason: format!("its machine knows nothing of it (order {})", report.stamp.index),
+            reason: format!("its machine does not know it (order {})", report.stamp.index),
         },
     }
 }

@@ -1,13 +1,13 @@
-//! Second opinions: what a replica does not reach, another one may.
+//! Second opinions: a machine that one replica cannot reach may be reachable from another.
 //!
-//! A machine that does not answer its own replica is polled by all other active replicas as well. The
-//! first that is answered goes on with it, and the machine counts as one that answers, until its own
-//! replica has reached it again for a while. Only where none of them is answered does it count for what
-//! its own replica says, and can be unreachable, and down.
+//! A machine that does not answer its own replica is polled by all other active replicas as well.
+//! The first one that gets an answer keeps polling it, and the machine counts as answering until
+//! its own replica has reached it again for a while. Only if none of them gets an answer does the
+//! reachability at its own replica count, so that it can become unreachable and down.
 //!
-//! That takes no longer than before: the others try while its own replica misses the rest of its polls.
-//! Where very many machines do not answer at once, a bad path between two is not the cause, and the
-//! others are asked about some of them only.
+//! This causes no delay: the others try while its own replica misses the rest of its polls. If very
+//! many machines stop answering at once, a bad path between two hosts is not the cause, and the
+//! others poll only some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,58 +15,60 @@ use model::{MachineId, ReplicaId, Span, Time};
 
 use crate::{Reachability, Second, owner};
 
-/// How long its own replica has to reach a machine again before another one lets go of it.
+/// How long its own replica must reach a machine again before the other one stops polling it.
 const BACK_AFTER: Span = Span::from_secs(30);
-/// How long the others have to say whether they reach a machine: each polls it at once.
+/// How long the others have to report whether they reach a machine; each polls it at once.
 const ASKED_FOR: Span = Span::from_secs(20);
-/// How long where one of them was answered before: longer than it takes to miss all polls.
+/// The same if one of them was answered before: longer than it takes to miss all polls.
 const ASKED_AGAIN_FOR: Span = Span::from_secs(120);
-/// When the others are asked again about a machine that none of them reached.
+/// The interval after which the others retry a machine that none of them reached.
 const ASK_AGAIN: Span = Span::from_secs(60);
-/// Machines that others poll at once.
+/// The maximum number of machines polled by others at the same time.
 const SECONDS_MAX: usize = 1_000;
 
-/// What the leader knows of how each machine answers whom.
+/// The leader's knowledge of which replica reaches which machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opinions {
     active: Vec<ReplicaId>,
     machines: BTreeMap<MachineId, Opinion>,
-    /// Who polls machines beside their own replicas.
+    /// The replicas that poll machines of others.
     seconds: BTreeMap<MachineId, Second>,
     due: BTreeSet<(Time, MachineId)>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Opinion {
-    /// How it answers its own replica.
+    /// The reachability at its own replica.
     own: Reachability,
     others: Others,
-    /// When it is looked at again.
+    /// When to reconsider it.
     due: Option<Time>,
 }
 
-/// How it answers the others.
+/// The reachability at the other replicas.
 #[derive(Clone, Debug, Default)]
 enum Others {
-    /// They were not asked: it answers its own.
+    /// They were not asked: it answers its own replica.
     #[default]
     Unasked,
-    /// They poll it, and these were not answered; who has said nothing by then was not, either.
+    /// They poll it until a deadline; these got no answer. Replicas without a report by then count
+    /// as unanswered.
     Asked { failed: BTreeSet<ReplicaId>, until: Time, why: Why },
-    /// This one is answered; and its own again, since then.
+    /// This replica is answered, and its own again since `own`.
     Reached { by: ReplicaId, own: Option<Time> },
-    /// None was answered. They are asked again then.
+    /// None was answered. They retry at this time.
     Nobody { again: Time },
 }
 
-/// Why they are asked.
+/// Why the others poll a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// Its own is not answered.
+    /// Its own replica is not answered.
     Own,
-    /// This one was answered, and is no longer: it has to miss all its polls, as its own had.
+    /// This replica was answered, and no longer is: the machine must miss all its polls, as at its
+    /// own.
     Last(ReplicaId),
-    /// None was answered when they were asked before: meanwhile its own is believed.
+    /// A retry after none was answered: meanwhile the report of its own replica counts.
     Again,
 }
 
@@ -87,7 +89,7 @@ impl Others {
 }
 
 impl Opinion {
-    /// What the machine counts as.
+    /// The combined reachability of the machine.
     fn reachability(&self) -> Reachability {
         match (&self.others, self.own) {
             (Others::Reached { .. }, _) => Reachability::Answers,
@@ -103,22 +105,22 @@ fn fails(reachability: Reachability) -> bool {
 }
 
 impl Opinions {
-    /// Who polls machines beside their own replicas, by machine.
+    /// The replicas that poll machines of others, sorted by machine.
     pub(crate) fn seconds(&self) -> impl Iterator<Item = &Second> {
         self.seconds.values()
     }
 
-    /// How a machine answers its own replica, as that said last.
+    /// The last reachability of a machine at its own replica.
     pub(crate) fn own(&self, machine: MachineId) -> Reachability {
         self.machines.get(&machine).map(|opinion| opinion.own).unwrap_or_default()
     }
 
-    /// Whether a replica is a machine's own.
+    /// Whether the machine belongs to the replica's own partition.
     pub(crate) fn is_own(&self, replica: ReplicaId, machine: MachineId) -> bool {
         owner(machine, &self.active) == Some(replica)
     }
 
-    /// These are active from now on.
+    /// Sets the active replicas.
     pub(crate) fn spread(&mut self, now: Time, active: &[ReplicaId]) {
         if self.active == active {
             return;
@@ -141,8 +143,8 @@ impl Opinions {
         }
     }
 
-    /// A replica says how a machine answers it. What the machine counts as then; nothing where it is
-    /// not that replica's to say.
+    /// A replica reports the reachability of a machine. Returns the combined reachability; `None`
+    /// if the replica does not poll that machine.
     pub(crate) fn hear(
         &mut self,
         now: Time,
@@ -200,7 +202,7 @@ impl Opinions {
         }
     }
 
-    /// Does what is due; machines that may count as something else since.
+    /// Does what is due; returns machines whose combined reachability may have changed.
     pub(crate) fn tick(&mut self, now: Time) -> Vec<(MachineId, Reachability)> {
         let mut changed = Vec::new();
         while let Some((at, machine)) = self.due.first().copied()
@@ -228,12 +230,12 @@ impl Opinions {
         changed
     }
 
-    /// When there is something to do next.
+    /// When something is due next.
     pub(crate) fn next(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Nothing is known of a machine any more, or it begins anew.
+    /// Forgets a machine that left or begins anew.
     pub(crate) fn forget(&mut self, machine: MachineId) {
         self.seconds.remove(&machine);
         if let Some(due) = self.machines.remove(&machine).and_then(|opinion| opinion.due) {
@@ -241,7 +243,7 @@ impl Opinions {
         }
     }
 
-    /// What follows from what is known of a machine.
+    /// Updates timers and second polls from what is known of a machine.
     fn settle(&mut self, now: Time, machine: MachineId) {
         let Some(opinion) = self.machines.get_mut(&machine) else { return };
         let own = owner(machine, &self.active);

@@ -1,4 +1,4 @@
-//! Orders: what a machine is to run, from the cell's state.
+//! Orders: which instances a machine should run, from the cell's state.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use cell::{Cell, Job, Placement};
 use model::{InstanceId, MachineId, Stamp};
 use spec::TaskSpec;
 
-/// The order for a machine: every instance placed on it that nobody has killed, allocs apart from
-/// tasks.
+/// The order for a machine: every instance placed on it that is not to be killed, allocs and tasks
+/// separately.
 pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Order {
     let mut order = Order { stamp, ..Order::default() };
     let instances = cell.machine(machine).map(|machine| machine.instances()).unwrap_or_default();
@@ -23,7 +23,7 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
     order
 }
 
-/// An instance that is to be on its machine.
+/// An instance that should be on its machine.
 fn placed(cell: &Cell, instance: InstanceId) -> Option<(&Job, &Placement)> {
     let placement = cell.placement(instance)?;
     placement.stop.is_none().then_some((cell.job(instance.collection)?, placement))
@@ -60,7 +60,8 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
     })
 }
 
-/// What it is, with its limit as its machine counts: the cell counts in normalised cores.
+/// The specification with the limit in the machine's own cores; the cell counts in normalized
+/// cores.
 fn described(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> TaskSpec {
     let mut spec = job.spec.task(instance.index).into_owned();
     if let Some(machine) = cell.machine(placement.machine) {

@@ -1,9 +1,10 @@
-//! Which replica polls which machine: rendezvous hashing over the replicas that are active.
+//! Assignment of machines to the replicas that poll them: rendezvous hashing over the active
+//! replicas.
 //!
-//! Each machine goes to the replica that has the highest weight for it. So it is the same for whoever
-//! computes it, a change of leader alone moves nothing, a replica that leaves moves its own
-//! machines only, and one that comes takes its share evenly from all others (Thaler, Ravishankar,
-//! "A name-based mapping scheme for rendezvous", 1996).
+//! Each machine is assigned to the replica with the highest weight for it. So every replica
+//! computes the same assignment, a change of leader alone moves nothing, a leaving replica moves
+//! only its own machines, and a joining one takes an even share from all others (Thaler,
+//! Ravishankar, "A name-based mapping scheme for rendezvous", 1996).
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -11,35 +12,35 @@ use std::sync::Arc;
 use cell::Op;
 use model::{MachineId, Random, ReplicaId};
 
-/// Which replicas poll which machines, as the leader says it.
+/// The assignment of machines to replicas, as the leader distributes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The replicas over which the machines are spread, in any order. Who is not among them polls
-    /// none.
+    /// The active replicas, over which machines are spread, in any order. Other replicas poll none.
     pub active: Vec<ReplicaId>,
-    /// The machines that others poll as well, as their own replicas do not reach them; by machine.
+    /// Machines that are also polled by other replicas because their own cannot reach them; sorted
+    /// by machine.
     pub seconds: Vec<Second>,
 }
 
-/// That a machine is polled by others than its own replica.
+/// A machine that is polled by other replicas than its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Second {
-    /// Which machine.
+    /// The machine.
     pub machine: MachineId,
-    /// By whom: all others as long as none has reached it, then one that has.
+    /// The additional replicas: all others until one has reached it, then that one.
     pub by: Vec<ReplicaId>,
     /// Whether that one reaches it.
     pub reached: bool,
 }
 
 impl Spread {
-    /// The replica whose machine it is, and which polls it whether it reaches it or not.
+    /// The replica that owns a machine, and polls it whether it reaches it or not.
     #[must_use]
     pub fn owner(&self, machine: MachineId) -> Option<ReplicaId> {
         owner(machine, &self.active)
     }
 
-    /// Who else polls a machine.
+    /// The additional replicas that poll a machine, if any.
     #[must_use]
     pub fn second(&self, machine: MachineId) -> Option<&Second> {
         let at = self.seconds.binary_search_by_key(&machine, |second| second.machine).ok()?;
@@ -47,17 +48,17 @@ impl Spread {
     }
 }
 
-/// The part of the cell's machines that one replica polls.
+/// A replica's partition: the machines that it polls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Whose part it is.
+    /// The replica.
     pub me: ReplicaId,
-    /// How all machines are spread.
+    /// The assignment of all machines.
     pub spread: Arc<Spread>,
 }
 
 impl Partition {
-    /// Whether a machine is in it: one of its own, or one that it polls as well.
+    /// Whether the partition contains a machine, as an own or additional one.
     #[must_use]
     pub fn has(&self, machine: MachineId) -> bool {
         let as_well = |second: &Second| second.by.contains(&self.me);
@@ -65,15 +66,15 @@ impl Partition {
             || self.spread.second(machine).is_some_and(as_well)
     }
 
-    /// The part of a replica where these are active, and nobody polls another's machines.
+    /// The partition of a replica among these active ones, without additional machines.
     #[must_use]
     pub fn of(me: ReplicaId, active: Vec<ReplicaId>) -> Self {
         Self { me, spread: Arc::new(Spread { active, seconds: Vec::new() }) }
     }
 
-    /// Whether a link shard with this part may propose an operation: what it learns from polls of the
-    /// machines that are in it. Whatever else a replica sends in its name, and what it sends of machines
-    /// that are no longer in it, is not to be proposed.
+    /// Whether a link shard with this partition may propose an operation: one that follows from
+    /// polls of its own machines. Other operations sent in the name of a replica, and those about
+    /// machines that left its partition, are not proposed.
     #[must_use]
     pub fn may_propose(&self, op: &Op) -> bool {
         match op {
@@ -86,8 +87,8 @@ impl Partition {
     }
 }
 
-/// Which of the active replicas polls a machine; none where none is active. It does not depend on
-/// their order. Replicas of different builds have to agree on it: it never changes.
+/// The active replica that polls a machine; `None` if none is active. Independent of the order of
+/// `active`. Replicas of different builds must agree on it: it must never change.
 #[must_use]
 pub fn owner(machine: MachineId, active: &[ReplicaId]) -> Option<ReplicaId> {
     let weight = |replica: &ReplicaId| Random::mixed(machine.0 ^ Random::new(replica.0).number());
@@ -115,7 +116,7 @@ mod tests {
         (1..=MACHINES).map(|machine| owner(MachineId(machine), &active)).collect()
     }
 
-    /// Builds of different ages spread machines over the same replicas.
+    /// Different builds spread machines in the same way.
     #[test]
     fn who_polls_whom_never_changes() {
         for (active, expected) in [
@@ -156,7 +157,7 @@ mod tests {
                     );
                 }
             }
-            // What those have who leave, and those who come get: a share each, and not the rest.
+            // Joining and leaving replicas move their share, not more.
             let changed = |of: &[u64], other: &[u64]| {
                 of.iter().filter(|id| !other.contains(id)).count() as u64 * MACHINES
                     / (of.len() as u64).max(1)
@@ -192,7 +193,7 @@ mod tests {
             (Op::DescribeMachine { machine, report: Arc::new(MachineReport::default()) }, true),
             (Op::MachineUnreachable { machine }, true),
             (Op::MachineBack { machine }, true),
-            // The leader alone, at its rate.
+            // Only the leader, at its rate.
             (Op::MachineSilent { machine }, false),
             (Op::StopRescheduling { silent: 1, of: 1 }, false),
             (Op::Forget { collections: vec![] }, false),

@@ -1,44 +1,44 @@
-//! Something that is proposed, until it is applied.
+//! Tracks a proposal until it is applied.
 //!
-//! A proposal may be lost: on its way to the leader, or with a leader that is none any more. Whoever
-//! proposed it hears nothing of that, so it is proposed again after a while. Where it is not lost but
-//! the log is slow, more of the same would make it slower: each wait is twice as long as the one
-//! before, up to a bound.
+//! A proposal may be lost on its way to the leader, or with a leader that is deposed. The proposer
+//! does not learn of that, so it repeats the proposal after a while. If it is not lost but the log
+//! is slow, repetitions would make it slower: each wait is twice as long as the previous one, up to
+//! a bound.
 
 use model::{Span, Time};
 
 use crate::Settings;
 
-/// How many times the first wait the longest is.
+/// The maximum wait, as a multiple of the first.
 const WAIT_TIMES_MAX: u64 = 8;
 
-/// A proposal of one kind about one thing.
+/// The proposal of one kind about one subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Proposal {
-    /// None is under way.
+    /// None is in flight.
     #[default]
     None,
-    /// It is proposed, and not applied as far as is known.
+    /// It was made, and is not known to be applied.
     Made {
-        /// From when on it is taken to be lost.
+        /// When it is considered lost.
         again: Time,
-        /// How long that was after it was proposed.
+        /// The wait after which it is.
         wait: Span,
     },
 }
 
 impl Proposal {
-    /// Whether it has to be waited for.
+    /// Whether it is still awaited.
     pub(crate) fn is_awaited(self, now: Time) -> bool {
         matches!(self, Self::Made { again, .. } if now < again)
     }
 
-    /// Whether it is taken to be lost.
+    /// Whether it is considered lost.
     pub(crate) fn is_overdue(self, now: Time) -> bool {
         matches!(self, Self::Made { again, .. } if again <= now)
     }
 
-    /// From when on it is taken to be lost.
+    /// When it is considered lost.
     pub(crate) fn again(self) -> Option<Time> {
         match self {
             Self::None => None,
@@ -46,7 +46,7 @@ impl Proposal {
         }
     }
 
-    /// It is proposed now.
+    /// Records that the proposal is made now.
     pub(crate) fn make(&mut self, now: Time, settings: &Settings) {
         let before = match self {
             Self::None => Span::ZERO,
@@ -57,14 +57,14 @@ impl Proposal {
         *self = Self::Made { again: now + wait, wait };
     }
 
-    /// It is known that it never will be applied, if it was not yet.
+    /// Records that it will never be applied, if it was not yet.
     pub(crate) fn lose(&mut self, now: Time) {
         if let Self::Made { again, wait } = self {
             (*again, *wait) = (now, Span::ZERO);
         }
     }
 
-    /// It is applied, or no longer wanted.
+    /// Records that it is applied, or no longer needed.
     pub(crate) fn end(&mut self) {
         *self = Self::None;
     }

@@ -1,22 +1,21 @@
-//! How fast tasks of lost machines are rescheduled: a token bucket whose tokens are tasks.
+//! The rate at which tasks of lost machines are rescheduled: a token bucket with tasks as tokens.
 //!
-//! A machine costs as many tokens as it has tasks. One that has more than the bucket holds goes when
-//! the bucket is full, and those after it wait until what it took beyond that has come in again: so
-//! the rate holds however tasks are spread over machines.
+//! A machine costs as many tokens as it has tasks. One with more tasks than the bucket holds is
+//! marked down when the bucket is full, and the following ones wait until the debt is paid. So the
+//! rate holds however tasks are spread over machines.
 
 use model::{Span, Time};
 
 use crate::Settings;
 
-/// Millionths of a token, so that what comes in within a microsecond is a whole number.
+/// Millionths of a token, so that the refill per microsecond is an integer.
 const TOKEN: i64 = 1_000_000;
 
-/// The bucket. It begins empty, and fills while a new leader waits for its own polls: an election
-/// gives nobody another burst.
+/// The bucket. It starts empty and fills while a new leader waits for its own polls, so that an
+/// election does not allow another burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    /// Millionths of tokens; less than none after a machine that had more tasks than the bucket
-    /// holds.
+    /// Millionths of tokens; negative after a machine with more tasks than the bucket holds.
     tokens: i64,
     /// When it was last filled.
     at: Time,
@@ -27,7 +26,7 @@ impl Bucket {
         Self { tokens: 0, at: now }
     }
 
-    /// Lets in what is due.
+    /// Adds the tokens that have accrued.
     pub(crate) fn fill(&mut self, now: Time, settings: &Settings) {
         let elapsed = i64::try_from(now.since(self.at).0).unwrap_or(i64::MAX);
         let new = elapsed.saturating_mul(settings.reschedule_rate.into());
@@ -36,8 +35,8 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Takes what a machine of so many tasks costs; or says when there is enough, where that will
-    /// ever be.
+    /// Takes the tokens for a machine with this number of tasks. The error is when there will be
+    /// enough, if ever.
     pub(crate) fn take(&mut self, tasks: usize, settings: &Settings) -> Result<(), Option<Time>> {
         let tasks = i64::try_from(tasks).unwrap_or(i64::MAX);
         if tasks == 0 {
@@ -59,8 +58,8 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// What a bucket of 10 tasks a second and at most 100 says to machines that want to go, each at
-    /// a moment in milliseconds and with so many tasks: when they go, or when there would be enough.
+    /// The answers of a bucket with 10 tasks per second and at most 100 to machines, each with a
+    /// moment in milliseconds and a number of tasks: success, or when there would be enough.
     fn said(wanted: &[(u64, usize)]) -> Vec<Result<(), Option<u64>>> {
         let settings = Settings::default();
         let mut bucket = Bucket::empty(Time::ZERO);
@@ -76,18 +75,18 @@ mod tests {
     fn a_machine_goes_when_there_are_tokens_for_its_tasks() {
         let at = |at| Err(Some(at));
         for (wanted, expected) in [
-            // It begins empty, and a machine without tasks costs nothing.
+            // It starts empty, and a machine without tasks costs nothing.
             (
                 &[(0, 1), (0, 0), (99, 1), (100, 1), (100, 1)][..],
                 &[at(100), Ok(()), at(100), Ok(()), at(200)][..],
             ),
-            // It is full after ten seconds, and never more than that.
+            // It is full after ten seconds, and does not overflow.
             (&[(99_000, 60), (99_000, 40), (99_000, 1)], &[Ok(()), Ok(()), at(99_100)]),
-            // More tasks than it holds: when it is full, and the rest is waited for afterwards.
+            // More tasks than it holds: taken when it is full, and the debt delays the next.
             (&[(9_000, 250), (10_000, 250), (10_000, 1)], &[at(10_000), Ok(()), at(25_100)]),
-            // In between, machines without tasks still cost nothing.
+            // Meanwhile machines without tasks still cost nothing.
             (&[(10_000, 250), (10_000, 0)], &[Ok(()), Ok(())]),
-            // A clock that is set back lets nothing in.
+            // A clock that is set back adds nothing.
             (&[(10_000, 100), (5_000, 1)], &[Ok(()), at(10_100)]),
         ] {
             assert_eq!(said(wanted), expected, "{wanted:?}");

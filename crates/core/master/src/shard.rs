@@ -1,4 +1,4 @@
-//! The link shard of a replica: it polls its part of the machines, and passes on what is new.
+//! The link shard of a replica: polls the machines of its partition and passes on news.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,90 +9,93 @@ use crate::link::Link;
 use crate::reachability::SAID_AGAIN;
 use crate::{Action, Answer, Partition, Reachability, Settings, about, joining, observe};
 
-/// Machines that are taken over together are polled for the first time so many at once, ...
+/// When many machines are taken over together, at most this many first polls are made at once, ...
 const FIRST_POLLS: u64 = 500;
-/// ... and so long after those before them.
+/// ... each batch this long after the previous one.
 const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 
-/// A link shard (paper, section 3.3): every replica has one, whether it leads or not.
+/// A link shard (paper, section 3.3). Every replica has one, whether it leads or not.
 ///
-/// It needs nothing but the operations that its replica applies, and it forgets nothing when another
-/// replica leads: links, reports and polls in flight stay.
+/// It depends only on the operations that its replica applies. A change of leader does not affect
+/// it: links, reports and polls in flight stay.
 ///
 /// # Orders
 ///
-/// An order says what its machine is to run after the operation of the index in its stamp, whoever
-/// sends it. A shard orders only what is committed, and stamps it with the last index at which that
-/// changed, though with none before `since` ([`LinkShard::term_began`]). So of the orders of two
-/// shards the higher stamp is the newer one, equal stamps are equal orders, and what a Borglet obeys
-/// never goes back while its machine passes from one shard to another, or is polled by two.
+/// An order states what its machine should run after the operation at the index in its stamp,
+/// whichever shard sends it. A shard orders only committed state. It stamps an order with the last
+/// index at which the machine's instances changed, but at least with `since`
+/// ([`LinkShard::term_began`]). So of the orders of two shards the higher stamp is the newer one,
+/// and equal stamps mean equal orders. What a Borglet obeys never goes back while its machine moves
+/// from one shard to another, or is polled by two.
 ///
 /// # How a replica drives it
 ///
 /// On every replica:
 ///
-/// 1. At its start, where it has a checkpoint; when a snapshot has taken the cell's place; and when
-///    the first operation of a term is applied, after `applied`: [`LinkShard::term_began`], with the
+/// 1. At its start, if it has a checkpoint; when a snapshot has replaced the cell; and when the
+///    first operation of a term is applied, after `applied`: [`LinkShard::term_began`] with the
 ///    restore epoch, the term of the last operation, and the cell's index.
-/// 2. An operation is applied: [`LinkShard::applied`].
-/// 3. The leader of the present term said how machines are spread: [`LinkShard::serve`] with that
-///    part. Until it says otherwise the part stays as it is, also while nobody leads. A replica that
-///    is none of the cell's any more serves none.
-/// 4. A poll came to its end: [`LinkShard::answered`]; once for each [`Action::Poll`].
-/// 5. The leader said that machines begin anew: [`LinkShard::begin_anew`].
-/// 6. At the end of each step, of which one is due at [`LinkShard::next_tick`]: [`LinkShard::tick`],
-///    then [`LinkShard::contacts_changed`].
+/// 2. When an operation is applied: [`LinkShard::applied`].
+/// 3. When the leader of the current term sends the assignment of machines: [`LinkShard::serve`]
+///    with the replica's partition. It stays in force until the next one, even without a leader. A
+///    replica that was removed from the cell serves none.
+/// 4. When a poll has completed: [`LinkShard::answered`]; once for each [`Action::Poll`].
+/// 5. When the leader tells that machines begin anew: [`LinkShard::begin_anew`].
+/// 6. At the end of each step, one of which is due at [`LinkShard::next_tick`]:
+///    [`LinkShard::tick`], then [`LinkShard::contacts_changed`].
 ///
-/// What comes of it:
+/// The results:
 ///
-/// - [`Action::Poll`]: this replica makes it.
-/// - [`Action::Propose`]: where this replica leads, it is proposed. Else it is sent to the leader; where
-///   none is known, dropped. It may be lost at any place.
-/// - Contacts: where this replica leads, [`crate::Master::heard`]. Else they are sent to the leader, in
-///   one message with the proposals of the step. They may be lost too.
+/// - [`Action::Poll`]: this replica makes the poll.
+/// - [`Action::Propose`]: proposed if this replica leads, otherwise sent to the leader. Dropped
+///   without a known leader; it may be lost anywhere.
+/// - Reachabilities: passed to [`crate::Master::heard`] if this replica leads, otherwise sent to
+///   the leader, in one message with the proposals of the step. They may be lost, too.
 ///
-/// On the leader, beside its own shard:
+/// On the leader, in addition to its own shard:
 ///
-/// 1. The first operation of its term is applied: after `term_began`, [`crate::Master::lead`]. Then it
-///    says how machines are spread, to its own shard and to every other: at once, when the replicas
-///    that are active change ([`crate::Master::spread`]) or those that poll others' machines
-///    ([`crate::Master::seconds`]), and from time to time, as it may be lost. To hear the same again
-///    costs nothing.
-/// 2. An operation is applied: after its shard, [`crate::Master::applied`].
-/// 3. Contacts and proposals of a replica came. First the contacts are heard, those of its own shard
-///    too, and those of machines that the sender does not poll are ignored. Then the operations are
-///    proposed that the sender may propose ([`Partition::may_propose`], with the sender as `me`) and that
-///    [`crate::Master::may_propose`] allows: so nobody who is back is marked down after it.
-/// 4. At the end of each step, when the contacts of its own shard are heard, and of which one is due
-///    at [`crate::Master::next_tick`]: [`crate::Master::tick`]. [`Action::Propose`] of it is proposed.
-///    [`Action::BeginAnew`] goes to the shards of all replicas, its own too: each takes what it serves.
-/// 5. It leads no longer: [`crate::Master::follow`]. Its shard goes on.
+/// 1. When the first operation of its term is applied: after `term_began`, [`crate::Master::lead`].
+///    Then it sends the assignment of machines to its own shard and to every other: at once when
+///    the active replicas change ([`crate::Master::spread`]) or the additional polls
+///    ([`crate::Master::seconds`]), and periodically, since messages may be lost. Repetitions cost
+///    nothing.
+/// 2. When an operation is applied: after its shard, [`crate::Master::applied`].
+/// 3. When reachabilities and proposals of a replica arrive: first the reachabilities are
+///    processed, including those of its own shard; those of machines that the sender does not poll
+///    are ignored. Then the operations are proposed that the sender may propose
+///    ([`Partition::may_propose`], with the sender as `me`) and that [`crate::Master::may_propose`]
+///    allows: so a machine that is back is not marked down afterwards.
+/// 4. At the end of each step, after the reachabilities of its own shard are processed, one of
+///    which is due at [`crate::Master::next_tick`]: [`crate::Master::tick`]. Its
+///    [`Action::Propose`] is proposed. [`Action::BeginAnew`] goes to the shards of all replicas,
+///    its own included: each processes the machines that it serves.
+/// 5. When it stops leading: [`crate::Master::follow`]. Its shard continues.
 #[derive(Clone, Debug)]
 pub struct LinkShard {
     settings: Settings,
     partition: Option<Partition>,
     /// The stamp of the first operation of the newest term.
     since: Option<Stamp>,
-    /// When what a machine is to run changed last, for all of the cell that it did since then.
+    /// The last index at which the instances of each machine changed, since that term began.
     reordered: BTreeMap<MachineId, LogIndex>,
     pub(crate) links: BTreeMap<MachineId, Link>,
     agenda: Agenda,
 }
 
-/// Which links are to be looked at, and why.
+/// The links to look at, and why.
 #[derive(Clone, Debug, Default)]
 struct Agenda {
     /// A poll may be due.
     due: BTreeSet<(Time, MachineId)>,
-    /// Something that was proposed may be lost.
+    /// A proposal may be lost.
     again: BTreeSet<(Time, MachineId)>,
-    /// The cell has to come as far before its report is compared.
+    /// The cell must reach this stamp before the report is compared.
     ahead: BTreeSet<(Stamp, MachineId)>,
-    /// Its contact is another one than was said, or was said long ago.
+    /// Its reachability has changed since it was reported, or was reported long ago.
     unsaid: BTreeSet<MachineId>,
 }
 
-/// What a machine is looked at against.
+/// The context in which a link is examined.
 struct Present<'a> {
     now: Time,
     cell: &'a Cell,
@@ -101,7 +104,7 @@ struct Present<'a> {
 }
 
 impl LinkShard {
-    /// A shard that serves nothing.
+    /// Creates a shard that serves no machines.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -114,11 +117,11 @@ impl LinkShard {
         }
     }
 
-    /// The first operation of a term is applied, and with it all that was ever acknowledged before
-    /// (design, section 4); or the cell is one that a snapshot brought.
+    /// The first operation of a term is applied, and with it everything acknowledged before
+    /// (design, section 4); or a snapshot has replaced the cell.
     ///
-    /// Links stay, and each machine gets an order with the new stamp when it is polled next. What was
-    /// proposed and is not applied by now is proposed again, and every contact said.
+    /// Links stay. Each machine gets an order with the new stamp at its next poll. Unapplied
+    /// proposals are repeated, and all reachabilities are reported.
     pub fn term_began(&mut self, now: Time, cell: &Cell, since: Stamp) {
         self.since = Some(since);
         self.reordered.clear();
@@ -133,8 +136,8 @@ impl LinkShard {
         self.take_over(now, cell);
     }
 
-    /// These machines are polled from now on, and no others: those of the part, or none. What is
-    /// known of a machine that stays is kept, with its polls in flight.
+    /// Polls exactly the machines of the partition from now on; none for `None`. The links of
+    /// machines that stay are kept, with their polls in flight.
     pub fn serve(&mut self, now: Time, cell: &Cell, partition: Option<Partition>) {
         if self.partition == partition {
             return;
@@ -150,7 +153,8 @@ impl LinkShard {
         }
     }
 
-    /// Serves a machine, or does no longer, as its part says; who is asked says how it is answered.
+    /// Starts or stops serving a machine, as the partition says, and reports its reachability if
+    /// asked to.
     fn serve_one(&mut self, now: Time, cell: &Cell, machine: MachineId) {
         let Some(partition) = &self.partition else { return };
         let mine = partition.has(machine) && cell.machine(machine).is_some();
@@ -166,14 +170,14 @@ impl LinkShard {
         }
     }
 
-    /// The part that it serves.
+    /// The partition that it serves.
     #[must_use]
     pub fn partition(&self) -> Option<&Partition> {
         self.partition.as_ref()
     }
 
-    /// An operation has been applied; `reordered` are the machines that are to run something else
-    /// since, as [`cell::Applied::reordered`] has them.
+    /// An operation was applied; `reordered` are the machines whose instances changed, as in
+    /// [`cell::Applied::reordered`].
     pub fn applied(
         &mut self,
         now: Time,
@@ -196,7 +200,7 @@ impl LinkShard {
         self.catch_up(now, cell, since, actions);
     }
 
-    /// A poll was answered, or was not.
+    /// A poll has completed.
     pub fn answered(
         &mut self,
         now: Time,
@@ -218,8 +222,8 @@ impl LinkShard {
         }
     }
 
-    /// These machines have to miss all their polls once more before they are silent; those that it
-    /// serves, of these.
+    /// Requires these machines to miss all their polls again before they count as silent; ignores
+    /// those that it does not serve.
     pub fn begin_anew(&mut self, machines: &[MachineId]) {
         for machine in machines {
             if let Some(link) = self.links.get_mut(machine) {
@@ -252,15 +256,15 @@ impl LinkShard {
         self.catch_up(now, cell, since, actions);
     }
 
-    /// When [`LinkShard::tick`] has something to do next.
+    /// When [`LinkShard::tick`] is due next.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let first = |of: &BTreeSet<(Time, MachineId)>| of.first().map(|(at, _)| *at);
         [first(&self.agenda.due), first(&self.agenda.again)].into_iter().flatten().min()
     }
 
-    /// How its machines answer, where that is new since this was last taken. All of them are after a
-    /// new term began; and each is from time to time, as what is said may be lost.
+    /// Takes the reachabilities that changed since the last call. Includes all machines after a new
+    /// term began, and each one periodically, since messages may be lost.
     pub fn contacts_changed(&mut self) -> Vec<(MachineId, Reachability)> {
         let settings = &self.settings;
         let mut say = |machine| {
@@ -272,14 +276,14 @@ impl LinkShard {
         std::mem::take(&mut self.agenda.unsaid).into_iter().filter_map(&mut say).collect()
     }
 
-    /// How all its machines answer.
+    /// The reachabilities of all its machines.
     #[must_use]
     pub fn reachabilities(&self) -> Vec<(MachineId, Reachability)> {
         let reachability = |link: &Link| link.reachability(&self.settings);
         self.links.iter().map(|(machine, link)| (*machine, reachability(link))).collect()
     }
 
-    /// Serves the machines of its part, and no others.
+    /// Serves exactly the machines of its partition.
     fn take_over(&mut self, now: Time, cell: &Cell) {
         let (Some(partition), Some(_)) = (&self.partition, self.since) else {
             self.links.clear();
@@ -312,7 +316,7 @@ impl LinkShard {
         }
     }
 
-    /// What a machine is to run has changed; or it has just come, or is gone.
+    /// The instances of a machine have changed, or it has joined or left.
     fn reorder(&mut self, now: Time, cell: &Cell, machine: MachineId, since: Stamp) {
         if cell.machine(machine).is_none() {
             self.reordered.remove(&machine);
@@ -329,7 +333,7 @@ impl LinkShard {
         }
     }
 
-    /// Compares what was reported by machines that knew more than the cell did.
+    /// Compares the reports that were ahead of the cell and no longer are.
     fn catch_up(&mut self, now: Time, cell: &Cell, since: Stamp, actions: &mut Vec<Action>) {
         let present = Present { now, cell, since, settings: &self.settings };
         while let Some((stamp, machine)) = self.agenda.ahead.first().copied()
@@ -351,14 +355,14 @@ fn pop_due(of: &mut BTreeSet<(Time, MachineId)>, now: Time) -> Option<MachineId>
 }
 
 impl Present<'_> {
-    /// How far the cell has come.
+    /// The stamp that the cell has reached.
     fn reached(&self) -> Stamp {
         Stamp { index: self.cell.index(), ..self.since }
     }
 }
 
 impl Agenda {
-    /// Looks at what a machine reports, against the cell, and at what is to come of its link.
+    /// Examines a link: compares its report with the cell, and schedules what is due next.
     fn look(
         &mut self,
         present: &Present<'_>,

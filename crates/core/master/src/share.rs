@@ -1,27 +1,27 @@
-//! A part of a whole, as operators say it: `1/3`.
+//! A fraction as operators write it: `1/3`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// So many of so many; at most all, and never of none.
+/// A fraction from 0 to 1, with a nonzero denominator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     partition: u32,
     whole: u32,
 }
 
-/// Why a text is no share.
+/// A text that is not a fraction.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("'{0}' is not a part of a whole, from 0/1 to 1/1, such as 1/3")]
+#[error("'{0}' is not a fraction from 0/1 to 1/1, such as 1/3")]
 pub struct NoShare(String);
 
 impl Share {
-    /// A third.
+    /// One third.
     pub const THIRD: Self = Self { partition: 1, whole: 3 };
 
-    /// Whether `count` of `of` are more than this share.
+    /// Whether `count` of `of` exceeds this share.
     #[must_use]
     pub fn is_less_than(self, count: u32, of: u32) -> bool {
         u64::from(count) * u64::from(self.whole) > u64::from(of) * u64::from(self.partition)

@@ -1,4 +1,4 @@
-//! The only replica, which leads, its cell and a machine that answers by hand.
+//! A single replica, which leads, its cell, and a machine whose answers the test supplies.
 
 mod agreeing;
 mod allocs;
@@ -37,8 +37,14 @@ struct World {
 
 const M1: MachineId = MachineId(1);
 
+/// Ana kills tasks of a job of hers.
+fn kill(job: &str, tasks: TaskSelection) -> Mutation {
+    let owner = UserName::new("ana").expect("a name");
+    Mutation::Kill(cell::Kill { owner, job: model::JobName::new(job).expect("a name"), tasks })
+}
+
 impl World {
-    /// A cell with one machine that has not been heard of.
+    /// A cell with one machine that has not reported yet.
     fn new() -> Self {
         let mut world = Self {
             cell: Cell::empty(),
@@ -106,7 +112,7 @@ impl World {
         self.said()
     }
 
-    /// What the leader makes of what its shard says.
+    /// Processes what the shard reports, as the leader.
     fn lead(&mut self) {
         let (now, cell) = (self.now, &self.cell);
         self.master.spread(now, &[ReplicaId(1)]);
@@ -119,7 +125,7 @@ impl World {
         self.said()
     }
 
-    /// The machine reports; what is proposed for that is not applied.
+    /// The machine reports; the resulting proposals are not applied.
     fn reported(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) {
         let stamp = Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) };
         self.reported_of(had_order, stamp, machine(), tasks);
@@ -149,13 +155,13 @@ impl World {
         self.said()
     }
 
-    /// The machine does not answer; what is proposed for that is not applied.
+    /// The machine does not answer; the resulting proposals are not applied.
     fn failed(&mut self) {
         let (now, cell) = (self.now, &self.cell);
         self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.actions);
     }
 
-    /// The wishes so far in words; what is proposed is applied at once.
+    /// The actions so far as text; proposals are applied at once.
     fn said(&mut self) -> String {
         let mut words = Vec::new();
         while !self.actions.is_empty() {
@@ -288,7 +294,7 @@ fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
     world.assign(0);
     assert_eq!(world.tick(), "order 6 [1-0-1]");
     world.answer(true, 6, &[(0, TaskStatus::Running { healthy: None })]);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     assert_eq!(world.tick(), "order 8 []");
     assert_eq!(world.answer(true, 8, &[(0, TaskStatus::Stopping)]), "");
     assert!(world.answer(false, 8, &[]).contains("Stopped"));
@@ -296,17 +302,19 @@ fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
 }
 
 #[test]
-fn a_machine_is_down_after_so_many_missed_polls_and_back_with_the_first_answer() {
+fn a_machine_is_unreachable_after_so_many_missed_polls_and_back_with_the_first_answer() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
     for missed in 1..=5 {
         assert_eq!(world.after(2_000), "poll");
         let said = world.fail();
-        let expected = if missed == 5 { "MachineSilent { machine: MachineId(1) }" } else { "" };
+        let expected =
+            if missed == 5 { "MachineUnreachable { machine: MachineId(1) }" } else { "" };
         assert_eq!(said, expected);
     }
-    assert_eq!(world.after(2_000), "poll", "it is asked on");
+    let down = "poll, MachineSilent { machine: MachineId(1) }";
+    assert_eq!(world.after(2_000), down, "it is asked on, and nothing keeps it from being down");
     assert_eq!(world.answer(false, 3, &[]), "MachineBack { machine: MachineId(1) }");
 }
 
@@ -314,7 +322,7 @@ fn a_machine_is_down_after_so_many_missed_polls_and_back_with_the_first_answer()
 fn dead_jobs_are_forgotten_when_they_are_old() {
     let mut world = World::new();
     world.submit(1);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     world.tick();
     assert!(!world.after(3_600_000).contains("Forget"));
     assert!(world.after(24 * 3_600_000).contains("Forget"));

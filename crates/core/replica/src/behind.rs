@@ -1,20 +1,21 @@
-//! Whether a leader's own disk keeps up with those of the others. What a majority has is agreed upon,
-//! but a replica answers for it only when it has it itself: with a disk that is full, or stuck, it
-//! could acknowledge nothing for as long as it leads, and it leads as long as it is heard.
+//! Detects a leader whose own disk lags behind those of the other replicas. A majority commits
+//! records without it, but it answers for a record only when it has it itself: with a full or stuck
+//! disk it would acknowledge nothing for as long as it leads, and it leads as long as its
+//! heartbeats arrive.
 
 use model::{LogIndex, Span, Time};
 
-/// After how many ticks of consensus another one had better lead: soon enough that a change waits for
+/// After how many ticks of consensus leadership is transferred: soon enough that a change waits for
 /// less than a second.
 pub(crate) const PATIENCE_TICKS: u64 = 12;
 
-/// A record that the others have and this replica's disk does not, and since when.
+/// A record that the other replicas have and this replica's disk lacks, and since when.
 #[derive(Debug, Default)]
 pub(crate) struct Behind(Option<(LogIndex, Time)>);
 
 impl Behind {
-    /// Looks how far the others are, and this disk; whether that has been behind for too long, which
-    /// is said once for as long again.
+    /// Compares the commit index with this disk; returns whether the disk has lagged for too long,
+    /// at most once per that time.
     pub(crate) fn is_stuck(
         &mut self,
         now: Time,
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn a_disk_is_stuck_where_one_record_waits_for_too_long() {
         let mut behind = Behind::default();
-        // At which second, how far the others and this disk are, and whether it is stuck.
+        // The second, the committed and the durable index, and whether the disk is stuck.
         for (second, committed, durable, expected) in [
             (0, 5, 5, false),
             (1, 9, 5, false),

@@ -1,4 +1,4 @@
-//! What a replica takes in and puts out, and what it is set to.
+//! The inputs and outputs of a replica, and its settings.
 
 use std::sync::Arc;
 
@@ -12,26 +12,25 @@ use thiserror::Error;
 
 use crate::{HardState, LogEntry, Message, UnknownOperation};
 
-/// What a replica is set to.
+/// The settings of a replica.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which replica of its cell this is.
+    /// The id of this replica.
     pub id: ReplicaId,
-    /// Where the other replicas and clients reach it, as `host:port`; empty where nobody needs to.
+    /// The `host:port` at which other replicas and clients reach it; empty if that is not needed.
     pub address: Arc<str>,
-    /// Its data directory, by which others know that it is this one; not known in tests and
-    /// benchmarks that need no more than one process.
+    /// The id of its data directory, by which others recognise it; unknown in single-process tests
+    /// and benchmarks.
     pub directory: DirectoryId,
-    /// The highest level of the state machine that it may be at: [`LEVEL`], or less to go on like
-    /// an older build.
+    /// The maximum level of the state machine: [`LEVEL`], or less to behave like an older build.
     pub level: Level,
-    /// The pace of consensus: heartbeats are 2 of it, elections 10 to 20.
+    /// The tick of consensus: heartbeats every 2 ticks, elections after 10 to 20.
     pub raft_tick: Span,
-    /// How many requests may wait for their record to be committed, and as many reads.
+    /// The maximum number of requests that wait to be committed, and of waiting reads.
     pub waiting_max: usize,
-    /// Where its randomness begins.
+    /// The seed of its random numbers.
     pub seed: u64,
-    /// What the master is set to.
+    /// The settings of the master.
     pub master: master::Settings,
 }
 
@@ -50,45 +49,46 @@ impl Default for Settings {
     }
 }
 
-/// Who founds the cell, where its log is empty.
+/// How to bootstrap the cell if its log is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bootstrap {
     /// The cell's name.
     pub name: CellName,
-    /// Who administers it.
+    /// The administrator.
     pub administrator: UserName,
-    /// Whether what has no quota is refused in it from its beginning on.
+    /// Whether quota is metered from the start, so that jobs without quota are rejected.
     pub quota: bool,
 }
 
-/// What was found on the disk.
+/// The state recovered from the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// The cell of the newest checkpoint, and the term of its last record.
     pub checkpoint: Option<(Cell, Term)>,
     /// The records after it, in order.
     pub entries: Vec<LogEntry>,
-    /// The log on the disk is not what led to the checkpoint.
+    /// The log on the disk does not lead to the checkpoint.
     pub diverged: bool,
-    /// What was promised in elections.
+    /// The persistent state of elections.
     pub hard_state: HardState,
-    /// How often the cell was restored from a checkpoint by hand; the first part of every stamp.
+    /// How often the cell was restored from a checkpoint by an operator; the first part of every
+    /// stamp.
     pub restore_epoch: u64,
 }
 
 impl Recovered {
-    /// Whether nothing was found: no cell, no record, and no promise.
+    /// Whether the disk was empty: no cell, no record, and no vote.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         let Self { checkpoint, entries, hard_state, .. } = self;
         checkpoint.is_none() && entries.is_empty() && *hard_state == HardState::default()
     }
 
-    /// Adds a record of the log, in the order in which they were read, from the one on in whose
-    /// place the checkpoint's last is.
+    /// Adds a record of the log, in order, starting with the one at the index of the checkpoint's
+    /// last record.
     ///
-    /// Where that one has another term, the log is of a leader who was replaced before it was
-    /// agreed upon, and the checkpoint came from another replica: what follows is void.
+    /// If that record has another term, the log is from a replaced leader and was never committed,
+    /// and the checkpoint came from another replica: the following records are void.
     pub fn entry(&mut self, term: Term, index: LogIndex, level: Level, data: &[u8]) {
         if let Some((cell, covered)) = &self.checkpoint
             && index <= cell.index()
@@ -100,188 +100,188 @@ impl Recovered {
     }
 }
 
-/// A number by which whoever asked is found again.
+/// A number that identifies the caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Something that came in.
+/// An input of the step function.
 #[derive(Debug)]
 pub enum Input {
     /// A client opens a session.
     OpenSession(Ticket, UserName),
     /// A client's request.
     Request(Ticket, RequestId, UserName, Mutation),
-    /// A machine joins or renews its certificate, or a replica's process joins.
+    /// A machine enrols or renews its certificate, or a replica's process joins.
     Enrolment(Ticket, Op),
     /// A scheduler's proposal.
     Propose(Ticket, Vec<Assignment>),
-    /// Somebody wants to read what is true now, and not what this replica knows already.
+    /// A linearizable read.
     Read(Ticket),
     /// A message of another replica.
     Received(Message),
     /// A message to another replica could not be sent.
     Unreachable(ReplicaId),
-    /// A snapshot was sent to another replica and taken there, or not.
+    /// A snapshot was sent to another replica and accepted there, or not.
     SnapshotSent(ReplicaId, bool),
-    /// That another replica should lead: this one, or whichever has most of the log.
+    /// A request to transfer leadership: to this replica, or to the one with the most of the log.
     Transfer(Option<ReplicaId>),
-    /// A poll was answered, or was not.
+    /// A poll succeeded or failed.
     Answered {
-        /// Which machine.
+        /// The machine.
         machine: MachineId,
         /// Whether the poll carried an order.
         had_order: bool,
         /// The answer.
         answer: Answer,
     },
-    /// The records of this number, and all before it, are durable.
+    /// The records with this number, and all earlier ones, are durable.
     Persisted(u64),
-    /// Records up to this index are covered by a durable checkpoint.
+    /// A durable checkpoint covers the records up to this index.
     Checkpointed(LogIndex),
 }
 
-/// Something to be done.
+/// An action for the caller.
 #[derive(Debug)]
 pub enum Output {
-    /// Make records durable, then say so ([`Input::Persisted`]). In order.
+    /// Make records durable, then confirm with [`Input::Persisted`]. In order.
     Persist(Persist),
-    /// Send a message to another replica. In order for each, as far as they arrive; those that do
-    /// not are made up for.
+    /// Send a message to another replica. Messages to one replica are sent in order; lost ones are
+    /// compensated.
     Send(Message),
-    /// Answer whoever asked: their operation is committed and was judged at this index.
+    /// Answer a caller: the operation is committed and was decided at this index.
     Reply(Ticket, LogIndex, Outcome),
-    /// What this replica's cell is now, or later, has all that had been acknowledged anywhere when
-    /// the read was asked for.
+    /// The cell, from this index on, includes everything that had been acknowledged anywhere when
+    /// the read was requested.
     Readable(Ticket, LogIndex),
-    /// Tell whoever asked that it was not done, or that nobody knows.
+    /// Tell a caller that the request was not executed, or that the result is unknown.
     Refused(Ticket, Refusal),
-    /// Poll a machine, then say what came of it ([`Input::Answered`]).
+    /// Poll a machine, then report the result with [`Input::Answered`].
     Poll(Poll),
     /// An operation is committed and applied.
     Committed {
         /// Its record; followers of the cell get it.
         entry: LogEntry,
-        /// The cell's time right after it.
+        /// The cell's time after the operation.
         at: Time,
-        /// What it caused, as [`crate::Codec::events`] gives it.
+        /// The resulting events, encoded by [`crate::Codec::events`].
         events: Vec<u8>,
     },
-    /// The cell is another's snapshot from now on: followers of the cell begin anew, and what the
-    /// operations between caused is not known here.
+    /// The cell was replaced by another replica's snapshot: followers of the cell must start over,
+    /// and the events of the skipped operations are not known here.
     Restored {
         /// The term of the snapshot's last record.
         term: Term,
-        /// How often the cell was restored by hand.
+        /// How often the cell was restored by an operator.
         restore_epoch: u64,
     },
-    /// Records that had not been known to be committed are replaced by those of another leader.
+    /// Uncommitted records were replaced by those of another leader.
     Replaced {
-        /// The first of them.
+        /// The first replaced record.
         from: LogIndex,
-        /// How many.
+        /// The number of replaced records.
         records: usize,
     },
-    /// This replica leads from now on.
+    /// This replica became the leader in this term.
     Leads(Term),
-    /// This replica leads no longer.
+    /// This replica is no longer the leader.
     Follows,
-    /// Who leads, as far as this replica knows, and in which term.
+    /// The leader and the term, as far as this replica knows.
     Leader(Option<ReplicaId>, Term),
-    /// This replica is no longer one of the cell's: it must stop.
+    /// This replica was removed from the cell: it must stop.
     Dismissed,
 }
 
 /// Records to make durable.
 #[derive(Debug)]
 pub struct Persist {
-    /// By which [`Input::Persisted`] names them.
+    /// The number that [`Input::Persisted`] confirms.
     pub number: u64,
-    /// That the log begins anew after this record: the checkpoint of its cell is durable already.
+    /// The log restarts after this record: the checkpoint of its cell is durable already.
     pub restart: Option<(LogIndex, Term)>,
     /// The records.
     pub entries: Vec<LogEntry>,
-    /// What was promised in elections, where it changed.
+    /// The persistent state of elections, if it changed.
     pub hard_state: Option<HardState>,
 }
 
-/// What the leader sees of a replica.
+/// The leader's view of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Which one.
+    /// The replica.
     pub replica: ReplicaId,
-    /// Whether it has answered lately.
+    /// Whether it has answered recently.
     pub answers: bool,
-    /// The last record of which it is known that it has it.
+    /// The last record that it is known to have.
     pub index: LogIndex,
 }
 
-/// Why a request has no answer.
+/// Why a request was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// Nothing was done.
-    #[error("this replica does not lead the cell: ask again in a moment")]
+    #[error("this replica is not the leader of the cell: try again in a moment")]
     NotLeading,
     /// Nothing was done.
-    #[error("the master has too many requests to answer: ask again in a moment")]
+    #[error("the master has too many pending requests: try again in a moment")]
     Overloaded,
     /// Nothing was done.
     #[error(
-        "the cell is at level {is} of the state machine, and that needs level {needs}: ask again when every replica runs a build that has it"
+        "the cell is at level {is} of the state machine, and the request needs level {needs}: try again when every replica runs a build that supports it"
     )]
     Level {
-        /// The level that it needs.
+        /// The required level.
         needs: Level,
         /// The cell's level.
         is: Level,
     },
-    /// It was proposed, and the leader changed before it was known to be done.
+    /// It was proposed, and the leader changed before the result was known.
     #[error(
-        "the leader changed meanwhile and it is not known whether this was done: repeat it in the same session"
+        "the leader changed and the result of the request is unknown: repeat it in the same session"
     )]
     Unknown,
 }
 
-/// Why a replica cannot go on.
+/// A fatal error of a replica.
 #[derive(Debug, Error)]
 pub enum ReplicaError {
     /// A committed record cannot be applied.
     #[error(transparent)]
     UnknownOperation(#[from] UnknownOperation),
-    /// Consensus refuses what it is given.
+    /// Consensus rejected its input.
     #[error("consensus: {0}")]
     Consensus(#[from] raft::Error),
-    /// Its disk does not have what it had said was durable.
+    /// The disk lacks records that it had reported as durable.
     #[error(
-        "the other replicas know that record {committed} was durable here, and this disk ends at {last}: it lost what it had acknowledged. Remove this replica (`bourg master remove`) and add it anew with an empty directory"
+        "the other replicas know that record {committed} was durable here, but this disk ends at {last}: it lost acknowledged records. Remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
     )]
     Forgot {
-        /// What was agreed upon with its vote.
+        /// The last record committed with its vote.
         committed: LogIndex,
-        /// The last record that it has.
+        /// The last record on the disk.
         last: LogIndex,
     },
-    /// The cell knows this replica by another data directory.
+    /// The cell has recorded another data directory for this replica.
     #[error(
         "the cell knows replica {replica} by data directory {recorded}, and this is directory {own}: it was emptied, or is another replica's. Remove replica {replica} (`bourg master remove {replica}`) and add a new one with an empty directory (`bourg master add`)"
     )]
     AnotherDirectory {
-        /// Which replica.
+        /// The replica.
         replica: ReplicaId,
-        /// The directory that the cell knows.
+        /// The recorded directory.
         recorded: DirectoryId,
-        /// This one.
+        /// This directory.
         own: DirectoryId,
     },
     /// Another replica leads without a record that was committed.
     #[error(
-        "replica {leader} leads without record {index}, which was committed here like all up to {committed}: a replica that had acknowledged it lost it, as one that was emptied or put back from an older copy. This replica stops, to keep those records. To go on with them, stop the other replicas for good and run `bourg master restore` here; to go on without them, remove this replica (`bourg master remove`) and add it anew with an empty directory"
+        "replica {leader} leads without record {index}, which was committed here with all records up to {committed}: a replica that had acknowledged it lost it, for example because it was emptied or restored from an older copy. This replica stops to preserve those records. To continue with them, stop the other replicas for good and run `bourg master restore` here; to continue without them, remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
     )]
     Contradicted {
-        /// Who leads.
+        /// The leader.
         leader: ReplicaId,
         /// The first record that differs.
         index: LogIndex,
-        /// Up to here it is known that records were committed.
+        /// The last record known to be committed.
         committed: LogIndex,
     },
 }

@@ -1,5 +1,5 @@
-//! The link shard of a replica, and how machines are spread over the replicas that are active, as the
-//! leader says ([`LinkShard`] has the whole protocol).
+//! The link shard of a replica, and how the leader spreads machines over the active replicas
+//! ([`LinkShard`] documents the whole protocol).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,69 +8,69 @@ use cell::Cell;
 use master::{LinkShard, Master, Partition, Reachability, Settings, Spread, owner};
 use model::{MachineId, ReplicaId, Span, Time};
 
-/// A replica of which the leader has heard nothing for so long is not active.
+/// A replica from which the leader has received nothing for this long is not active.
 const ACTIVE_FOR: Span = Span::from_millis(1_500);
-/// How often the leader says who is active, where nothing has changed.
-const SAY_EVERY: Span = Span::from_millis(500);
-/// A replica that has heard nothing of a leader for so long polls no machine: others do, by then.
-const TOLD_FOR: Span = Span::from_secs(5);
-/// A replica that is cut off from its machines is not active for so long; then it is tried again.
-const BLIND_FOR: Span = Span::from_secs(60);
-/// So many machines have to be silent, or doubtful, before that is put down to who polls them.
-const BLIND_MIN: u32 = 3;
+/// How often the leader repeats the spread if nothing has changed.
+const SEND_EVERY: Span = Span::from_millis(500);
+/// A replica that has received no spread for this long polls no machine: other replicas do by then.
+const POLLS_FOR: Span = Span::from_secs(5);
+/// A replica that is cut off from its machines is inactive for this long; then it is tried again.
+const CUT_OFF_FOR: Span = Span::from_secs(60);
+/// At least this many machines must be silent or doubtful before their poller is suspected.
+const FAILING_MIN: u32 = 3;
 
-/// The link shard, and who is active.
+/// The link shard and the active replicas.
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) shard: LinkShard,
     me: ReplicaId,
-    /// How machines are spread, as the leader last said.
+    /// The latest spread from the leader.
     spread: Arc<Spread>,
-    /// When it did.
-    told: Time,
-    /// When each replica was last heard of.
+    /// When it was received.
+    received: Time,
+    /// When each replica was last heard from.
     heard: BTreeMap<ReplicaId, Time>,
-    /// When the leader says it again.
-    say: Time,
-    /// Who seems to be cut off from its machines, and since when; for how long it has to seem so, in
-    /// which each machine of the others is polled at least once.
+    /// When the leader sends the spread again.
+    send_at: Time,
+    /// The replica that appears to be cut off from its machines, and since when. It must appear so
+    /// until each machine of the others has been polled at least once.
     suspected: Option<(ReplicaId, Time)>,
     suspect_for: Span,
-    /// Until when these are not active, as they were cut off.
-    blind: BTreeMap<ReplicaId, Time>,
+    /// Replicas that are inactive because they were cut off, each until a given time.
+    cut_off: BTreeMap<ReplicaId, Time>,
 }
 
-/// How a replica's machines answer it.
+/// Counts of how a replica's machines answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answered {
     all: u32,
     failing: u32,
 }
 
-/// Who is not answered by most of its machines while nearly all of the others' answer: it is cut off
-/// from machines, and they are not gone.
-fn blind(
+/// The replica that is not answered by most of its machines while nearly all machines of the others
+/// answer: it is cut off, and the machines are not gone.
+fn cut_off(
     active: &[ReplicaId],
     reachabilities: impl Iterator<Item = (MachineId, Reachability)>,
 ) -> Option<ReplicaId> {
-    let mut parts: BTreeMap<ReplicaId, Answered> = BTreeMap::new();
+    let mut partitions: BTreeMap<ReplicaId, Answered> = BTreeMap::new();
     let mut cell = Answered::default();
     for (machine, reachability) in reachabilities {
         let Some(owner) = owner(machine, active) else { continue };
         let failing =
             u32::from(matches!(reachability, Reachability::Doubtful | Reachability::Silent));
-        for count in [&mut cell, parts.entry(owner).or_default()] {
+        for count in [&mut cell, partitions.entry(owner).or_default()] {
             count.all += 1;
             count.failing += failing;
         }
     }
-    let is_blind = |partition: &Answered| {
+    let is_cut_off = |partition: &Answered| {
         let (others, failing) = (cell.all - partition.all, cell.failing - partition.failing);
-        partition.failing >= BLIND_MIN
+        partition.failing >= FAILING_MIN
             && partition.failing * 2 > partition.all
             && others > failing * 4
     };
-    parts.into_iter().find(|(_, partition)| is_blind(partition)).map(|(replica, _)| replica)
+    partitions.into_iter().find(|(_, partition)| is_cut_off(partition)).map(|(replica, _)| replica)
 }
 
 impl Links {
@@ -79,32 +79,32 @@ impl Links {
             shard: LinkShard::new(settings),
             me,
             spread: Arc::default(),
-            told: Time::ZERO,
+            received: Time::ZERO,
             heard: BTreeMap::new(),
-            say: Time::ZERO,
+            send_at: Time::ZERO,
             suspected: None,
             suspect_for: settings.poll_interval.saturating_mul(2),
-            blind: BTreeMap::new(),
+            cut_off: BTreeMap::new(),
         }
     }
 
-    /// Something came from another replica.
+    /// A message arrived from another replica.
     pub(crate) fn hear(&mut self, now: Time, from: ReplicaId) {
         self.heard.insert(from, now);
     }
 
-    /// Whether a replica was heard of lately, as this one always is. Consensus has a flag for that too, but
-    /// it clears the flag of every replica twice a second, until the next answer.
+    /// Whether a replica was heard from recently; always true for this one. Consensus has a flag
+    /// for that too, but it clears the flag of every replica twice a second, until the next answer.
     pub(crate) fn hears(&self, now: Time, replica: ReplicaId) -> bool {
         let heard = self.heard.get(&replica);
         replica == self.me || heard.is_some_and(|at| now.since(*at) < ACTIVE_FOR)
     }
 
-    /// The leader said how machines are spread.
-    pub(crate) fn told(&mut self, now: Time, cell: &Cell, spread: Arc<Spread>) {
-        self.told = now;
+    /// The leader sent the spread of the machines.
+    pub(crate) fn received(&mut self, now: Time, cell: &Cell, spread: Arc<Spread>) {
+        self.received = now;
         self.spread = spread;
-        self.shard.serve(now, cell, Some(self.part_of(self.me)));
+        self.shard.serve(now, cell, Some(self.partition_of(self.me)));
     }
 
     /// This replica leads from now on. Each of the others is given time to be heard of: an election
@@ -112,17 +112,17 @@ impl Links {
     pub(crate) fn lead(&mut self, now: Time, cell: &Cell) {
         self.heard.extend(cell.voters().chain(cell.learners()).map(|other| (other, now)));
         self.suspected = None;
-        self.blind.clear();
-        self.say = now;
+        self.cut_off.clear();
+        self.send_at = now;
     }
 
-    /// Looks who is cut off from its machines.
+    /// Checks which replica is cut off from its machines.
     fn suspect(
         &mut self,
         now: Time,
         reachabilities: impl Iterator<Item = (MachineId, Reachability)>,
     ) {
-        let seems = blind(&self.spread.active, reachabilities);
+        let seems = cut_off(&self.spread.active, reachabilities);
         self.suspected = match (seems, self.suspected) {
             (Some(seems), Some((id, since))) if seems == id => Some((id, since)),
             (seems, _) => seems.map(|id| (id, now)),
@@ -130,43 +130,44 @@ impl Links {
         if let Some((id, since)) = self.suspected
             && now.since(since) >= self.suspect_for
         {
-            self.blind.insert(id, now + BLIND_FOR);
+            self.cut_off.insert(id, now + CUT_OFF_FOR);
             self.suspected = None;
         }
     }
 
-    /// Who is to be told how machines are spread, where it is time to say so, or that has changed: a
-    /// replica is no longer active, or is again, or machines are polled by others as well. `reachabilities`
-    /// are what this replica's own shard has to say, as the leader.
-    pub(crate) fn say(
+    /// The replicas to send the spread to, if it is due or has changed: a replica became active or
+    /// inactive, or machines are also polled by others. `reachabilities` are the observations of
+    /// this replica's own shard, as the leader.
+    pub(crate) fn send_spread(
         &mut self,
         now: Time,
         cell: &Cell,
         master: &mut Master,
         reachabilities: &[(MachineId, Reachability)],
     ) -> Option<(Vec<ReplicaId>, Arc<Spread>)> {
-        if now >= self.say {
-            self.blind.retain(|_, until| *until > now);
+        if now >= self.send_at {
+            self.cut_off.retain(|_, until| *until > now);
             self.suspect(now, master.reachabilities());
         }
         let active = cell.voters().filter(|id| self.hears(now, *id));
-        let active: Vec<_> = active.filter(|id| !self.blind.contains_key(id)).collect();
+        let active: Vec<_> = active.filter(|id| !self.cut_off.contains_key(id)).collect();
         master.spread(now, &active);
         master.heard(now, cell, self.me, reachabilities);
         let spread = Spread { active, seconds: master.seconds().cloned().collect() };
-        if spread == *self.spread && now < self.say {
-            self.told = now;
+        if spread == *self.spread && now < self.send_at {
+            self.received = now;
             return None;
         }
-        self.say = now + SAY_EVERY;
-        self.told(now, cell, Arc::new(spread));
+        self.send_at = now + SEND_EVERY;
+        self.received(now, cell, Arc::new(spread));
         let all = cell.voters().chain(cell.learners());
         Some((all.filter(|id| *id != self.me).collect(), Arc::clone(&self.spread)))
     }
 
-    /// One that has lost its leader polls nobody: who leads elsewhere has given its machines to others.
+    /// A replica that has lost its leader polls no machine: a new leader has assigned its machines
+    /// to others.
     pub(crate) fn tick(&mut self, now: Time, cell: &Cell) {
-        if now.since(self.told) > TOLD_FOR && self.shard.partition().is_some() {
+        if now.since(self.received) > POLLS_FOR && self.shard.partition().is_some() {
             self.shard.serve(now, cell, None);
         }
     }
@@ -175,8 +176,8 @@ impl Links {
         &self.spread
     }
 
-    /// What a replica polls.
-    pub(crate) fn part_of(&self, replica: ReplicaId) -> Partition {
+    /// The partition of a replica: the machines that it polls.
+    pub(crate) fn partition_of(&self, replica: ReplicaId) -> Partition {
         Partition { me: replica, spread: Arc::clone(&self.spread) }
     }
 }

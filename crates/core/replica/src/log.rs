@@ -1,5 +1,5 @@
-//! The log as consensus reads it: the part that is in memory. Records are here as soon as they are
-//! handed to the disk; what is durable is reported to consensus separately.
+//! The in-memory part of the log, as consensus reads it. Records are here as soon as they are
+//! handed to the disk; durability is reported to consensus separately.
 
 use std::cell::Cell as Shared;
 use std::collections::{BTreeSet, VecDeque};
@@ -10,26 +10,35 @@ use model::{Level, LogIndex, Term};
 use raft::eraftpb::{self, ConfState, Entry, EntryType};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
-use crate::message::Snapshot;
 use crate::{HardState, LogEntry};
 
-/// Which records change who the replicas are. Consensus has to know before they are applied.
+/// Recognises records that change the membership, which consensus must know before they are
+/// applied.
 pub(crate) trait Memberships {
     fn is_membership(&self, entry: &LogEntry) -> bool;
 }
 
+/// A cell to go on from.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The term of its last record.
+    pub term: Term,
+    /// The cell, which has its index and who its replicas are.
+    pub cell: Cell,
+}
+
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// The record before the first that is kept: that of the snapshot, or nothing.
+    /// The record before the first one in memory: that of the snapshot, or zero.
     base: (LogIndex, Term),
     entries: VecDeque<LogEntry>,
-    /// Those of them that change who the replicas are.
+    /// The indexes of records that change the membership.
     memberships: BTreeSet<LogIndex>,
     hard_state: HardState,
     conf_state: ConfState,
-    /// The cell that another replica can go on from.
+    /// The cell to send to a replica that is too far behind.
     offered: Option<Snapshot>,
-    /// Consensus wants a newer one.
+    /// Consensus needs a newer one.
     wanted: Shared<bool>,
 }
 
@@ -54,8 +63,8 @@ impl Memory {
         }
     }
 
-    /// Adds records; those that contradict earlier ones replace them and all that followed. Gives how
-    /// many are replaced.
+    /// Appends records; those that conflict with earlier ones replace them and all following ones.
+    /// Returns the number of replaced records.
     pub(crate) fn append(&mut self, entries: &[LogEntry], kinds: &impl Memberships) -> usize {
         let mut replaced = 0;
         for entry in entries {
@@ -84,7 +93,7 @@ impl Memory {
         }
     }
 
-    /// Goes on from a snapshot.
+    /// Continues from a snapshot.
     pub(crate) fn restore(&mut self, cell: &Cell, term: Term) {
         self.base = (cell.index(), term);
         self.entries.clear();
@@ -92,37 +101,37 @@ impl Memory {
         self.offered = None;
     }
 
-    /// Whether consensus wants a cell for a replica that is too far behind.
+    /// Whether consensus needs a snapshot for a replica that is too far behind.
     pub(crate) fn wants_snapshot(&self) -> bool {
         self.wanted.replace(false)
     }
 
-    /// Has a cell for a replica that is too far behind.
+    /// Sets the snapshot for replicas that are too far behind.
     pub(crate) fn offer(&mut self, snapshot: Snapshot) {
         self.offered = Some(snapshot);
     }
 
-    /// The one it has.
+    /// The current snapshot.
     pub(crate) fn offered(&self) -> Option<&Snapshot> {
         self.offered.as_ref()
     }
 
-    /// Nobody needs one now.
+    /// Drops the snapshot, which is no longer needed.
     pub(crate) fn withdraw(&mut self) {
         self.offered = None;
     }
 
-    /// Whether a record changes who the replicas are.
+    /// Whether a record changes the membership.
     pub(crate) fn is_membership(&self, index: LogIndex) -> bool {
         self.memberships.contains(&index)
     }
 
-    /// Whether nothing here changes who the replicas are.
+    /// Whether no record here changes the membership.
     pub(crate) fn has_no_membership(&self) -> bool {
         self.memberships.is_empty()
     }
 
-    /// The last record's place.
+    /// The index of the last record.
     pub(crate) fn last(&self) -> LogIndex {
         self.entries.back().map_or(self.base.0, |entry| entry.index)
     }
@@ -133,14 +142,14 @@ impl Memory {
     }
 }
 
-/// Who takes part in consensus.
+/// The members of consensus.
 pub(crate) fn conf_state(cell: &Cell) -> ConfState {
     let voters = cell.voters().map(|id| id.0).collect();
     let learners = cell.learners().map(|id| id.0).collect();
     ConfState { voters, learners, ..Default::default() }
 }
 
-/// What consensus needs to know of a snapshot.
+/// The metadata of a snapshot that consensus needs.
 pub(crate) fn snapshot(snapshot: &Snapshot) -> eraftpb::Snapshot {
     let mut to = eraftpb::Snapshot::default();
     let metadata = to.mut_metadata();
@@ -150,8 +159,8 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> eraftpb::Snapshot {
     to
 }
 
-/// A record that changes the replicas has its operation in the context: the library looks into the
-/// data of those, when they are proposed, for its own form of the change.
+/// A record that changes the membership carries its operation in the context: the library parses
+/// the data of such records, when they are proposed, in its own format.
 pub(crate) fn to_raft(entry: &LogEntry, membership: bool) -> Entry {
     let mut to = Entry::default();
     to.set_index(entry.index.0);
@@ -166,7 +175,7 @@ pub(crate) fn to_raft(entry: &LogEntry, membership: bool) -> Entry {
     to
 }
 
-/// What goes with a record.
+/// The context of a record.
 pub(crate) fn context(level: Level, data: &[u8]) -> Vec<u8> {
     [&level.0.to_le_bytes(), data].concat()
 }

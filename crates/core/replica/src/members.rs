@@ -1,7 +1,7 @@
-//! Who the replicas are: the leader brings consensus to what the cell says, one change at a time, and
-//! the state machine to the level that all of them know.
+//! Membership: the leader changes consensus towards the cell's desired membership, one change at a
+//! time, and raises the state machine to the level that all replicas support.
 
-use cell::{Cell, DIRECTORIES, Member, MemberChange, Op, Replica};
+use cell::{Cell, Member, MemberChange, Op, Replica};
 use model::{DirectoryId, Level, LogIndex, ReplicaId, Time};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use raft::{Progress, ProgressTracker};
@@ -9,36 +9,32 @@ use raft::{Progress, ProgressTracker};
 use crate::io::{Output, Settings};
 use crate::message::{Body, Message};
 
-/// A learner that is so few records behind gets a vote.
+/// A learner that is at most this many records behind becomes a voter.
 const BEHIND_MAX: u64 = 1_000;
 /// How many ticks of consensus a replica waits before it describes itself to the leader again.
 const DESCRIBE_TICKS: u64 = 10;
 
-/// What is under way.
+/// Pending changes.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    /// A change that is proposed; the next waits until it is applied.
+    /// A proposed change; the next one waits until it is applied.
     pub(crate) proposed: Option<LogIndex>,
-    /// When this replica tells the leader about itself again.
+    /// When this replica describes itself to the leader again.
     describe: Time,
 }
 
-/// What the leader does next about them.
+/// The leader's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// This.
+    /// Propose this operation.
     Propose(Op),
-    /// It is to leave itself: another has to lead first.
+    /// The leader itself is to be removed: another replica must lead first.
     Resign,
 }
 
-/// What the leader does next, if anything.
+/// The leader's next step, if any.
 pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Option<Step> {
     let is = cell.level();
-    // Who the replicas are is written down from level 2 on: before, there is only one.
-    if is < cell::REPLICAS {
-        return (is < me.level).then_some(Step::Propose(Op::RaiseLevel { to: me.level }));
-    }
     if let Some(describe) = description(cell, me) {
         return Some(Step::Propose(describe));
     }
@@ -50,8 +46,8 @@ pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Op
     let change = |replica, to| Some(Step::Propose(Op::ChangeMember { replica, to }));
     let last = progress.get(me.id.0).map_or(0, |own| own.matched);
     let keeps_up = |other: &Progress| other.recent_active && other.matched + BEHIND_MAX >= last;
-    // One that is new counts as active, and in a young cell as caught up: that it runs is known from
-    // what it says of itself. A vote before would be missing.
+    // A new replica counts as active, and in a young cell as caught up; only its own description
+    // shows that it runs. A vote given earlier could be missing.
     let runs = |replica: &Replica| replica.level > Level(0);
     cell.replicas().find_map(|replica| match replica.member {
         _ if replica.leaving && replica.id == me.id => Some(Step::Resign),
@@ -64,26 +60,26 @@ pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Op
     })
 }
 
-/// What this replica would like to be recorded of itself, where that is not what is.
+/// This replica's description, if it differs from the recorded one.
 fn description(cell: &Cell, me: &Settings) -> Option<Op> {
     let known = cell.replica(me.id);
     let is_right = known.is_some_and(|known| {
         known.level == me.level
             && (known.address == me.address || me.address.is_empty())
-            && !says_directory(cell, known, me.directory)
+            && !says_directory(known, me.directory)
     });
     let address = me.address.to_string();
     let (replica, level, directory) = (me.id, me.level, me.directory);
     (!is_right).then_some(Op::DescribeReplica { replica, address, level, directory })
 }
 
-/// Whether it is news in which directory a replica is.
-pub(crate) fn says_directory(cell: &Cell, known: &Replica, directory: DirectoryId) -> bool {
-    cell.level() >= DIRECTORIES && directory.is_known() && !known.directory.is_known()
+/// Whether the data directory of a replica is news to the cell.
+pub(crate) fn says_directory(known: &Replica, directory: DirectoryId) -> bool {
+    directory.is_known() && !known.directory.is_known()
 }
 
 impl Members {
-    /// Tells the leader about this replica, where the cell does not know.
+    /// Describes this replica to the leader, if the recorded description is outdated.
     pub(crate) fn describe(
         &mut self,
         now: Time,
@@ -93,7 +89,7 @@ impl Members {
         restore_epoch: u64,
         outputs: &mut Vec<Output>,
     ) {
-        if now < self.describe || cell.level() < cell::REPLICAS || description(cell, me).is_none() {
+        if now < self.describe || description(cell, me).is_none() {
             return;
         }
         self.describe = now + me.raft_tick.saturating_mul(DESCRIBE_TICKS);
@@ -103,7 +99,7 @@ impl Members {
     }
 }
 
-/// Of those that can lead and are heard, the one with most of the log.
+/// The replica with the most of the log among those that can lead and were heard from recently.
 pub(crate) fn successor(
     cell: &Cell,
     me: ReplicaId,
@@ -116,7 +112,7 @@ pub(crate) fn successor(
     others.filter(|id| hears(*id)).max_by_key(matched)
 }
 
-/// What consensus has to be told where an operation changed who takes part in it.
+/// The change of consensus' configuration that corresponds to an operation, if any.
 pub(crate) fn conf_change(op: &Op) -> Option<ConfChangeV2> {
     let Op::ChangeMember { replica, to } = op else { return None };
     let kind = match to {

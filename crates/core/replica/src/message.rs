@@ -1,54 +1,56 @@
-//! What replicas say to each other. Consensus' own messages are kept in our types: outside bytes
+//! Messages between replicas. Consensus' own messages are represented by our types: outside bytes
 //! never reach the library's decoder.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Cell, Op};
+use cell::Op;
 use master::{Reachability, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use raft::eraftpb::{self, MessageType};
 
 use crate::LogEntry;
-use crate::log::{self, Memberships};
+use crate::log::{self, Memberships, Snapshot};
 
 /// A message from one replica to another.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Who sends it.
+    /// The sender.
     pub from: ReplicaId,
-    /// For whom it is.
+    /// The receiver.
     pub to: ReplicaId,
-    /// How often the sender's cell was restored by hand: replicas of before take no part.
+    /// How often the sender's cell was restored by an operator: replicas from before the last
+    /// restoration are ignored.
     pub restore_epoch: u64,
-    /// The sender's data directory: one that the cell knows another of is not that replica.
+    /// The sender's data directory: a sender with another directory than the recorded one is not
+    /// that replica.
     pub directory: DirectoryId,
-    /// What it says.
+    /// The content.
     pub body: Body,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// Something of consensus.
+    /// A message of consensus.
     Consensus(Box<Consensus>),
-    /// To the leader: what the sender's link shard would like to be proposed, and how its machines
-    /// answer.
+    /// To the leader: proposals of the sender's link shard, and the reachability of its machines.
     Heard {
-        /// What is to be proposed.
+        /// The proposals.
         proposals: Vec<Op>,
-        /// How machines answer.
+        /// The reachability of machines.
         reachabilities: Vec<(MachineId, Reachability)>,
     },
-    /// Of the leader: over whom the machines are spread, and who polls which of others as well.
+    /// From the leader: how machines are spread over the replicas, and who polls machines of others
+    /// as well.
     Active(Arc<Spread>),
-    /// Of the leader: machines that have to miss all their polls once more before they are silent.
+    /// From the leader: machines whose missed polls are to be counted anew before they are silent.
     BeginAnew(Vec<MachineId>),
-    /// To the leader: what the sender would like to be recorded of itself.
+    /// To the leader: the sender's description of itself.
     Describe {
-        /// Where it is reached.
+        /// Its address.
         address: Arc<str>,
-        /// The highest level of the state machine that it can be at.
+        /// The highest level of the state machine that it supports.
         level: Level,
     },
 }
@@ -56,49 +58,40 @@ pub enum Body {
 /// A message of consensus (raft).
 #[derive(Clone, Debug, Default)]
 pub struct Consensus {
-    /// What kind.
+    /// The kind.
     pub kind: ConsensusKind,
-    /// The sender's term; 0 in what has none.
+    /// The sender's term; 0 in messages without a term.
     pub term: Term,
-    /// The term of the record before the first one here.
+    /// The term of the record before `entries`.
     pub log_term: Term,
-    /// The place of that record, or of what is answered.
+    /// The index of that record, or of the acknowledged one.
     pub index: LogIndex,
     /// Records.
     pub entries: Vec<LogEntry>,
-    /// Up to where the sender knows that all agree.
+    /// The sender's commit index.
     pub commit: LogIndex,
-    /// The term of the record there.
+    /// The term of the record at `commit`.
     pub commit_term: Term,
-    /// The cell to go on from, in the message that sends one.
+    /// The snapshot, in the message that sends one.
     pub snapshot: Option<Snapshot>,
-    /// That something is refused.
+    /// Whether this is a rejection.
     pub reject: bool,
-    /// Where to try again then.
+    /// The index with which to retry after a rejection.
     pub reject_hint: LogIndex,
-    /// By which an answer finds its question.
+    /// Correlates an answer with its request.
     pub context: Bytes,
-}
-
-/// A cell to go on from.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The term of its last record.
-    pub term: Term,
-    /// The cell, which has its index and who its replicas are.
-    pub cell: Cell,
 }
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $raft:ident,)*) => {
-        /// What a message of consensus is about.
+        /// The kinds of messages of consensus.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum ConsensusKind {
             $($(#[$doc])* $name,)*
         }
 
         impl ConsensusKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             fn to_raft(self) -> MessageType {
@@ -121,41 +114,41 @@ kinds! {
     /// Records to append.
     #[default]
     Append = MsgAppend,
-    /// Whether they were.
+    /// The result of an append.
     AppendResponse = MsgAppendResponse,
-    /// Please vote.
+    /// A request for a vote.
     RequestVote = MsgRequestVote,
-    /// A vote.
+    /// A vote or its refusal.
     RequestVoteResponse = MsgRequestVoteResponse,
-    /// Would you vote?
+    /// A request for a pre-vote.
     RequestPreVote = MsgRequestPreVote,
-    /// Whether it would.
+    /// A pre-vote or its refusal.
     RequestPreVoteResponse = MsgRequestPreVoteResponse,
-    /// A cell to go on from.
+    /// A snapshot.
     Snapshot = MsgSnapshot,
-    /// The leader is there.
+    /// A heartbeat of the leader.
     Heartbeat = MsgHeartbeat,
-    /// So is the follower.
+    /// A follower's answer to a heartbeat.
     HeartbeatResponse = MsgHeartbeatResponse,
-    /// Lead, now.
+    /// A request to start an election at once.
     TimeoutNow = MsgTimeoutNow,
-    /// Let another lead.
+    /// A request to transfer leadership.
     TransferLeader = MsgTransferLeader,
-    /// Up to where does everybody agree?
+    /// A request for the commit index, for a linearizable read.
     ReadIndex = MsgReadIndex,
-    /// Up to here.
+    /// The commit index for a read.
     ReadIndexResponse = MsgReadIndexResp,
 }
 
 impl ConsensusKind {
-    /// Whether it is what a follower answers a leader.
+    /// Whether a follower sends it as an answer to the leader.
     pub(crate) fn is_answer(self) -> bool {
         matches!(self, Self::AppendResponse | Self::HeartbeatResponse)
     }
 }
 
 impl Consensus {
-    /// Up to where it says that all agree: the answer to a read says it by its index.
+    /// The commit index that the message states: the answer to a read states it as its index.
     #[must_use]
     pub fn committed(&self) -> LogIndex {
         match self.kind {
@@ -164,7 +157,7 @@ impl Consensus {
         }
     }
 
-    /// None for what the library keeps to itself.
+    /// `None` for messages that the library uses internally.
     pub(crate) fn from_raft(message: eraftpb::Message, offered: Option<&Snapshot>) -> Option<Self> {
         let kind = ConsensusKind::from_raft(message.get_msg_type())?;
         let wanted = message.get_snapshot().get_metadata().index;
@@ -200,7 +193,7 @@ impl Consensus {
         message.term = self.term.0;
         message.log_term = self.log_term.0;
         message.index = self.index.0;
-        // A read's context is in the place of a record, and is none.
+        // A read's context is stored in a record, but is not one.
         let records = self.kind == ConsensusKind::Append;
         let entry =
             |entry: &LogEntry| log::to_raft(entry, records && memberships.is_membership(entry));

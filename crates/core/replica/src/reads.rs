@@ -1,6 +1,6 @@
-//! Reads of what is true now: the leader is asked, with a round of heartbeats, up to where
-//! everybody agrees, and the read waits until this replica has applied that much. All that wait
-//! when a round begins share it.
+//! Linearizable reads: the replica asks the leader for its commit index, which takes a round of
+//! heartbeats, and the read waits until that index is applied here. All reads that wait when a
+//! round starts share it.
 
 use std::collections::VecDeque;
 
@@ -8,22 +8,23 @@ use model::{LogIndex, ReplicaId, Span, Time};
 
 use crate::Ticket;
 
-/// For how many ticks of consensus a round may go without an answer before there is another: its
-/// question, or the answer, may be lost.
+/// How many ticks of consensus a round may take before it is repeated: its request or answer may be
+/// lost.
 const ROUND_TICKS: u64 = 4;
-/// How many rounds may be without an answer. The oldest of more shares the answer of the next, so that
-/// answers that take longer than so many rounds never come: nobody waits for as long.
+/// The maximum number of unanswered rounds. Beyond it, the oldest one shares the answer of the
+/// next. So if answers took longer than this many rounds, none would ever arrive; no caller waits
+/// that long.
 const ROUNDS_MAX: usize = 64;
 
-/// Reads that wait.
+/// Waiting reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: Vec<Ticket>,
-    /// Those that are without an answer, the oldest first.
+    /// Unanswered rounds, the oldest first.
     rounds: VecDeque<Round>,
-    /// When the newest of them began.
+    /// When the newest of them started.
     asked: Time,
-    /// Those whose round is over, until their index is applied.
+    /// Reads whose round is answered, until their index is applied.
     confirmed: Vec<(LogIndex, Vec<Ticket>)>,
     last: u64,
 }
@@ -35,7 +36,7 @@ struct Round {
 }
 
 impl Reads {
-    /// How many wait.
+    /// The number of waiting reads.
     pub(crate) fn len(&self) -> usize {
         let asked: usize = self.rounds.iter().map(|round| round.tickets.len()).sum();
         let confirmed: usize = self.confirmed.iter().map(|(_, tickets)| tickets.len()).sum();
@@ -46,13 +47,13 @@ impl Reads {
         self.waiting.push(ticket);
     }
 
-    /// The context of the question to put to the leader now, if one is to be put: for those who
-    /// wait, or once more where no answer came. No other replica ever has the same, nor this one in
-    /// another life: answers may come late, and to a process that did not ask.
+    /// The context of the request to send to the leader now, if any: for new reads, or repeated
+    /// because no answer came. Contexts are unique across replicas and their processes, because
+    /// answers may arrive late and at a process that did not ask.
     pub(crate) fn question(&mut self, now: Time, tick: Span, me: ReplicaId) -> Option<Vec<u8>> {
         let is_due = match self.rounds.is_empty() {
             true => !self.waiting.is_empty(),
-            // Those who come meanwhile can share the next one: it begins after they asked.
+            // Reads that arrive meanwhile can share the next round, which starts after them.
             false => now.since(self.asked) >= tick.saturating_mul(ROUND_TICKS),
         };
         if !is_due {
@@ -72,13 +73,12 @@ impl Reads {
         Some(context)
     }
 
-    /// There is somebody to ask now: what had no answer is asked again at once.
+    /// There is a new leader: unanswered rounds are repeated at once.
     pub(crate) fn again(&mut self) {
         self.asked = Time::ZERO;
     }
 
-    /// The leader's answer to the question with this context, which is true for those too who asked
-    /// before it was put.
+    /// The leader's answer to the request with this context; it is also valid for earlier rounds.
     pub(crate) fn answered(&mut self, context: &[u8], index: LogIndex) {
         let Some(newest) = self.rounds.iter().position(|round| round.context == context) else {
             return;
@@ -90,7 +90,7 @@ impl Reads {
         }
     }
 
-    /// Those that can be answered now that so much is applied.
+    /// The reads that can be answered once this index is applied.
     pub(crate) fn readable(&mut self, applied: LogIndex) -> impl Iterator<Item = Ticket> {
         let readable = self.confirmed.extract_if(.., move |(index, _)| *index <= applied);
         readable.flat_map(|(_, tickets)| tickets).collect::<Vec<_>>().into_iter()
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((reads.len(), reads.question(at(900), tick, me)), (0, None));
     }
 
-    /// As where a majority takes a second for every sync, and answers no sooner.
+    /// As when a majority takes a second for every sync, and answers no sooner.
     #[test]
     fn an_answer_that_comes_after_the_question_was_repeated_is_an_answer() {
         let tick = Span::from_millis(50);

@@ -1,4 +1,4 @@
-//! What a replica keeps on its disk.
+//! The persistent data of a replica.
 
 use bytes::Bytes;
 use model::{Level, LogIndex, Term};
@@ -9,36 +9,36 @@ use thiserror::Error;
 pub struct LogEntry {
     /// The term in which it was proposed.
     pub term: Term,
-    /// Its place in the log.
+    /// Its index in the log.
     pub index: LogIndex,
-    /// The level of the state machine that it needs.
+    /// The level of the state machine that it requires.
     pub level: Level,
-    /// The operation and its moment, encoded; empty for the entry with which a term begins.
+    /// The encoded operation and its time; empty for the first entry of a term.
     pub data: Bytes,
 }
 
-/// What a replica must not forget about elections and who takes part in them.
+/// The state of elections and membership that a replica must not forget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardState {
-    /// The newest term it has seen.
+    /// The highest term seen.
     pub term: Term,
-    /// For which replica it voted in that term; 0 for none.
+    /// The replica it voted for in that term; 0 for none.
     pub vote: u64,
-    /// Up to here it knows that all agree, as far as it matters who takes part: a record that
-    /// changes that is applied only after this is durable. 0 where none ever was.
+    /// The commit index as far as membership is concerned: a record that changes the membership is
+    /// applied only after this is durable. 0 if there never was one.
     pub agreed: LogIndex,
-    /// Up to here it knew all records to be committed when this was noted. A leader that has other
-    /// records there was elected by replicas that lost what they had acknowledged.
+    /// The commit index known when this was written. A leader with other records up to here was
+    /// elected by replicas that lost acknowledged records.
     pub committed: LogIndex,
 }
 
 impl HardState {
-    /// How many bytes the form has: without [`Self::agreed`] and [`Self::committed`], with the
-    /// first, and with both.
+    /// The encoded size: without [`Self::agreed`] and [`Self::committed`], with the first, and with
+    /// both.
     const BYTES: [usize; 3] = [16, 24, 32];
 
-    /// Its form on disk: term, vote, what is agreed upon and what is committed, little-endian; the
-    /// last of them left out where they are 0, as builds before them do not know them.
+    /// The encoding on disk: term, vote, `agreed` and `committed`, little-endian; trailing zeros of
+    /// the last two are omitted, because older builds do not know them.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = [self.term.0.to_le_bytes(), self.vote.to_le_bytes()].concat();
@@ -51,7 +51,7 @@ impl HardState {
         bytes
     }
 
-    /// Reads that form; none where it is not one.
+    /// Decodes that encoding; `None` if it is invalid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -64,30 +64,30 @@ impl HardState {
     }
 }
 
-/// A committed record that this build cannot apply. The replica must stop: going on without it
-/// would make its state differ from the others'.
+/// A committed record that this build cannot apply. The replica must stop: skipping it would make
+/// its state differ from the others'.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UnknownOperation {
-    /// The record needs a level that this build does not know.
+    /// The record requires a level that this build does not support.
     #[error(
-        "record {index} needs level {needs} of the state machine, this program knows {knows}: start a newer one"
+        "record {index} needs level {needs} of the state machine, this program supports {knows}: start a newer one"
     )]
     Level {
-        /// Which record.
+        /// The record's index.
         index: LogIndex,
-        /// The level it needs.
+        /// The required level.
         needs: Level,
-        /// The level there is.
+        /// The highest supported level.
         knows: Level,
     },
     /// The record cannot be decoded.
     #[error(
-        "record {index} cannot be read ({what}): remove this replica (`bourg master remove`) and add it anew with an empty directory"
+        "record {index} cannot be read ({what}): remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
     )]
     Malformed {
-        /// Which record.
+        /// The record's index.
         index: LogIndex,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }

@@ -6,9 +6,9 @@ mod exchange;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cell::{Applied, Cell, LEVEL, MemberChange, Op};
+use cell::{Applied, Cell, MemberChange, Op};
 use master::{Action, Master, Spread};
-use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
+use model::{LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
@@ -17,34 +17,35 @@ use crate::io::{
     Bootstrap, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 use crate::links::Links;
+use crate::log::Snapshot;
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
-use crate::message::{Body, Snapshot};
+use crate::message::Body;
 use crate::reads::Reads;
 use crate::{HardState, LogEntry, UnknownOperation};
 
-/// The form of operations in the log. It is the wire formats' business (crate `proto`), which lie
-/// above this crate.
+/// The encoding of operations in the log. The wire formats belong to the crate `proto`, above this
+/// one.
 pub trait Codec {
-    /// A record's payload.
+    /// Encodes a record's payload.
     fn encode(&self, at: Time, op: &Op) -> Vec<u8>;
 
-    /// Reads a payload of a level that this build knows.
+    /// Decodes a payload of a level that this build supports.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// A description of the problem.
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String>;
 
-    /// Whether a payload is an operation that changes who takes part in consensus
-    /// ([`Op::ChangeMember`]): that has to be known before it is decoded. False for what is none.
+    /// Whether a payload is an operation that changes the membership ([`Op::ChangeMember`]), which
+    /// must be known before it is decoded. False for invalid payloads.
     fn is_membership(&self, payload: &[u8]) -> bool;
 
-    /// What an operation caused, for whoever keeps the events; empty where it caused nothing. The
-    /// cell is as it is right after the operation.
+    /// Encodes the events of an operation; empty if there are none. `cell` is the state directly
+    /// after the operation.
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8>;
 }
 
-/// What a codec knows of records before they are decoded.
+/// A codec's knowledge about records that are not decoded.
 struct Kinds<'a, C>(&'a C);
 
 impl<C: Codec> Memberships for Kinds<'_, C> {
@@ -53,20 +54,20 @@ impl<C: Codec> Memberships for Kinds<'_, C> {
     }
 }
 
-/// Somebody waits for the operation of this record.
+/// A caller that waits for the operation of this record.
 struct Waiting {
     index: LogIndex,
     term: Term,
     ticket: Ticket,
 }
 
-/// A step ends when it has so much to be done, so that a long log is replayed in bounded memory.
+/// A step ends after this many outputs, so that a long log is replayed in bounded memory.
 const OUTPUTS_MAX: usize = 4_096;
-/// How many bytes of committed records are applied in one go.
+/// The maximum bytes of committed records applied at once.
 const COMMITTED_BYTES_MAX: u64 = 256 << 10;
-/// How many bytes of records are in one message.
+/// The maximum bytes of records per message.
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
-/// How many messages with records may be on their way to another replica.
+/// The maximum number of messages with records in flight to another replica.
 const INFLIGHT_MAX: usize = 256;
 
 /// One replica.
@@ -76,7 +77,7 @@ pub struct Replica<C> {
     bootstrap: Option<Bootstrap>,
     node: RawNode<Memory>,
     cell: Cell,
-    /// The term of the record that was applied last.
+    /// The term of the last applied record.
     applied_term: Term,
     master: Master,
     links: Links,
@@ -84,28 +85,29 @@ pub struct Replica<C> {
     reads: Reads,
     members: Members,
     behind: Behind,
-    /// Messages that say that something is durable, with the number of what has to be first.
-    held: VecDeque<(u64, Vec<eraftpb::Message>)>,
-    /// What was promised in elections, as it was last handed to the disk.
+    /// Messages that state that something is durable, each with the number of the write that must
+    /// be durable first.
+    awaiting_disk: VecDeque<(u64, Vec<eraftpb::Message>)>,
+    /// The hard state last handed to the disk.
     hard_state: HardState,
     /// Records that are committed and not applied yet.
     committed: VecDeque<LogEntry>,
-    /// Up to here it is durable that the records which change who takes part are agreed upon.
+    /// The durable commit index for records that change the membership.
     agreed: LogIndex,
-    /// The same that the disk does not have yet, each with the number of what has to be durable.
+    /// The same, not durable yet: each with the number of the write.
     agreeing: VecDeque<(u64, LogIndex)>,
-    /// How much was proposed since messages were last taken from consensus, in bytes.
+    /// The bytes proposed since messages were last taken from consensus.
     proposed_bytes: u64,
-    /// Up to here the others were told by itself, as the leader, that it is committed.
-    told_committed: u64,
-    /// The number of what was last handed to the disk, and of what is durable.
+    /// The commit index last announced to the others on its own, as the leader.
+    announced_committed: u64,
+    /// The number of the last write handed to the disk, and of the last durable one.
     handed: u64,
     durable: u64,
-    /// A snapshot that came, until consensus takes it or does not.
+    /// A received snapshot, until consensus accepts or rejects it.
     arrived: Option<Snapshot>,
-    /// One that was taken, until the disk has it: consensus is told then that it is applied.
+    /// An accepted snapshot, until it is durable and reported to consensus as applied.
     installing: Option<(u64, LogIndex)>,
-    /// The moment last stamped on a record.
+    /// The time last stamped on a record.
     stamped: Time,
     next_raft_tick: Time,
     role: StateRole,
@@ -116,11 +118,11 @@ pub struct Replica<C> {
 }
 
 impl<C: Codec> Replica<C> {
-    /// A replica with what it finds on its disk. The cell of a replica whose log is empty is
-    /// bootstrapped as `bootstrap` says, once it leads.
+    /// A replica with its state recovered from disk. If its log is empty, the cell is bootstrapped
+    /// according to `bootstrap` once it leads.
     ///
     /// # Errors
-    /// Where consensus refuses the settings.
+    /// When consensus rejects the settings.
     pub fn new(
         settings: Settings,
         codec: C,
@@ -139,13 +141,13 @@ impl<C: Codec> Replica<C> {
             max_committed_size_per_ready: COMMITTED_BYTES_MAX,
             pre_vote: true,
             check_quorum: true,
-            // All that is proposed in a step goes to each of the others in one message, ...
+            // Everything proposed in a step is sent to each other replica in one message, ...
             batch_append: true,
-            // ... and the next one, or `tell_committed`, says what is committed.
+            // ... and the next message, or `announce_committed`, carries the commit index.
             skip_bcast_commit: true,
             ..Config::default()
         };
-        // Whoever has a state of a term has seen that term, and has voted for nobody in it.
+        // A replica with a state of a term has seen that term, and has not voted in it.
         let hard_state = match recovered.hard_state {
             older if older.term < term => HardState { term, vote: 0, ..older },
             newest => newest,
@@ -153,7 +155,7 @@ impl<C: Codec> Replica<C> {
         let kinds = Kinds(&codec);
         let memory = Memory::new(&cell, term, recovered.entries, hard_state, &kinds);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        // The only voter has nobody to wait for.
+        // The only voter need not wait for others.
         let begins = bootstrap.is_some() || cell.index() > LogIndex(0);
         let begins = begins || memory.last() > LogIndex(0);
         let alone = begins && cell.voters().eq([settings.id]) && memory.has_no_membership();
@@ -175,13 +177,13 @@ impl<C: Codec> Replica<C> {
             reads: Reads::default(),
             members: Members::default(),
             behind: Behind::default(),
-            held: VecDeque::new(),
+            awaiting_disk: VecDeque::new(),
             hard_state,
             committed: VecDeque::new(),
             agreed: hard_state.agreed,
             agreeing: VecDeque::new(),
             proposed_bytes: 0,
-            told_committed: 0,
+            announced_committed: 0,
             handed: 0,
             durable: 0,
             arrived: None,
@@ -200,36 +202,36 @@ impl<C: Codec> Replica<C> {
         Ok(replica)
     }
 
-    /// The cell's state as far as this replica has applied it.
+    /// The cell's state as applied by this replica.
     #[must_use]
     pub fn cell(&self) -> &Cell {
         &self.cell
     }
 
-    /// Which replicas poll which machines, as the leader last said.
+    /// Which replicas poll which machines, as last received from the leader.
     #[must_use]
     pub fn spread(&self) -> &Arc<Spread> {
         self.links.spread()
     }
 
-    /// The term of consensus that it is in.
+    /// The current term of consensus.
     #[must_use]
     pub fn term(&self) -> Term {
         Term(self.node.raft.term)
     }
 
-    /// The newest record that it knows to be committed.
+    /// The highest index known to be committed.
     #[must_use]
     pub fn commit_index(&self) -> LogIndex {
         LogIndex(self.node.raft.raft_log.committed)
     }
 
-    /// Takes in what came and says what is to be done. Drain whatever is waiting before a step:
-    /// all that is proposed in one step becomes durable together.
+    /// Handles the inputs and appends the resulting outputs. Drain all pending inputs before a
+    /// step: everything proposed in one step becomes durable together.
     ///
     /// # Errors
-    /// Where this build cannot apply what is committed, or its disk lost what it had acknowledged;
-    /// the replica must stop then.
+    /// When this build cannot apply a committed record, or its disk lost acknowledged records; the
+    /// replica must stop then.
     pub fn step(
         &mut self,
         now: Time,
@@ -239,14 +241,14 @@ impl<C: Codec> Replica<C> {
         self.check_directory()?;
         self.tick_consensus(now, outputs);
         for input in inputs {
-            self.take_in(now, input, outputs)?;
+            self.handle(now, input, outputs)?;
         }
         self.decide(now, outputs);
-        self.tell_committed();
+        self.announce_committed();
         while self.node.has_ready() && outputs.len() < OUTPUTS_MAX {
             self.ready(now, outputs)?;
             self.decide(now, outputs);
-            self.tell_committed();
+            self.announce_committed();
         }
         let readable = self.reads.readable(self.cell.index());
         outputs.extend(readable.map(|ticket| Output::Readable(ticket, self.cell.index())));
@@ -257,8 +259,8 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// When the next step is due, if nothing comes in before: at once while there is more to do
-    /// than one step does.
+    /// When the next step is due if no input arrives before: at once while there is more to do than
+    /// one step does.
     #[must_use]
     pub fn next_step(&self) -> Time {
         if self.node.has_ready() {
@@ -269,14 +271,14 @@ impl<C: Codec> Replica<C> {
     }
 
     fn tick_consensus(&mut self, now: Time, outputs: &mut Vec<Output>) {
-        // After a pause, time that nobody saw is not made up for: that would end a healthy term.
+        // After a pause, do not catch up on missed ticks: that would end a healthy term.
         if now.since(self.next_raft_tick) > self.settings.raft_tick.saturating_mul(5) {
             self.next_raft_tick = now;
         }
         while self.next_raft_tick <= now {
             self.next_raft_tick = self.next_raft_tick + self.settings.raft_tick;
-            // It cannot stand for election while it has neither the log before its snapshot nor
-            // the snapshot itself; nor where it has nothing, and founds nothing.
+            // It cannot stand for election while it has neither the log before its snapshot nor the
+            // snapshot itself; nor if it is empty and does not bootstrap a cell.
             let has_nothing = self.bootstrap.is_none() && self.has_nothing();
             if self.installing.is_none() && !has_nothing {
                 self.node.tick();
@@ -295,8 +297,8 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    /// The library draws election timeouts from the system's randomness; here they follow from
-    /// the seed and the term, so that a run can be repeated.
+    /// The library draws election timeouts from the system's randomness; here they are derived from
+    /// the seed and the term, so that runs can be repeated.
     fn pin_election_timeout(&mut self) {
         let base = self.node.raft.election_timeout();
         let seed = self.settings.seed ^ (self.settings.id.0 << 48) ^ self.node.raft.term;
@@ -304,7 +306,7 @@ impl<C: Codec> Replica<C> {
         self.node.raft.set_randomized_election_timeout(base + extra);
     }
 
-    fn take_in(
+    fn handle(
         &mut self,
         now: Time,
         input: Input,
@@ -359,14 +361,15 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    /// Whether consensus took it.
+    /// Proposes an operation; returns whether consensus accepted it.
     fn propose(&mut self, now: Time, op: &Op, ticket: Option<Ticket>) -> bool {
         let at = self.stamped.max(now);
         let payload = self.codec.encode(at, op);
         self.proposed_bytes = self.proposed_bytes.saturating_add(payload.len() as u64);
-        // A message that is large enough is not made larger.
+        // Do not grow a message that is large enough.
         self.node.raft.set_batch_append(self.proposed_bytes <= MESSAGE_BYTES_MAX);
-        // Replicas of an older build apply it until the cell is at a level that they do not have.
+        // Replicas of an older build can apply it until the cell reaches a level that they do not
+        // support.
         let level = self.cell.level().max(op.needs());
         let proposed = match members::conf_change(op) {
             None => self.node.propose(log::context(level, &[]), payload),
@@ -382,24 +385,29 @@ impl<C: Codec> Replica<C> {
         true
     }
 
-    /// Has the leader tell the others what is committed, where no record is on its way that would.
-    fn tell_committed(&mut self) {
+    /// As the leader, announces the commit index to the others if no record in flight carries it.
+    fn announce_committed(&mut self) {
         let log = &self.node.raft.raft_log;
         let (committed, last) = (log.committed, log.last_index());
-        if self.role == StateRole::Leader && committed == last && committed > self.told_committed {
-            self.told_committed = committed;
+        if self.role == StateRole::Leader
+            && committed == last
+            && committed > self.announced_committed
+        {
+            self.announced_committed = committed;
             self.node.raft.bcast_append();
         }
     }
 
-    /// What the link shard and the leader want by themselves.
+    /// Handles what the link shard and the leader do on their own.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
         self.links.tick(now, &self.cell);
         self.links.shard.tick(now, &self.cell, &mut self.actions);
         let reachabilities = self.links.shard.contacts_changed();
         if self.master.is_leading() {
             let (cell, master) = (&self.cell, &mut self.master);
-            if let Some((others, spread)) = self.links.say(now, cell, master, &reachabilities) {
+            if let Some((others, spread)) =
+                self.links.send_spread(now, cell, master, &reachabilities)
+            {
                 self.tell(&others, &Body::Active(spread), outputs);
             }
             self.master.tick(now, &self.cell, &mut self.actions);
@@ -422,7 +430,7 @@ impl<C: Codec> Replica<C> {
                 }
             }
         }
-        // While nobody leads it is lost, and said again.
+        // Dropped without a leader; the shard sends it again.
         let leader = self.leader.filter(|leader| *leader != self.settings.id);
         let says = !proposals.is_empty() || !reachabilities.is_empty();
         if let Some(leader) = leader.filter(|_| says && !self.master.is_leading()) {
@@ -435,14 +443,14 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    /// A term begins in what is applied, or the cell is another one.
+    /// A term starts in the applied records, or the cell was replaced.
     fn began(&mut self, now: Time, term: Term) {
         let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
         let since = Stamp { restore_epoch, term, index };
         self.links.shard.term_began(now, &self.cell, since);
     }
 
-    /// Brings who takes part, and the level, nearer to what the cell says.
+    /// Changes the membership and the level towards what the cell demands, one step at a time.
     fn reconcile(&mut self, now: Time) {
         if !self.master.is_leading() || self.members.proposed.is_some() {
             return;
@@ -497,11 +505,11 @@ impl<C: Codec> Replica<C> {
         match self.handed <= self.durable {
             true => self.send(messages, outputs),
             false if messages.is_empty() => {}
-            false => self.hold(messages),
+            false => self.send_when_durable(messages),
         }
         self.node.advance_append_async(ready);
         if self.handed <= self.durable {
-            // The library keeps a note of each that it is not told of.
+            // The library keeps a note for each number until it is confirmed.
             self.node.on_persist_ready(number);
         }
         self.apply_committed(now, outputs)?;
@@ -509,7 +517,7 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// Applies what is committed, up to a record that changes who takes part and waits for the disk.
+    /// Applies committed records, up to one that changes the membership and is not durable yet.
     fn apply_committed(
         &mut self,
         now: Time,
@@ -528,7 +536,7 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// Goes on from the snapshot that consensus has taken, if it has taken one.
+    /// Installs the snapshot that consensus has accepted, if any.
     fn install(
         &mut self,
         now: Time,
@@ -542,7 +550,7 @@ impl<C: Codec> Replica<C> {
         self.node.mut_store().restore(&cell, term);
         self.stamped = self.stamped.max(cell.time());
         (self.cell, self.applied_term) = (cell, term);
-        // What waited to be applied is part of it.
+        // It includes the records that waited to be applied.
         (self.committed, self.agreeing) = Default::default();
         self.members.proposed = None;
         self.began(now, term);
@@ -556,8 +564,8 @@ impl<C: Codec> Replica<C> {
         entry: LogEntry,
         outputs: &mut Vec<Output>,
     ) -> Result<(), ReplicaError> {
-        // The leader too applies what the log holds, not what it meant by it: every replica and
-        // every replay see the same operation.
+        // The leader, too, applies the decoded record and not its own copy of the operation: every
+        // replica and every replay see the same operation.
         let (at, op) = self.decode(&entry)?;
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
@@ -583,7 +591,7 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// Tells consensus who takes part from now on, where that has changed.
+    /// Reports a change of the membership to consensus.
     fn applied_members(
         &mut self,
         op: &Op,
@@ -605,15 +613,15 @@ impl<C: Codec> Replica<C> {
         if entry.data.is_empty() {
             return Ok((self.cell.time(), Op::Nothing));
         }
-        let (index, knows) = (entry.index, self.settings.level.min(LEVEL));
-        if entry.level > knows || entry.level == Level(0) {
+        let (index, knows) = (entry.index, self.settings.level);
+        if entry.level > knows || !cell::has_level(entry.level) {
             return Err(UnknownOperation::Level { index, needs: entry.level, knows });
         }
         let decoded = self.codec.decode(&entry.data);
         decoded.map_err(|what| UnknownOperation::Malformed { index, what })
     }
 
-    /// Its first entry is committed: it knows all that was ever acknowledged.
+    /// Its first entry is committed: it has everything that was ever acknowledged.
     fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
         let term = Term(self.node.raft.term);
         self.master.lead(now, &self.cell);
@@ -627,7 +635,7 @@ impl<C: Codec> Replica<C> {
             self.propose(now, &Op::Bootstrap { name, administrator }, None);
         }
         self.reconcile(now);
-        // Until the first session is open: a founding that the disk holds in part is completed.
+        // Until the first session is open: completes a bootstrap of which the disk has only a part.
         let quota = self.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.quota);
         if quota && self.cell.is_untouched() && !self.cell.metering().on {
             self.propose(now, &Op::MeterQuota, None);

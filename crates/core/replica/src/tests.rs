@@ -1,11 +1,11 @@
-//! One replica, a disk of two vectors, and a clock that is told the time.
+//! One replica, a disk of two vectors, and a manual clock.
 
 mod cluster;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cell::{Applied, Cell, Mutation, Op, Outcome, Rejection, Reply, RequestId};
+use cell::{Applied, Cell, LEVEL, Mutation, Op, Outcome, Rejection, Reply, RequestId, TEST_LEVEL};
 use model::{CellName, Level, LogIndex, MachineName, SessionId, Span, Term, Time, UserName};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     Settings, Ticket,
 };
 
-/// Operations kept in a table; a payload is a place in it, and so many bytes more.
+/// Operations stored in a table; a payload is an index into it, plus padding.
 #[derive(Clone, Default)]
 struct Table(Rc<RefCell<Vec<(Time, Op)>>>, Rc<RefCell<usize>>);
 
@@ -57,17 +57,33 @@ fn user() -> UserName {
 
 impl World {
     fn start(table: Table, disk: Vec<LogEntry>, hard_state: HardState, now: Time) -> Self {
+        Self::start_with(Settings::default(), table, disk, hard_state, now)
+    }
+
+    /// A build of some level, on an empty disk.
+    fn start_at(level: Level, table: Table) -> Self {
+        let settings = Settings { level, ..Settings::default() };
+        Self::start_with(settings, table, vec![], HardState::default(), Time(1))
+    }
+
+    fn start_with(
+        settings: Settings,
+        table: Table,
+        disk: Vec<LogEntry>,
+        hard_state: HardState,
+        now: Time,
+    ) -> Self {
         let entries = disk.clone();
         let recovered = Recovered { entries, hard_state, ..Recovered::default() };
         let name = CellName::new("dev").expect("a name");
         let bootstrap = Some(Bootstrap { name, administrator: user(), quota: false });
-        let replica = Replica::new(Settings::default(), table.clone(), now, recovered, bootstrap);
+        let replica = Replica::new(settings, table.clone(), now, recovered, bootstrap);
         let replica = replica.expect("settings are good");
         let (pending, outputs) = (vec![], vec![]);
         Self { table, replica, now, disk, hard_state, pending, outputs }
     }
 
-    /// A cell that is bootstrapped.
+    /// A bootstrapped cell.
     fn bootstrapped() -> Self {
         let table = Table::default();
         let mut world = Self::start(table, vec![], HardState::default(), Time(1_000_000));
@@ -86,7 +102,7 @@ impl World {
         }
     }
 
-    /// Makes what waits durable, once.
+    /// Makes waiting writes durable, once.
     fn sync(&mut self) -> Vec<Input> {
         let mut inputs = vec![];
         for persist in std::mem::take(&mut self.pending) {
@@ -114,7 +130,7 @@ impl World {
         self.outputs.drain(..).filter_map(answer).collect()
     }
 
-    /// The same disk under a new process.
+    /// A new process with the same disk.
     fn restart(self) -> Self {
         Self::start(self.table, self.disk, self.hard_state, self.now + Span::from_secs(1))
     }
@@ -135,48 +151,53 @@ fn an_empty_log_becomes_a_founded_cell() {
     assert!(world.outputs.iter().any(|output| matches!(output, Output::Leads(Term(1)))));
 }
 
-/// The only replica there is raises the level as soon as it leads, and once.
+/// The only replica raises the level as soon as it leads, and once.
 #[test]
 fn a_cell_is_at_the_level_of_its_only_replica() {
+    let levels =
+        |world: &World| -> Vec<Level> { world.disk.iter().map(|entry| entry.level).collect() };
     let world = World::bootstrapped();
-    assert_eq!(world.replica.cell().level(), cell::LEVEL);
-    let levels: Vec<u32> = world.disk.iter().map(|entry| entry.level.0).collect();
-    let newest = cell::LEVEL.0;
+    assert_eq!(world.replica.cell().level(), LEVEL);
+    assert_eq!(levels(&world), [Level(0), LEVEL, LEVEL], "nothing raises it");
+    let settings = Settings { level: TEST_LEVEL, ..Settings::default() };
+    let mut world = World::start_at(TEST_LEVEL, Table::default());
+    world.settle(vec![]);
+    assert_eq!(world.replica.cell().level(), TEST_LEVEL);
     assert_eq!(
-        levels,
-        [0, 1, newest, newest],
+        levels(&world),
+        [Level(0), LEVEL, LEVEL, TEST_LEVEL],
         "older builds stop before they apply what raises it"
     );
-    let mut world = world.restart();
+    let mut world = World::start_with(settings, world.table, world.disk, world.hard_state, Time(9));
     world.settle(vec![]);
     assert_eq!(world.disk.len(), 5, "the entry of the new term alone");
 }
 
 #[test]
 fn what_needs_a_higher_level_than_the_cells_is_refused_until_it_is_raised() {
-    let mut world = World::start(Table::default(), vec![], HardState::default(), Time(1));
+    let mut world = World::start_at(TEST_LEVEL, Table::default());
     world.step(vec![]);
     while !world.outputs.iter().any(|output| matches!(output, Output::Leads(_))) {
         let persisted = world.sync();
         world.step(persisted);
     }
-    assert_eq!(world.replica.cell().level(), Level(1), "that it is raised is not durable yet");
-    let id = RequestId { session: SessionId(1), sequence: 1 };
-    let resume = || Input::Request(Ticket(1), id, user(), Mutation::ResumeRescheduling);
+    assert_eq!(world.replica.cell().level(), LEVEL, "that it is raised is not durable yet");
+    // There is no request yet that needs more than the first level.
+    let needs_it = || Input::Enrolment(Ticket(1), Op::RaiseLevel { to: TEST_LEVEL });
     world.outputs.clear();
-    world.step(vec![resume()]);
+    world.step(vec![needs_it()]);
     let refused = world.outputs.iter().find_map(|output| match output {
         Output::Refused(Ticket(1), refusal) => Some(refusal.to_string()),
         _ => None,
     });
-    let says = "the cell is at level 1 of the state machine, and that needs level 2: ask again when \
+    let says = "the cell is at level 1 of the state machine, and that needs level 1000000: ask again when \
                 every replica runs a build that has it";
     assert_eq!(refused.as_deref(), Some(says));
     world.settle(vec![]);
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.answers();
-    world.settle(vec![resume()]);
-    assert_eq!(world.answers(), [(1, Outcome::Request(Err(Rejection::NotStopped)))]);
+    world.settle(vec![needs_it()]);
+    assert_eq!(world.answers(), [(1, Outcome::Done)]);
 }
 
 #[test]
@@ -213,7 +234,7 @@ fn a_restart_arrives_at_the_same_state() {
     let index = world.replica.cell().index();
     let mut world = world.restart();
     world.settle(vec![]);
-    // The new term begins with an entry that says nothing, and the cell is bootstrapped once only.
+    // The new term starts with an empty entry, and the cell is bootstrapped only once.
     assert_eq!(world.replica.cell().index(), LogIndex(index.0 + 1));
     let after = format!("{:?}", world.replica.cell().image());
     assert_eq!(
@@ -226,8 +247,8 @@ fn a_restart_arrives_at_the_same_state() {
     assert_eq!(world.replica.cell().machine_count(), 2);
 }
 
-/// However many operations one step applies, the events of each are made right after it; and a
-/// restart makes them again.
+/// However many operations one step applies, the events of each are generated directly after it;
+/// and a restart generates them again.
 #[test]
 fn events_are_those_of_their_operation() {
     let committed = |world: &mut World| -> Vec<(u64, Vec<u8>)> {
@@ -244,8 +265,8 @@ fn events_are_those_of_their_operation() {
     let counts: Vec<u8> = first.iter().map(|(_, events)| events[8]).collect();
     assert_eq!(
         counts,
-        [0, 1, 1, 1, 0, 1, 1, 0],
-        "a term, the founding, a level, the replica itself, a session, two machines"
+        [0, 1, 1, 0, 1, 1, 0],
+        "a term, the founding, the replica itself, a session, two machines"
     );
     for (index, events) in &first {
         assert_eq!(events[..8], index.to_le_bytes(), "the cell was at that operation");
@@ -312,8 +333,8 @@ fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
     assert_eq!(
         said.to_string(),
         format!(
-            "record {index} needs level 99 of the state machine, this program knows {}: start a newer one",
-            cell::LEVEL
+            "record {index} needs level 99 of the state machine, this program supports {}: start a newer one",
+            LEVEL
         )
     );
 }
@@ -324,8 +345,9 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.answers();
     let id = RequestId { session: SessionId(7), sequence: 1 };
-    let mutation =
-        Mutation::Kill { collection: model::CollectionId(1), tasks: model::TaskSelection::All };
+    let job = "web".parse().expect("a name");
+    let kill = cell::Kill { owner: user(), job, tasks: model::TaskSelection::All };
+    let mutation = Mutation::Kill(kill);
     world.settle(vec![Input::Request(Ticket(1), id, user(), mutation)]);
     let refused = Outcome::Request(Err(Rejection::NoSuchSession(SessionId(7))));
     assert_eq!(world.answers(), [(1, refused)]);
@@ -350,11 +372,11 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     world.disk.clear();
     world.outputs.clear();
     world.settle(vec![]);
-    // The entry of its term, the level that this build has, and the replica itself.
+    // The entry of its term, and the replica itself.
     let next = |after| (Term(8), LogIndex(cell.index().0 + after));
     assert_eq!(
         world.disk.iter().map(|entry| (entry.term, entry.index)).collect::<Vec<_>>(),
-        [next(1), next(2), next(3)]
+        [next(1), next(2)]
     );
     let order = world.outputs.iter().find_map(|output| match output {
         Output::Poll(poll) => poll.order.as_ref(),

@@ -14,10 +14,12 @@ use spec::{Constraint, Maximum};
 use crate::Settings;
 use crate::machines::{Machines, Slot};
 use crate::pool::{Pool, Scan};
-use crate::queue::GroupId;
 
 /// A class's place in the table.
 pub(crate) type ClassId = usize;
+
+/// A group's place in the table.
+pub(crate) type GroupId = usize;
 
 /// What tells one class from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

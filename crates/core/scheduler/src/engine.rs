@@ -1,5 +1,8 @@
 //! Where a task goes: what is known of machines and classes, and how the best machine is found.
 
+mod inside;
+mod preempt;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::{Colocated, fits};
@@ -9,10 +12,10 @@ use spec::Constraint;
 
 use crate::Settings;
 use crate::class::{Class, ClassId, Where};
+use crate::evictable::Evictable;
 use crate::machines::{BLOCK, Change, Machines, Slot};
-use crate::plan::Planned;
+use crate::planned::Planned;
 use crate::pool::{Pool, UNMATCHED};
-use crate::preempt::Evictable;
 use crate::queue::Queue;
 use crate::score::{INFEASIBLE, Term, Terms, mixing, over_a_maximum, packing, unmatched};
 use crate::spread::Spread;

@@ -10,15 +10,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::feasibility::{Colocated, Offer, Request, fits};
-use cell::{Assignment, Cell, Demand, FailureDomain, Job, PendingCause, Task, TaskState};
-use model::{
-    CollectionId, Generation, InstanceId, MachineId, Priority, Resources, TaskId, TaskIndex, Time,
-};
-
-use crate::engine::Engine;
-use crate::plan::Planned;
-use crate::score::{over_a_maximum, unmatched};
+use cell::{Cell, Job};
+use model::{CollectionId, InstanceId, Priority, Resources, TaskId, TaskIndex};
 
 /// The pending tasks of jobs that run in alloc sets.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +22,9 @@ pub(crate) struct Inside {
     /// Those of them that want ports, which others may give back.
     with_ports: BTreeSet<CollectionId>,
     /// The jobs that are looked at in the next pass, the most important first.
-    ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
+    pub(crate) ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
     /// What the plan takes of allocs, beside what the cell knows.
-    planned: BTreeMap<InstanceId, Resources>,
+    pub(crate) planned: BTreeMap<InstanceId, Resources>,
 }
 
 impl Inside {
@@ -113,7 +106,7 @@ impl Inside {
     }
 
     /// The next job that is looked at, and its pending tasks.
-    fn next(&mut self) -> Option<(CollectionId, Vec<TaskIndex>)> {
+    pub(crate) fn next(&mut self) -> Option<(CollectionId, Vec<TaskIndex>)> {
         loop {
             let (_, job) = self.ready.pop_first()?;
             if let Some(tasks) = self.tasks.get(&job) {
@@ -123,215 +116,9 @@ impl Inside {
     }
 
     /// Jobs of which nothing is pending need not be known.
-    fn forget_jobs(&mut self) {
+    pub(crate) fn forget_jobs(&mut self) {
         let tasks = &self.tasks;
         self.jobs.retain(|(_, job)| tasks.contains_key(job));
         self.with_ports.retain(|job| tasks.contains_key(job));
     }
-}
-
-/// A job whose turn it is.
-struct Turn<'a> {
-    cell: &'a Cell,
-    now: Time,
-    job: &'a Job,
-    set: &'a Job,
-}
-
-/// An alloc that takes tasks.
-struct Room {
-    alloc: InstanceId,
-    machine: MachineId,
-    /// How many tasks of the job are in it.
-    tasks: u32,
-}
-
-/// The allocs in which a task may fit, the best first: those that match its preferences best, and of
-/// these the one with the fewest tasks of its job.
-type Best = BTreeSet<(u32, u32, TaskIndex)>;
-
-impl Engine {
-    /// Plans for tasks that run in allocs, as long as there are not more assignments than that.
-    pub(crate) fn pass_inside(
-        &mut self,
-        cell: &Cell,
-        now: Time,
-        most: usize,
-        assignments: &mut Vec<Assignment>,
-    ) {
-        while assignments.len() < most
-            && let Some((id, tasks)) = self.queue.inside.next()
-        {
-            let Some(job) = cell.job(id) else { continue };
-            let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) else { continue };
-            let mut rooms = self.rooms(job, set);
-            let turn = Turn { cell, now, job, set };
-            // Tasks that ask for the same look at the same allocs, and at none that is too full again.
-            let mut asks: Vec<(Request<'_>, Best)> = Vec::new();
-            for index in tasks {
-                if assignments.len() >= most {
-                    self.queue.inside.ready.insert((Reverse(job.spec.priority), id));
-                    break;
-                }
-                let ask = Request::of(job, index);
-                let known = asks.iter().position(|(other, _)| *other == ask);
-                let place = known.unwrap_or_else(|| {
-                    let best = rooms.values().map(|room| order(cell, &ask, room)).collect();
-                    asks.push((ask, best));
-                    asks.len() - 1
-                });
-                let Some((ask, best)) = asks.get_mut(place) else { continue };
-                let Some(at) = self.room_for(&turn, index, ask, &rooms, best) else { continue };
-                let Some(room) = rooms.get_mut(&at) else { continue };
-                let planned = self.take_room(cell, ask, room);
-                let (Some(planned), Some(instance)) = (planned, job.instance(index)) else {
-                    continue;
-                };
-                for (ask, best) in &mut asks {
-                    let more = Room { tasks: room.tasks + 1, ..*room };
-                    if best.remove(&order(cell, ask, room)) {
-                        best.insert(order(cell, ask, &more));
-                    }
-                }
-                room.tasks += 1;
-                assignments.push(planned.assignment(instance));
-                self.queue.inside.leave(instance.task());
-                self.planned.insert(instance, planned);
-            }
-        }
-        self.queue.inside.forget_jobs();
-    }
-
-    /// The allocs of a set that take tasks.
-    fn rooms(&self, job: &Job, set: &Job) -> BTreeMap<TaskIndex, Room> {
-        let mut rooms = BTreeMap::new();
-        for (index, alloc) in set.tasks() {
-            if let (TaskState::Running(placement), Some(instance)) =
-                (&alloc.state, set.instance(index))
-                && placement.stop.is_none()
-                && !self.evictable.planned.contains(&instance)
-            {
-                let room = Room { alloc: instance, machine: placement.machine, tasks: 0 };
-                rooms.insert(index, room);
-            }
-        }
-        let placed = job.tasks().filter_map(|(_, task)| match &task.state {
-            TaskState::Running(placement) => placement.alloc(),
-            _ => None,
-        });
-        let planned = self.planned_of(job.id).filter_map(|planned| planned.alloc);
-        for alloc in placed.chain(planned.map(|(alloc, _)| alloc)) {
-            if let Some(room) = rooms.get_mut(&alloc.index).filter(|room| room.alloc == alloc) {
-                room.tasks += 1;
-            }
-        }
-        rooms
-    }
-
-    fn planned_of(&self, job: CollectionId) -> impl Iterator<Item = &Planned> {
-        let first = TaskId { collection: job, index: TaskIndex(0) }.generation(Generation(0));
-        let of_job = self.planned.range(first..);
-        of_job.take_while(move |(id, _)| id.collection == job).map(|(_, planned)| planned)
-    }
-
-    /// The alloc that a task goes to.
-    fn room_for(
-        &self,
-        turn: &Turn<'_>,
-        index: TaskIndex,
-        ask: &Request<'_>,
-        rooms: &BTreeMap<TaskIndex, Room>,
-        best: &mut Best,
-    ) -> Option<TaskIndex> {
-        let Turn { cell, now, job, set } = *turn;
-        let task = job.task(index)?;
-        if let Some(home) = home(task, set) {
-            // It goes where its alloc goes, or anywhere where others took its place there.
-            let room = rooms.get(&home)?;
-            if self.has_room(cell, job, ask, room) {
-                return Some(home);
-            }
-        }
-        let avoids = |room: &Room| task.avoids(room.machine, now).is_some();
-        let mut second = None;
-        let mut full = Vec::new();
-        for key in best.iter() {
-            let Some(room) = rooms.get(&key.2) else { continue };
-            if !self.has_room(cell, job, ask, room) {
-                full.push(*key);
-            } else if !avoids(room) {
-                second = Some(key.2);
-                break;
-            } else if second.is_none() {
-                second = Some(key.2);
-            }
-        }
-        best.retain(|key| !full.contains(key));
-        second
-    }
-
-    fn has_room(&self, cell: &Cell, job: &Job, ask: &Request<'_>, room: &Room) -> bool {
-        let Some(machine) = cell.machine(room.machine) else { return false };
-        let Some(slot) = self.machines.slot(room.machine) else { return false };
-        let planned = self.queue.inside.planned.get(&room.alloc).copied().unwrap_or_default();
-        let colocated = self.colocated_inside(cell, job, room.machine);
-        let within = Offer::within(cell, machine, room.alloc);
-        let free = within.free.minus(planned);
-        let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
-        let offer = Offer { free, free_for_prod: free, free_ports, colocated, ..within };
-        fits(ask, &offer).is_ok()
-    }
-
-    /// What of a job is on a machine and at its switch, the plan's part with it.
-    fn colocated_inside(&self, cell: &Cell, job: &Job, id: MachineId) -> Colocated {
-        if !job.spec.has_maxima() {
-            return Colocated::default();
-        }
-        let Some(machine) = cell.machine(id) else { return Colocated::default() };
-        let mut colocated = Colocated::of(cell, job, machine);
-        let switch = machine.domain(FailureDomain::Switch);
-        for planned in self.planned_of(job.id) {
-            let there = cell.machine(planned.machine);
-            let at = there.and_then(|machine| machine.domain(FailureDomain::Switch));
-            colocated.machine += u32::from(planned.machine == id);
-            colocated.switch += u32::from(switch.is_some() && at == switch);
-        }
-        colocated
-    }
-
-    /// The plan holds what a task needs of an alloc.
-    fn take_room(&mut self, cell: &Cell, ask: &Request<'_>, room: &Room) -> Option<Planned> {
-        let slot = self.machines.slot(room.machine)?;
-        let taken = self.machines.planned_ports(slot);
-        let ports = match ask.ports {
-            0 => Vec::new(),
-            count => cell.machine(room.machine)?.free_ports(count, taken),
-        };
-        let (demand, limit) = (Demand::default(), ask.demand.limit);
-        self.hold(slot, &demand, &ports);
-        self.queue.inside.plan(room.alloc, limit);
-        let (machine, victims) = (room.machine, Vec::new());
-        Some(Planned { slot, machine, alloc: Some((room.alloc, limit)), demand, ports, victims })
-    }
-}
-
-/// How good an alloc is; lower is better.
-fn order(cell: &Cell, ask: &Request<'_>, room: &Room) -> (u32, u32, TaskIndex) {
-    let attributes = cell.machine(room.machine).map(|machine| machine.attributes());
-    let soft = attributes.map_or(0, |attributes| unmatched(ask.constraints, attributes));
-    let colocated = Colocated { machine: room.tasks, switch: 0 };
-    let over = over_a_maximum(ask.max_per_machine, None, colocated);
-    (soft.saturating_add(over), room.tasks, room.alloc.index)
-}
-
-/// The alloc in which a task was, where that had to leave its machine and is not dead.
-fn home(task: &Task, set: &Job) -> Option<TaskIndex> {
-    let TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. } =
-        task.state
-    else {
-        return None;
-    };
-    let alloc = task.last_incarnation.as_ref()?.alloc?;
-    let dead = matches!(set.task(alloc)?.state, TaskState::Dead { .. });
-    (!dead).then_some(alloc)
 }

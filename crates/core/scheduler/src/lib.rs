@@ -15,12 +15,13 @@
 
 mod class;
 mod engine;
+mod evictable;
 mod inside;
 mod machines;
 mod pass;
 mod plan;
+mod planned;
 mod pool;
-mod preempt;
 mod queue;
 mod score;
 mod scores;
@@ -29,7 +30,7 @@ mod spread;
 pub mod why;
 
 pub use plan::{Plan, Scheduler};
-pub use score::{Term, Terms, Weights};
+pub use score::{Policy, Term, Terms, Weights};
 pub use scores::{Scored, scores};
-pub use settings::{Policy, Settings};
+pub use settings::Settings;
 pub use why::why;

@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use cell::{Assignment, Cell};
 use model::{InstanceId, Priority, TaskId, Time, UserName};
 
-use crate::class::{ClassId, Where};
+use crate::class::{ClassId, GroupId, Where};
 use crate::engine::Engine;
 use crate::machines::Slot;
-use crate::plan::Planned;
-use crate::queue::{GroupId, Turns};
+use crate::planned::Planned;
+use crate::queue::Turns;
 
 /// The users whose turn it is within a priority, and what is left of each one's.
 type Round = Vec<(UserName, Turns)>;
@@ -121,13 +121,5 @@ impl Engine {
         self.room_is_awaited(cell, slot);
         self.is_planned(job, slot);
         Some(Planned { slot, machine: id, alloc: None, demand, ports, victims })
-    }
-}
-
-impl Planned {
-    pub(crate) fn assignment(&self, instance: InstanceId) -> Assignment {
-        let (ports, victims) = (self.ports.clone(), self.victims.clone());
-        let alloc = self.alloc.map(|(alloc, _)| alloc);
-        Assignment { instance, alloc, machine: self.machine, ports, victims }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::lifecycle::Stage;
-use cell::{Applied, Assignment, Cell, Demand, EventKind, Op, Outcome, Subject, TaskState};
-use model::{Generation, InstanceId, LogIndex, MachineId, Resources, TaskId, Time};
+use cell::{Applied, Assignment, Cell, EventKind, Op, Outcome, Subject, TaskState};
+use model::{Generation, InstanceId, LogIndex, MachineId, TaskId, Time};
 
 use crate::Settings;
 use crate::engine::Engine;
-use crate::machines::Slot;
+use crate::planned::Planned;
 
 /// What a pass proposes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,18 +21,6 @@ pub struct Plan {
     pub next: Option<Time>,
     /// How many tasks could be placed by now and fit nowhere.
     pub unplaced: usize,
-}
-
-/// What is planned for a task, and not yet heard about.
-#[derive(Clone, Debug)]
-pub(crate) struct Planned {
-    pub(crate) slot: Slot,
-    pub(crate) machine: MachineId,
-    /// In which alloc, and what it takes of that.
-    pub(crate) alloc: Option<(InstanceId, Resources)>,
-    pub(crate) demand: Demand,
-    pub(crate) ports: Vec<u16>,
-    pub(crate) victims: Vec<InstanceId>,
 }
 
 /// A scheduler.

@@ -7,9 +7,8 @@
 //! added when a machine comes to be chosen. So the first machine whose real score is the one that is
 //! kept is the best of the window.
 
-use crate::Policy;
 use crate::machines::{BLOCK, Machines, Slot, Units, share};
-use crate::score::{INFEASIBLE, Left, WHOLE, Weights, mixing, packing};
+use crate::score::{INFEASIBLE, Left, Policy, WHOLE, Weights, mixing, packing};
 
 /// What a scan asks of every machine.
 #[derive(Clone, Debug)]

@@ -12,12 +12,9 @@ use cell::{Cell, Job, TaskState};
 use model::{CollectionId, InstanceId, Priority, TaskId, TaskIndex, Time, UserName};
 
 use crate::Settings;
-use crate::class::{ClassId, Classes, Where};
+use crate::class::{ClassId, Classes, GroupId, Where};
 use crate::inside::Inside;
 use crate::machines::Machines;
-
-/// A group's place in the table.
-pub(crate) type GroupId = usize;
 
 /// Pending tasks of one job and one class, in the order of their indexes.
 #[derive(Clone, Debug)]

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, DecisionChecker, EventKind, Job, Machine, Mutation, Observation, Op,
-    Outcome, PendingCause, RequestId, Reservation, StopReason, Subject, Task, TaskState,
+    Applied, Assignment, Cell, DecisionChecker, EventKind, Job, Kill, Machine, Mutation,
+    Observation, Op, Outcome, PendingCause, RequestId, Reservation, StopReason, Subject, Task,
+    TaskState,
 };
 use model::{
-    Bytes, CellName, End, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
-    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span,
-    TaskSelection, Time, UserName,
+    Bytes, CellName, End, HeldPorts, InstanceId, JobName, MachineId, MachineName, MachineReport,
+    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, TaskSelection, Time,
+    UserName,
 };
 use proptest::prelude::*;
 use scheduler::{Plan, Policy, Scheduler, Settings};
@@ -38,7 +39,6 @@ impl Life {
         let now = Time(1_000_000_000);
         let name = CellName::new("test").expect("a name");
         cell.apply(now, &Op::Bootstrap { name, administrator: root() });
-        cell.apply(now, &Op::RaiseLevel { to: Level(3) });
         cell.apply(now, &Op::OpenSession { user: root() });
         let watch = DecisionChecker::from(&cell);
         let scheduler = Scheduler::with(cell, settings);
@@ -203,8 +203,9 @@ impl Life {
             }
             11 => {
                 if let Some((instance, _)) = self.task(false) {
-                    let (collection, tasks) = (instance.collection, TaskSelection::All);
-                    self.ask(Mutation::Kill { collection, tasks });
+                    let job = self.scheduler.cell().job(instance.collection).expect("a job");
+                    let kill = Kill::of(job, TaskSelection::All);
+                    self.ask(Mutation::Kill(kill));
                 }
             }
             12 => self.machine(),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, TaskState};
 use model::{
-    CellName, CollectionId, Generation, Level, MachineReport, Resources, TaskId, TaskIndex, Time,
-    UserName,
+    CellName, CollectionId, Generation, MachineReport, Resources, TaskId, TaskIndex, Time, UserName,
 };
 use scheduler::{Scheduler, Settings};
 use spec::Maximum;
@@ -22,7 +21,6 @@ fn cell(snapshot: &CellSnapshot) -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("slice").expect("a name");
     cell.apply(NOW, &Op::Bootstrap { name, administrator: root.clone() });
-    cell.apply(NOW, &Op::RaiseLevel { to: Level(2) });
     let mut sequences = BTreeMap::new();
     let mut ask = |cell: &mut Cell, by: &UserName, mutation| {
         let (session, sequence) = sequences.entry(by.clone()).or_insert_with(|| {

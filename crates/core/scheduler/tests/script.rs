@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation};
 use expect_test::{Expect, expect};
 use model::{
-    Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
+    Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, MachineId, MachineName,
     MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskIndex,
     TaskSelection, Time, UserName,
 };
@@ -20,7 +20,6 @@ fn cell(machines: &str, jobs: &str) -> Cell {
     let root = UserName::new("root").expect("a name");
     let name = CellName::new("test").expect("a name");
     cell.apply(at, &Op::Bootstrap { name, administrator: root.clone() });
-    cell.apply(at, &Op::RaiseLevel { to: Level(3) });
     cell.apply(at, &Op::OpenSession { user: root.clone() });
     for (id, line) in (1..).zip(machines.trim().lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::{Applied, AssignmentRefused, Cell, Event, EventKind, KillReason, Mutation, Subject};
+use cell::{
+    Applied, AssignmentRefused, Cell, Event, EventKind, Job, Kill, KillReason, Mutation, Subject,
+};
 use master::Poll;
 use model::{
-    CollectionId, End, Generation, InstanceId, LogIndex, MachineId, ReplicaId, Span, Stamp, TaskId,
+    End, Generation, InstanceId, JobName, LogIndex, MachineId, ReplicaId, Span, Stamp, TaskId,
     Term, Time, UserName,
 };
 use replica::LogEntry;
@@ -41,7 +43,8 @@ pub(crate) struct InvariantChecker {
     /// lost may be begun again, and are other lives then.
     started: BTreeSet<(u64, InstanceId)>,
     ended: BTreeMap<InstanceId, Vec<End>>,
-    killed: BTreeMap<CollectionId, BTreeSet<UserName>>,
+    /// Who asked to kill which job, by its owner and name.
+    killed: BTreeSet<(UserName, UserName, JobName)>,
     /// Where each task runs, by the events alone: what names are made of.
     names: BTreeMap<TaskId, (Generation, MachineId)>,
     /// How far a reader of the events has come, and what it has read.
@@ -90,7 +93,7 @@ impl InvariantChecker {
             acknowledged: LogIndex(0),
             started: BTreeSet::new(),
             ended: BTreeMap::new(),
-            killed: BTreeMap::new(),
+            killed: BTreeSet::new(),
             names: BTreeMap::new(),
             reader: Reader::default(),
             account: Account::default(),
@@ -136,6 +139,7 @@ impl InvariantChecker {
         at: Time,
         events: &[u8],
         applied: Option<&Applied>,
+        cell: Option<&Cell>,
     ) -> bool {
         let (index, known) = (entry.index.0, self.records.len() as u64);
         if index > known + 1 {
@@ -165,7 +169,7 @@ impl InvariantChecker {
         self.events.update(events);
         if let Some(applied) = applied {
             self.reader.next(applied.events.len() as u64);
-            applied.events.iter().for_each(|event| self.happened(event));
+            applied.events.iter().for_each(|event| self.happened(event, cell));
             if let Err(wrong) = self.account.happened(&applied.events) {
                 self.violated(wrong);
             }
@@ -272,8 +276,8 @@ impl InvariantChecker {
 
     /// Somebody asks for something: what follows from it is explained by that.
     pub(crate) fn asked(&mut self, by: &UserName, mutation: &Mutation) {
-        if let Mutation::Kill { collection, .. } = mutation {
-            self.killed.entry(*collection).or_default().insert(by.clone());
+        if let Mutation::Kill(Kill { owner, job, .. }) = mutation {
+            self.killed.insert((by.clone(), owner.clone(), job.clone()));
         }
     }
 
@@ -329,7 +333,7 @@ impl InvariantChecker {
         }
     }
 
-    fn happened(&mut self, event: &Event) {
+    fn happened(&mut self, event: &Event, cell: Option<&Cell>) {
         let Subject::Task(id) = event.subject else { return };
         match &event.kind {
             EventKind::Start { machine } => {
@@ -346,7 +350,7 @@ impl InvariantChecker {
                 self.unname(id);
             }
             EventKind::Kill { why } => {
-                self.explained_kill(id, why);
+                self.explained_kill(id, why, cell);
                 self.unname(id);
             }
             EventKind::Evict { .. } | EventKind::Lost { .. }
@@ -381,9 +385,12 @@ impl InvariantChecker {
     }
 
     /// Somebody who is said to have killed something has asked for that.
-    fn explained_kill(&mut self, id: InstanceId, why: &KillReason) {
+    fn explained_kill(&mut self, id: InstanceId, why: &KillReason, cell: Option<&Cell>) {
+        let asked = |by: &UserName, job: &Job| {
+            self.killed.contains(&(by.clone(), job.owner.clone(), job.spec.name.clone()))
+        };
         if let KillReason::User(user) = why
-            && !self.killed.get(&id.collection).is_some_and(|by| by.contains(user))
+            && !cell.and_then(|cell| cell.job(id.collection)).is_some_and(|job| asked(user, job))
         {
             self.violated(format!("{id} was killed by {user}, who never asked for that"));
         }

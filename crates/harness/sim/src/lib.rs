@@ -12,31 +12,20 @@
 
 mod account;
 mod agenda;
-mod allocs;
-mod calls;
 mod campaign;
-mod clients;
 mod disk;
-mod failing;
 mod fault;
 mod injected_bug;
 mod invariants;
 mod load;
 mod machine;
-mod machines;
-mod master;
 mod mixed;
 mod network;
 mod pace;
 mod program;
-mod progress;
 mod promises;
-mod readers;
 mod replay;
-mod replicas;
 mod scenario;
-mod scheduling;
-mod settled;
 mod tap;
 mod world;
 

@@ -2,9 +2,6 @@
 
 use cell::{Cell, Mutation, Rejection, Reply};
 use model::{Random, Span, Time, UserName};
-use replica::Codec;
-
-use crate::world::{Event, World};
 
 /// Whoever decides what is asked for, and when.
 pub trait Load {
@@ -46,31 +43,4 @@ impl Load for Nothing {
     }
 
     fn stop(&mut self) {}
-}
-
-impl<C: Codec> World<C> {
-    pub(crate) fn note_action(&mut self) {
-        if let Some(at) = self.load.next(self.now) {
-            self.agenda.at(at.max(self.now), Event::Action);
-        }
-    }
-
-    pub(crate) fn action(&mut self) {
-        let cell = self.knowing().and_then(|host| self.masters[host].cell());
-        let actions = self.load.action(self.now, cell, &mut self.random);
-        for action in actions {
-            match action {
-                Action::Request(client, mutation) if client < self.clients.count() => {
-                    self.ask(client, mutation);
-                }
-                Action::Repeat(client) if client < self.clients.count() => self.repeat(client),
-                Action::Remove(machine, away) if machine < self.machines.len() => {
-                    self.power_off(machine);
-                    self.agenda.at(self.now + away, Event::Boots { machine });
-                }
-                _ => {}
-            }
-        }
-        self.note_action();
-    }
 }

@@ -5,16 +5,19 @@
 //! its records say so. One that is frozen does nothing, and goes on where it was, with whatever was
 //! sent to it meanwhile.
 
+mod allocs;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use borglet::{Borglet, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings};
+use master::Poll;
 use model::{
     End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, Span, Stamp, Time,
 };
 
-use crate::allocs::Alloc;
 use crate::program::{Incarnation, Programs};
+pub(crate) use allocs::Alloc;
 
 /// Whether a machine does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,8 +117,25 @@ pub(crate) struct Machine {
     /// When its Borglet is next told the time.
     pub(crate) tick: Option<Time>,
     /// What was sent to it while it was frozen, or happened in it.
-    pub(crate) backlog: Vec<crate::world::Event>,
+    pub(crate) backlog: Vec<MachineEvent>,
     pub(crate) random: Random,
+}
+
+/// Something that comes to pass on a machine.
+#[derive(Debug)]
+pub(crate) enum MachineEvent {
+    /// A poll arrives.
+    Polled { call: Call, poll: Box<Poll> },
+    /// A poll has been held back long enough.
+    HoldOver { call: u64 },
+    /// The Borglet is told the time.
+    Tick { at: Time },
+    /// Something of a task's comes to pass.
+    Task { boot: u64, instance: InstanceId, step: Step },
+    /// The Borglet that was killed is started again.
+    BorgletStarts { boot: u64 },
+    /// The machine was off, and starts.
+    Boots,
 }
 
 /// What follows from something that a Borglet did.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Cell, Job, JobState, Mutation};
+use cell::{Cell, Job, JobState, Kill, Mutation};
 use model::{
     Band, Bytes, Capability, GrantId, JobName, MachineName, MachineReport, MilliCores, PortName,
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
@@ -164,7 +164,7 @@ impl Mixed {
             let index = TaskIndex(u32::try_from(self.random.below(job.spec.tasks.into())).ok()?);
             TaskSelection::Some(vec![(index, index)])
         };
-        Some(Action::Request(owner, Mutation::Kill { collection: job.id, tasks }))
+        Some(Action::Request(owner, Mutation::Kill(Kill::of(&job, tasks))))
     }
 
     /// A changed description: whatever may change while tasks run.

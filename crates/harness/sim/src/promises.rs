@@ -28,8 +28,8 @@ impl Promises {
             (Mutation::Submit(spec), Reply::Submitted { collection, .. }) => {
                 self.jobs.insert(*collection, (index, by.clone(), spec.name.clone()));
             }
-            (Mutation::Kill { collection, tasks }, Reply::Killed { .. }) => {
-                self.kills.push((index, *collection, tasks.clone()));
+            (Mutation::Kill(kill), Reply::Killed { collection, .. }) => {
+                self.kills.push((index, *collection, kill.tasks.clone()));
             }
             (Mutation::DrainMachine { machine, .. }, _) => {
                 self.drained.insert(machine.clone(), true);

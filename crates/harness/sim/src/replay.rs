@@ -7,15 +7,15 @@
 //! places by limits, each task asks for a share of what it asked for then.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use borglet::Desired;
-use cell::{Cell, Mutation, Rejection, Reply};
+use cell::{Cell, Kill, Mutation, Rejection, Reply};
 use model::{
-    CollectionId, End, Generation, JobName, MachineName, MachineReport, PortRange, Random, Span,
-    TaskIndex, TaskSelection, Time, UserName,
+    End, Generation, JobName, MachineName, MachineReport, PortRange, Random, Span, TaskIndex,
+    TaskSelection, Time, UserName,
 };
 use trace::google2011::{Happening, JobIn, Life as Lived, Outcome, START, Whole};
 use trace::{Job, PerMille};
@@ -37,7 +37,7 @@ pub struct Replay {
     submitted: usize,
     stepped: usize,
     stopped: bool,
-    collections: BTreeMap<JobName, CollectionId>,
+    admitted: BTreeSet<JobName>,
 }
 
 struct Shared {
@@ -71,7 +71,7 @@ impl Replay {
         let lived = RefCell::default();
         let shared = Rc::new(Shared { whole, share, clients, users, jobs, lived });
         let (submitted, stepped, stopped) = (0, 0, false);
-        Self { shared, submitted, stepped, stopped, collections: BTreeMap::new() }
+        Self { shared, submitted, stepped, stopped, admitted: BTreeSet::new() }
     }
 
     /// Those who submit the jobs; the first administers the cell.
@@ -123,11 +123,12 @@ impl Replay {
                 let job = self.shared.job(*job)?;
                 let client = *self.shared.clients.get(&job.owner)?;
                 // One that was never admitted here has nothing to be killed.
-                let collection = *self.collections.get(&job.name)?;
+                self.admitted.get(&job.name)?;
                 let index = |place: &usize| Some(TaskIndex(u32::try_from(*place).ok()?));
                 let ranges = tasks.iter().filter_map(index).map(|index| (index, index));
                 let tasks = TaskSelection::Some(ranges.collect());
-                Some(Action::Request(client, Mutation::Kill { collection, tasks }))
+                let (owner, job) = (job.owner.clone(), job.name.clone());
+                Some(Action::Request(client, Mutation::Kill(Kill { owner, job, tasks })))
             }
         }
     }
@@ -182,8 +183,8 @@ impl Load for Replay {
     }
 
     fn answered(&mut self, _: &UserName, what: &Mutation, answer: &Result<Reply, Rejection>) {
-        if let (Mutation::Submit(spec), Ok(Reply::Submitted { collection, .. })) = (what, answer) {
-            self.collections.insert(spec.name.clone(), *collection);
+        if let (Mutation::Submit(spec), Ok(Reply::Submitted { .. })) = (what, answer) {
+            self.admitted.insert(spec.name.clone());
         }
     }
 

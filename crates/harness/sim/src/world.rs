@@ -3,13 +3,26 @@
 //! Each part reacts to [`Event`]s; what it causes is noted in the agenda and comes to pass later.
 //! Nothing happens outside of that, so the seed decides everything.
 
+mod actions;
+mod calls;
+mod clients;
+mod failing;
+mod faults;
+mod machines;
+mod master;
+mod progress;
+mod readers;
+mod replicas;
+mod scheduling;
+mod settled;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ::master::Answer;
 use cell::{Cell, Mutation};
-use master::{Answer, Poll};
 use model::{
     Bytes, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores, PortRange,
     Random, ReplicaId, Resources, Span, Time, UserName,
@@ -17,21 +30,21 @@ use model::{
 use replica::{Codec, LogEntry, Message};
 
 use crate::agenda::Agenda;
-use crate::clients::{Asked, Clients, Told};
 use crate::disk::{Crash, Disk};
 use crate::fault::Fault;
 use crate::injected_bug::InjectedBug;
 use crate::invariants::InvariantChecker;
 use crate::load::Load;
-use crate::machine::{Call, Machine, Step};
-use crate::master::MasterHost;
+use crate::machine::{Call, Machine, MachineEvent};
 use crate::network::Network;
 use crate::pace::{Intervals, Pace};
 use crate::program::Programs;
-use crate::progress::Well;
-use crate::replicas::{Operator, Sent};
-use crate::scheduling::{Rival, SchedulerHost};
 use crate::tap::{Checking, Checks, Seen};
+use clients::{Asked, Clients, Told};
+use master::MasterHost;
+use progress::Well;
+use replicas::{Operator, Sent};
+use scheduling::{Rival, SchedulerHost};
 
 /// The moment at which every world begins: that of the trace of 2011.
 pub const BEGIN: Time = Time(1_304_233_200_000_000);
@@ -90,18 +103,8 @@ pub(crate) enum Event {
     Reads,
     /// That arrives at a replica.
     ReadAsked { host: usize },
-    /// A poll arrives at a machine.
-    Polled { machine: usize, call: Call, poll: Box<Poll> },
-    /// A poll has been held back long enough.
-    HoldOver { machine: usize, call: u64 },
-    /// A Borglet is told the time.
-    Tick { machine: usize, at: Time },
-    /// Something of a task's comes to pass.
-    Task { machine: usize, boot: u64, instance: InstanceId, step: Step },
-    /// A Borglet that was killed is started again.
-    BorgletStarts { machine: usize, boot: u64 },
-    /// A machine that was off starts.
-    Boots { machine: usize },
+    /// Something comes to pass on a machine.
+    OnMachine { machine: usize, event: MachineEvent },
     /// A request arrives at a replica.
     Asked(Box<Asked>),
     /// An answer arrives at a client.
@@ -391,12 +394,7 @@ impl<C: Codec> World<C> {
             | Event::Judged { .. } => self.scheduler_event(event),
             Event::RivalTurn => self.rival_turn(),
             Event::Fault { number, begins } => self.fault(number, begins),
-            Event::Polled { machine, .. }
-            | Event::HoldOver { machine, .. }
-            | Event::Tick { machine, .. }
-            | Event::Task { machine, .. }
-            | Event::BorgletStarts { machine, .. }
-            | Event::Boots { machine } => self.machine_event(machine, event),
+            Event::OnMachine { machine, event } => self.machine_event(machine, event),
         }
     }
 

@@ -1,5 +1,5 @@
-//! A cell at a moment: its machines, and who wants to run or runs on them. Benchmarks and the
-//! simulator take it, whichever trace or generator it comes from.
+//! A snapshot of a cell: its machines, jobs and tasks. Benchmarks and the simulator use it,
+//! whichever trace or generator it comes from.
 
 use std::collections::BTreeMap;
 
@@ -9,85 +9,86 @@ use model::{
 };
 use spec::{Constraint, JobSpec, RestartPolicy, TaskOverride, TaskSpec, limits};
 
-/// A cell at a moment.
+/// A cell at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CellSnapshot {
-    /// Its machines, in the order of their ids.
+    /// The machines, ordered by id.
     pub machines: Vec<Machine>,
-    /// The jobs that are alive, in the order in which the trace has them.
+    /// The jobs that are not dead, in the order of the trace.
     pub jobs: Vec<Job>,
-    /// What the source has and this has not.
+    /// What the source contains and the snapshot omits.
     pub dropped: Dropped,
 }
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its id in the trace.
+    /// The machine's id in the trace.
     pub id: MachineId,
-    /// A name made of it.
+    /// A name derived from the id.
     pub name: MachineName,
-    /// What tasks can have of it.
+    /// The resources available to tasks.
     pub capacity: Resources,
-    /// What is known of it: `platform`, and where the source has them `rack`, `switch`, `power`.
+    /// The attributes: `platform`, and if the source has them `rack`, `switch`, `power`.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// A job, with those of its tasks that are alive.
+/// A job, with its tasks that are not dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id in the trace.
+    /// The job's id in the trace.
     pub id: CollectionId,
-    /// Who owns it.
+    /// The owner.
     pub owner: UserName,
-    /// A name made of its id.
+    /// A name derived from the id.
     pub name: JobName,
-    /// What it may take from others, and who from it.
+    /// The priority.
     pub priority: Priority,
-    /// How latency-sensitive it is.
+    /// How latency-sensitive the job is.
     pub class: SchedulingClass,
-    /// Whether no two of its tasks may be on one machine.
+    /// Whether its tasks must all run on different machines.
     pub different_machines: bool,
-    /// What its tasks want of their machines.
+    /// The constraints of its tasks.
     pub constraints: Vec<Constraint>,
-    /// Its tasks, in the order of their indexes. The trace has jobs whose lower tasks have ended, so
-    /// that a task's place here is not its index there; [`Job::spec`] numbers them by their place.
+    /// The tasks, ordered by index. Some jobs of the trace have tasks with lower indexes that have
+    /// ended, so a task's position here is not its index there; [`Job::spec`] numbers tasks by
+    /// position.
     pub tasks: Vec<Task>,
 }
 
 /// A task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its index in the trace.
+    /// The task's index in the trace.
     pub index: TaskIndex,
-    /// What it asks for: its limit.
+    /// The request, which is the limit.
     pub request: Resources,
-    /// Where it runs, as a place in [`CellSnapshot::machines`]; nowhere while it is pending.
+    /// The machine it runs on, as a position in [`CellSnapshot::machines`]; `None` while pending.
     pub machine: Option<usize>,
 }
 
-/// What a source has and its [`CellSnapshot`] has not, or has otherwise.
+/// What a source contains and its [`CellSnapshot`] omits or changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Running tasks that were left out, because nothing is known of their machines.
+    /// Running tasks that are omitted because their machines are unknown.
     pub tasks_on_unknown_machines: u64,
-    /// The machines of which nothing is known.
+    /// The number of unknown machines.
     pub unknown_machines: u64,
-    /// Tasks without a request: they are here, and ask for nothing.
+    /// Tasks without a request: they are included, with a request of zero.
     pub tasks_without_request: u64,
-    /// Jobs that were left out with all of their tasks.
+    /// Jobs that are omitted with all of their tasks.
     pub jobs: u64,
 }
 
-/// Thousandths of something: 600 is 60 %.
+/// A fraction in thousandths: 600 is 60 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PerMille(pub u32);
 
 impl PerMille {
-    /// All of it.
+    /// The whole.
     pub const ALL: Self = Self(1_000);
 
-    /// So much of resources, rounded down.
+    /// This fraction of resources, rounded down.
     #[must_use]
     pub fn of(self, whole: Resources) -> Resources {
         let part = |amount: u64| {
@@ -104,13 +105,13 @@ impl PerMille {
 }
 
 impl CellSnapshot {
-    /// How many tasks run.
+    /// The number of running tasks.
     #[must_use]
     pub fn running(&self) -> usize {
         self.tasks().filter(|task| task.machine.is_some()).count()
     }
 
-    /// How many tasks wait for a machine.
+    /// The number of pending tasks.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.tasks().filter(|task| task.machine.is_none()).count()
@@ -121,28 +122,28 @@ impl CellSnapshot {
         self.jobs.iter().flat_map(|job| &job.tasks)
     }
 
-    /// What all machines have together.
+    /// The total capacity of all machines.
     #[must_use]
     pub fn capacity(&self) -> Resources {
         let capacities = self.machines.iter().map(|machine| machine.capacity);
         capacities.fold(Resources::default(), Resources::plus)
     }
 
-    /// The description of each job, in the order of [`CellSnapshot::jobs`], with limits of so much
-    /// of what was asked for.
+    /// The description of each job, in the order of [`CellSnapshot::jobs`], with limits scaled to
+    /// this fraction of the request.
     pub fn specs(&self, share_of_request: PerMille) -> impl Iterator<Item = JobSpec> {
         self.jobs.iter().map(move |job| job.spec(share_of_request))
     }
 }
 
 impl Job {
-    /// Its description, with limits of so much of what was asked for, and never less than a
-    /// description may ask for.
+    /// The job's description, with limits scaled to this fraction of the request, but at least the
+    /// minimum that a description may have.
     ///
-    /// The request that most tasks have is the job's, and the others are overrides. Task *n* is the
-    /// *n*th of [`Job::tasks`], whatever its index in the trace. A task that fails is started again,
-    /// however often it has failed: in the trace nearly every one is. [`Job::different_machines`] is
-    /// not in the description: whoever schedules takes it from here.
+    /// The most frequent request becomes the job's, and other tasks have overrides. Task *n* is the
+    /// *n*th of [`Job::tasks`], whatever its index in the trace. Failed tasks are always restarted,
+    /// as nearly every one in the trace is. [`Job::different_machines`] is not part of the
+    /// description: the scheduling side reads it from here.
     #[must_use]
     pub fn spec(&self, share_of_request: PerMille) -> JobSpec {
         let limit = |task: &Task| limit(share_of_request.of(task.request));
@@ -172,7 +173,7 @@ impl Job {
         }
     }
 
-    /// A task with the request that most have; of several, the one that comes first.
+    /// The first task with the most frequent request.
     fn usual_request(&self) -> Option<Task> {
         let first = self.tasks.first()?;
         if self.tasks.iter().all(|task| task.request == first.request) {
@@ -188,7 +189,7 @@ impl Job {
     }
 }
 
-/// The limit that comes nearest to a request, in a valid description.
+/// The limit nearest to a request that is valid in a description.
 fn limit(request: Resources) -> Resources {
     Resources {
         cpu: request.cpu.max(MilliCores(1)),

@@ -1,10 +1,10 @@
-//! Google's published traces, read as data: real cells to replay, and to measure schedulers by.
+//! Google's published traces as data: real cells to replay and to measure schedulers with.
 //!
-//! [`google2011`] reads the tables of the 2011 trace: a [`CellSnapshot`] of its cell at the moment
-//! where the trace begins, and the [`google2011::Churn`] that follows. Everything comes from any
-//! [`std::io::BufRead`] and in any order that the data may have: a row that cannot be is an error
-//! with its line, a row that contradicts another is counted. Opening files and decompressing them is
-//! the caller's, scheduling is the scheduler's, and what a task does with its time the simulator's.
+//! [`google2011`] reads the tables of the 2011 trace: a [`CellSnapshot`] of its cell at the start
+//! of the trace, and the [`google2011::Churn`] that follows. It reads from any
+//! [`std::io::BufRead`]; an invalid row is an error with its line, a row that contradicts another
+//! is counted. Opening and decompressing files is left to the caller, scheduling to the scheduler,
+//! and the behaviour of running tasks to the simulator.
 
 mod cell;
 pub mod google2011;

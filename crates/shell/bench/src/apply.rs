@@ -1,12 +1,11 @@
-//! `bourg bench apply`: how fast the state machine is, what a snapshot costs it, and how large it is.
+//! `bourg bench apply`: throughput of the state machine, cost of a snapshot, and size of the state.
 //!
-//! A cell of the size that is asked for is filled: machines, jobs (three of four have one task, the
-//! rest twenty, and one in four hundred a thousand, which is about as uneven as the published cells),
-//! every task placed on a machine drawn by the seed. Then lives go round, one task an operation:
-//! a task starts, fails, and is placed on another machine. What is measured is [`Cell::apply`] on one
-//! core; how the operations came about is not. While this goes on, a view of the cell is written to a
-//! checkpoint by another thread, as a master does, and the longest that a single operation took then
-//! is the pause of the writer.
+//! Fills a cell of the requested size: machines, jobs (three of four have one task, the rest
+//! twenty, and one in four hundred a thousand, about as uneven as the published cells), and every
+//! task placed on a machine drawn by the seed. Then the tasks take turns: one starts, fails, and is
+//! placed on another machine. The benchmark measures [`Cell::apply`] on one core, without the
+//! generation of operations. Meanwhile another thread writes a view of the cell to a checkpoint, as
+//! a master does; the longest single operation in that time is the writer's pause.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +27,7 @@ use store::DataDirectory;
 
 use super::thread_time;
 
-/// What is to be measured.
+/// The size of the cell and of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) machines: u64,
@@ -37,52 +36,52 @@ pub(crate) struct Size {
     pub(crate) seed: u64,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     machines: u64,
     jobs: usize,
     tasks: u64,
     operations: u64,
-    /// On one core, by the CPU time of the thread that applies.
+    /// On one core, by CPU time of the applying thread.
     operations_per_second: f64,
-    /// The same by the clock: less where others use the machine too.
+    /// The same by wall-clock time: lower if others use the machine.
     operations_per_second_wall: f64,
-    /// The same while a snapshot is written, when what it holds is copied before it is changed.
+    /// The same while a snapshot is written, so that changed state must be copied first.
     operations_per_second_while_writing: f64,
     snapshot_bytes: u64,
     snapshot_write_ms: f64,
     snapshot_read_ms: f64,
     writer_pause_ms_max: f64,
-    /// The resident memory that the cell has added to this process.
+    /// The resident memory that the cell adds to this process.
     state_bytes: u64,
     state_hash: String,
 }
 
-/// How many operations are made, outside the measured time, and then applied, inside it.
+/// How many operations are generated, unmeasured, before they are applied, measured.
 const BATCH: usize = 3_000;
 
 /// Fills a cell, and measures it.
 pub(crate) fn apply(size: Size, json: bool) -> Done {
-    let found = measure(size)?;
+    let figures = measure(size)?;
     let format = if json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "apply", || {
+    output::object(&format, &figures, "apply", || {
         format!(
-            "{} machines, {} tasks: {:.0} operations a second; state {}; snapshot of {} written in \
-             {:.0} ms, the writer paused at most {:.2} ms; read in {:.0} ms\n",
-            found.machines,
-            found.tasks,
-            found.operations_per_second,
-            Bytes(found.state_bytes),
-            Bytes(found.snapshot_bytes),
-            found.snapshot_write_ms,
-            found.writer_pause_ms_max,
-            found.snapshot_read_ms
+            "{} machines, {} tasks: {:.0} operations per second; state {}; snapshot of {} written in \
+             {:.0} ms, the writer paused for at most {:.2} ms; read in {:.0} ms\n",
+            figures.machines,
+            figures.tasks,
+            figures.operations_per_second,
+            Bytes(figures.state_bytes),
+            Bytes(figures.snapshot_bytes),
+            figures.snapshot_write_ms,
+            figures.writer_pause_ms_max,
+            figures.snapshot_read_ms
         )
     })
 }
 
-fn measure(size: Size) -> anyhow::Result<Found> {
+fn measure(size: Size) -> anyhow::Result<Figures> {
     let path = std::env::temp_dir().join(format!("bourg-bench-apply-{}", std::process::id()));
     let measured = DataDirectory::create(&path)
         .map_err(anyhow::Error::from)
@@ -91,7 +90,7 @@ fn measure(size: Size) -> anyhow::Result<Found> {
     measured
 }
 
-fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
+fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Figures> {
     let before = resident()?;
     let mut world = World::filled(size, |id| format!("m{id}:1"))?;
     let state_bytes = resident()?.saturating_sub(before);
@@ -100,7 +99,7 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
     while spent.operations < size.operations {
         world.turn(&mut spent);
     }
-    // How many operations come while the snapshot is written is not the seed's alone.
+    // The number of operations during the snapshot does not depend on the seed alone.
     let state_hash = proto::image::state_hash(&world.cell).to_string();
     let (view, directory) = (world.cell.clone(), checkpoints.to_owned());
     let begun = Instant::now();
@@ -119,10 +118,10 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
     let begun = Instant::now();
     let (read, _) = checkpoint::read(&newest.path)?;
     let read_in = begun.elapsed();
-    ensure!(read.task_count() == world.cell.task_count(), "the checkpoint is not whole");
+    ensure!(read.task_count() == world.cell.task_count(), "the checkpoint is incomplete");
     let violations = world.cell.check();
-    ensure!(violations.is_empty(), "the cell is not whole: {violations:?}");
-    Ok(Found {
+    ensure!(violations.is_empty(), "the cell is inconsistent: {violations:?}");
+    Ok(Figures {
         machines: size.machines,
         jobs: world.cell.job_count(),
         tasks: world.cell.task_count(),
@@ -139,25 +138,25 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
     })
 }
 
-/// Time that went into applying operations.
+/// Time spent applying operations.
 #[derive(Debug, Default)]
 struct Spent {
     operations: u64,
     cpu: Duration,
     wall: Duration,
-    /// The longest that one operation took.
+    /// The longest time of a single operation.
     longest: Duration,
 }
 
-/// Where a task is now.
+/// The current incarnation of a task.
 #[derive(Clone, Copy)]
-struct Life {
+struct Incarnation {
     task: TaskId,
     generation: u32,
     machine: u64,
 }
 
-impl Life {
+impl Incarnation {
     fn instance(&self) -> InstanceId {
         self.task.generation(Generation(self.generation))
     }
@@ -178,18 +177,18 @@ impl Life {
     }
 }
 
-/// A cell, and where its tasks are.
+/// A cell, and the placement of its tasks.
 struct World {
     cell: Cell,
     now: Time,
-    lives: Vec<Life>,
+    lives: Vec<Incarnation>,
     machines: u64,
     random: u64,
     user: UserName,
     sequence: u64,
 }
 
-/// A cell of that size, whose machines are at these addresses.
+/// A cell of this size, with these machine addresses.
 pub(super) fn filled(size: Size, address: fn(u64) -> String) -> anyhow::Result<Cell> {
     World::filled(size, address).map(|world| world.cell)
 }
@@ -203,7 +202,7 @@ impl World {
             now: Time::ZERO,
             lives: Vec::with_capacity(size.tasks as usize),
             machines: size.machines,
-            // The generator needs a state that is not 0.
+            // The generator's state must not be 0.
             random: size.seed | 1 << 63,
             user: user.clone(),
             sequence: 0,
@@ -234,10 +233,10 @@ impl World {
         let mut spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
         (spec.restart.failures_max, spec.restart.delay) = (None, Span::ZERO);
         let collection = self.request(Mutation::Submit(Arc::new(spec)));
-        let collection = collection.context("a job was refused")?;
+        let collection = collection.context("a job was rejected")?;
         for index in (0..tasks).map(TaskIndex) {
             let task = TaskId { collection, index };
-            let incarnation = Life { task, generation: 1, machine: self.any_machine() };
+            let incarnation = Incarnation { task, generation: 1, machine: self.any_machine() };
             self.apply(&incarnation.assigned());
             ensure!(self.cell.placement(incarnation.instance()).is_some(), "a task was not placed");
             self.lives.push(incarnation);
@@ -260,7 +259,7 @@ impl World {
         }
     }
 
-    /// The next number of a generator that is the same everywhere (xorshift64).
+    /// The next number of a portable generator (xorshift64).
     fn draw(&mut self, below: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -272,7 +271,7 @@ impl World {
         1 + self.draw(self.machines)
     }
 
-    /// Some tasks start, then fail, and then are placed elsewhere.
+    /// Some tasks start, then fail, and are placed elsewhere.
     fn turn(&mut self, spent: &mut Spent) {
         let mut steps: [Vec<Op>; 3] = std::array::from_fn(|_| Vec::with_capacity(BATCH / 3));
         for _ in 0..BATCH / 3 {
@@ -315,7 +314,7 @@ fn job_size(number: u32) -> u32 {
     }
 }
 
-/// A machine that holds its share of the tasks several times over.
+/// A machine with several times the capacity that its share of the tasks needs.
 fn machine(size: Size) -> MachineReport {
     let share = 16 * (1 + u64::from(size.tasks) / size.machines);
     let capacity = Resources {
@@ -326,7 +325,7 @@ fn machine(size: Size) -> MachineReport {
     MachineReport { capacity, ..MachineReport::default() }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate, rounded when it is shown")]
+#[expect(clippy::cast_precision_loss, reason = "a rate, rounded for display")]
 fn rate(operations: u64, time: Duration) -> f64 {
     (operations as f64 / time.as_secs_f64().max(1e-9)).round()
 }

@@ -1,8 +1,8 @@
-//! `bourg bench history`: how long it takes to show the cell as it was at some moment of a long past.
+//! `bourg bench history`: the time to reconstruct the cell at a moment of a long past.
 //!
-//! A log is written first, outside the measured time, with checkpoints as far apart as a master keeps
-//! them of its past. What is measured is what the process does that a master starts for such a
-//! question: finding the moment, reading the checkpoint before it, and applying what comes after.
+//! First writes a log, unmeasured, with checkpoints as far apart as a master keeps them for its
+//! history. Measures the work of the process that a master starts for such a query: finding the
+//! moment, reading the checkpoint before it, and applying the operations after that.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,20 +24,20 @@ use spec::{JobSpec, TaskSpec};
 use store::log::{Kind, Log, Options, RecordRef};
 use store::{DataDirectory, Retention};
 
-/// How many operations are in one write of the log that is made.
+/// The number of operations in one write of the generated log.
 const BATCH: usize = 10_000;
-/// How many dead jobs are forgotten at once.
+/// The number of dead jobs forgotten at once.
 const FORGET: u64 = 1_000;
-/// How many moments are shown.
+/// The number of queried moments.
 const MOMENTS: u64 = 7;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     operations: u64,
     log_bytes: u64,
     records_between_checkpoints: u64,
-    /// Each by its time; the last one is the furthest from its checkpoint.
+    /// In the order of time; the last one is the furthest from its checkpoint.
     moments: Vec<Shown>,
     seconds_max: f64,
 }
@@ -48,22 +48,22 @@ struct Shown {
     seconds: f64,
 }
 
-/// Writes a history of so many operations, then shows moments of it.
+/// Writes a history of this many operations, then queries moments of it.
 pub(super) fn history(operations: u64, json: bool) -> Done {
-    let found = measure(operations)?;
+    let figures = measure(operations)?;
     let format = if json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "history", || {
+    output::object(&format, &figures, "history", || {
         format!(
-            "{} moments of {} operations ({}): each shown within {:.2} s\n",
-            found.moments.len(),
-            found.operations,
-            Bytes(found.log_bytes),
-            found.seconds_max
+            "{} moments of {} operations ({}): each reconstructed within {:.2} s\n",
+            figures.moments.len(),
+            figures.operations,
+            Bytes(figures.log_bytes),
+            figures.seconds_max
         )
     })
 }
 
-fn measure(operations: u64) -> anyhow::Result<Found> {
+fn measure(operations: u64) -> anyhow::Result<Figures> {
     anyhow::ensure!(operations > 10, "a history needs more operations");
     let path = std::env::temp_dir().join(format!("bourg-bench-history-{}", std::process::id()));
     let measured =
@@ -76,7 +76,7 @@ fn measure(operations: u64) -> anyhow::Result<Found> {
             let moments = moments.collect::<anyhow::Result<Vec<_>>>()?;
             let seconds_max = moments.iter().map(|shown| shown.seconds).fold(0.0, f64::max);
             let records_between_checkpoints = between;
-            Ok(Found { operations, log_bytes, records_between_checkpoints, moments, seconds_max })
+            Ok(Figures { operations, log_bytes, records_between_checkpoints, moments, seconds_max })
         });
     std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     measured
@@ -90,7 +90,7 @@ fn show(directory: &DataDirectory, index: u64, newest: u64) -> anyhow::Result<Sh
     Ok(Shown { index, seconds })
 }
 
-/// When an operation was.
+/// The time of an operation.
 fn moment(number: u64) -> Time {
     Time::ZERO + Span::from_millis(number)
 }
@@ -179,9 +179,9 @@ fn machine() -> MachineReport {
     }
 }
 
-/// Writes a log of so many operations and gives its size in bytes.
+/// Writes a log with this many operations; returns its size in bytes.
 ///
-/// Where `checkpoints` says so, a checkpoint is written after each so many.
+/// With `checkpoints`, also writes a checkpoint after each that many operations.
 pub(crate) fn write_history(
     directory: &DataDirectory,
     operations: u64,

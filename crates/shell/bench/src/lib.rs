@@ -1,4 +1,4 @@
-//! Benchmarks as commands: they measure this program on this machine, and say what they did.
+//! Benchmarks as commands: they measure this program on this machine, and print the results.
 
 mod apply;
 mod cluster;
@@ -16,90 +16,90 @@ use clap::Subcommand;
 use cli::Done;
 use model::Span;
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
-#[expect(private_interfaces, reason = "a benchmark is only run from outside")]
+#[expect(private_interfaces, reason = "callers only run benchmarks")]
 pub enum Benchmark {
-    /// From submission to running: one-task jobs on an idle dev cell, one after the other.
+    /// Measure submission to running: one-task jobs on an idle dev cell, one after another.
     Start {
-        /// How many jobs.
+        /// The number of jobs.
         #[arg(long, default_value_t = 50)]
         runs: usize,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Durable changes a second, with clients that wait for each.
-    Commit(cluster::commit::Wanted),
-    /// Many Borglets on real connections: how often they are polled, and what that takes.
-    Agents(cluster::agents::Wanted),
-    /// Tasks from their arrival to running, on simulated Borglets.
-    Arrivals(cluster::arrivals::Wanted),
-    /// Reads while Borglets are polled and changes come.
-    Reads(cluster::reads::Wanted),
-    /// The process of simulated Borglets that other benchmarks start.
+    /// Measure durable changes per second, with clients that wait for each.
+    Commit(cluster::commit::Options),
+    /// Measure the polling of many Borglets over real connections, and its cost.
+    Agents(cluster::agents::Options),
+    /// Measure tasks from arrival to running, on simulated Borglets.
+    Arrivals(cluster::arrivals::Options),
+    /// Measure reads while Borglets are polled and changes are made.
+    Reads(cluster::reads::Options),
+    /// Run simulated Borglets; other benchmarks start this process.
     #[command(hide = true)]
-    Borglets(cluster::borglets::Wanted),
-    /// From the leader's end by `kill -9` to the next acknowledged change.
-    Failover(cluster::failover::Wanted),
-    /// A master's start on a log without a checkpoint, until it leads.
+    Borglets(cluster::borglets::Options),
+    /// Measure the time from `kill -9` of the leader to the next acknowledged change.
+    Failover(cluster::failover::Options),
+    /// Measure a master's start on a log without a checkpoint, until it leads.
     Recovery {
-        /// How many operations the log has.
+        /// The number of operations in the log.
         #[arg(long, default_value_t = 1_000_000)]
         operations: u64,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// The cell as it was at moments of a long past.
+    /// Measure queries of the cell at past moments.
     History {
-        /// How many operations the past has.
+        /// The number of operations in the history.
         #[arg(long, default_value_t = 10_000_000)]
         operations: u64,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// The scheduler: a whole cell from scratch, on one core.
-    Cell(scheduling::cell::Wanted),
-    /// The scheduler: how many machines a cell's tasks take, by packing policy.
-    Pack(scheduling::pack::Wanted),
-    /// The scheduler: passes over a long queue while tasks come and go.
-    Pass(scheduling::pass::Wanted),
-    /// The state machine: operations a second, snapshots, and the size of the state.
+    /// Measure the scheduler: a whole cell from scratch, on one core.
+    Cell(scheduling::cell::Options),
+    /// Measure the scheduler: how many machines a cell's tasks need, by packing policy.
+    Pack(scheduling::pack::Options),
+    /// Measure the scheduler: passes over a long queue while tasks come and go.
+    Pass(scheduling::pass::Options),
+    /// Measure the state machine: operations per second, snapshots, and the size of the state.
     Apply {
-        /// Machines of the cell.
+        /// The number of machines of the cell.
         #[arg(long, default_value_t = 12_583)]
         machines: u64,
-        /// Tasks of the cell, all placed.
+        /// The number of tasks of the cell, all placed.
         #[arg(long, default_value_t = 144_339)]
         tasks: u32,
-        /// How many operations are measured.
+        /// The number of measured operations.
         #[arg(long, default_value_t = 3_000_000)]
         operations: u64,
-        /// What the draws of machines and tasks begin with.
+        /// The seed for drawing machines and tasks.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Simulated cells: one under the churn of a real one, and one under faults.
+    /// Measure the simulator: one cell under the churn of a real one, and one under faults.
     Sim {
-        /// Google's trace of 2011, as docs/traces.md says. Default: a twenty-fifth of it, which is
-        /// part of this program.
+        /// Google's trace of 2011, as described in docs/traces.md. Default: a built-in twenty-fifth
+        /// of it.
         #[arg(long, value_name = "DIR")]
         trace: Option<PathBuf>,
-        /// How much of the trace is played, in its own time; 83 minutes of it are known.
+        /// How many minutes of the trace are simulated, in virtual time; 83 minutes are available.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
         minutes: u64,
         /// The time between two polls of a Borglet, in seconds.
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
         poll_interval: u64,
-        /// How many replicas the Borgmaster of each has.
+        /// The number of replicas of each Borgmaster.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
         replicas: u8,
-        /// What everything that the trace does not say begins with.
+        /// The seed for everything that the trace does not specify.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Print JSON.
@@ -109,24 +109,24 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Measures, and prints what was found.
+    /// Runs the benchmark and prints the results.
     ///
     /// # Errors
-    /// Where it cannot be measured.
+    /// If it fails.
     pub fn measure(self) -> Done {
         match self {
             Self::Start { runs, json } => start::start(runs, json),
             Self::Recovery { operations, json } => recovery::recovery(operations, json),
             Self::History { operations, json } => history::history(operations, json),
-            Self::Commit(wanted) => cluster::commit::measure(&wanted),
-            Self::Agents(wanted) => cluster::agents::measure(&wanted),
-            Self::Arrivals(wanted) => cluster::arrivals::measure(&wanted),
-            Self::Reads(wanted) => cluster::reads::measure(&wanted),
-            Self::Borglets(wanted) => Ok(cluster::borglets::answer(&wanted)?),
-            Self::Failover(wanted) => cluster::failover::measure(&wanted),
-            Self::Cell(wanted) => scheduling::cell::measure(&wanted),
-            Self::Pack(wanted) => scheduling::pack::measure(&wanted),
-            Self::Pass(wanted) => scheduling::pass::measure(&wanted),
+            Self::Commit(options) => cluster::commit::measure(&options),
+            Self::Agents(options) => cluster::agents::measure(&options),
+            Self::Arrivals(options) => cluster::arrivals::measure(&options),
+            Self::Reads(options) => cluster::reads::measure(&options),
+            Self::Borglets(options) => Ok(cluster::borglets::answer(&options)?),
+            Self::Failover(options) => cluster::failover::measure(&options),
+            Self::Cell(options) => scheduling::cell::measure(&options),
+            Self::Pack(options) => scheduling::pack::measure(&options),
+            Self::Pass(options) => scheduling::pass::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }

@@ -1,9 +1,9 @@
 //! `bourg bench recovery`: how long a master takes to read and apply its log when it starts.
 //!
-//! The log is written first, outside the measured time: jobs of one task each that are submitted,
-//! assigned, started and ended, and forgotten in batches as a master does. No checkpoint shortens
-//! it. What is measured is what a master does at its start until it leads: opening the log,
-//! checking every record, decoding and applying every operation.
+//! First writes the log, unmeasured: jobs of one task each that are submitted, assigned, started
+//! and ended, and forgotten in batches as a master does. There is no checkpoint to shorten it.
+//! Measures a master's startup until it leads: opening the log, checking every record, decoding and
+//! applying every operation.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,13 @@ use store::DataDirectory;
 
 use super::history::write_history;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     operations: u64,
     log_bytes: u64,
     seconds: f64,
-    /// CPU time of the process in that time: what counts where others use the machine too.
+    /// CPU time of the process, unaffected by other load on the machine.
     cpu_seconds: f64,
     operations_per_second: f64,
     read_seconds: f64,
@@ -35,23 +35,23 @@ struct Found {
     state_hash: String,
 }
 
-/// Writes a log of so many operations, then measures a master's start on it.
+/// Writes a log with this many operations, then measures a master's start on it.
 pub(crate) fn recovery(operations: u64, json: bool) -> Done {
-    let found = measure(operations)?;
+    let figures = measure(operations)?;
     let format = if json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "recovery", || {
+    output::object(&format, &figures, "recovery", || {
         format!(
-            "{} operations, {}: {:.2} s to read and apply, {:.2} s of CPU ({:.0} operations a second)\n",
-            found.operations,
-            Bytes(found.log_bytes),
-            found.seconds,
-            found.cpu_seconds,
-            found.operations_per_second
+            "{} operations, {}: {:.2} s to read and apply, {:.2} s of CPU ({:.0} operations per second)\n",
+            figures.operations,
+            Bytes(figures.log_bytes),
+            figures.seconds,
+            figures.cpu_seconds,
+            figures.operations_per_second
         )
     })
 }
 
-fn measure(operations: u64) -> anyhow::Result<Found> {
+fn measure(operations: u64) -> anyhow::Result<Figures> {
     let path = std::env::temp_dir().join(format!("bourg-bench-recovery-{}", std::process::id()));
     let measured =
         DataDirectory::create(&path).map_err(anyhow::Error::from).and_then(|directory| {
@@ -71,8 +71,8 @@ fn cpu_time() -> anyhow::Result<Duration> {
     ))
 }
 
-/// What a master does at its start, until it leads.
-fn start(directory: &DataDirectory, operations: u64, log_bytes: u64) -> anyhow::Result<Found> {
+/// A master's startup until it leads.
+fn start(directory: &DataDirectory, operations: u64, log_bytes: u64) -> anyhow::Result<Figures> {
     let (begun, cpu_before) = (Instant::now(), cpu_time()?);
     let (_log, recovered) = recover::recover(directory)?;
     let read = begun.elapsed();
@@ -91,15 +91,15 @@ fn start(directory: &DataDirectory, operations: u64, log_bytes: u64) -> anyhow::
             }
         }
         let goes_on = leads || !inputs.is_empty() || replica.next_step() <= now;
-        anyhow::ensure!(goes_on, "the replica does not come to lead");
+        anyhow::ensure!(goes_on, "the replica did not become the leader");
     }
     let all = begun.elapsed();
     let cell = replica.cell();
     anyhow::ensure!(cell.index().0 > operations, "only {} records were applied", cell.index());
     let seconds = |time: Duration| (time.as_secs_f64() * 1e4).round() / 1e4;
-    #[expect(clippy::cast_precision_loss, reason = "a rate, rounded when it is shown")]
+    #[expect(clippy::cast_precision_loss, reason = "a rate, rounded for display")]
     let rate = operations as f64 / all.as_secs_f64();
-    Ok(Found {
+    Ok(Figures {
         operations,
         log_bytes,
         seconds: seconds(all),

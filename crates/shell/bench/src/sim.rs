@@ -1,9 +1,9 @@
 //! `bourg bench sim`: how much faster than real time cells are simulated, on one core.
 //!
-//! Two worlds. One is a cell under the churn of Google's trace of 2011: its machines, its jobs, their
-//! ends, kills and arrivals, machines that go and return, every Borglet polled. It is measured from
-//! the moment at which the trace begins, when all that fits is placed. The other is a world of the
-//! fault campaign with a hundred machines, and with the check of every operation.
+//! Two worlds. One is a cell under the churn of Google's trace of 2011: its machines, jobs, ends,
+//! kills and arrivals, machines that leave and return, every Borglet polled. It is measured from
+//! the beginning of the trace, when everything that fits is placed. The other is a world of the
+//! fault campaign with a hundred machines, with a check after every operation.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use trace::google2011::{START, Scale, slice};
 
 use super::{thread_time, trace_files};
 
-/// What is to be measured.
+/// The options.
 #[derive(Debug)]
 pub(crate) struct Size<'a> {
     pub(crate) trace: Option<&'a Path>,
@@ -30,19 +30,19 @@ pub(crate) struct Size<'a> {
     pub(crate) seed: u64,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     replicas: usize,
     machines: usize,
     tasks: u64,
-    /// Tasks that run and tasks that wait when it is over.
+    /// Running and pending tasks at the end.
     running: u64,
     pending: u64,
-    /// Each task asks for so many thousandths of what it asked for in the trace.
+    /// The request of each task, in thousandths of its request in the trace.
     share_of_request: u32,
     poll_interval_s: f64,
-    /// What the time between two polls of a machine is in the world.
+    /// The measured time between two polls of a machine in the world.
     poll_interval_p95_s: f64,
     virtual_seconds: f64,
     cpu_seconds: f64,
@@ -64,30 +64,30 @@ struct Campaign {
     failures: usize,
 }
 
-/// Plays both worlds.
+/// Simulates both worlds.
 pub(super) fn sim(size: &Size<'_>, json: bool) -> Done {
-    let found = measure(size)?;
+    let figures = measure(size)?;
     let format = if json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "simulation", || {
+    output::object(&format, &figures, "simulation", || {
         format!(
             "{} machines, {} tasks, polled every {} s: {:.0} times as fast as real time\n\
              {} machines under faults, every operation checked: {:.0} times as fast as real time\n",
-            found.machines,
-            found.tasks,
-            found.poll_interval_s,
-            found.virtual_seconds_per_second,
-            found.campaign.machines,
-            found.campaign.virtual_seconds_per_second,
+            figures.machines,
+            figures.tasks,
+            figures.poll_interval_s,
+            figures.virtual_seconds_per_second,
+            figures.campaign.machines,
+            figures.campaign.virtual_seconds_per_second,
         )
     })
 }
 
-/// The trace says little of usage: tasks ask for this part of what they asked for.
+/// The trace has little usage data: tasks request this fraction of their request in the trace.
 const SHARE: PerMille = PerMille(600);
-/// How many worlds of the campaign.
+/// The number of worlds of the campaign.
 const WORLDS: u64 = 4;
 
-fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
+fn measure(size: &Size<'_>) -> anyhow::Result<Figures> {
     let whole = match size.trace {
         Some(directory) => trace_files::read(directory)?,
         None => slice::read(Scale::default()),
@@ -95,7 +95,7 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
     let replay = Replay::new(whole, SHARE);
     let begins = START.since(model::Time::ZERO);
     let known = Span(replay.lasts().0.saturating_sub(begins.0));
-    ensure!(known > Span::ZERO, "the trace says nothing of what comes after its beginning");
+    ensure!(known > Span::ZERO, "the trace contains nothing after its beginning");
     let mut replica = Settings::default();
     replica.master.poll_interval = size.poll_interval;
     let setting = Setting {
@@ -124,7 +124,7 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
     let counts = world.cell().map(counted).unwrap_or_default();
     let virtual_seconds = seconds(lasts);
     let per_second = |count: u64| count as f64 / cpu_seconds;
-    Ok(Found {
+    Ok(Figures {
         replicas: size.replicas,
         machines,
         tasks: counts.0 + counts.1,
@@ -161,7 +161,7 @@ fn campaign(replicas: usize, seed: u64) -> anyhow::Result<Campaign> {
     })
 }
 
-/// The tasks that run and those that wait.
+/// The numbers of running and pending tasks.
 fn counted(cell: &cell::Cell) -> (u64, u64) {
     let jobs = cell.jobs().map(|job| job.counts());
     jobs.fold((0, 0), |(running, pending), counts| {

@@ -9,7 +9,7 @@ use proto::v1;
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 
-/// What `bench start` found, in milliseconds.
+/// The results of `bench start`, in milliseconds.
 #[derive(Debug, Serialize)]
 struct StartTimes {
     median_ms: f64,
@@ -19,7 +19,7 @@ struct StartTimes {
     runs: usize,
 }
 
-/// From submission to running, for one-task jobs on an idle dev cell, one after the other.
+/// Measures submission to running, for one-task jobs on an idle dev cell, one after another.
 pub(crate) fn start(runs: usize, json: bool) -> Done {
     if runs == 0 {
         return Err(Failure::usage("error: --runs must be at least 1"));
@@ -54,7 +54,7 @@ async fn measure(mut client: Client, runs: usize) -> Result<Vec<Duration>, Failu
     let mut times = Vec::with_capacity(runs);
     for run in 0..=runs {
         let time = one(&mut client, run).await?;
-        // The first pays for connections that the others find open.
+        // Skip the first, which opens the connections.
         if run > 0 {
             times.push(time);
         }
@@ -89,7 +89,7 @@ async fn one(client: &mut Client, run: usize) -> Result<Duration, Failure> {
     let id = Some(connection.request_id().await?);
     let request = v1::KillRequest { id, job: Some(address), tasks: None };
     connection.ask(request, async |mut client, request| client.kill(request).await).await?;
-    // The stream ends when the job is dead: the next one finds an idle cell.
+    // The stream ends when the job is dead: the next run finds an idle cell.
     while statuses.message().await?.is_some() {}
     Ok(running)
 }
@@ -103,12 +103,12 @@ fn show(mut times: Vec<Duration>, json: bool) -> Done {
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "a place in a list of runs"
+            reason = "an index into the list of runs"
         )]
         let rank = (times.len() as f64 * share).ceil() as usize;
         ms(times[rank.clamp(1, times.len()) - 1])
     };
-    let found = StartTimes {
+    let figures = StartTimes {
         median_ms: at(0.5),
         p99_ms: at(0.99),
         min_ms: ms(times[0]),
@@ -116,10 +116,10 @@ fn show(mut times: Vec<Duration>, json: bool) -> Done {
         runs: times.len(),
     };
     let format = if json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "start", || {
+    output::object(&format, &figures, "start", || {
         format!(
             "submission to running, {} one-task jobs: median {} ms, p99 {} ms, {} to {} ms\n",
-            found.runs, found.median_ms, found.p99_ms, found.min_ms, found.max_ms
+            figures.runs, figures.median_ms, figures.p99_ms, figures.min_ms, figures.max_ms
         )
     })
 }

@@ -1,4 +1,4 @@
-//! Google's trace of 2011 from a directory with its files (docs/traces.md says which).
+//! Reads Google's trace of 2011 from a directory with its files (see docs/traces.md).
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -9,11 +9,11 @@ use flate2::read::MultiGzDecoder;
 use trace::CellSnapshot;
 use trace::google2011::{History, Scale, Whole, machines, removals};
 
-/// The most that one file is unpacked to.
+/// The maximum decompressed size of one file.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// Reads what the directory has of the trace: the cell at time 0, and what became of it as far as its
-/// parts go.
+/// Reads everything that the directory has of the trace: the cell at time 0, and the events as far
+/// as the files reach.
 pub(crate) fn read(directory: &Path) -> anyhow::Result<Whole> {
     let derived = directory.join("derived");
     let path = derived.join("machines-merged.csv.gz");
@@ -27,7 +27,7 @@ pub(crate) fn read(directory: &Path) -> anyhow::Result<Whole> {
     Ok(history.finish())
 }
 
-/// Reads the cell at time 0, and nothing of what became of it.
+/// Reads only the cell at time 0.
 pub(crate) fn snapshot(directory: &Path) -> anyhow::Result<CellSnapshot> {
     let path = directory.join("derived/machines-merged.csv.gz");
     let known = machines(unpacked(&path)?).with_context(|| path.display().to_string())?;
@@ -47,7 +47,7 @@ pub(crate) fn snapshot(directory: &Path) -> anyhow::Result<CellSnapshot> {
     Ok(history.finish().snapshot)
 }
 
-/// The parts of a table, in their order.
+/// The files of a table, in order.
 fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)
         .with_context(|| format!("cannot read the trace's {}", directory.display()))?;
@@ -55,7 +55,7 @@ fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_part = |path: &PathBuf| path.to_string_lossy().ends_with(".csv.gz");
     let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_part).collect();
     paths.sort();
-    ensure!(!paths.is_empty(), "{} has no part of the trace", directory.display());
+    ensure!(!paths.is_empty(), "{} contains no file of the trace", directory.display());
     Ok(paths)
 }
 

@@ -1,5 +1,5 @@
-//! The files of allocs: one directory for each, with what was desired of it and the files that its
-//! tasks share.
+//! The files of allocs: one directory for each, with its specification and the files that its tasks
+//! share.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use proto::v1;
 
 use super::tasks::{Files, limits, read, write};
 
-/// What was desired of an alloc, with the newest limit that it was held to.
+/// An alloc's specification, with the newest limit applied to it.
 const DESIRED_FILE: &str = "alloc.json";
 
 impl Files {
@@ -27,18 +27,19 @@ impl Files {
         Ok(Alloc::open(&self.allocs(), &name, &cgroup, self.isolation)?)
     }
 
-    /// What a task in an alloc sees of it.
+    /// The bind mount through which a task sees its alloc.
     pub(super) fn shown_alloc(&self, instance: InstanceId) -> anyhow::Result<Bind> {
         Ok(self.alloc(instance)?.bind(ALLOC_DIRECTORY))
     }
 
-    /// The names of the allocs that are here. A Borglet of an earlier release had no place for any.
+    /// The names of the allocs on this machine; empty if an earlier release created the data
+    /// directory.
     pub(super) fn alloc_names(&self) -> anyhow::Result<Vec<String>> {
         let allocs = self.allocs();
         if allocs.exists() { Ok(linux::task::scan(&allocs)?) } else { Ok(Vec::new()) }
     }
 
-    /// What was desired of an alloc; none where it is not here, or was never made.
+    /// An alloc's specification; `None` if it does not exist or was never completed.
     pub(super) fn read_alloc(&self, instance: InstanceId) -> anyhow::Result<Option<DesiredAlloc>> {
         let path = self.allocs().join(instance.to_string()).join(DESIRED_FILE);
         let Some(text) = read(&path)? else { return Ok(None) };
@@ -51,7 +52,7 @@ impl Files {
         write(alloc.path(), DESIRED_FILE, &text)
     }
 
-    /// Makes what is missing of an alloc. Nothing is left of one that cannot be made.
+    /// Creates whatever is missing of an alloc. On failure, removes all of it.
     pub(crate) fn make_alloc(&self, desired: &DesiredAlloc) -> anyhow::Result<()> {
         let alloc = self.alloc(desired.instance)?;
         let make = || {
@@ -62,13 +63,13 @@ impl Files {
         };
         make().inspect_err(|_| {
             if let Err(error) = alloc.remove() {
-                tracing::error!("what is left of {} cannot be removed: {error}", desired.instance);
+                tracing::error!("cannot remove the remains of {}: {error}", desired.instance);
             }
         })
     }
 
-    /// Holds an alloc to another limit, and notes that for whoever adopts it. What it is held to then:
-    /// more memory than that where its tasks have more; none where it is not there.
+    /// Changes an alloc's limit and records it for the next Borglet. Returns the limit in force,
+    /// with more memory than requested if the tasks use more; `None` if the alloc does not exist.
     pub(crate) fn resize_alloc(
         &self,
         instance: InstanceId,
@@ -89,12 +90,12 @@ impl Files {
         Ok(Some(held))
     }
 
-    /// Discards an alloc with its files; where they are now, if there are any.
+    /// Discards an alloc with its files; returns their new location, if there are any.
     pub(crate) fn discard_alloc(&self, instance: InstanceId) -> anyhow::Result<Option<PathBuf>> {
         Ok(self.alloc(instance)?.discard()?)
     }
 
-    /// Every alloc that is here: those that outlived the Borglet before.
+    /// Every alloc that an earlier Borglet left on this machine.
     pub(crate) fn recover_allocs(&self) -> anyhow::Result<Vec<RecoveredAlloc>> {
         let mut found = Vec::new();
         for name in self.alloc_names()? {
@@ -102,9 +103,10 @@ impl Files {
                 tracing::warn!("{} is not the directory of an alloc", name.escape_debug());
                 continue;
             };
-            // Without a record it is known all the same, and an order says what it is.
+            // An alloc without a readable record is reported all the same: the next order describes
+            // it.
             let desired = self.read_alloc(instance).unwrap_or_else(|error| {
-                tracing::error!("the record of {instance} cannot be read: {error:#}");
+                tracing::error!("cannot read the record of {instance}: {error:#}");
                 None
             });
             let limit = desired.map(|desired| desired.limit).unwrap_or_default();
@@ -114,8 +116,8 @@ impl Files {
     }
 }
 
-/// What the kernel is to hold the tasks of an alloc to together. Each has a number of processes of its
-/// own, and they need no other.
+/// The kernel limits of all tasks of an alloc together. The number of processes is limited for each
+/// task, not for the alloc.
 fn shared_limits(limit: Resources) -> Limits {
     limits(limit, u32::MAX)
 }
@@ -155,7 +157,7 @@ mod tests {
             let held = files.resize_alloc(alloc.instance, larger).expect("it can be resized");
             assert_eq!(held, Some(larger));
             assert_eq!(recovered(), [found(larger, true)]);
-            // A reboot takes the group, and with it nothing of the files.
+            // A reboot removes the cgroup but not the files.
             files.remove_cgroup().expect("nobody is in it");
             assert_eq!(recovered(), [found(larger, isolation == Isolation::Rootless)]);
             let record = files.allocs().join("9-0-1").join(DESIRED_FILE);

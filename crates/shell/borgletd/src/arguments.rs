@@ -10,44 +10,45 @@ use process::reached_at;
 
 use crate::Options;
 
-/// How a Borglet runs.
+/// The flags of a Borglet.
 #[derive(Debug, Args)]
 pub struct BorgletArgs {
-    /// The data directory; made at the first start.
+    /// The data directory; created at the first start.
     #[arg(long)]
     dir: PathBuf,
-    /// Join the cell with this token: itself, @FILE, or - for standard input. Once it has joined, it
-    /// needs none.
+    /// Join the cell with this token: the token itself, @FILE, or - for standard input. Ignored
+    /// once the machine has joined.
     #[arg(long, value_name = "TOKEN")]
     join: Option<Given>,
-    /// Where the masters reach it when it joins; otherwise where it listens, by this host's name if that is
-    /// everywhere.
+    /// The address at which the masters reach this Borglet. Default: the listening address, with
+    /// this host's name if it listens on all interfaces.
     #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
     address: Option<String>,
-    /// The directory with its certificate, borglet.pem and borglet.key. Default: the data directory.
+    /// The directory with its certificate, borglet.pem and borglet.key. Default: the data
+    /// directory.
     #[arg(long)]
     credentials: Option<PathBuf>,
-    /// Where a replica of the master answers, as host:port, which renews the certificate; given again
-    /// for each. One that has joined knows it.
+    /// The address of a replica of the master that renews the certificate, as host:port;
+    /// repeatable. Not needed after joining.
     #[arg(long, value_name = "HOST:PORT")]
     master: Vec<String>,
-    /// The ports that tasks can have.
+    /// The port range for tasks.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
-    /// What the machine's disks do a second, of which tasks can ask their share.
+    /// The throughput of the machine's disks per second, of which tasks can request a share.
     #[arg(long, default_value = "200 MiB", value_name = "BYTES")]
     disk_rate: Bytes,
-    /// End the tasks when this process is told to stop. Killed, it leaves them running.
+    /// Stop the tasks when this process is told to stop. If it is killed, they keep running.
     #[arg(long)]
     stop_tasks: bool,
     #[command(flatten)]
     listen: ListenArgs,
 }
 
-/// Runs a Borglet, with these flags, until it is told to stop.
+/// Runs a Borglet with these flags until it is told to stop.
 ///
 /// # Errors
-/// Where it cannot be started, or cannot go on.
+/// If it cannot start, or cannot continue.
 pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
     process::begin()?;
     let listener = args.listen.listener()?;

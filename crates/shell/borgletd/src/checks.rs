@@ -1,4 +1,4 @@
-//! One HTTP health check: a GET on a local port. Any answer below 400 is good.
+//! HTTP health checks: a GET on a local port. Any status below 400 passes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use hyper::Request;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Asks; what was wrong, where it was not good.
+/// Performs one check; the error says why it failed.
 pub(crate) async fn get(port: u16, path: &str, timeout: Duration) -> Result<(), String> {
     let asked = tokio::time::timeout(timeout, ask(port, path)).await;
     asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", timeout.as_millis())))
@@ -33,7 +33,7 @@ async fn ask(port: u16, path: &str) -> Result<(), String> {
             code => Err(code.to_string()),
         }
     };
-    // What goes wrong with the connection is told by the answer too.
+    // A connection error also shows up in the response.
     let (answer, _ended) = tokio::join!(answer, connection);
     answer
 }

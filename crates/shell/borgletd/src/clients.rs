@@ -1,9 +1,9 @@
-//! The client directories of tasks that ask the cell: where it answers, and a key of their own with its
-//! certificate, as every other client has them (design, section 7).
+//! Client directories of tasks that call the cell's API: the cell's addresses, and a key and
+//! certificate of the task's own, in the same form as every client's (design, section 7).
 //!
-//! They are in memory, one for each life of a task, and shown in its jail without a right to write. The
-//! key lives as long as the task: what is renewed is the certificate alone, which is one file, so that
-//! whoever reads meanwhile has the old one or the new.
+//! They are on a memory file system, one for each instance, and read-only in the task's jail. The
+//! key stays the same as long as the task runs. Only the certificate is renewed; it is a single
+//! file, so that concurrent readers see either the old or the new one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Permissions};
@@ -29,34 +29,34 @@ use tonic::{Code, Status};
 
 use super::tasks::Files;
 
-/// Where they are: in memory on every Linux, and open to every user for directories of their own.
+/// The parent directory: in memory on every Linux, and writable for every user.
 const MEMORY: &str = "/dev/shm";
-/// How long a task that starts waits for its certificate.
+/// How long a starting task waits for its certificate.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long one master may take for it.
+/// The timeout of a call to one master.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long to wait before the masters are all asked again.
+/// The delay before all masters are tried again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often it is looked what is due: the wall clock, by which certificates expire, may be set.
+/// How often to check what is due: the wall clock, which determines expiry, may be set.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// The client directories of a machine's tasks. Clones are the same.
+/// The client directories of the tasks on a machine. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Clients(Arc<Inner>);
 
 struct Inner {
-    /// The Borglet's own.
+    /// The Borglet's own credentials.
     credentials: Rotating,
     masters: Mutex<Masters>,
     directory: PathBuf,
     isolation: Isolation,
-    /// Tasks that wait for their first certificate, and how to tell them that they need none.
+    /// Tasks that wait for their first certificate, with a channel that cancels the wait.
     waiting: Mutex<BTreeMap<InstanceId, oneshot::Sender<()>>>,
     kept: Mutex<BTreeMap<InstanceId, TaskCertificate>>,
     changed: Notify,
 }
 
-/// The certificate of a task that runs.
+/// The certificate of a running task.
 #[derive(Clone, Copy, Debug)]
 struct TaskCertificate {
     uid: u32,
@@ -77,36 +77,37 @@ impl Clients {
         }))
     }
 
-    /// Makes the directory of a task that is about to start. What it sees of it.
+    /// Creates the directory of a task that is about to start. Returns its bind mount.
     pub(super) async fn begin(&self, instance: InstanceId, uid: u32) -> anyhow::Result<Bind> {
         let (stop, stopped) = oneshot::channel();
         lock(&self.0.waiting).insert(instance, stop);
         let begun = tokio::select! {
             begun = self.first(instance, uid) => begun,
-            _ = stopped => Err(anyhow::anyhow!("it was stopped before it began")),
+            _ = stopped => Err(anyhow::anyhow!("it was stopped before it started")),
         };
         lock(&self.0.waiting).remove(&instance);
         if begun.is_err() {
             self.end(instance);
         }
-        begun.context("it gets no certificate to ask the cell with, as its job wants (api)")?;
+        begun.context("cannot get the API certificate that its job requests (api)")?;
         let (source, target) = (self.of(instance), PathBuf::from(CLIENT_DIRECTORY));
         Ok(Bind { source, target, writable: false })
     }
 
-    /// A task is to end. Whether it was one that waited for its certificate, and now does not start.
+    /// Stops a task. Returns whether it was waiting for its certificate, in which case it does not
+    /// start.
     pub(super) fn stop(&self, instance: InstanceId) -> bool {
         let waiting = lock(&self.0.waiting).remove(&instance);
         waiting.is_some_and(|stop| stop.send(()).is_ok())
     }
 
-    /// A task has ended: its key goes.
+    /// Deletes the key of a task that has ended.
     pub(super) fn end(&self, instance: InstanceId) {
         lock(&self.0.kept).remove(&instance);
         remove(&self.of(instance));
     }
 
-    /// Takes over those of tasks that run, and removes all others.
+    /// Adopts the directories of running tasks, and removes all others.
     pub(super) fn adopt(&self, tasks: &[(InstanceId, u32)]) {
         let found = fs::read_dir(&self.0.directory).into_iter().flatten().flatten();
         for entry in found {
@@ -115,7 +116,7 @@ impl Clients {
             let adopted = tasks.iter().find(of).and_then(|(instance, uid)| {
                 let read = Credentials::read(entry.path(), USER_STEM);
                 let read = read.inspect_err(|error| {
-                    tracing::error!("the certificate of {instance} cannot be renewed: {error}");
+                    tracing::error!("cannot renew the certificate of {instance}: {error}");
                 });
                 Some((*instance, *uid, read.ok()?))
             });
@@ -126,7 +127,7 @@ impl Clients {
         }
     }
 
-    /// Renews them for ever.
+    /// Renews the certificates forever.
     pub(super) async fn run(self) -> std::convert::Infallible {
         loop {
             let now = SystemTime::now();
@@ -156,7 +157,7 @@ impl Clients {
         let wait = renewal::retry_after(kept.expires, now);
         let wait = if refused { wait.max(LOOK) } else { wait };
         tracing::warn!(
-            "the certificate of {instance} could not be renewed, which is tried again in {} s: {}",
+            "cannot renew the certificate of {instance}, retrying in {} s: {}",
             wait.as_secs(),
             explained(&error)
         );
@@ -165,7 +166,7 @@ impl Clients {
         }
     }
 
-    /// Asks until a master answers, for as long as a start can wait.
+    /// Calls the masters until one answers, for as long as a start can wait.
     async fn first(&self, instance: InstanceId, uid: u32) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
         self.make(instance)?;
@@ -174,7 +175,7 @@ impl Clients {
             let error = match asked {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => error,
-                Err(_) => bail!("no master has answered within {} s", PATIENCE.as_secs()),
+                Err(_) => bail!("no master answered within {} s", PATIENCE.as_secs()),
             };
             let later = error.downcast_ref::<Status>().is_some_and(|status| !is_final(status));
             if !later || Instant::now() + PAUSE >= until {
@@ -184,22 +185,22 @@ impl Clients {
         }
     }
 
-    /// A new directory of a task, that nobody else can look into.
+    /// Creates the directory of a task, inaccessible to other users.
     fn make(&self, instance: InstanceId) -> anyhow::Result<()> {
         let (all, own) = (&self.0.directory, self.of(instance));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(all);
-        made.with_context(|| format!("cannot make {}", all.display()))?;
+        made.with_context(|| format!("cannot create {}", all.display()))?;
         let found = fs::symlink_metadata(all)?;
         let ours = found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw();
-        ensure!(ours, "{} is another user's: remove it", all.display());
+        ensure!(ours, "{} belongs to another user: remove it", all.display());
         fs::set_permissions(all, Permissions::from_mode(0o700))?;
-        // What is there is of another life of that name.
+        // Existing content belongs to an earlier instance of that name.
         remove(&own);
         let made = DirBuilder::new().mode(0o700).create(&own);
-        made.with_context(|| format!("cannot make {}", own.display()))
+        made.with_context(|| format!("cannot create {}", own.display()))
     }
 
-    /// Has a task's key certified, and writes what became of it.
+    /// Has a task's key certified, and writes the result.
     async fn certify(&self, instance: InstanceId, uid: u32) -> anyhow::Result<()> {
         let path = self.of(instance);
         let key_file = path.join(format!("{USER_STEM}.key"));
@@ -227,7 +228,7 @@ impl Clients {
         self.0.changed.notify_one();
     }
 
-    /// Asks one master after the other.
+    /// Calls one master after another.
     async fn ask(
         &self,
         request: v1::CertifyTaskRequest,
@@ -235,7 +236,7 @@ impl Clients {
         let masters = lock(&self.0.masters).all();
         ensure!(
             !masters.is_empty(),
-            "this machine's Borglet knows no master: start it with --master, or let it join with a \
+            "this machine's Borglet knows no master: start it with --master, or join with a \
              token"
         );
         let certify = async |mut client: EnrolmentClient<Channel>, request| {
@@ -249,7 +250,7 @@ impl Clients {
         self.0.directory.join(instance.to_string())
     }
 
-    /// Writes a file whole, for the task to read.
+    /// Atomically writes a file that the task can read.
     fn write(&self, directory: &Path, name: &str, text: &str, uid: u32) -> anyhow::Result<()> {
         let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
         fs::write(&new, text).with_context(|| format!("cannot write {}", new.display()))?;
@@ -257,18 +258,19 @@ impl Clients {
         fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Gives a file to the user that the task runs as. Without root that is this one.
+    /// Gives a file to the user of the task; without root that is the Borglet's own user.
     fn own(&self, path: &Path, mode: u32, uid: u32) -> anyhow::Result<()> {
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         match self.0.isolation {
-            Isolation::Jail => chown(path, Some(uid), Some(uid))
-                .with_context(|| format!("cannot give {} to user id {uid}", path.display())),
+            Isolation::Jail => chown(path, Some(uid), Some(uid)).with_context(|| {
+                format!("cannot change the owner of {} to user id {uid}", path.display())
+            }),
             Isolation::Rootless => Ok(()),
         }
     }
 }
 
-/// Removes all of a Borglet whose tasks have ended.
+/// Removes all client directories of a Borglet whose tasks have ended.
 pub(super) fn remove_all(files: &Files) {
     remove(&directory(files));
 }
@@ -280,13 +282,13 @@ fn directory(files: &Files) -> PathBuf {
 fn remove(path: &Path) {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            tracing::error!("{} cannot be removed: {error}", path.display());
+            tracing::error!("cannot remove {}: {error}", path.display());
         }
         _ => {}
     }
 }
 
-/// Whether another master, or this one in a moment, would say the same.
+/// Whether a retry, here or at another master, would return the same status.
 fn is_final(status: &Status) -> bool {
     let answers = [
         Code::PermissionDenied,
@@ -312,7 +314,7 @@ mod tests {
         text.parse().expect("an instance")
     }
 
-    /// Those of a Borglet without root in a directory, which knows some masters.
+    /// The client directories of a rootless Borglet in a directory, which knows these masters.
     fn clients(place: &Path, masters: &[&str]) -> (Files, Clients) {
         let files = Files::found(place, Isolation::Rootless).expect("a directory");
         let authority = Authority::create(place, "cc").expect("an authority");
@@ -337,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_is_to_end_waits_no_longer() {
         let place = tempfile::tempdir().expect("a temporary directory");
-        // Nobody listens there.
+        // Nothing listens there.
         let (files, clients) = clients(place.path(), &["127.0.0.1:1"]);
         assert!(!clients.stop(incarnation("1-0-1")), "it does not wait");
         let begun = tokio::spawn({
@@ -348,7 +350,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let error = begun.await.expect("it ends").expect_err("it was stopped");
-        assert!(format!("{error:#}").contains("stopped before it began"), "{error:#}");
+        assert!(format!("{error:#}").contains("stopped before it started"), "{error:#}");
         remove_all(&files);
     }
 
@@ -358,7 +360,7 @@ mod tests {
         let (files, clients) = clients(place.path(), &[]);
         std::os::unix::fs::symlink(place.path(), directory(&files)).expect("a trap");
         let error = clients.make(incarnation("1-0-1")).expect_err("it leads elsewhere");
-        assert!(error.to_string().contains("is another user's"), "{error:#}");
+        assert!(error.to_string().contains("belongs to another user"), "{error:#}");
         fs::remove_file(directory(&files)).expect("it was there");
 
         clients.make(incarnation("1-0-1")).expect("there is room");

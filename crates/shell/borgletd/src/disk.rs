@@ -1,8 +1,9 @@
-//! The disk that tasks write to: what is free of it, and what each of them has. On a thread of its own,
-//! for a task can have millions of files; what follows, the crate `borglet` decides.
+//! Measures the disk that tasks write to: free space, and the usage of each task. It runs on a
+//! thread of its own, since a task can have millions of files. Crate `borglet` decides what
+//! follows.
 //!
-//! Where there is room, only that is looked at. What tasks have is counted where it runs short, all of
-//! them in turn, and told after a bounded time as far as it is known then.
+//! With enough free space, only that is checked. When it runs short, the usage of all tasks is
+//! counted in turn, and reported after a bounded time with what is known by then.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,31 +17,31 @@ use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, MachineReport};
 use tokio::sync::mpsc;
 
-use super::driver::Message;
+use super::message::Message;
 use super::tasks::Files;
 
-/// How often it is looked what is free.
+/// The interval between checks of the free space.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long what tasks have is counted before it is told, known or not.
+/// How long usage is counted before it is reported, complete or not.
 const COUNT_MAX: Duration = Duration::from_secs(2);
-/// The same before the Borglet begins, to know what its machine has.
+/// The same before the Borglet starts, to determine the machine's capacity.
 const FIRST_COUNT_MAX: Duration = Duration::from_millis(500);
-/// How long to rest between two counts, at least, and in parts of what the last one took.
+/// The pause between two counts: a minimum, and a multiple of the duration of the last count.
 const REST: Duration = Duration::from_secs(1);
 const REST_PARTS: u32 = 4;
-/// How many directories are counted at once, and how many entries of one before the next has its turn:
-/// each holds as many descriptors as it is deep.
+/// How many directories are counted concurrently, and how many entries of one are counted before
+/// the next one continues. Each holds as many descriptors as it is deep.
 const AT_ONCE: usize = 4;
 const TURN: usize = 2_000;
-/// What is to stay free: a part of the disk, up to so much. It is no task's.
+/// The reserve of the disk that stays free of tasks: this fraction of it, up to a maximum.
 const BYTES_PART: u64 = 100;
 const BYTES_MAX: u64 = 256 << 20;
 const FILES_PART: u64 = 50;
 const FILES_MAX: u64 = 10_000;
-/// Nothing is started where less than this part of that is free.
+/// No task is started when less than this fraction of the reserve is free.
 const START_PART: u64 = 4;
 
-/// What is to stay free of a disk.
+/// The reserve of a disk.
 fn reserve(disk: &Disk) -> DiskAmount {
     DiskAmount {
         bytes: Bytes((disk.bytes / BYTES_PART).min(BYTES_MAX)),
@@ -57,13 +58,13 @@ fn is_short(disk: &Disk) -> bool {
     free.bytes < reserve.bytes || free.files < reserve.files
 }
 
-/// How many bytes are missing of what is to stay free of the disk of a Borglet.
+/// How many bytes of the reserve are missing on a Borglet's disk.
 pub(super) fn missing(files: &Files) -> Bytes {
     let Ok(disk) = Disk::of(&files.directory) else { return Bytes(0) };
     Bytes(reserve(&disk).bytes.0.saturating_sub(disk.free_bytes))
 }
 
-/// Why nothing can be started on the disk of a Borglet now, in words.
+/// Why no task can be started on a Borglet's disk now, in words.
 pub(super) fn no_room(files: &Files) -> Option<String> {
     let disk = Disk::of(&files.directory).ok()?;
     let (free, reserve) = (free(&disk), reserve(&disk));
@@ -71,22 +72,22 @@ pub(super) fn no_room(files: &Files) -> Option<String> {
         free.bytes.0 < reserve.bytes.0 / START_PART || free.files < reserve.files / START_PART;
     short.then(|| {
         format!(
-            "no room on the disk of its machine: {} and {} files are free",
+            "no space on the disk of its machine: {} and {} files are free",
             free.bytes, free.files
         )
     })
 }
 
-/// What a machine has for tasks: what they have already, and what is free beside what is to stay so.
-/// Whether all of the first is counted.
+/// The disk capacity of a machine for tasks: what they use already, and what is free beyond the
+/// reserve. Also returns whether all usage is counted.
 pub(super) fn capacity(files: &Files) -> anyhow::Result<(Bytes, bool)> {
     let mut count = Count::of_all(files)?;
     let all = count.go_on(Instant::now() + FIRST_COUNT_MAX);
     Ok((count.capacity(files)?, all))
 }
 
-/// Watches the disk until nobody wants to know any more. The machine is told again where its capacity
-/// was not known for certain.
+/// Watches the disk until the receiver is gone. Reports the machine again if its capacity was
+/// uncertain.
 pub(super) fn watch(
     files: Files,
     machine: Arc<MachineReport>,
@@ -97,11 +98,11 @@ pub(super) fn watch(
     let mut watched = Watched { files, to_driver, was_short, count, rest_until };
     let run = move || {
         if !certain && let Err(error) = watched.describe(machine) {
-            tracing::error!("what tasks have of the disk cannot be counted: {error:#}");
+            tracing::error!("cannot count the disk usage of tasks: {error:#}");
         }
         while !watched.to_driver.is_closed() {
             if let Err(error) = watched.look() {
-                tracing::error!("the disk cannot be watched: {error:#}");
+                tracing::error!("cannot watch the disk: {error:#}");
                 std::thread::sleep(REST);
             }
             std::thread::sleep(LOOK);
@@ -115,13 +116,13 @@ struct Watched {
     files: Files,
     to_driver: mpsc::Sender<Message>,
     was_short: bool,
-    /// One that has not come to its end.
+    /// A count in progress.
     count: Option<Count>,
     rest_until: Instant,
 }
 
 impl Watched {
-    /// Says what the machine has, once that is known.
+    /// Reports the machine's capacity once it is known.
     fn describe(&mut self, machine: Arc<MachineReport>) -> anyhow::Result<()> {
         let mut count = Count::of_all(&self.files)?;
         while !count.go_on(Instant::now() + LOOK) {
@@ -141,7 +142,7 @@ impl Watched {
         let is_short = is_short(&disk);
         if is_short != self.was_short {
             let (place, free) = (self.files.directory.display(), free(&disk));
-            let now = if is_short { "is nearly full" } else { "has room again" };
+            let now = if is_short { "is nearly full" } else { "has free space again" };
             tracing::warn!("the disk of {place} {now}: {} and {} files", free.bytes, free.files);
         }
         let was_short = std::mem::replace(&mut self.was_short, is_short);
@@ -157,7 +158,7 @@ impl Watched {
             used: BTreeMap::new(),
         };
         if is_short {
-            // One that did not come to its end goes on.
+            // Continue a count that did not finish.
             let mut count = match self.count.take() {
                 Some(count) => count,
                 None => Count::of_instances(&self.files)?,
@@ -166,7 +167,7 @@ impl Watched {
             report.used = count.used(&self.files);
             self.count = Some(count).filter(|_| !all);
             report.deleting = !self.files.discarded()?.is_empty();
-            // It may be free by now.
+            // Some usage may have been freed meanwhile.
             report.free = free(&Disk::of(&self.files.directory)?);
             self.rest_until = Instant::now() + REST.max(begun.elapsed() * REST_PARTS);
         } else {
@@ -181,10 +182,10 @@ impl Watched {
     }
 }
 
-/// What a directory that is counted is part of.
+/// The owner of a counted directory.
 type Owner = Option<InstanceId>;
 
-/// What tasks and allocs have, as far as it is counted.
+/// The usage of tasks and allocs, as far as it is counted.
 struct Count {
     waiting: Vec<(Owner, PathBuf)>,
     under_way: Vec<(Owner, Measure)>,
@@ -192,23 +193,25 @@ struct Count {
 }
 
 impl Count {
-    /// Of what instances have, a count that has not begun.
+    /// Starts to count the usage of instances.
     fn of_instances(files: &Files) -> anyhow::Result<Self> {
         let waiting = files.measured()?.into_iter().map(|(id, path)| (Some(id), path)).collect();
         Ok(Self { waiting, under_way: Vec::new(), counted: Vec::new() })
     }
 
-    /// The same with what is to be deleted.
+    /// The same, including discarded directories that are to be deleted.
     fn of_all(files: &Files) -> anyhow::Result<Self> {
         let mut count = Self::of_instances(files)?;
         count.waiting.extend(files.discarded()?.into_iter().map(|path| (None, path)));
         Ok(count)
     }
 
-    /// Counts on for some time, a few in turn; whether all is counted.
+    /// Continues to count until a deadline, a few directories in turn. Returns whether it is
+    /// complete.
     fn go_on(&mut self, until: Instant) -> bool {
-        // What cannot be read is counted as far as it can be.
-        let say = |error: &std::io::Error| tracing::debug!("not all can be counted: {error}");
+        // Unreadable entries are skipped.
+        let say =
+            |error: &std::io::Error| tracing::debug!("some entries cannot be counted: {error}");
         while Instant::now() < until {
             while self.under_way.len() < AT_ONCE {
                 let Some((part, path)) = self.waiting.pop() else { break };
@@ -235,7 +238,7 @@ impl Count {
         self.counted.iter().copied().chain(under_way)
     }
 
-    /// What each instance has, open files without a name as well.
+    /// The usage of each instance, including open files without a name.
     fn used(&self, files: &Files) -> BTreeMap<InstanceId, DiskUse> {
         let mut used: BTreeMap<InstanceId, Used> = BTreeMap::new();
         for (part, more) in self.so_far() {
@@ -252,7 +255,7 @@ impl Count {
         used.into_iter().map(shown).collect()
     }
 
-    /// What the machine has for tasks, as far as it is counted.
+    /// The disk capacity for tasks, as far as usage is counted.
     fn capacity(&self, files: &Files) -> anyhow::Result<Bytes> {
         let disk = Disk::of(&files.directory)?;
         let used = self.so_far().fold(0, |sum: u64, (_, used)| sum.saturating_add(used.bytes));

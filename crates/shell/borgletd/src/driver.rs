@@ -1,5 +1,5 @@
-//! The one task that owns the Borglet: it takes in what happens, one thing at a time, and has done
-//! what each step wants.
+//! The async task that owns the Borglet: it processes one input at a time, and has the resulting
+//! effects executed.
 
 use std::sync::Arc;
 
@@ -12,28 +12,10 @@ use super::clients::Clients;
 use super::disk;
 use super::effects::Executor;
 use super::kept;
+use super::message::{Message, Obeyed};
 use super::ports;
 use super::remover::Remover;
 use super::tasks::Files;
-
-/// Something for the driver.
-pub(crate) enum Message {
-    /// For the Borglet.
-    Input(Input),
-    /// An order; the answer says what became of it.
-    Order(Order, oneshot::Sender<Obeyed>),
-}
-
-/// What became of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obeyed {
-    /// It was obeyed.
-    Yes,
-    /// A newer one was obeyed before.
-    TooOld,
-    /// Its stamp could not be made durable, so it is as if it had not come: who gave it gives it again.
-    NotNow,
-}
 
 /// A report with its version, which changes with every change of the report.
 #[derive(Clone, Debug)]
@@ -42,7 +24,7 @@ pub(crate) struct Versioned {
     pub(crate) report: Arc<Report>,
 }
 
-/// A handle on the driver.
+/// A handle to the driver.
 #[derive(Clone, Debug)]
 pub(crate) struct Driver {
     messages: mpsc::Sender<Message>,
@@ -53,25 +35,25 @@ pub(crate) struct Driver {
 const QUEUE: usize = 1_024;
 
 impl Driver {
-    /// Gives an order; nothing where the Borglet ends.
+    /// Gives an order; `None` if the Borglet is stopping.
     pub(crate) async fn order(&self, order: Order) -> Option<Obeyed> {
         let (answer, answered) = oneshot::channel();
         self.messages.send(Message::Order(order, answer)).await.ok()?;
         answered.await.ok()
     }
 
-    /// The report, and whatever it becomes.
+    /// A watch channel of the report.
     pub(crate) fn reports(&self) -> watch::Receiver<Versioned> {
         self.reports.clone()
     }
 
-    /// Waits until the driver has ended by itself.
+    /// Waits until the driver has ended on its own.
     pub(crate) async fn ended(&self) {
         let mut failed = self.failed.clone();
         let _gone = failed.wait_for(Option::is_some).await;
     }
 
-    /// The error with which the driver ended, if it did.
+    /// The error that ended the driver, if any.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self.failed.borrow().as_ref() {
             Some(why) => Err(anyhow::anyhow!("{why}")),
@@ -80,7 +62,7 @@ impl Driver {
     }
 }
 
-/// Adopts what is there and starts to drive.
+/// Adopts the existing instances and starts the driver.
 pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
@@ -88,19 +70,19 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     let recovered = files.recover(clock.now())?;
     let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
     if !adopted.is_empty() {
-        tracing::info!("adopts {} tasks", adopted.len());
+        tracing::info!("adopting {} tasks", adopted.len());
     }
     let users: Vec<_> =
         recovered.iter().map(|found| (found.launch.instance, found.launch.uid)).collect();
     clients.adopt(&users);
     if !allocs.is_empty() {
-        tracing::info!("adopts {} allocs", allocs.len());
+        tracing::info!("adopting {} allocs", allocs.len());
     }
     let Described { report, certain } = machine;
     let range = report.ports;
     let borglet = Borglet::new(Settings::default(), Arc::clone(&report), stamp, allocs, recovered);
     let (messages, from_all) = mpsc::channel(QUEUE);
-    // Versions of this process never meet those of an earlier one.
+    // Report versions must differ from those of earlier processes.
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
     let (to_reports, reports) = watch::channel(first);
     let (to_failed, failed) = watch::channel(None);
@@ -114,7 +96,7 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     }
     tokio::spawn(async move {
         drive(borglet, clock, from_all, &mut executor, &to_reports).await;
-        to_failed.send_replace(Some("nothing drives the Borglet any more".to_owned()));
+        to_failed.send_replace(Some("the Borglet's driver has ended".to_owned()));
     });
     Ok(Driver { messages, reports, failed })
 }
@@ -141,8 +123,8 @@ async fn drive(
                 None => return,
                 Some(Message::Input(input)) => borglet.step(clock.now(), input, &mut effects),
                 Some(Message::Order(order, waiting)) => {
-                    // Before anything of it is done: or a Borglet that is started again could obey an
-                    // older one.
+                    // Before executing any of it: otherwise a restarted Borglet could obey an older
+                    // order.
                     let obeyed = match executor.persist(order.stamp).await {
                         Ok(()) => match borglet.obey(clock.now(), order, &mut effects) {
                             Ok(()) => Obeyed::Yes,
@@ -152,7 +134,7 @@ async fn drive(
                             }
                         },
                         Err(error) => {
-                            tracing::error!("an order is not obeyed yet: {error:#}");
+                            tracing::error!("cannot obey an order yet: {error:#}");
                             Obeyed::NotNow
                         }
                     };
@@ -173,7 +155,7 @@ async fn drive(
             }
             changed
         });
-        // Only now: whoever ordered sees a report that knows of it.
+        // Answer only now, so that the sender of the order sees a report that reflects it.
         if let Some((waiting, obeyed)) = answer {
             let _gone = waiting.send(obeyed);
         }

@@ -1,5 +1,5 @@
-//! Doing what the Borglet wants done. What takes time is done beside the driver, and what becomes
-//! of it comes back as an input.
+//! Executes the Borglet's effects. Slow ones run in the background, and their results come back as
+//! inputs.
 
 use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
@@ -15,27 +15,27 @@ use tokio::sync::mpsc;
 use super::checks;
 use super::clients::Clients;
 use super::disk;
-use super::driver::Message;
+use super::message::Message;
 use super::ports;
 use super::remover::Remover;
 use super::tasks::{Files, Looked, discard_home};
 
-/// How often a signal is tried on a task that is still being built, and the wait between.
+/// How often a signal to a task that is still being set up is retried, and the delay between.
 const DELIVERY_TRIES: u32 = 1_000;
 const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 
-/// Does effects and watches instances.
+/// Executes effects and watches instances.
 #[derive(Clone)]
 pub(crate) struct Executor {
     files: Files,
     clients: Clients,
     remover: Remover,
     to_driver: mpsc::Sender<Message>,
-    /// The newest stamp that is durable.
+    /// The newest durable stamp.
     persisted: Stamp,
 }
 
-/// What came of a start.
+/// The outcome of a start.
 enum Begun {
     Runs(ShimChild),
     PortTaken(HeldPort),
@@ -58,7 +58,7 @@ impl Executor {
     /// Makes a stamp durable, unless a newer one is.
     ///
     /// # Errors
-    /// Where that cannot be; then no order with it may be obeyed.
+    /// If it cannot be made durable; then no order with it may be obeyed.
     pub(crate) async fn persist(&mut self, stamp: Stamp) -> anyhow::Result<()> {
         if stamp > self.persisted {
             let files = self.files.clone();
@@ -68,10 +68,10 @@ impl Executor {
         Ok(())
     }
 
-    /// Does one effect, or begins to.
+    /// Executes one effect, or starts to.
     pub(crate) fn execute(&self, effect: Effect) {
         match effect {
-            // The order was checked before it came to the Borglet.
+            // The order was checked before it reached the Borglet.
             Effect::PersistStamp(stamp) => debug_assert!(stamp <= self.persisted, "{stamp:?}"),
             Effect::Start(launch) => self.start(*launch),
             Effect::Terminate(instance) => {
@@ -96,14 +96,14 @@ impl Executor {
                 let files = self.files.clone();
                 tokio::task::spawn_blocking(move || {
                     if let Err(error) = files.retire(instance) {
-                        tracing::error!("{instance} cannot be retired: {error:#}");
+                        tracing::error!("cannot retire {instance}: {error:#}");
                     }
                 });
             }
         }
     }
 
-    /// Sends a signal. A task that is still being built gets it as soon as it can.
+    /// Sends a signal. A task that is still being set up gets it as soon as possible.
     fn deliver(
         &self,
         instance: InstanceId,
@@ -129,7 +129,7 @@ impl Executor {
         });
     }
 
-    /// Holds an instance to another limit, as soon as the kernel has reclaimed memory for that.
+    /// Changes an instance's limit, as soon as the kernel has reclaimed memory for that.
     fn resize(
         &self,
         instance: InstanceId,
@@ -143,12 +143,14 @@ impl Executor {
             let held = match resized.await.map_err(anyhow::Error::from).and_then(|held| held) {
                 Ok(Some(held)) if held != limit => {
                     let (wanted, ram) = (limit.ram, held.ram);
-                    tracing::info!("{instance} has more memory than {wanted}: {ram} for now");
+                    tracing::info!(
+                        "{instance} uses more memory than {wanted}: its limit is {ram} for now"
+                    );
                     Some(held)
                 }
                 Ok(held) => held,
                 Err(error) => {
-                    tracing::error!("cannot hold {instance} to {limit}: {error:#}");
+                    tracing::error!("cannot change the limit of {instance} to {limit}: {error:#}");
                     None
                 }
             };
@@ -173,14 +175,14 @@ impl Executor {
             let removed = tokio::task::spawn_blocking(move || files.discard_alloc(instance));
             let input = match removed.await.map_err(anyhow::Error::from).and_then(|done| done) {
                 Ok(discarded) => {
-                    // Its room on the disk is others' only then.
+                    // Its disk space is available to others only then.
                     if let Some(discarded) = discarded {
                         this.remover.gone(discarded).await;
                     }
                     Input::AllocRemoved(instance)
                 }
                 Err(error) => {
-                    tracing::error!("{instance} cannot be removed: {error:#}");
+                    tracing::error!("cannot remove {instance}: {error:#}");
                     Input::AllocStays(instance)
                 }
             };
@@ -196,15 +198,15 @@ impl Executor {
                 Ok(Begun::Runs(child)) => {
                     this.follow(instance, Some(child.ready), child.shim).await;
                 }
-                // It is not the task's failure: it gets another port with its next life.
+                // Not a failure of the task: its next instance gets another port.
                 Ok(Begun::PortTaken(held)) => this.tell(Input::PortTaken(instance, held)).await,
-                // Nor is that others have filled the disk.
+                // Nor is a disk that others have filled.
                 Ok(Begun::NoRoom(reason)) => {
                     this.tell(Input::Ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED))
                         .await;
                 }
                 Ok(Begun::UidTaken(holder)) => {
-                    tracing::info!("{holder} has user id {uid}: {instance} gets another");
+                    tracing::info!("{holder} uses user id {uid}: {instance} gets another");
                     this.tell(Input::UidTaken(instance)).await;
                 }
                 Err(error) => {
@@ -220,7 +222,7 @@ impl Executor {
         });
     }
 
-    /// Makes what a task needs, the certificate that it may want as the last, and starts it.
+    /// Creates what a task needs, its certificate last if it requests one, and starts it.
     async fn begin(&self, launch: Launch) -> anyhow::Result<Begun> {
         let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
@@ -252,7 +254,7 @@ impl Executor {
         Ok(Begun::Runs(started.await??))
     }
 
-    /// Watches an instance that is there already.
+    /// Watches an existing instance.
     pub(crate) fn watch(&self, instance: InstanceId) {
         let this = self.clone();
         tokio::spawn(async move {
@@ -270,7 +272,7 @@ impl Executor {
         });
     }
 
-    /// Follows an instance from its start to its end, and takes its key away then.
+    /// Follows an instance from its start to its end, and deletes its key then.
     async fn follow(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
         self.follow_to_its_end(instance, ready, shim).await;
         self.clients.end(instance);
@@ -282,7 +284,7 @@ impl Executor {
             readable(ready).await;
             self.look(instance).await;
         } else {
-            // Who started it is dead, and with it the pipe that says when it runs.
+            // Its starter is gone, and with it the pipe that reports readiness.
             while self.look(instance).await {
                 tokio::select! {
                     () = &mut ended => {
@@ -297,7 +299,7 @@ impl Executor {
         self.look(instance).await;
     }
 
-    /// Looks at an instance and tells the Borglet what is new. Whether it is still starting.
+    /// Checks an instance and reports news to the Borglet. Returns whether it is still starting.
     async fn look(&self, instance: InstanceId) -> bool {
         let (files, remover) = (self.files.clone(), self.remover.clone());
         let looked = tokio::task::spawn_blocking(move || {
@@ -314,7 +316,7 @@ impl Executor {
             Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
             Ok(Looked::Ended(end, usage)) => self.tell(Input::Ended(instance, end, usage)).await,
             Err(error) => {
-                let reason = format!("it cannot be looked at: {error:#}");
+                let reason = format!("cannot inspect it: {error:#}");
                 self.tell(Input::Ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED))
                     .await;
             }
@@ -327,7 +329,7 @@ impl Executor {
     }
 }
 
-/// Whether something failed because the disk is full.
+/// Whether an error was caused by a full disk.
 fn is_no_room(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<TaskError>().is_some_and(TaskError::is_no_room)
@@ -335,16 +337,16 @@ fn is_no_room(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The first of its ports that something holds.
+/// The first of its ports that is in use.
 fn taken_port(launch: &Launch) -> Option<u16> {
     let taken = |port: &u16| std::net::TcpListener::bind(("0.0.0.0", *port)).is_err();
     launch.desired.ports.iter().map(|(_, port)| *port).find(taken)
 }
 
-/// Waits until a descriptor can be read, as a pipe or pidfd can when its other end is gone.
+/// Waits until a descriptor is readable, as a pipe or pidfd is when its other end is gone.
 #[expect(unsafe_code, reason = "registering a descriptor with the runtime")]
 async fn readable(descriptor: OwnedFd) {
-    // SAFETY: the descriptor is owned by what is registered, and always names the same open file.
+    // SAFETY: the registered value owns the descriptor, which always names the same open file.
     let registered = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
     match registered {
         Ok(descriptor) => {

@@ -1,5 +1,5 @@
-//! The directories of instances whose records nobody needs any more: their logs are kept for a
-//! while. How much of whose, the crate `borglet` decides.
+//! The logs of retired instances, which are kept for a while. Crate `borglet` decides which of them
+//! to keep.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,20 +14,21 @@ use super::disk;
 use super::remover::Remover;
 use super::tasks::Files;
 
-/// How often they are looked through, in looks at the disk, ...
+/// How many disk checks pass between two scans, ...
 const INTERVAL: u32 = 10;
-/// ... and how often that is: where it is short of room, they are looked through at once.
+/// ... and the interval of those checks: when disk space is short, the scan happens at once.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long logs are kept at most.
+/// The maximum age of kept logs.
 const AGE_MAX: Span = Span::from_secs(24 * 3_600);
-/// How many bytes they take at most, and which part of a small disk.
+/// The maximum size of kept logs, and their maximum fraction of a small disk.
 const BYTES_MAX: u64 = 1 << 30;
 const BYTES_PART: u64 = 20;
-/// How many instances have some at most, and for how many of a small disk's files there is one.
+/// The maximum number of instances with kept logs, and the number of files on a small disk per
+/// instance.
 const INSTANCES_MAX: u64 = 2_000;
 const FILES_EACH: u64 = 100;
 
-/// What is known of each.
+/// The retired instances that are known.
 #[derive(Debug, Default)]
 struct KeptIndex {
     known: HashMap<InstanceId, Known>,
@@ -35,18 +36,18 @@ struct KeptIndex {
 
 #[derive(Debug)]
 struct Known {
-    /// Since when this process knows of it. The moment that its file has is the wall clock's, by which
-    /// a day may be over at once.
+    /// When this process first saw it. The timestamp of its file is from the wall clock, by which a
+    /// day may pass at once.
     since: Instant,
     user: Option<UserName>,
     used: Used,
 }
 
-/// How much is kept at most on the disk of a directory.
+/// The limits on kept logs on the disk of a directory.
 pub(crate) fn at_most(directory: &Path) -> KeepAtMost {
     let disk = statvfs(directory).ok();
     let bytes = |disk: &Statvfs| disk.blocks().saturating_mul(disk.fragment_size()) / BYTES_PART;
-    // Some file systems have as many files as there is room for, and say 0.
+    // Some file systems allocate inodes dynamically and report 0.
     let files = |disk: &Statvfs| Some(disk.files() / FILES_EACH).filter(|_| disk.files() > 0);
     let instances = disk.as_ref().and_then(files).map_or(INSTANCES_MAX, |n| n.min(INSTANCES_MAX));
     KeepAtMost {
@@ -56,16 +57,16 @@ pub(crate) fn at_most(directory: &Path) -> KeepAtMost {
     }
 }
 
-/// The same as users read it, of a machine that does not have some logs any more.
+/// The same for users: the explanation of why a machine does not have some logs any more.
 pub(crate) fn explained(at_most: &KeepAtMost) -> String {
     format!(
-        "a machine keeps those of ended tasks for {}, and of {} tasks or {} at most, where the oldest \
-         of the user who has the most go first",
+        "a machine keeps the logs of ended tasks for {}, of at most {} tasks and {} in total; the oldest \
+         of the user with the most are deleted first",
         at_most.age, at_most.instances, at_most.bytes
     )
 }
 
-/// Discards what is not to be kept any longer, for ever.
+/// Discards expired logs, forever.
 pub(crate) async fn clean(files: Files, remover: Remover) {
     let mut interval = tokio::time::interval(LOOK);
     let mut kept = KeptIndex::default();
@@ -78,7 +79,7 @@ pub(crate) async fn clean(files: Files, remover: Remover) {
                 return kept;
             }
             if let Err(error) = kept.clean(&files, at_most(&files.directory), missing) {
-                tracing::error!("the logs of ended tasks cannot be listed: {error:#}");
+                tracing::error!("cannot list the logs of ended tasks: {error:#}");
             }
             kept
         });
@@ -88,7 +89,7 @@ pub(crate) async fn clean(files: Files, remover: Remover) {
 }
 
 impl KeptIndex {
-    /// Discards what is too much, and as much as is missing of what is to stay free of the disk.
+    /// Discards logs beyond the limits, and as much as the reserve of the disk is short of.
     fn clean(
         &mut self,
         files: &Files,
@@ -106,7 +107,7 @@ impl KeptIndex {
                 used: measured(files, instance),
             });
         }
-        // Of what was there already when this process began, the moments that the files have.
+        // Instances older than this process are ordered by the timestamps of their files.
         there.sort_unstable_by_key(|(instance, noted)| {
             (self.known.get(instance).map(|known| known.since), *noted, *instance)
         });
@@ -122,16 +123,16 @@ impl KeptIndex {
             at_most.bytes = at_most.bytes.min(Bytes(all.saturating_sub(missing.0)));
         }
         for instance in outdated(&kept, &at_most) {
-            // It is tried again, and is no reason to keep the others.
+            // Retried later; keep processing the others.
             if let Err(error) = files.discard(instance) {
-                tracing::error!("{instance} cannot be removed: {error:#}");
+                tracing::error!("cannot remove {instance}: {error:#}");
             }
         }
         Ok(())
     }
 }
 
-/// What the logs and records of one take.
+/// The disk usage of an instance's logs and records.
 fn measured(files: &Files, instance: InstanceId) -> Used {
     let count = || {
         let mut measure = Measure::of(files.task(instance)?.path())?;
@@ -139,7 +140,7 @@ fn measured(files: &Files, instance: InstanceId) -> Used {
         anyhow::Ok(measure.used())
     };
     count().unwrap_or_else(|error| {
-        tracing::error!("what {instance} takes of the disk is not known: {error:#}");
+        tracing::error!("cannot measure the disk usage of {instance}: {error:#}");
         Used::default()
     })
 }
@@ -200,8 +201,8 @@ mod tests {
         assert!(large.bytes <= Bytes(BYTES_MAX) && large.instances <= 2_000);
         assert_eq!(
             explained(&KeepAtMost { age: AGE_MAX, bytes: Bytes(BYTES_MAX), instances: 2_000 }),
-            "a machine keeps those of ended tasks for 1 d, and of 2000 tasks or 1 GiB at most, where \
-             the oldest of the user who has the most go first"
+            "a machine keeps the logs of ended tasks for 1 d, of at most 2000 tasks and 1 GiB in total; \
+             the oldest of the user with the most are deleted first"
         );
     }
 }

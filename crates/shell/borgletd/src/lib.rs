@@ -1,11 +1,11 @@
 //! The Borglet's process: real tasks, files and sockets around one [`borglet::Borglet`].
 //!
-//! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
-//! step wants done and reports back; `service` answers the master's polls and reads logs; `watched`
-//! tells how it goes. `tasks` and `allocs` know the files of both, `program` has their shims',
-//! `clients` has certificates for tasks that ask the cell. `disk` looks who fills it, `ports` who holds
-//! which, `kept` says which logs are old, and `remover` deletes what nobody needs. When this process
-//! dies the tasks run on, and the next one adopts them.
+//! One async task owns the Borglet and takes every step (`driver`); `effects` executes the
+//! resulting effects and reports back; `service` answers the master's polls and reads logs;
+//! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
+//! of shims, `clients` the certificates of tasks that call the API. `disk` measures usage, `ports`
+//! finds out who uses which port, `kept` expires logs, and `remover` deletes discarded files. When
+//! this process dies, the tasks keep running, and the next process adopts them.
 
 mod allocs;
 mod arguments;
@@ -16,6 +16,7 @@ mod driver;
 mod effects;
 mod kept;
 mod logs;
+mod message;
 mod ports;
 mod program;
 mod remover;
@@ -42,36 +43,37 @@ use clients::Clients;
 
 pub use arguments::{BorgletArgs, start};
 
-/// How a Borglet is started.
+/// How to run a Borglet.
 #[derive(Clone, Debug)]
 struct Options {
-    /// Its data directory.
+    /// The data directory.
     pub(crate) directory: PathBuf,
-    /// Where its certificate is.
+    /// The directory of its certificate.
     pub(crate) credentials: PathBuf,
-    /// The name of its files there.
+    /// The stem of the certificate's file names.
     pub(crate) stem: String,
-    /// The token with which it joins the cell, and where it is reached then, as `host:port`.
+    /// The token with which it joins the cell, and its address then, as `host:port`.
     pub(crate) join: Option<Given>,
     pub(crate) address: String,
-    /// Where the masters answer, as far as that is said to it; they renew its certificate.
+    /// The addresses of the masters from the flags; they renew its certificate.
     pub(crate) masters: Vec<String>,
-    /// The ports that tasks can have.
+    /// The port range for tasks.
     pub(crate) ports: PortRange,
-    /// What its disks do a second, as whoever starts it says: that cannot be asked of them.
+    /// The disk throughput per second, from the flags, since it cannot be queried.
     pub(crate) disk_rate: Bytes,
-    /// Whether its tasks end with it, when it is told to stop. When it is killed they run on.
+    /// Whether its tasks stop with it when it is told to stop. When it is killed, they keep
+    /// running.
     pub(crate) stop_tasks: bool,
 }
 
-/// How long tasks get to end when they are to end with the Borglet.
+/// The grace period of tasks that stop with the Borglet.
 const STOP_NOTICE_MS: u64 = 3_000;
 
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
     let files = tasks::Files::open(&options.directory, isolation)?;
-    // An agent is on every machine and has little to do: few threads, which cost memory each.
+    // An agent runs on every machine and has little to do: few threads, since each costs memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(3)
         .thread_name("borglet")
@@ -103,7 +105,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
             }
             notify::stopping();
         };
-        // The socket listens already, and what was here is adopted.
+        // The socket listens already, and existing tasks are adopted.
         notify::ready();
         let refusals = Refusals::default();
         let routes = service.routes(&refusals).prepare();
@@ -123,7 +125,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The credentials in its directory; where it is given a token that it has not used, new ones.
+/// The credentials in its directory; new ones if it has a token that it has not used.
 async fn join(options: &Options) -> anyhow::Result<Credentials> {
     let Options { credentials: directory, stem, join, .. } = options;
     if let Some(joining) = Joining::new(directory, join.as_ref())? {
@@ -131,12 +133,12 @@ async fn join(options: &Options) -> anyhow::Result<Credentials> {
     }
     let read = Credentials::read(directory, stem);
     read.context(
-        "this machine is of no cell yet: give it a token with --join, which an administrator gets \
-         by bourg machine token NAME",
+        "this machine has not joined a cell yet: pass a token with --join, which an administrator gets \
+         with bourg machine token NAME",
     )
 }
 
-/// Its certificate, as it is renewed.
+/// The renewal of its certificate.
 fn renewed(options: &Options, credentials: &Rotating) -> anyhow::Result<Renewed> {
     let kept = joining::masters(&options.credentials)?;
     let joined = !kept.is_empty();
@@ -145,7 +147,7 @@ fn renewed(options: &Options, credentials: &Rotating) -> anyhow::Result<Renewed>
     Ok(Renewed::new(credentials, files, masters, joined))
 }
 
-/// Ends the tasks of a Borglet that is dead and will not come back to do so.
+/// Stops the tasks of a Borglet that is dead and will not be restarted.
 pub fn end_tasks(directory: &Path) -> anyhow::Result<()> {
     let files = tasks::Files::found(directory, linux::machine::preflight()?)?;
     if files.tasks().exists() { end(&files) } else { Ok(()) }
@@ -165,10 +167,10 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
     files.remove_cgroup()
 }
 
-/// What a machine is.
+/// The description of a machine.
 struct Described {
     report: Arc<MachineReport>,
-    /// Whether all that tasks have of its disk already is counted.
+    /// Whether all disk usage of existing tasks is counted.
     certain: bool,
 }
 
@@ -183,7 +185,7 @@ fn describe(
     let (first, last) = machine.ephemeral_ports;
     anyhow::ensure!(
         ports.last < first || ports.first > last,
-        "the ports {ports} overlap with those that the kernel gives to outgoing connections \
+        "the ports {ports} overlap with the kernel's range for outgoing connections \
          ({first}-{last}): choose others with --ports"
     );
     let report = MachineReport {

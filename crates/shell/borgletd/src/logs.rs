@@ -1,4 +1,4 @@
-//! Reading an instance's output, and following it while it runs.
+//! Reads an instance's output, and follows it while it runs.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use tonic::Status;
 use super::kept;
 use super::tasks::Files;
 
-/// The size of a piece.
+/// The size of a chunk.
 const PIECE_BYTES: usize = 64 << 10;
-/// How often a stream that is followed is looked at.
+/// The polling interval of a followed stream.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
 type Chunks = mpsc::Sender<Result<v1::LogChunk, Status>>;
 
-/// Begins to read what is asked for; the pieces come through the channel.
+/// Starts to read the requested output; the chunks arrive through the channel.
 ///
 /// # Errors
-/// Where the request is not a good one.
+/// If the request is invalid.
 pub(crate) fn read(
     files: &Files,
     asked: v1::ReadLogRequest,
     to_master: Chunks,
 ) -> Result<(), Status> {
     let instance: InstanceId =
-        asked.instance.ok_or_else(|| Status::invalid_argument("which instance?"))?.into();
+        asked.instance.ok_or_else(|| Status::invalid_argument("the instance is missing"))?.into();
     let streams = match asked.stream() {
         v1::LogStream::StdoutAndStderr => vec![Stream::Stdout, Stream::Stderr],
         v1::LogStream::Stdout => vec![Stream::Stdout],
@@ -50,10 +50,10 @@ pub(crate) fn read(
     tokio::task::spawn(async move {
         let mut readers: Vec<_> = streams.into_iter().map(|stream| (stream, None)).collect();
         loop {
-            // Looked at before reading: what is written before its end is read in this round.
+            // Checked before reading, so that output written before the end is read in this round.
             let ended = !follow || ended(task.clone()).await;
             for (stream, reader) in &mut readers {
-                // Before its first output a task has no log directory.
+                // A task has no log directory before its first output.
                 if reader.is_none() && directory.exists() {
                     match LogReader::open(&directory, *stream, start) {
                         Ok(opened) => *reader = Some(opened),
@@ -81,7 +81,7 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// Sends all that there is; false where nobody wants it any more.
+/// Sends all available output; false if the receiver is gone.
 async fn drain(
     instance: InstanceId,
     stream: Stream,

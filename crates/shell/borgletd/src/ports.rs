@@ -1,5 +1,5 @@
-//! Which programs hold ports of the machine's range: checked every second, and when a start finds a port
-//! taken. What follows from it the Borglet decides ([`borglet::HeldPort`]).
+//! Finds out which programs use ports of the machine's range: every second, and when a start finds
+//! a port in use. The Borglet decides what follows ([`borglet::HeldPort`]).
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -13,17 +13,17 @@ use model::{InstanceId, PortRange};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::driver::Message;
+use super::message::Message;
 use super::tasks::Files;
 
-/// How often the kernel is asked which ports are held.
+/// The interval between queries of the kernel.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// For how long it is believed who has a socket open: a process may hand it to another.
+/// How long the owner of a socket is cached: a process may pass it to another.
 const BELIEVED_FOR: Duration = Duration::from_secs(30);
-/// What holds a port and is found in no process that the Borglet may look at.
+/// The holder of a port that belongs to no process visible to the Borglet.
 const UNSEEN: &str = "a program that the Borglet cannot see";
 
-/// Looks for ever, and tells the driver.
+/// Watches forever, and reports to the driver.
 pub(crate) async fn watch(files: Files, range: PortRange, to_driver: mpsc::Sender<Message>) {
     let mut watcher = Watcher { files, range: range.first..=range.last, known: HashMap::new() };
     let mut interval = tokio::time::interval(INTERVAL);
@@ -47,8 +47,8 @@ pub(crate) async fn watch(files: Files, range: PortRange, to_driver: mpsc::Sende
             Err(error) if !failing => {
                 failing = true;
                 tracing::error!(
-                    "cannot see who holds the ports {range}, so that tasks can take each other's: \
-                     {error}; it may help to load the kernel's module tcp_diag"
+                    "cannot see who uses the ports {range}, so tasks may take each other's: \
+                     {error}; loading the kernel module tcp_diag may help"
                 );
             }
             Err(_) => {}
@@ -56,10 +56,10 @@ pub(crate) async fn watch(files: Files, range: PortRange, to_driver: mpsc::Sende
     }
 }
 
-/// The holder of a port that a start found taken.
+/// The holder of a port that a start found in use.
 pub(crate) fn holder(files: &Files, port: u16) -> HeldPort {
     let sockets = linux::ports::at(port).unwrap_or_else(|error| {
-        tracing::warn!("cannot see who holds port {port}: {error}");
+        tracing::warn!("cannot see who uses port {port}: {error}");
         Vec::new()
     });
     let processes = linux::ports::holders(sockets.into_iter().map(|socket| socket.inode));
@@ -69,7 +69,7 @@ pub(crate) fn holder(files: &Files, port: u16) -> HeldPort {
     HeldPort { port, by: by.unwrap_or_else(|| Holder::Other(UNSEEN.into())) }
 }
 
-/// A task that has a port, also one of which the kernel does not tell.
+/// A task that owns a port, including ports that the kernel does not report.
 fn task_with_port(files: &Files, shims: &Shims, port: u16) -> Option<Holder> {
     let processes = linux::ports::processes().into_iter().map(Process::read);
     let tasks = processes.filter_map(|process| match holder_of(files, shims, &process) {
@@ -82,7 +82,7 @@ fn task_with_port(files: &Files, shims: &Shims, port: u16) -> Option<Holder> {
 struct Watcher {
     files: Files,
     range: RangeInclusive<u16>,
-    /// Which process has which socket open, and since when that is known; none where none was found.
+    /// The process that owns each socket, and when that was found; `None` if none was found.
     known: HashMap<u32, (Option<Holder>, Instant)>,
 }
 
@@ -106,14 +106,14 @@ impl Watcher {
         self.find(now, &new);
         let held = sockets.iter().filter_map(|Socket { port, inode }| {
             let (holder, since) = self.known.get(inode)?;
-            // One that is found nowhere may have been closed, or handed on, in between.
+            // A socket without a process may have been closed or passed on in between.
             let unseen = || (*since < now).then(|| Holder::Other(UNSEEN.into()));
             Some(HeldPort { port: *port, by: holder.clone().or_else(unseen)? })
         });
         Ok(held.collect())
     }
 
-    /// Finds out who has sockets open that are new, or were looked for at a moment before.
+    /// Finds the processes of sockets that are new, or were last looked up at the given moment.
     fn find(&mut self, now: Instant, new: &[(u32, Option<Instant>)]) {
         if new.is_empty() {
             return;
@@ -129,7 +129,7 @@ impl Watcher {
     }
 }
 
-/// The shims of tasks without control groups, by process id.
+/// The shims of tasks without cgroups, by process id.
 struct Shims(HashMap<i32, InstanceId>);
 
 impl Shims {
@@ -146,11 +146,11 @@ impl Shims {
     }
 }
 
-/// Which task a process is of, or what else it is.
+/// The task that a process belongs to, or a description of the process.
 fn holder_of(files: &Files, shims: &Shims, process: &Process) -> Holder {
     let below = format!("{}/", files.cgroup);
     let in_ours = process.cgroups.iter().filter_map(|path| Some(path.split_once(&below)?.1));
-    // The group of a task in an alloc is below that of the alloc.
+    // The cgroup of a task in an alloc is below that of the alloc.
     let mut instances = in_ours
         .filter_map(|path| path.rsplit('/').find_map(|name| name.parse::<InstanceId>().ok()));
     let of_shim = || process.ancestors().find_map(|pid| shims.0.get(&pid).copied());

@@ -1,5 +1,5 @@
-//! The program that tasks find as `bourg`, and that their shims are: a copy of the one that runs, made
-//! once and kept, whatever becomes of the file it was started from.
+//! The executable that tasks find as `bourg`, and that their shims run: a copy of the running
+//! program, installed once and kept, whatever happens to the original file.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,11 +8,11 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// What it is called, in `bin`.
+/// Its name in `bin`.
 pub(super) const NAME: &str = "bourg";
 
-/// The running program under a name of its own: linked where that can be, else copied, unless it is
-/// there already.
+/// Installs the running program: as a hard link if possible, otherwise as a copy, unless it is
+/// already there.
 pub(super) fn install(bin: &Path) -> anyhow::Result<()> {
     let running = Path::new("/proc/self/exe");
     let original = fs::read_link(running)?;
@@ -25,7 +25,7 @@ pub(super) fn install(bin: &Path) -> anyhow::Result<()> {
     if same(running, &target) || same_content(running, &target).unwrap_or(false) {
         return Ok(());
     }
-    // A link to the file that runs, and not to another that has taken its name since.
+    // Verify that this is the running file, not one that has replaced it since.
     let linked = fs::hard_link(&original, &new).is_ok() && same(running, &new);
     if !linked {
         let _absent = fs::remove_file(&new);
@@ -34,8 +34,10 @@ pub(super) fn install(bin: &Path) -> anyhow::Result<()> {
             if !linux::disk::is_no_room(&error) || !target.exists() {
                 return Err(error).context("cannot copy the running program");
             }
-            // Tasks can do with what the Borglet before had, and somebody has to look after them.
-            tracing::error!("tasks find the program of an earlier release, not this one: {error}");
+            // Tasks work with the previous Borglet's program, and they need a Borglet.
+            tracing::error!(
+                "cannot install this program; tasks use that of an earlier release: {error}"
+            );
             return Ok(());
         }
     }
@@ -43,11 +45,11 @@ pub(super) fn install(bin: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies a program, for everybody to run.
+/// Copies a program, executable for everyone.
 fn copy(program: &Path, to: &Path) -> io::Result<()> {
     fs::copy(program, to)?;
     fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    // Whole, or not there at all after a loss of power.
+    // Complete or absent after a power failure.
     fs::File::open(to)?.sync_all()
 }
 

@@ -1,8 +1,8 @@
-//! The deletion of what tasks and allocs leave, on a thread of its own: one of them can have millions
-//! of files, and nobody waits for that.
+//! Deletes what tasks and allocs leave behind, on a thread of its own: one of them can have
+//! millions of files, and nothing waits for that.
 //!
-//! What is to be deleted has been renamed ([`linux::task::discarded`]), so it is found again by the
-//! Borglet after this one. All of it goes on in turn, so that what is large does not hold up the rest.
+//! Discarded directories were renamed ([`linux::task::discarded`]), so that the next Borglet finds
+//! them again. All of them are processed in turn, so that a large one does not block the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use tokio::sync::watch;
 
 use super::tasks::Files;
 
-/// How many entries of one directory are deleted before the next one has its turn.
+/// How many entries of one directory are deleted before the next one continues.
 const TURN: usize = 10_000;
-/// How long to wait before what could not be deleted is tried again.
+/// The delay before a failed deletion is retried.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// A handle on the thread, which ends with the last of them.
+/// A handle to the thread, which ends when the last handle is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Remover {
     wake: SyncSender<()>,
@@ -29,7 +29,7 @@ pub(crate) struct Remover {
 }
 
 impl Remover {
-    /// Starts the thread, which begins with what is there already.
+    /// Starts the thread, which begins with the existing directories.
     pub(crate) fn start(files: Files) -> anyhow::Result<Self> {
         let (wake, woken) = sync_channel(1);
         let (to_gone, gone) = watch::channel(0);
@@ -59,14 +59,14 @@ impl Remover {
         Ok(Self { wake, gone })
     }
 
-    /// Something has been discarded.
+    /// Wakes the thread: something was discarded.
     pub(crate) fn look(&self) {
-        // Where it has been woken already, it has not looked yet.
+        // If the channel is full, the thread is awake and has not scanned yet.
         let (Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(()))) =
             self.wake.try_send(());
     }
 
-    /// Waits until something that was discarded is gone.
+    /// Waits until a discarded directory is gone.
     pub(crate) async fn gone(&self, discarded: PathBuf) {
         let mut gone = self.gone.clone();
         self.look();
@@ -74,9 +74,9 @@ impl Remover {
     }
 }
 
-/// What came of one turn.
+/// The outcome of one turn.
 enum Turn {
-    /// There is more to do.
+    /// More is left to delete.
     More,
     Nothing,
     /// The rest cannot be deleted now.
@@ -87,17 +87,17 @@ struct Work {
     files: Files,
     to_gone: watch::Sender<u64>,
     under_way: BTreeMap<PathBuf, Removal>,
-    /// What could not be deleted, and has been said of.
+    /// The failures that were logged.
     said: BTreeSet<PathBuf>,
 }
 
 impl Work {
-    /// A part of everything that is there.
+    /// Processes a part of every discarded directory.
     fn turn(&mut self) -> Turn {
         let found = match self.files.discarded() {
             Ok(found) => found,
             Err(error) => {
-                tracing::error!("what is to be deleted cannot be listed: {error:#}");
+                tracing::error!("cannot list discarded files: {error:#}");
                 return Turn::Stuck;
             }
         };
@@ -118,7 +118,7 @@ impl Work {
                     stuck = true;
                     let path = removal.path();
                     if self.said.insert(path.to_owned()) {
-                        tracing::error!("{} cannot be deleted yet: {error}", path.display());
+                        tracing::error!("cannot delete {} yet: {error}", path.display());
                     }
                 }
             }

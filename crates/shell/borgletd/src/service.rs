@@ -1,5 +1,5 @@
-//! What a Borglet serves, to the master alone: polls and logs. Nobody else comes past the door of every
-//! server ([`rpc::transport`]).
+//! The services of a Borglet, for the master only: polls and logs. The transport rejects all other
+//! peers ([`rpc::transport`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use super::driver::{Driver, Obeyed};
+use super::driver::Driver;
 use super::logs;
+use super::message::Obeyed;
 use super::tasks::Files;
 use super::watched::{self, Metrics};
 
@@ -26,14 +27,14 @@ pub(crate) struct Service {
     driver: Driver,
     files: Files,
     cell: String,
-    /// Counts the polls: a new one ends the hold of the one before.
+    /// Counts the polls: a new one ends the hold of the previous one.
     polls: Arc<watch::Sender<u64>>,
     metrics: Arc<Metrics>,
 }
 
-/// The longest that an answer is kept back, whatever the master allows.
+/// The longest hold, whatever the master requests.
 const HOLD_MAX: Duration = Duration::from_secs(60);
-/// How many pieces of a log may wait for a slow reader.
+/// The capacity of the queue of log chunks for a slow reader.
 const LOG_QUEUE: usize = 16;
 
 impl Service {
@@ -73,7 +74,8 @@ impl rpc::service::borglet_server::Borglet for Service {
             None => Obeyed::Yes,
             Some(order) => {
                 let obeyed = self.driver.order(order).await;
-                let obeyed = obeyed.ok_or_else(|| Status::unavailable("the Borglet stops"))?;
+                let obeyed =
+                    obeyed.ok_or_else(|| Status::unavailable("the Borglet is stopping"))?;
                 self.metrics.ordered(obeyed);
                 obeyed
             }

@@ -1,5 +1,5 @@
-//! The files of a Borglet: one directory for each task, the newest stamp, the program that tasks find
-//! as `bourg`. Those of allocs are in [`super::allocs`].
+//! The files of a Borglet: one directory for each task, the newest stamp, and the program that
+//! tasks find as `bourg`. [`super::allocs`] has those of allocs.
 
 use std::fs;
 use std::io::{self, Write};
@@ -24,36 +24,36 @@ use proto::v1;
 
 use super::program;
 
-/// What was desired of an instance, as the order said it, and with the newest limit that it was held
-/// to: beside its launch record, so that it is found again after a restart.
+/// An instance's specification from the order, with the newest limit applied to it. It is stored
+/// beside the launch record, for recovery after a restart.
 const DESIRED_FILE: &str = "desired.json";
-/// What [`DESIRED_FILE`] is called once nobody needs the record of an instance any more.
+/// The name of [`DESIRED_FILE`] once the instance is retired.
 const RETIRED_FILE: &str = "retired";
-/// Made when an instance was ended only because the Borglet ended: however its program took that,
+/// Exists if an instance was stopped only because the Borglet stopped: however the program exited,
 /// its work is not done.
 const STOPPED_FILE: &str = "stopped";
 /// The newest stamp obeyed.
 const STAMP_FILE: &str = "stamp.json";
-/// How large a file of ours may be that is read back.
+/// The maximum size of a file of ours that is read back.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A task's log: two streams of 4 files of 8 MiB each.
 const LOG_POLICY: LogPolicy = LogPolicy { file_bytes_max: 8 << 20, files_max: 4 };
-/// The size of a task's /tmp; what is in it counts as the task's memory.
+/// The size of a task's /tmp; its content counts as the task's memory.
 const TMP_BYTES_MAX: u64 = 1 << 30;
 
-/// How an instance is, from its records.
+/// The state of an instance, from its records.
 #[derive(Debug)]
 pub(crate) enum Looked {
-    /// Its program has not been entered yet.
+    /// Its program has not been executed yet.
     Starting,
-    /// It runs.
+    /// It is running.
     Running(record::Running),
-    /// It has ended, with everything it started, and used that until then.
+    /// It has ended, with all its processes, and its usage.
     Ended(End, FinalUsage),
 }
 
-/// Where things are.
+/// The layout of the data directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub(super) directory: Arc<Path>,
@@ -63,28 +63,27 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Makes the directories and puts the running program where tasks and shims find it, whatever
-    /// becomes of the file it was started from.
+    /// Creates the directories and installs the running program for tasks and shims.
     pub(crate) fn open(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
         for name in ["", "tasks", "allocs", "bin"] {
             let path = directory.join(name);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-            made.with_context(|| format!("cannot make {}", path.display()))?;
+            made.with_context(|| format!("cannot create {}", path.display()))?;
         }
-        // A task sees the executable through its directory, as an unprivileged user.
+        // A task accesses the executable through its directory, as an unprivileged user.
         let bin = directory.join("bin");
         fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         program::install(&bin)?;
         let files = Self::found(&directory, isolation)?;
-        // What it must be able to write has its room from the beginning.
+        // Reserve disk space for the files that must always be writable.
         if let Err(error) = files.read_stamp().and_then(|stamp| files.write_stamp(stamp)) {
-            tracing::error!("no room is reserved on the disk: {error:#}");
+            tracing::error!("cannot reserve space on the disk: {error:#}");
         }
         Ok(files)
     }
 
-    /// The same of a Borglet that has been here, as they are.
+    /// The layout of an existing data directory, unchanged.
     pub(crate) fn found(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
         let executable = directory.join("bin").join(program::NAME);
@@ -101,7 +100,8 @@ impl Files {
         self.directory.join("tasks")
     }
 
-    /// Who has the user id that an instance is to have. Without root no id of the machine's is given.
+    /// The process that uses the user id intended for an instance. Without root no id of the host
+    /// is used.
     pub(crate) fn holder(&self, uid: u32) -> Option<Holder> {
         (self.isolation == Isolation::Jail).then(|| linux::uid::holder(uid)).flatten()
     }
@@ -114,7 +114,7 @@ impl Files {
         Ok(TaskDirectory::open(&self.tasks(), &instance.to_string())?)
     }
 
-    /// Removes the group in which the tasks' groups were, when all of them have ended.
+    /// Removes the parent cgroup of all tasks, once they have ended.
     pub(crate) fn remove_cgroup(&self) -> anyhow::Result<()> {
         if self.isolation == Isolation::Rootless {
             return Ok(());
@@ -123,17 +123,21 @@ impl Files {
         Ok(TaskCgroup::open(&hierarchy, &self.cgroup)?.remove()?)
     }
 
-    /// Where an instance's output is.
+    /// The directory of an instance's output.
     pub(crate) fn logs(&self, instance: InstanceId) -> anyhow::Result<PathBuf> {
         Ok(self.task(instance)?.path().join(record::LOG_DIRECTORY))
     }
 
-    /// The newest stamp obeyed; the lowest where there is none.
+    /// The newest stamp obeyed; the lowest if there is none.
     pub(crate) fn read_stamp(&self) -> anyhow::Result<Stamp> {
         let path = self.directory.join(STAMP_FILE);
         let Some(text) = read(&path)? else { return Ok(Stamp::default()) };
-        let stamp: v1::Stamp = serde_json::from_str(&text)
-            .with_context(|| format!("{} is damaged: remove it only if no master of this cell will ever send an older order", path.display()))?;
+        let stamp: v1::Stamp = serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} is damaged: remove it only if no master of this cell can send an older order",
+                path.display()
+            )
+        })?;
         Ok(Stamp {
             restore_epoch: stamp.restore_epoch,
             term: Term(stamp.term),
@@ -141,8 +145,7 @@ impl Files {
         })
     }
 
-    /// Makes the newest stamp durable, also on a full disk: there are two files for it, which trade
-    /// places.
+    /// Makes the newest stamp durable, even on a full disk: two preallocated files alternate.
     pub(crate) fn write_stamp(&self, stamp: Stamp) -> anyhow::Result<()> {
         let text = serde_json::to_string(&v1::Stamp::from(stamp))?;
         let path = self.directory.join(STAMP_FILE);
@@ -150,19 +153,19 @@ impl Files {
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Makes an instance's directory, with what was desired of it.
+    /// Creates an instance's directory, with its specification.
     pub(crate) fn create(&self, launch: &Launch) -> anyhow::Result<TaskDirectory> {
         let name = launch.instance.to_string();
-        // The cell went on from an older checkpoint, and gives numbers again: what is left of another
-        // life of that name, whose output was kept, goes.
+        // A cell restored from an older checkpoint reuses instance numbers: remove the kept output
+        // of an earlier instance of that name.
         let left = TaskDirectory::open(&self.tasks(), &name)?;
         if left.path().exists() {
-            tracing::warn!("what is left of a former {} is removed", launch.instance);
+            tracing::warn!("removing the remains of an earlier {}", launch.instance);
             left.discard()?;
         }
         let task = TaskDirectory::create(&self.tasks(), &name)?;
         write_desired(&task, &launch.desired)?;
-        // Without its directory a life would be begun again after a loss of power.
+        // Without a durable directory the instance would be started again after a power failure.
         let tasks = self.tasks();
         fs::File::open(&tasks)
             .and_then(|directory| directory.sync_all())
@@ -170,8 +173,9 @@ impl Files {
         Ok(task)
     }
 
-    /// Holds an instance that runs to another limit, and notes that for whoever adopts it. What it is
-    /// held to then: more memory than that where it has more; none where it does not run.
+    /// Changes the limit of a running instance and records it for the next Borglet. Returns the
+    /// limit in force, with more memory than requested if the task uses more; `None` if it is not
+    /// running.
     pub(crate) fn resize(
         &self,
         instance: InstanceId,
@@ -191,7 +195,7 @@ impl Files {
         Ok(Some(held))
     }
 
-    /// What the shim is told of a launch. The task's client directory is given where it has one.
+    /// The launch record for the shim, with the task's client directory if it has one.
     pub(crate) fn launch_record(
         &self,
         launch: &Launch,
@@ -221,8 +225,8 @@ impl Files {
         })
     }
 
-    /// Every instance that is still of interest: those that outlived the Borglet before. It is
-    /// some time `now`.
+    /// Every instance that an earlier Borglet left and that still matters. `now` is the current
+    /// time.
     pub(crate) fn recover(&self, now: Time) -> anyhow::Result<Vec<Recovered>> {
         let mut found = Vec::new();
         for name in linux::task::scan(&self.tasks())? {
@@ -237,14 +241,15 @@ impl Files {
             }
             match self.recover_one(now, instance, &task) {
                 Ok(recovered) => found.extend(recovered),
-                // The master takes an instance that is not reported as lost, and places it anew.
-                Err(error) => tracing::error!("{instance} cannot be adopted: {error:#}"),
+                // The master considers an unreported instance lost, and reschedules the task.
+                Err(error) => tracing::error!("cannot adopt {instance}: {error:#}"),
             }
         }
         Ok(found)
     }
 
-    /// How an instance was found; none where it was never begun, of which nothing is left then.
+    /// Recovers one instance; `None` if it was never started, in which case its remains are
+    /// removed.
     fn recover_one(
         &self,
         now: Time,
@@ -252,7 +257,7 @@ impl Files {
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<Recovered>> {
         let Some(desired) = read_desired(task, DESIRED_FILE)? else {
-            // Whoever made the directory came no further.
+            // The Borglet died after creating the directory.
             task.discard()?;
             return Ok(None);
         };
@@ -277,8 +282,8 @@ impl Files {
         Ok(Some(Recovered { launch, status }))
     }
 
-    /// How an instance is, from its records. Nothing runs of one that has ended, also where that
-    /// cannot be known from them.
+    /// The state of an instance, from its records. Makes sure that nothing of an ended instance
+    /// runs, even if the records do not tell.
     pub(crate) fn look(&self, instance: InstanceId, task: &TaskDirectory) -> Looked {
         let (end, cleared) = match task.inspect() {
             Ok(Inspection::Starting) => return Looked::Starting,
@@ -287,25 +292,25 @@ impl Files {
             Ok(Inspection::Lost { reason }) => {
                 (lost(reason), task.kill().map(drop).map_err(anyhow::Error::from))
             }
-            // As after a loss of power: only what must outlive one is made to reach the disk.
+            // For example after a power failure: only essential files are synced.
             Err(error) => {
                 let reason = format!("its record cannot be read: {error}");
                 (End::Lost { reason }, self.put_down(instance, task))
             }
         };
         if let Err(error) = cleared {
-            tracing::error!("{instance} is lost, and cannot be cleared away: {error:#}");
+            tracing::error!("{instance} is lost, and cannot be cleaned up: {error:#}");
         }
         Looked::Ended(end, FinalUsage::UNMEASURED)
     }
 
-    /// Ends all of an instance without a look at its records.
+    /// Kills all processes of an instance without reading its records.
     fn put_down(&self, instance: InstanceId, task: &TaskDirectory) -> anyhow::Result<()> {
         task.kill_shim()?;
         if self.isolation == Isolation::Rootless {
             return Ok(());
         }
-        // In which alloc it is may be damaged, too.
+        // The record of its alloc may be damaged, too.
         let allocs =
             self.alloc_names()?.into_iter().map(|alloc| format!("{}/{alloc}", self.cgroup));
         for above in allocs.chain([self.cgroup.to_string()]) {
@@ -323,43 +328,44 @@ impl Files {
         format!("{above}/{instance}")
     }
 
-    /// Notes that nobody needs an instance's record any more. Its directory is removed when it
-    /// has been kept long enough.
+    /// Retires an instance: its record is no longer needed. Its directory is deleted later.
     pub(crate) fn retire(&self, instance: InstanceId) -> anyhow::Result<()> {
         let task = self.task(instance)?;
-        // A name takes no room on a full disk, and whose it was is still to be known.
+        // Renaming needs no space on a full disk, and preserves the owner.
         let (desired, retired) = (task.path().join(DESIRED_FILE), task.path().join(RETIRED_FILE));
         match fs::rename(&desired, &retired) {
             Ok(()) => Ok(fs::File::open(&retired)?.set_modified(SystemTime::now())?),
-            // One that got no further than a directory leaves nothing to keep.
+            // An instance without any files leaves nothing to keep.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !retired.exists() => {
                 Ok(task.discard()?)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("cannot make {}", retired.display())),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot create {}", retired.display()))
+            }
         }
     }
 
-    /// Whose an instance was that is retired; none where that is not known.
+    /// The owner of a retired instance; `None` if unknown.
     pub(crate) fn owner_of_retired(&self, instance: InstanceId) -> Option<UserName> {
-        // An earlier release left an empty file, beside what was desired.
+        // An earlier release left an empty file beside the specification.
         let directory = self.task(instance).ok()?;
         [RETIRED_FILE, DESIRED_FILE]
             .into_iter()
             .find_map(|name| Some(read_desired(&directory, name).ok()??.user))
     }
 
-    /// Notes that an instance was ended only because the Borglet ends.
+    /// Records that an instance was stopped only because the Borglet is stopping.
     pub(crate) fn note_stopped(&self, name: &str) -> anyhow::Result<()> {
         let directory = self.tasks().join(name);
         write(&directory, STOPPED_FILE, "").or_else(|error| {
-            // On a full disk a record that says nothing any more becomes the note.
+            // On a full disk, an obsolete record is renamed to become the marker.
             let running = directory.join(record::RUNNING_FILE);
             fs::rename(running, directory.join(STOPPED_FILE)).map_err(|_| error)
         })
     }
 
-    /// The instances whose records nobody needs any more, with the moment at which that was noted.
+    /// The retired instances, with the moments of their retirement.
     pub(crate) fn retired(&self) -> anyhow::Result<Vec<(InstanceId, SystemTime)>> {
         let noted = |name: String| {
             let metadata = fs::metadata(self.tasks().join(&name).join(RETIRED_FILE)).ok()?;
@@ -368,13 +374,13 @@ impl Files {
         Ok(linux::task::scan(&self.tasks())?.into_iter().filter_map(noted).collect())
     }
 
-    /// Discards the directory of an instance that has ended, with its logs.
+    /// Discards the directory of an ended instance, with its logs.
     pub(crate) fn discard(&self, instance: InstanceId) -> anyhow::Result<()> {
         Ok(self.task(instance)?.discard()?)
     }
 
-    /// The directories in which instances that are of interest can write, with whose they are; their
-    /// shims write the logs for them.
+    /// The directories that active instances can write to, with their owners. Logs are included:
+    /// the shims write them on behalf of tasks.
     pub(crate) fn measured(&self) -> anyhow::Result<Vec<(InstanceId, PathBuf)>> {
         let mut found = Vec::new();
         for name in linux::task::scan(&self.tasks())? {
@@ -392,20 +398,19 @@ impl Files {
         Ok(found)
     }
 
-    /// What an instance has of its disk in open files that have no name any more. Without root nobody
-    /// can look.
+    /// The disk usage of an instance's open but unlinked files. Requires root.
     pub(crate) fn unnamed(&self, instance: InstanceId) -> Used {
         let look = || {
             let Some(cgroup) = self.task(instance)?.cgroup()? else { return Ok(Used::default()) };
             anyhow::Ok(linux::disk::unnamed(&cgroup, &self.directory)?)
         };
         look().unwrap_or_else(|error| {
-            tracing::debug!("what {instance} has open is not known: {error:#}");
+            tracing::debug!("cannot list the open files of {instance}: {error:#}");
             Used::default()
         })
     }
 
-    /// What was discarded and is still to be deleted.
+    /// Discarded directories that are still to be deleted.
     pub(crate) fn discarded(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = linux::task::discarded(&self.tasks())?;
         let allocs = self.allocs();
@@ -416,14 +421,14 @@ impl Files {
     }
 }
 
-/// Discards what an instance that has ended wrote into its home.
+/// Discards the home directory of an ended instance.
 pub(super) fn discard_home(instance: InstanceId, task: &TaskDirectory) {
     if let Err(error) = task.discard_home() {
-        tracing::error!("the files of {instance} cannot be removed: {error}");
+        tracing::error!("cannot remove the files of {instance}: {error}");
     }
 }
 
-/// What the kernel is to hold a task to.
+/// The kernel limits of a task.
 pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
     Limits {
         cpu_milli: limit.cpu.0,
@@ -433,7 +438,7 @@ pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
     }
 }
 
-/// What was desired of an instance, with the limit that it is held to; none where it was never begun.
+/// An instance's specification, with its limit in force; `None` if it was never started.
 fn read_desired(task: &TaskDirectory, name: &str) -> anyhow::Result<Option<Desired>> {
     let Some(text) = read(&task.path().join(name))? else { return Ok(None) };
     let desired: v1::Desired = serde_json::from_str(&text)?;
@@ -444,7 +449,7 @@ fn write_desired(task: &TaskDirectory, desired: &Desired) -> anyhow::Result<()> 
     write(task.path(), DESIRED_FILE, &serde_json::to_string(&v1::Desired::from(desired))?)
 }
 
-/// How an instance ended, in the cell's words.
+/// Converts an instance's end to the cell's type.
 fn end(reason: &ExitReason) -> End {
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     match reason {
@@ -457,23 +462,23 @@ fn end(reason: &ExitReason) -> End {
     }
 }
 
-/// What an instance used, as far as its shim measured it.
+/// The usage of an instance, as far as its shim measured it.
 fn usage(exit: &record::Exit) -> FinalUsage {
     let cpu_time = exit.cpu_ns.map(|time| Span(time / 1_000));
     FinalUsage { cpu_time, memory_peak: exit.memory_peak_bytes.map(Bytes) }
 }
 
-/// What is known of an instance that is gone without a record.
+/// The end of an instance that is gone without a record.
 fn lost(reason: LostReason) -> End {
     let reason = match reason {
-        LostReason::NeverStarted => "the Borglet died while it was starting it",
+        LostReason::NeverStarted => "the Borglet died while starting it",
         LostReason::ShimDied => "its shim died",
         LostReason::Rebooted => "its machine was restarted",
     };
     End::Lost { reason: reason.to_owned() }
 }
 
-/// A host name for a task: `job-index`, cut where a label may not be longer.
+/// A host name for a task: `job-index`, truncated to the length of a label.
 fn hostname(job: &str, index: u32) -> String {
     let index = index.to_string();
     let room = 62 - index.len();

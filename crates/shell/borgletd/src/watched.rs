@@ -1,6 +1,6 @@
-//! What a Borglet tells of itself to those who watch it: `/livez`, `/readyz` and `/metrics`, to
-//! everybody with a certificate of the cell. Nothing in it names a task or a user, for a Borglet knows
-//! of no revocation.
+//! The health and metrics endpoints of a Borglet: `/livez`, `/readyz` and `/metrics`, for every
+//! peer with a certificate of the cell. They name no tasks or users, since a Borglet does not know
+//! about revocations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +21,10 @@ use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Refusals};
 
-use super::driver::{Driver, Obeyed};
+use super::driver::Driver;
+use super::message::Obeyed;
 
-/// What a Borglet counts.
+/// The counters of a Borglet.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     pub(super) polls: Counter,
@@ -37,7 +38,7 @@ impl Metrics {
         match obeyed {
             Obeyed::Yes => drop(self.orders_obeyed.inc()),
             Obeyed::TooOld => drop(self.orders_refused.inc()),
-            // It comes again.
+            // The sender repeats it.
             Obeyed::NotNow => {}
         }
     }
@@ -49,15 +50,15 @@ struct Watched {
     registry: Arc<Registry>,
 }
 
-/// The pages, in a cell.
+/// The endpoints, for peers of a cell.
 pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics, refusals: &Refusals) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
-    let help = "Polls of the master that were answered";
+    let help = "Polls answered";
     registry.register("bourg_borglet_polls", help, metrics.polls.clone());
-    let help = "Orders that were obeyed";
+    let help = "Orders obeyed";
     registry.register("bourg_borglet_orders_obeyed", help, metrics.orders_obeyed.clone());
-    let help = "Orders that were refused as older than one obeyed before";
+    let help = "Orders rejected as older than one obeyed before";
     registry.register("bourg_borglet_orders_refused", help, metrics.orders_refused.clone());
     registry.register_collector(Box::new(Tasks(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
@@ -70,7 +71,7 @@ pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics, refusals: &Re
         .layer(from_fn_with_state(Arc::<str>::from(cell), lookers))
 }
 
-/// Refuses whoever may not look.
+/// Rejects peers without permission.
 async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     match rpc::transport::peer_identity(&health::asked(&parts), &cell) {
@@ -82,13 +83,13 @@ async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> 
             | Identity::Task { .. },
         ) => next.run(Request::from_parts(parts, body)).await,
         Ok(Identity::Joining(_)) => health::refused(&tonic::Status::permission_denied(
-            "a token is for joining the cell alone",
+            "a join token can only be used to join the cell",
         )),
         Err(status) => health::refused(&status),
     }
 }
 
-/// It is ready as long as it lives: it adopts what is there before it listens.
+/// The process is ready as long as it is live: it adopts existing tasks before it listens.
 async fn lives(State(watched): State<Watched>, uri: Uri) -> Response {
     let driver = watched.driver.check().map_err(|error| format!("{error:#}"));
     health::answer(&uri, &[Check::new("driver", driver)])
@@ -98,19 +99,19 @@ async fn metrics_of(State(watched): State<Watched>) -> Response {
     health::metrics(&watched.registry)
 }
 
-/// Who was not let in.
+/// Rejected connections and requests.
 #[derive(Debug)]
 struct Refused(Refusals);
 
 impl Collector for Refused {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.0.total(cause)));
-        let help = "Connections and requests that were refused, by cause.";
+        let help = "Rejected connections and requests, by cause.";
         counters(&mut encoder, "bourg_borglet_requests_refused", help, causes)
     }
 }
 
-/// The tasks and allocs here, as the newest report has them.
+/// The tasks and allocs of the newest report.
 #[derive(Debug)]
 struct Tasks(Driver);
 

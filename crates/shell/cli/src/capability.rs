@@ -1,4 +1,4 @@
-//! `bourg capability`: what users may do beyond what is their own.
+//! `bourg capability`: grants and revokes the named privileges of users.
 
 use clap::{Args, Subcommand};
 use client::Target;
@@ -9,33 +9,33 @@ use super::exit::Done;
 use super::output::{self, Format};
 use super::with_cell;
 
-/// What is done with capabilities.
+/// The subcommands of `bourg capability`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Let a user do something beyond what is their own.
+    /// Grant a user a capability.
     ///
-    /// There are administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features and
-    /// exec-tasks, which nothing asks for yet. Administrators have all of them.
+    /// The capabilities are administer-jobs, grant-quota, drain-machines, no-estimation,
+    /// kernel-features and exec-tasks (not used yet). Administrators have all of them.
     Grant(Which),
-    /// Let a user do that no longer.
+    /// Revoke a user's capability.
     Revoke(Which),
-    /// Who may do what.
+    /// List users and their capabilities.
     List(ListArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Which {
-    /// Who.
+    /// The user.
     user: UserName,
-    /// What.
+    /// The capability.
     capability: Capability,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only this user's. Default: everybody's.
+    /// Only this user's. Default: every user's.
     user: Option<UserName>,
-    /// table, json, yaml, or a field by its path.
+    /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
 }

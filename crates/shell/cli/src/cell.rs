@@ -1,4 +1,4 @@
-//! `bourg cell`: the cell itself, and its circuit breaker.
+//! `bourg cell`: the status of the cell, and its circuit breaker.
 
 use clap::{Args, Subcommand};
 use client::Target;
@@ -18,16 +18,17 @@ pub(super) struct CellArgs {
     list: ListArgs,
 }
 
-/// What is asked of the cell.
+/// The subcommands of `bourg cell`.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Its machines, its index, its state's digest, its size: what `bourg cell` alone shows.
+    /// Show the machines, log index, state hash and size of the cell. The default.
     Status(ListArgs),
-    /// Mark machines down again though many are unreachable, so that their tasks run elsewhere.
+    /// Resume marking unreachable machines down although many are, so that their tasks are
+    /// rescheduled.
     ///
-    /// Rescheduling stops by itself where a large part of the cell falls silent at once: it is more
-    /// likely then that the network is cut off than that the machines are gone. Where they are, this
-    /// lifts it, until few are unreachable again.
+    /// Rescheduling stops automatically when a large part of the cell becomes unreachable at once,
+    /// since a network partition is more likely then than the loss of all those machines. If they
+    /// are lost, this command overrides the stop until few machines are unreachable again.
     ResumeRescheduling,
 }
 
@@ -41,7 +42,7 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
 
 fn status(cell: Target<'_>, args: &ListArgs) -> Done {
     if args.labels.is_some() {
-        return Err(Failure::usage("error: a cell has no labels: leave -l out"));
+        return Err(Failure::usage("error: a cell has no labels: omit -l"));
     }
     with_cell(cell, async |mut connection| {
         show::repeat(args, async || {
@@ -76,7 +77,7 @@ fn describe(status: &v1::CellStatusResponse) -> String {
     output::table(&["cell", &status.name], rows.collect())
 }
 
-/// `7 of 9 up, 1 unreachable, 1 down (28 cores, 112 GiB)`.
+/// For example `7 of 9 up, 1 unreachable, 1 down (28 cores, 112 GiB)`.
 fn machines(status: &v1::CellStatusResponse) -> String {
     let several = |count: u32, what: &str| match count {
         0 => String::new(),
@@ -97,8 +98,8 @@ fn rescheduling(status: &v1::CellStatusResponse) -> String {
     let since = Time(status.time).since(Time(is.since));
     match is.state() {
         v1::ReschedulingState::Stopped => format!(
-            "stopped for {since}, as {} of {} machines were unreachable: none is marked down until \
-             fewer are, or by: bourg cell resume-rescheduling",
+            "stopped {since} ago because {} of {} machines were unreachable: none is marked down until \
+             fewer are; to override: bourg cell resume-rescheduling",
             is.silent, is.of
         ),
         v1::ReschedulingState::Resumed => {
@@ -118,8 +119,8 @@ fn resume(cell: Target<'_>) -> Done {
         let (s, are) = if answer.machines == 1 { ("", "is") } else { ("s", "are") };
         let tasks = if answer.tasks == 1 { "task" } else { "tasks" };
         output::say(&format!(
-            "rescheduling is resumed: {} machine{s} with {} {tasks} {are} unreachable, and marked \
-             down one after the other\nnext: bourg events --follow\n",
+            "rescheduling resumed: {} machine{s} with {} {tasks} {are} unreachable and will be marked \
+             down one by one\nnext: bourg events --follow\n",
             answer.machines, answer.tasks
         ));
         Ok(())

@@ -1,6 +1,7 @@
-//! `bourg master certify`: a certificate from the authority in a replica's directory, without asking
-//! the cell, which therefore has no record of it. It is for those whom nobody can add yet, by whoever
-//! may read the authority's key, and so could be anyone anyhow.
+//! `bourg master certify`: issues a certificate from the authority in a replica's directory. It
+//! does not contact the cell, which therefore has no record of the certificate. Use it where nobody
+//! can run `bourg user add` yet. It needs read access to the authority's key, which already allows
+//! impersonating anyone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,18 +15,18 @@ use super::{duration, output, user};
 
 #[derive(Debug, Args)]
 pub(crate) struct CertifyArgs {
-    /// Whom: user/NAME or scheduler/NAME.
+    /// The identity: user/NAME or scheduler/NAME.
     identity: Identity,
     /// The replica's data directory.
     #[arg(long)]
     dir: PathBuf,
-    /// The directory to make, with the certificate and its key.
+    /// The directory to create for the certificate and its key.
     #[arg(long)]
     to: PathBuf,
-    /// Where a replica of the master answers, as host:port; given again for each. For users.
+    /// The address of a master replica, as host:port; repeatable. Required for users.
     #[arg(long, value_name = "HOST:PORT")]
     master: Vec<String>,
-    /// How long the certificate is valid. A scheduler renews its own.
+    /// Validity of the certificate. A scheduler renews its own.
     #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = duration)]
     validity: Duration,
 }
@@ -34,16 +35,19 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
     let wrong = |text: &str, next: &str| Err(Failure::usage(format!("error: {text}")).next(next));
     match &args.identity {
         Identity::User(_) if args.master.is_empty() => {
-            return wrong("a user needs to know where the master answers", "say it with --master");
+            return wrong(
+                "a user's certificate needs the address of a master",
+                "give it with --master",
+            );
         }
         Identity::User(_) | Identity::Scheduler(_) => {}
         Identity::Borglet(machine) => {
-            let next = format!("let it join: bourg machine token {machine}");
+            let next = format!("to enroll it: bourg machine token {machine}");
             return wrong("machines get their certificates from the cell", &next);
         }
         _ => {
             return wrong(
-                "only users and schedulers are certified so",
+                "only users and schedulers can be certified this way",
                 "user/NAME, scheduler/NAME",
             );
         }
@@ -63,7 +67,7 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
     } else {
         credentials.write(&args.to, "scheduler").map_err(failed)?;
         output::say(&format!(
-            "{whom}: is certified\nnext: bourg scheduler --credentials {to} --master HOST:PORT\n"
+            "{whom}: certified\nnext: bourg scheduler --credentials {to} --master HOST:PORT\n"
         ));
     }
     Ok(())

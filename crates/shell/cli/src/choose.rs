@@ -1,4 +1,4 @@
-//! Which jobs a command is about: those that are named, or those that have labels.
+//! Selects the jobs of a command: by name or by label.
 
 use client::Connection;
 use model::{Address, LabelQuery, TaskIndex, TaskSelection};
@@ -7,35 +7,37 @@ use proto::v1;
 use super::exit::Failure;
 use super::job_address;
 
-/// A job that a command is about, or some of its tasks.
+/// A selected job, or some of its tasks.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct Selected {
     pub(super) job: v1::JobAddress,
     pub(super) tasks: TaskSelection,
 }
 
-/// Among which jobs labels choose.
+/// The set of jobs in which labels select.
 #[derive(Clone, Debug)]
 pub(super) enum Among {
-    /// The jobs of whoever asks that are alive.
+    /// The caller's jobs that are alive.
     MineAlive,
-    /// The newest jobs of whoever asks, dead or alive.
+    /// The newest jobs of the caller, dead or alive.
     Mine,
-    /// The jobs of everybody that were alive then.
+    /// Every user's jobs that are alive, or were at that moment.
     Alive(Option<v1::Moment>),
 }
 
-/// The jobs that are named, or else those with the labels, each with those of its tasks that have
-/// them. That there are none is a failure.
+/// The named jobs, or else those with the labels, each with its tasks that have them. Errors if
+/// none matches.
 pub(super) async fn choose(
     connection: &mut Connection,
     named: &[Address],
     labels: Option<&LabelQuery>,
     among: &Among,
-) -> Result<Vec<Chosen>, Failure> {
+) -> Result<Vec<Selected>, Failure> {
     let Some(labels) = labels else {
-        let of =
-            |address: &Address| Chosen { job: job_address(address), tasks: address.tasks.clone() };
+        let of = |address: &Address| Selected {
+            job: job_address(address),
+            tasks: address.tasks.clone(),
+        };
         return Ok(named.iter().map(of).collect());
     };
     let request = v1::StatusRequest {
@@ -47,7 +49,7 @@ pub(super) async fn choose(
     };
     let answer =
         connection.ask(request, async |mut client, request| client.status(request).await).await?;
-    let chosen: Vec<Chosen> =
+    let chosen: Vec<Selected> =
         answer.jobs.into_iter().filter_map(|job| with_labels(job, labels)).collect();
     if chosen.is_empty() {
         let (which, all) = match among {
@@ -55,17 +57,17 @@ pub(super) async fn choose(
             Among::Mine => ("job of yours", " -a"),
             Among::Alive(_) => ("job that is alive", ""),
         };
-        return Err(Failure::usage(format!("error: no {which} has the labels {labels}"))
+        return Err(Failure::usage(format!("error: no {which} matches the labels {labels}"))
             .next(format!("bourg status{all} -o wide shows the labels of all jobs")));
     }
     Ok(chosen)
 }
 
-/// A job with those of its tasks that have the labels.
-fn with_labels(job: v1::JobStatus, labels: &LabelQuery) -> Option<Chosen> {
+/// The job with those of its tasks that have the labels.
+fn with_labels(job: v1::JobStatus, labels: &LabelQuery) -> Option<Selected> {
     let spec = job.spec?;
     let tasks = match spec.overrides.values().any(|change| !change.labels.is_empty()) {
-        // One that was found by its labels has them in every task.
+        // A job that matches by its own labels matches in every task.
         false => TaskSelection::All,
         true => {
             let label = |index: u32, key: &str| {
@@ -76,18 +78,18 @@ fn with_labels(job: v1::JobStatus, labels: &LabelQuery) -> Option<Chosen> {
             ranges((0..spec.tasks).map(TaskIndex).filter(has), spec.tasks)
         }
     };
-    Some(Chosen { job: v1::JobAddress { user: job.user, job: spec.name }, tasks })
+    Some(Selected { job: v1::JobAddress { user: job.user, job: spec.name }, tasks })
 }
 
-/// Indexes, rising, out of so many.
+/// Ascending indexes as ranges; `of` is the number of tasks of the job.
 fn ranges(indexes: impl Iterator<Item = TaskIndex>, of: u32) -> TaskSelection {
     let chosen = TaskSelection::Some(indexes.map(|index| (index, index)).collect()).normalised();
     let all = TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(of.saturating_sub(1)))]);
     if chosen == all { TaskSelection::All } else { chosen }
 }
 
-impl Chosen {
-    /// `ana/web`, where the owner is known.
+impl Selected {
+    /// `ana/web`, or `web` without an owner.
     pub(super) fn name(&self) -> String {
         match self.job.user.as_str() {
             "" => self.job.job.clone(),

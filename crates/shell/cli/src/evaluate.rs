@@ -1,5 +1,5 @@
-//! Evaluating a BCL file in a child process with a limit on time and memory (design, section 8):
-//! whatever a file does, it ends, and harms nobody.
+//! Evaluates a BCL file in a child process with limits on time and memory (design, section 8), so
+//! that every evaluation terminates and no file can harm the caller.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use spec::JobSpec;
 
 use crate::{Failure, output};
 
-/// How long an evaluation may take.
+/// The maximum time of an evaluation.
 const TIME_MAX: Duration = Duration::from_secs(8);
-/// How much memory it may take, program and stack included.
+/// The maximum address space of an evaluation, program and stack included.
 const MEMORY_MAX: u64 = 900 << 20;
-/// How long the description may be that comes out.
+/// The maximum size of the resulting job descriptions.
 const OUTPUT_MAX: u64 = 64 << 20;
-/// How long what it says may be.
-const SAID_MAX: u64 = 64 << 10;
-/// How many KiB of addresses the allocator takes at a time.
+/// The maximum size of the error output.
+const STDERR_MAX: u64 = 64 << 10;
+/// How much address space the allocator reserves at a time, in KiB.
 const ALLOCATOR_RESERVES_KIB: &str = "65536";
-/// The stack of the thread that evaluates.
+/// The stack size of the evaluating thread.
 const STACK: usize = 16 << 20;
 /// The name of the hidden command that the child runs.
 pub(crate) const COMMAND: &str = "evaluate-in-this-process";
 
-/// Evaluates a file in a child.
+/// Evaluates a file in a child process.
 pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
@@ -38,7 +38,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
     let mut child = Command::new(program)
         .arg(COMMAND)
         .arg(file)
-        // The allocator reserves a GiB of addresses at its start, which is more than there is.
+        // By default the allocator reserves a GiB of address space at its start, which exceeds the
+        // limit.
         .env("MIMALLOC_ARENA_RESERVE", ALLOCATOR_RESERVES_KIB)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -55,7 +56,7 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         })
     };
     let output = read(child.stdout.take().map(|out| Box::new(out) as _), OUTPUT_MAX);
-    let said = read(child.stderr.take().map(|err| Box::new(err) as _), SAID_MAX);
+    let stderr = read(child.stderr.take().map(|err| Box::new(err) as _), STDERR_MAX);
     let until = Instant::now() + TIME_MAX;
     let status = loop {
         match child.try_wait().map_err(|error| failed(&error))? {
@@ -69,8 +70,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         }
     };
     let output = output.join().unwrap_or_default();
-    let said = said.join().unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let stderr = stderr.join().unwrap_or_default();
+    let stderr = String::from_utf8_lossy(&stderr);
     let Some(status) = status else {
         return Err(Failure::usage(format!(
             "error: {shown} takes longer than {} s to evaluate",
@@ -81,21 +82,21 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         Some(0) if output.len() as u64 <= OUTPUT_MAX => {}
         Some(0) => {
             return Err(Failure::usage(format!(
-                "error: the description that {shown} gives is longer than {} MiB",
+                "error: the job descriptions in {shown} are longer than {} MiB",
                 OUTPUT_MAX >> 20
             )));
         }
-        Some(2) => return Err(Failure::usage(said)),
-        Some(code) => return Err(failed(&format!("{said} (exit code {code})"))),
+        Some(2) => return Err(Failure::usage(stderr)),
+        Some(code) => return Err(failed(&format!("{stderr} (exit code {code})"))),
         None => {
             return Err(Failure::usage(format!(
-                "error: {shown} needs more than {} MiB of memory or too deep a recursion to evaluate",
+                "error: evaluating {shown} needs more than {} MiB of memory or too deep a recursion",
                 MEMORY_MAX >> 20
             )));
         }
     }
-    if !said.is_empty() {
-        output::say(&said);
+    if !stderr.is_empty() {
+        output::say(&stderr);
     }
     let jobs: Vec<proto::v1::JobSpec> =
         serde_json::from_slice(&output).map_err(|error| failed(&error))?;
@@ -105,7 +106,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
 pub(crate) fn in_this_process(file: &Path) -> Result<(), Failure> {
-    let limit = |resource, most| setrlimit(resource, most, most).context("cannot limit itself");
+    let limit =
+        |resource, most| setrlimit(resource, most, most).context("cannot set a resource limit");
     limit(Resource::RLIMIT_AS, MEMORY_MAX)?;
     limit(Resource::RLIMIT_CPU, TIME_MAX.as_secs())?;
     limit(Resource::RLIMIT_CORE, 0)?;
@@ -130,7 +132,7 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     if source.len() > bcl::limits::SOURCE_BYTES_MAX {
         let most = bcl::limits::SOURCE_BYTES_MAX >> 20;
         let name = name.escape_debug();
-        return Err(Failure::usage(format!("error: {name} has more than {most} MiB")));
+        return Err(Failure::usage(format!("error: {name} is longer than {most} MiB")));
     }
     let jobs =
         bcl::evaluate(&name, &source, &mut Files, &Settings::default()).map_err(Failure::usage)?;
@@ -145,7 +147,7 @@ fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Imports are files, found beside the file that imports them.
+/// Resolves imports as files, relative to the importing file.
 struct Files;
 
 impl Loader for Files {

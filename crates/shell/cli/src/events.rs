@@ -1,4 +1,4 @@
-//! `bourg events`: what happened, with who did it and why.
+//! `bourg events`: shows events with their actors and reasons.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -20,12 +20,12 @@ use super::moment::{self, Moment};
 use super::output::{self, Format};
 use super::{EventsArgs, job_address, with_cell};
 
-/// How long a follower waits before it asks a master that was restarted.
-const AGAIN: Duration = Duration::from_millis(200);
-/// For how long a follower asks a master that does not answer.
+/// The delay before a follower retries a call to a restarted master.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// How long a follower retries while no master answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The name of an event on the command line: `88412` or `88412.3`.
+/// The id of an event on the command line: `88412` or `88412.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor(u64, u32);
 
@@ -34,7 +34,7 @@ impl std::str::FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (index, sub) = text.split_once('.').unwrap_or((text, "0"));
-        let bad = |_| format!("'{}' names no event: use 88412 or 88412.3", text.escape_debug());
+        let bad = |_| format!("'{}' is not an event id: use 88412 or 88412.3", text.escape_debug());
         Ok(Self(index.parse().map_err(bad)?, sub.parse().map_err(bad)?))
     }
 }
@@ -62,13 +62,13 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
     };
     with_cell(cell, async |mut connection| {
         let mut request = request;
-        // Since when no master answers.
+        // When the master stopped answering.
         let mut alone: Option<Instant> = None;
         loop {
             let again = Cell::new(false);
             let call = async |mut client: BorgmasterClient<Channel>, request| {
                 let opened = client.events(request).await;
-                again.set(opened.as_ref().is_err_and(is_passing));
+                again.set(opened.as_ref().is_err_and(is_transient));
                 opened
             };
             match connection.stream(request.clone(), call).await {
@@ -83,10 +83,10 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
                                     .try_for_each(|event| show(&args.output, event))?;
                                 request.from = answer.next.map(From::Cursor).or(request.from);
                             }
-                            // The replica was restarted, or knows nothing new: the next goes on
-                            // where this one stopped.
+                            // The replica was restarted or has no more events: resume after the
+                            // last one.
                             Ok(None) if args.follow => break,
-                            Err(status) if args.follow && is_passing(&status) => break,
+                            Err(status) if args.follow && is_transient(&status) => break,
                             Ok(None) => return Ok(()),
                             Err(status) => return Err(Failure::from(status)),
                         }
@@ -100,17 +100,17 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
                 }
             }
             connection.elsewhere();
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     })
 }
 
-/// Whether the connection failed or its master ended, so that another call may succeed.
-fn is_passing(status: &Status) -> bool {
+/// Whether the error is transient: the connection failed or the master ended.
+fn is_transient(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable | Code::Unknown => !rpc::transport::is_distrust(status),
         Code::Cancelled | Code::DeadlineExceeded => true,
-        // A connection that was cut in the middle.
+        // A connection that was cut mid-stream.
         Code::Internal => status.message().starts_with("h2 protocol error"),
         _ => false,
     }
@@ -119,7 +119,7 @@ fn is_passing(status: &Status) -> bool {
 fn show(format: &Format, event: &v1::EventRecord) -> Done {
     match format {
         Format::Table | Format::Wide => output::print(&line(event, *format == Format::Wide)),
-        // A line each, so that a stream of them can be read as it comes.
+        // One line per event, so that a stream can be parsed incrementally.
         Format::Json => {
             let json = serde_json::to_string(event)
                 .map_err(|error| Failure::failed(format!("error: {error}")))?;
@@ -132,7 +132,7 @@ fn show(format: &Format, event: &v1::EventRecord) -> Done {
     }
 }
 
-/// `2026-11-19 03:10:00.123  ana/web/3  EVICT  on m1, preempted by 7-0-1  (scheduler)`.
+/// For example `2026-11-19 03:10:00.123  ana/web/3  EVICT  on m1, preempted by 7-0-1  (scheduler)`.
 fn line(event: &v1::EventRecord, wide: bool) -> String {
     let mut text = String::new();
     if wide {
@@ -153,10 +153,10 @@ fn line(event: &v1::EventRecord, wide: bool) -> String {
     text
 }
 
-/// What can be said about an event that only a newer version knows.
+/// What can be shown of an event of a kind that only newer versions know.
 fn unknown(event: &v1::EventRecord) -> (String, &'static str, String, String) {
-    let why = "this version does not know it: get a newer bourg".to_owned();
-    // As one of a kind that says nothing more, the rest of it may be known.
+    let why = "unknown to this version: use a newer bourg".to_owned();
+    // Replace the unknown kind with one without data, to decode the other fields.
     let kind = Some(v1::event_record::Kind::Queue(v1::Nothing {}));
     let (subject, by) = match Record::try_from(v1::EventRecord { kind, ..event.clone() }) {
         Ok(record) => (subject(&record), by(&record)),
@@ -247,7 +247,7 @@ fn detail(record: &Record) -> String {
             let until = moment::shown(certificate.expires);
             format!("certificate {} until {until}", certificate.serial)
         }
-        // What it happened to says so where the machine is there.
+        // The subject already names the machine if it exists.
         EventKind::MachineRevoked { machine } if record.names.machine.is_none() => {
             machine.to_string()
         }
@@ -335,10 +335,10 @@ mod tests {
     fn only_what_may_pass_is_asked_again() {
         let lost = Status::unknown("connection reset");
         for passing in [Status::unavailable("refused"), Status::cancelled("ended"), lost] {
-            assert!(is_passing(&passing), "{passing}");
+            assert!(is_transient(&passing), "{passing}");
         }
         for lasting in [Status::out_of_range("--from 7"), Status::internal("bug")] {
-            assert!(!is_passing(&lasting), "{lasting}");
+            assert!(!is_transient(&lasting), "{lasting}");
         }
     }
 }

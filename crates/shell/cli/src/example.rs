@@ -1,5 +1,5 @@
-//! The programs that the examples run: a real HTTP server and a computation that ends. They are
-//! part of `bourg` so that the examples work wherever it does.
+//! The programs that the examples run: an HTTP server and a computation that ends. They are part of
+//! `bourg` so that the examples run everywhere.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use hyper_util::rt::TokioIo;
 use process::shutdown;
 use tokio::net::TcpListener;
 
-/// How the example server is started.
+/// Options of the example server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) quiet: bool,
-    /// After so many requests its health check answers 500; 0 for never.
+    /// The number of requests after which the health check answers 500; 0 for never.
     pub(crate) unhealthy_after: u64,
 }
 
@@ -30,8 +30,8 @@ struct State {
     quiet: bool,
 }
 
-/// Serves until it is told to stop: `/` says who it is, `/healthz` whether it is well, `/metrics`
-/// how much it has done.
+/// Serves until SIGTERM: `/` returns the task's name, `/healthz` its health, `/metrics` its request
+/// count.
 pub(crate) fn serve(options: &Server) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -59,14 +59,14 @@ pub(crate) fn serve(options: &Server) -> anyhow::Result<()> {
                     let state = Arc::clone(&state);
                     async move { Ok::<_, Infallible>(answer(&state, &request)) }
                 });
-                // A client that goes away is its own business.
+                // A client may disconnect at any time.
                 let _gone = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), answer)
                     .await;
             });
         }
         state.draining.store(true, Ordering::Relaxed);
-        println!("told to stop after {} requests", state.requests.load(Ordering::Relaxed));
+        println!("stopping after {} requests", state.requests.load(Ordering::Relaxed));
         Ok(())
     })
 }
@@ -77,7 +77,7 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let variable = |name| std::env::var(name).unwrap_or_default();
     let (status, text) = match request.uri().path() {
         "/" | "/healthz" if worn_out || state.draining.load(Ordering::Relaxed) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "not well\n".to_owned())
+            (StatusCode::INTERNAL_SERVER_ERROR, "unhealthy\n".to_owned())
         }
         "/" => {
             let (user, job, task) =
@@ -92,7 +92,7 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
                  # TYPE example_requests_total counter\nexample_requests_total {requests}\n"
             ),
         ),
-        _ => (StatusCode::NOT_FOUND, "there are /, /healthz and /metrics\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "not found: try /, /healthz or /metrics\n".to_owned()),
     };
     if !state.quiet {
         println!("{} {} {}", request.method(), request.uri().path(), status.as_u16());

@@ -1,89 +1,86 @@
-//! How a command ends: the exit codes (design, section 9) and what is said with them.
+//! Exit codes (design, section 9) and failures with their messages.
 
 use std::error::Error as _;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::output;
-
 /// The exit codes. `bourg help` prints this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// It ran, and failed there.
+    /// The request failed.
     Failed = 1,
-    /// The command line or a file is not valid, or names what does not exist.
+    /// The command line or a file is invalid, or names something that does not exist.
     Usage = 2,
-    /// Refused at admission.
+    /// Rejected at admission.
     Refused = 3,
     /// Not placed in time.
     NotPlaced = 4,
-    /// No master can be reached.
+    /// No master is reachable.
     NoMaster = 6,
-    /// Somebody else changed it meanwhile.
+    /// Someone else changed it concurrently.
     Changed = 7,
-    /// A replica that is no part of the cell any more, or whose directory must not be used.
+    /// The replica was removed from the cell, or its directory must not be used.
     Dismissed = 9,
 }
 
-/// The table of exit codes as `--help` shows it.
+/// The table of exit codes in `--help`.
 pub const TABLE: &str = "\
 Exit codes:
   0  done and healthy
   1  failed remotely
   2  usage or invalid file
-  3  refused at admission
+  3  rejected at admission
   4  not placed in time
-  5  update failed and was undone
+  5  update failed and was rolled back
   6  no master reachable
-  7  changed meanwhile
+  7  changed concurrently
   8  blocked by a disruption budget
-  9  a replica that must not be started again as it is: removed from its cell, from before a
-     restoration, or with a directory that is damaged or copied
-With run --wait, the exit status of a task that failed: see bourg run --help.";
+  9  replica must not be restarted as is: removed from its cell, older than a restoration, or its
+     directory is damaged or copied
+With run --wait, the exit status of the failed task: see bourg run --help.";
 
-/// A command that did not succeed: what happened and why, what to do next, and the code.
+/// The failure of a command: message, advice on what to do next, and exit code.
 #[derive(Debug)]
 pub struct Failure {
     pub(crate) code: Code,
-    /// Instead of the code, where somebody else's exit status is passed on.
+    /// Overrides the code with the exit status of a task.
     status: Option<u8>,
     text: String,
     next: Option<String>,
 }
 
-/// What a command gives.
+/// The result of a command.
 pub type Done = Result<(), Failure>;
 
 impl Failure {
-    /// A failure with this code.
+    /// Returns a failure with this code.
     pub fn new(code: Code, text: impl fmt::Display) -> Self {
         Self { code, status: None, text: text.to_string(), next: None }
     }
 
-    /// What was typed is wrong, or what it names is not there.
+    /// Returns a failure for invalid input, or for something that does not exist.
     pub fn usage(text: impl fmt::Display) -> Self {
         Self::new(Code::Usage, text)
     }
 
-    /// It ran, and failed.
+    /// Returns a failure of the request itself.
     pub fn failed(text: impl fmt::Display) -> Self {
         Self::new(Code::Failed, text)
     }
 
-    /// What to do about it.
+    /// Adds the command or action to try next.
     pub fn next(mut self, next: impl fmt::Display) -> Self {
         self.next = Some(next.to_string());
         self
     }
 
-    /// Ends with the exit status of a task.
+    /// Exits with the status of a task instead.
     pub(crate) fn exit_status(self, status: u8) -> Self {
         Self { status: Some(status), ..self }
     }
 
-    /// Prints it and gives the code.
-    pub fn end(self) -> ExitCode {
-        output::say(&format!("{self}\n"));
+    /// The exit code of the command.
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status.unwrap_or(self.code as u8))
     }
 }
@@ -108,12 +105,12 @@ impl From<client::Error> for Failure {
                 Self::new(Code::NoMaster, text).next("start a cell on this machine: bourg dev")
             }
             Error::NoneRuns(_) => Self::new(Code::NoMaster, text).next(
-                "bourg cells shows them, bourg cells --prune forgets them, bourg dev starts one",
+                "`bourg cells` lists them, `bourg cells --prune` removes stale ones, `bourg dev` starts one",
             ),
-            Error::Several(_) => Self::usage(text).next("name one with --cell"),
+            Error::Several(_) => Self::usage(text).next("choose one with --cell"),
             Error::Unusable { .. } => Self::usage(text),
             Error::Expired { .. } => Self::new(Code::NoMaster, text)
-                .next("get a new one from an administrator of the cell"),
+                .next("ask an administrator of the cell for a new one"),
         }
     }
 }
@@ -130,18 +127,18 @@ impl From<tonic::Status> for Failure {
         let text = format!("error: {}", rpc::transport::explain(&status));
         match status.code() {
             _ if rpc::transport::is_distrust(&status) => {
-                Self::new(Code::NoMaster, text).next("is the client directory this cell's?")
+                Self::new(Code::NoMaster, text).next("check that the client directory is of this cell")
             }
-            // A moment that is not kept, or not there yet, does not exist either.
+            // A moment that is not retained or in the future does not exist, either.
             Grpc::InvalidArgument | Grpc::NotFound | Grpc::OutOfRange => Self::usage(text),
             Grpc::FailedPrecondition | Grpc::PermissionDenied | Grpc::ResourceExhausted => {
                 Self::new(Code::Refused, text)
             }
-            // What a master says itself has no cause beneath it.
+            // A status that a master itself returned has no source error.
             Grpc::Unavailable if status.source().is_none() => Self::new(Code::NoMaster, text)
-                .next("a master answers but cannot serve now: try again; `bourg master list` shows the replicas"),
+                .next("the master answers but cannot serve now: try again; `bourg master list` shows the replicas"),
             Grpc::Unavailable => Self::new(Code::NoMaster, text)
-                .next("is the cell running? `bourg dev` starts one on this machine"),
+                .next("check that the cell is running; `bourg dev` starts one on this machine"),
             Grpc::Unauthenticated => Self::new(Code::Refused, text),
             _ => Self::failed(text),
         }

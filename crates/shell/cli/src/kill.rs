@@ -1,4 +1,4 @@
-//! `bourg kill`: ends jobs, or some of their tasks.
+//! `bourg kill`: kills jobs, or some of their tasks.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use client::Target;
 use model::TaskIndex;
 use proto::v1;
 
-use super::choose::{Among, Chosen, choose};
+use super::choose::{Among, Selected, choose};
 use super::exit::{Done, Failure};
 use super::{KillArgs, with_cell};
 
-/// How often a kill that is waited for is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// The polling interval while waiting for tasks to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let labels = args.labels.as_ref();
         let chosen = choose(&mut connection, &args.jobs, labels, &Among::MineAlive).await?;
         if let Some(labels) = labels {
-            let names: Vec<String> = chosen.iter().map(Chosen::name).collect();
+            let names: Vec<String> = chosen.iter().map(Selected::name).collect();
             let has = if names.len() == 1 { "has" } else { "have" };
             eprintln!("{} {has} the labels {labels}", names.join(", "));
         }
@@ -32,7 +32,7 @@ pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
                 .ask(request, async |mut client, request| client.kill(request).await)
                 .await?;
             let job = v1::JobAddress { user: answer.user, job: chosen.job.job };
-            waiting.push((Chosen { job, tasks: chosen.tasks }, answer.killed));
+            waiting.push((Selected { job, tasks: chosen.tasks }, answer.killed));
         }
         for (chosen, killed) in waiting {
             if !args.detach {
@@ -40,7 +40,7 @@ pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
             }
             let name = chosen.name();
             match killed {
-                0 => eprintln!("{name}: nothing was alive"),
+                0 => eprintln!("{name}: no task was alive"),
                 1 => eprintln!("{name}: 1 task killed"),
                 several => eprintln!("{name}: {several} tasks killed"),
             }
@@ -49,7 +49,7 @@ pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
     })
 }
 
-async fn wait(connection: &mut Connection, chosen: &Chosen, timeout: Duration) -> Done {
+async fn wait(connection: &mut Connection, chosen: &Selected, timeout: Duration) -> Done {
     let until = tokio::time::Instant::now() + timeout;
     loop {
         let request = v1::StatusRequest {
@@ -72,12 +72,12 @@ async fn wait(connection: &mut Connection, chosen: &Chosen, timeout: Duration) -
         if tokio::time::Instant::now() >= until {
             let name = chosen.name();
             return Err(Failure::failed(format!(
-                "error: {alive} tasks of {name} are not gone after {} s: they are killed, and their \
-                 machine has not said that they have ended",
+                "error: {alive} tasks of {name} have not ended after {} s: they are marked killed, but their \
+                 machine has not reported their end",
                 timeout.as_secs()
             ))
             .next(format!("bourg status {name}")));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! `bourg cells`: the cells that are known on this machine by a name.
+//! `bourg cells`: lists the cells that are registered by name on this machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,59 +12,59 @@ use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{runtime, target};
 
-/// How long a cell may take to say that it is there.
+/// How long to wait for a cell's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A cell that is known, as it is shown.
+/// A row of the list.
 #[derive(Debug, Serialize)]
-struct Shown {
-    /// For `--cell`.
+struct Row {
+    /// The name for `--cell`.
     name: String,
-    /// What it calls itself.
+    /// The cell's own name.
     cell: String,
     answers: bool,
-    /// Why not.
+    /// Why it does not answer; empty if it does.
     trouble: String,
-    /// Its client directory.
+    /// The client directory.
     directory: PathBuf,
-    /// `bourg dev` made it known.
+    /// Whether `bourg dev` registered it.
     by_dev: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CellsArgs {
-    /// Forget those that do not answer, of those that `bourg dev` has made known. Client directories
-    /// that were put here stay.
+    /// Remove cells that do not answer, if `bourg dev` registered them. Client directories that
+    /// users created are kept.
     #[arg(long)]
     prune: bool,
-    /// table, wide, json, yaml, name, or a field by its path.
+    /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
 }
 
-/// `bourg cells`: which are known here, and whether they answer.
+/// `bourg cells`: lists the registered cells and whether they answer.
 pub(super) fn cells(args: &CellsArgs) -> Done {
     let runtime = runtime()?;
     let places = places();
-    let mut shown: Vec<Shown> = places.iter().map(|path| runtime.block_on(look(path))).collect();
+    let mut shown: Vec<Row> = places.iter().map(|path| runtime.block_on(look(path))).collect();
     if args.prune {
         for (path, _) in places.iter().zip(&shown).filter(|(_, of)| of.by_dev && !of.answers) {
             std::fs::remove_file(path).map_err(|error| {
                 Failure::failed(format!("error: cannot remove {}: {error}", path.display()))
             })?;
-            output::say(&format!("{} is forgotten\n", name_of(path)));
+            output::say(&format!("{} removed\n", name_of(path)));
         }
         shown.retain(|of| !of.by_dev || of.answers);
     }
     if shown.is_empty() {
-        eprintln!("no cell is known here: bourg dev starts one");
+        eprintln!("no cell is registered here: bourg dev starts one");
     }
     let listing = Listing {
         items: &shown,
-        name: |of: &Shown| of.name.clone(),
+        name: |of: &Row| of.name.clone(),
         headings: &["NAME", "CELL", "STATE", "DIRECTORY"],
         wide: 0,
-        row: |of: &Shown| {
+        row: |of: &Row| {
             let state = match (of.answers, of.trouble.as_str()) {
                 (true, _) => "answers".to_owned(),
                 (false, trouble) => format!("does not answer: {trouble}"),
@@ -75,26 +75,26 @@ pub(super) fn cells(args: &CellsArgs) -> Done {
     output::list(&args.output, &listing)
 }
 
-async fn look(path: &Path) -> Shown {
+async fn look(path: &Path) -> Row {
     let directory = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
     let cell = file_of(path).map(|file| file.cell).unwrap_or_default();
     let trouble = match () {
         () if !path.join(CELL_FILE).exists() => "its directory is gone".to_owned(),
         () if !is_there(path) => "it is not running".to_owned(),
-        () => asked(path).await.err().unwrap_or_default(),
+        () => request_status(path).await.err().unwrap_or_default(),
     };
     let answers = trouble.is_empty();
-    Shown { name: name_of(path), cell, answers, trouble, directory, by_dev: path.is_symlink() }
+    Row { name: name_of(path), cell, answers, trouble, directory, by_dev: path.is_symlink() }
 }
 
-/// Asks a cell how it is; why it does not say.
-async fn asked(path: &Path) -> Result<(), String> {
+/// Requests the cell's status; the error says why that failed.
+async fn request_status(path: &Path) -> Result<(), String> {
     let cell = path.to_string_lossy();
     let target = target(Some(&cell), false);
     let ask = async { Connection::open(target)?.cell_status().await };
     match tokio::time::timeout(PATIENCE, ask).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(format!("error: {error}")),
-        Err(_) => Err(format!("not within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
     }
 }

@@ -1,7 +1,7 @@
-//! The command line: what a person or a script types, asked of a cell, and shown.
+//! The command line: parses commands, calls the cell and shows the answers.
 //!
-//! What is deliberately not here: the processes of a cell and the benchmarks, which are commands of the
-//! program beside these, and how a cell is found and asked (crate `client`).
+//! Not here: the processes of a cell and the benchmarks, which are other commands of the program,
+//! and how to find and call a cell (crate `client`).
 
 mod capability;
 mod cell;
@@ -19,7 +19,6 @@ mod logs;
 mod machine;
 pub mod master;
 mod moment;
-mod outcome;
 pub mod output;
 mod quota;
 mod restore;
@@ -52,61 +51,62 @@ use self::output::Format;
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "a command is only executed from outside")]
 pub enum Command {
-    /// A whole cell on this machine, for as long as it runs: master, scheduler, Borglet.
+    /// Run a whole cell on this machine: master, scheduler and Borglet.
     Dev(DevArgs),
     /// Submit the jobs of a file and wait until they are healthy.
     ///
-    /// A task with a health check is healthy while the check says so. Without one, a task of a service
-    /// is healthy when it has run for a second, and one of a batch job as soon as it runs. So
-    /// a batch job is waited for until it runs, not until it ends, and exit status 0 does not say that
-    /// it succeeded: how it ends is in `bourg status JOB` and `bourg logs -f JOB`.
+    /// A task with a health check is healthy while the check passes. Without one, a task of a
+    /// service is healthy after running for a second, and one of a batch job as soon as it runs.
+    /// The command therefore waits for a batch job to run, not to end, and exit status 0 does not
+    /// mean that it succeeded: `bourg status JOB` and `bourg logs -f JOB` show how it ended.
     ///
-    /// With --wait, all jobs are waited for until they have ended. The exit status is 0 if every task
-    /// has finished, and else that of the first task that failed of the first job that did: its exit
-    /// code, 128 and the signal if one ended it (137 where it was out of memory), 127 if its program
-    /// could not be started, and 1 for any other end. A code of the table at the end of
-    /// `bourg --help` can be a task's, too: the message says whose it is.
+    /// With --wait, the command waits until all jobs have ended. The exit status is 0 if every task
+    /// finished, and otherwise that of the first failed task of the first failed job: its exit
+    /// code, 128 plus the signal that killed it (137 if it ran out of memory), 127 if its program
+    /// could not be started, and 1 for any other end. The exit code of a task may equal a code in
+    /// the table of `bourg --help`: the message tells which it is.
     Run(RunArgs),
-    /// Print a file's jobs as canonical JSON.
+    /// Print the jobs of a file as canonical JSON.
     Eval(EvalArgs),
-    /// Jobs and their tasks.
+    /// Show jobs and their tasks.
     Status(StatusArgs),
-    /// Why tasks are pending, and what would let them start.
+    /// Show why tasks are pending, and what change would let them start.
     Why(WhyArgs),
-    /// What tasks write.
+    /// Show the output of tasks.
     Logs(LogsArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
-    /// The machines of the cell.
+    /// List the machines of the cell.
     Machines(ListArgs),
-    /// One machine, and what administrators do to machines and say of them.
+    /// Show a machine, and administer machines.
     #[command(subcommand)]
     Machine(machine::Command),
-    /// The cell itself: its machines, its index, its state's digest; and its circuit breaker.
+    /// Show the status of the cell, and control its circuit breaker.
     Cell(cell::CellArgs),
-    /// The cells that are known here by a name, and whether they answer.
+    /// List the cells that are registered by name on this machine, and whether they answer.
     Cells(known::CellsArgs),
-    /// Who may ask the cell anything: users and their certificates.
+    /// Manage users and their certificates.
     #[command(subcommand)]
     User(user::Command),
-    /// Who may have how much running in which band.
+    /// Manage quota: how much each user may run in each band.
     #[command(subcommand)]
     Quota(quota::Command),
-    /// What users may do beyond what is their own.
+    /// Manage capabilities: the named privileges of users.
     #[command(subcommand)]
     Capability(capability::Command),
-    /// What happened, with who did it and why.
+    /// Show events, with their actors and reasons.
     Events(EventsArgs),
-    /// The whole cell in one file: save it, verify it, look at it, edit it, go on from it.
+    /// Save, verify, show, edit and load checkpoints: the whole state of a cell in one file.
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
-    /// Whole cells in this process, in time of their own and under faults, by their seeds.
+    /// Simulate whole cells in this process, in virtual time and under faults, reproducibly by
+    /// seed.
     Sim(sim::SimArgs),
-    /// A small HTTP server, as an example of a service.
+    /// Run a small HTTP server, an example of a service.
     ExampleServer(ExampleServerArgs),
-    /// A computation that ends, as an example of a batch job.
+    /// Run a computation that ends, an example of a batch job.
     ExampleBatch(ExampleBatchArgs),
-    /// Evaluates in this very process, which is then limited.
+    /// Evaluates a file in this process, under resource limits.
     #[command(name = evaluate::COMMAND, hide = true)]
     EvaluateHere {
         /// The file.
@@ -116,31 +116,30 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 struct DevArgs {
-    /// Jobs to run in the cell.
+    /// A BCL or JSON file with jobs to run in the cell.
     file: Option<PathBuf>,
-    /// Keep the cell's state in this directory. Default: a temporary one, removed at the end.
+    /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
     #[arg(long)]
     dir: Option<PathBuf>,
     /// The cell's name.
     #[arg(long, default_value = "dev")]
     name: CellName,
-    /// How many replicas its master has: 1, 3 or 5. A cell that is kept in a directory has no fewer
-    /// than before.
+    /// The number of replicas of the master: 1, 3 or 5. An existing cell keeps at least its number.
     #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
     replicas: String,
-    /// How much the processes of the cell say on stderr: error, warn, info, debug.
+    /// The log level of the cell's processes on stderr: error, warn, info, debug.
     #[arg(long, default_value = "warn")]
     log: String,
     /// How long to wait for the jobs, such as 60s.
     #[arg(long, default_value = "60s", value_parser = duration)]
     timeout: Duration,
-    /// How long the certificates are valid that its master issues.
+    /// The validity of the certificates that the master issues.
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
     certificate_validity: Duration,
-    /// A command to run against the cell, which lives as long as the command.
+    /// A command to run against the cell; the cell stops when the command ends.
     #[arg(last = true)]
     command: Vec<String>,
-    // Its heading is that of whatever follows.
+    // Last, since its help heading applies to the arguments that follow.
     #[command(flatten)]
     silence: SilenceArgs,
 }
@@ -149,14 +148,14 @@ struct DevArgs {
 struct RunArgs {
     /// A BCL or JSON file.
     file: PathBuf,
-    /// Do not wait: end when the jobs are admitted.
+    /// Return as soon as the jobs are admitted.
     #[arg(long)]
     detach: bool,
-    /// Wait until the jobs have ended, and end with the exit status of the task that failed, if any.
+    /// Wait until the jobs have ended, and exit with the status of the first failed task, if any.
     #[arg(long, conflicts_with = "detach")]
     wait: bool,
-    /// How long to wait until all tasks are placed and healthy, or with --wait have ended. Default: 5m,
-    /// and with --wait as long as it takes.
+    /// How long to wait until all tasks are placed and healthy, or have ended with --wait. Default:
+    /// 5m; unlimited with --wait.
     #[arg(long, value_parser = duration)]
     timeout: Option<Duration>,
 }
@@ -175,7 +174,7 @@ struct EvalArgs {
 struct StatusArgs {
     /// Jobs, as user/job or job. Default: all that are not dead.
     jobs: Vec<Address>,
-    /// Dead jobs too.
+    /// Include dead jobs.
     #[arg(long, short)]
     all: bool,
     #[command(flatten)]
@@ -187,19 +186,21 @@ struct WhyArgs {
     /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
     #[arg(required_unless_present = "labels")]
     job: Option<Address>,
-    /// Everybody's jobs and tasks that are alive and have these labels, such as team=search,!spare.
+    /// Live jobs and tasks of every user that match these labels, such as team=search,!spare.
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "job")]
     labels: Option<LabelQuery>,
-    /// Also the machines with the best scores for the first of the tasks, term by term: so many.
+    /// Also show the machines with the best scores for the first task, term by term: at most this
+    /// many.
     #[arg(
         long, value_name = "MACHINES", num_args = 0..=1, default_value = "0",
         default_missing_value = "5", value_parser = clap::value_parser!(u32).range(0..=100)
     )]
     scores: u32,
     #[arg(short, long, default_value = "table")]
-    /// table, json, yaml, or a field by its path.
+    /// Output format: table, json, yaml, or the path of a field.
     output: Format,
-    /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age
+    /// (10m).
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
 }
@@ -209,19 +210,19 @@ struct LogsArgs {
     /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
     #[arg(required_unless_present = "labels")]
     job: Option<Address>,
-    /// Those of your jobs and tasks that have these labels, such as team=search,!spare.
+    /// Your jobs and tasks that match these labels, such as team=search,!spare.
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "job")]
     labels: Option<LabelQuery>,
-    /// Go on until the tasks have ended.
+    /// Follow the output until the tasks have ended.
     #[arg(long, short)]
     follow: bool,
-    /// Only what was written in the last time, such as 1m.
+    /// Show only output that is newer than this, such as 1m.
     #[arg(long, value_parser = duration, conflicts_with = "tail")]
     since: Option<Duration>,
-    /// Only the last lines of each stream.
+    /// Show only the last lines of each stream.
     #[arg(long, short = 'n')]
     tail: Option<u32>,
-    /// Only this stream: stdout or stderr.
+    /// Show only this stream: stdout or stderr.
     #[arg(long, value_parser = ["stdout", "stderr"])]
     stream: Option<String>,
 }
@@ -231,40 +232,41 @@ struct KillArgs {
     /// Jobs, or some of their tasks: user/job, job, user/job/7, user/job/0-4.
     #[arg(required_unless_present = "labels")]
     jobs: Vec<Address>,
-    /// Those of your jobs and tasks that have these labels, such as team=search,!spare.
+    /// Your jobs and tasks that match these labels, such as team=search,!spare.
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "jobs")]
     labels: Option<LabelQuery>,
-    /// Do not wait until the tasks are gone.
+    /// Do not wait until the tasks have ended.
     #[arg(long)]
     detach: bool,
-    /// How long to wait until the tasks are gone.
+    /// How long to wait until the tasks have ended.
     #[arg(long, default_value = "60s", value_parser = duration)]
     timeout: Duration,
 }
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// table, wide, json, yaml, name, or a field by its path.
+    /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
-    /// Show it again whenever it changes.
+    /// Refresh the output whenever it changes.
     #[arg(long, short)]
     watch: bool,
-    /// Only what has these labels, such as team=search,tier!=canary,gpu,!spare.
+    /// Show only what matches these labels, such as team=search,tier!=canary,gpu,!spare.
     #[arg(long, short = 'l', value_name = "LABELS")]
     labels: Option<LabelQuery>,
-    /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age
+    /// (10m).
     #[arg(long, value_name = "MOMENT", conflicts_with = "watch")]
     at: Option<Moment>,
 }
 
 impl ListArgs {
-    /// The labels as they are sent.
+    /// The labels as in a request.
     fn labels(&self) -> String {
         self.labels.as_ref().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The moment as it is sent.
+    /// The moment as in a request.
     fn at(&self) -> Option<v1::Moment> {
         self.at.map(Moment::message)
     }
@@ -274,31 +276,31 @@ impl ListArgs {
 struct EventsArgs {
     /// A job, or some of its tasks: user/job, job, user/job/7. Default: everything.
     address: Option<Address>,
-    /// Only what happened to this machine, or on it.
+    /// Show only events of this machine and of tasks on it.
     #[arg(long)]
     machine: Option<MachineName>,
-    /// Only what happened to jobs, tasks or machines that have these labels.
+    /// Show only events of jobs, tasks or machines that match these labels.
     #[arg(long, short = 'l', value_name = "LABELS")]
     labels: Option<LabelQuery>,
-    /// The newest so many.
+    /// Show at most this many events, the newest ones.
     #[arg(long, short = 'n', default_value_t = 100, conflicts_with_all = ["since", "all", "from"])]
     last: u32,
-    /// Those of the last time, such as 1h.
+    /// Show events since this long ago, such as 1h.
     #[arg(long, value_parser = duration, conflicts_with_all = ["all", "from"])]
     since: Option<Duration>,
-    /// All that are kept.
+    /// Show all retained events.
     #[arg(long, conflicts_with = "from")]
     all: bool,
-    /// Those from this one on, as INDEX or INDEX.SUB.
+    /// Show events from this one on, as INDEX or INDEX.SUB.
     #[arg(long, value_name = "EVENT")]
     from: Option<events::Cursor>,
-    /// Only up to then: an index, a time or how long ago.
+    /// Show only events up to this moment: an index, a time or an age.
     #[arg(long, value_name = "MOMENT", conflicts_with = "follow")]
     at: Option<Moment>,
-    /// Go on: each as it happens.
+    /// Follow: show each new event as it happens.
     #[arg(long, short)]
     follow: bool,
-    /// table, wide, json (a line each), yaml, name, or a field by its path.
+    /// Output format: table, wide, json (one line each), yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
 }
@@ -311,34 +313,34 @@ struct ExampleServerArgs {
     /// Do not log requests.
     #[arg(long)]
     quiet: bool,
-    /// Say so in the log.
+    /// Log that this server is the leader.
     #[arg(long)]
     leader: bool,
-    /// Answer 500 after so many requests; 0 for never.
+    /// Fail the health check with status 500 after this many requests; 0 for never.
     #[arg(long, default_value_t = 0)]
     unhealthy_after: u64,
 }
 
 #[derive(Debug, Args)]
 struct ExampleBatchArgs {
-    /// How many points to draw.
+    /// The number of random points.
     #[arg(long, default_value_t = 1_000_000)]
     samples: u64,
-    /// Where the generator begins.
+    /// The seed of the random generator.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
 
-/// A cell that is asked from a terminal.
+/// The target of calls from a terminal.
 #[must_use]
 pub fn target(cell: Option<&str>, consistent: bool) -> Target<'_> {
     Target { cell, consistent, notify: |notice| eprintln!("{notice}") }
 }
 
-/// Does what a command says.
+/// Executes a command.
 ///
 /// # Errors
-/// Where it did not succeed.
+/// If the command fails.
 pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Dev(args) => return dev::dev(&args),
@@ -381,7 +383,7 @@ fn eval(args: &EvalArgs) -> Done {
     }
 }
 
-/// Connects to a cell and does something with the connection, on this thread.
+/// Connects to a cell and runs `work` with the connection, on this thread.
 fn with_cell<T>(
     cell: Target<'_>,
     work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
@@ -389,13 +391,13 @@ fn with_cell<T>(
     runtime()?.block_on(async { work(Connection::open(cell)?).await })
 }
 
-/// What asynchronous calls run on: this thread.
+/// A runtime for asynchronous calls on this thread.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::failed(format!("error: {error}")))
 }
 
-/// An address as a request has it; the owner that is left out is filled in by the master.
+/// An address as in a request; the master fills in a missing owner.
 fn job_address(address: &Address) -> v1::JobAddress {
     v1::JobAddress {
         user: address.user.as_ref().map(ToString::to_string).unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! `bourg logs`: what tasks write, line by line, each line with its task where there are several.
+//! `bourg logs`: the output of tasks, line by line, with the task in front of each line if there
+//! are several.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
 use super::{LogsArgs, output, with_cell};
 
-/// How long a line may be before it is written in pieces, each a line of its own where lines bear
-/// their task.
+/// The maximum length of a line, in bytes. Longer ones are split; with prefixes, each piece becomes
+/// a line.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// How many jobs can be read at once: a stream each on one connection.
+/// The maximum number of jobs read at once, each in a stream on one connection.
 const JOBS_MAX: usize = 100;
-/// How many pieces of output may wait until they are shown.
+/// The capacity of the queue of chunks to print.
 const QUEUE: usize = 64;
 
 pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
@@ -42,9 +43,9 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
         if chosen.len() > JOBS_MAX {
             let many = chosen.len();
             return Err(Failure::usage(format!(
-                "error: {many} jobs have these labels, and at most {JOBS_MAX} can be read at once"
+                "error: {many} jobs match these labels; at most {JOBS_MAX} can be read at once"
             ))
-            .next("add labels that fewer jobs have"));
+            .next("narrow the selection with more labels"));
         }
         let single = args.job.as_ref().is_some_and(|address| single(&address.tasks));
         let (to_us, mut from_jobs) = mpsc::channel(QUEUE);
@@ -71,16 +72,16 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
     })
 }
 
-/// What it means that reading a job's logs came to an end. The job is there: what is not found are logs.
+/// The failure for a stream that ended with an error. The job exists: its logs do not.
 fn failure(job: &str, status: Status) -> Failure {
     match status.code() {
         Code::NotFound => Failure::failed(format!("error: {}", status.message()))
-            .next(format!("bourg events {job} says how its tasks ended")),
+            .next(format!("bourg events {job} shows how its tasks ended")),
         _ => status.into(),
     }
 }
 
-/// Hands on what one job's tasks write.
+/// Forwards the output of one job's tasks.
 async fn forward(
     job: Arc<str>,
     mut chunks: Streaming<v1::LogChunk>,
@@ -98,10 +99,10 @@ fn single(tasks: &model::TaskSelection) -> bool {
         if matches!(ranges.as_slice(), [(first, last)] if first == last))
 }
 
-/// Puts pieces of several streams together into whole lines.
+/// Reassembles chunks of several streams into whole lines.
 struct Lines {
     prefixed: bool,
-    /// By job, task index and stream.
+    /// Incomplete lines, by job, task index and stream.
     open: BTreeMap<(Arc<str>, u32, i32), Vec<u8>>,
 }
 
@@ -109,7 +110,7 @@ impl Lines {
     fn take(&mut self, job: &Arc<str>, chunk: &v1::LogChunk) -> Done {
         let index = chunk.instance.map_or(0, |instance| instance.index);
         if chunk.lost_bytes > 0 {
-            eprintln!("{job}/{index}: {} bytes before this are not kept", chunk.lost_bytes);
+            eprintln!("{job}/{index}: {} bytes before this were discarded", chunk.lost_bytes);
         }
         let key = (Arc::clone(job), index, chunk.stream);
         let mut open = self.open.remove(&key).unwrap_or_default();
@@ -132,14 +133,14 @@ impl Lines {
             false => Vec::new(),
         };
         bytes.extend_from_slice(line);
-        // A piece of a line is followed by whatever another task writes.
+        // Terminate a partial line, since another task's output may follow.
         if self.prefixed && !line.ends_with(b"\n") {
             bytes.push(b'\n');
         }
         output::print_from_outside(&bytes)
     }
 
-    /// What was never ended with a new line.
+    /// Prints incomplete last lines.
     fn end(mut self) -> Done {
         for ((job, index, _), mut line) in std::mem::take(&mut self.open) {
             line.push(b'\n');

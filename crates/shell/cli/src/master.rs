@@ -1,4 +1,4 @@
-//! `bourg master list` and what else is done with the replicas of a cell.
+//! `bourg master list` and the other commands that manage the replicas of a cell.
 
 use std::time::Duration;
 
@@ -14,74 +14,74 @@ use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{certify, duration, moment, restore, token, with_cell};
 
-/// What is done with the replicas of a cell.
+/// The subcommands of `bourg master`.
 #[derive(Debug, Subcommand)]
-#[expect(private_interfaces, reason = "a command is only executed from outside")]
+#[expect(private_interfaces, reason = "callers only execute commands")]
 pub enum Command {
-    /// The replicas of the cell's master, and which of them leads.
+    /// List the replicas of the cell's master and show which one leads.
     List(ListArgs),
-    /// Add a replica, and issue the token with which it is to be started there. It is a secret, printed
-    /// alone: whoever uses it is handed the cell's authority.
+    /// Add a replica, and issue the token that starts it on its machine.
     ///
-    /// It catches up while the others serve, and votes as soon as it has.
+    /// The token is a secret, the only output on stdout: its holder receives the cell's authority.
+    /// The replica catches up while the others serve, and becomes a voter when it has.
     Add(AddArgs),
-    /// Issue another token for a replica that was added and whose process has not run yet.
+    /// Issue another token for an added replica that has not started yet.
     Token(TokenArgs),
-    /// Issue a certificate from a replica's directory, on its machine: to the first administrator, whom
-    /// nobody could add, and to schedulers.
+    /// Issue a certificate from a replica's directory, on its machine: for the first administrator,
+    /// whom nobody else can add, or for a scheduler.
     Certify(certify::CertifyArgs),
-    /// Remove a replica. One that leads lets another lead first.
+    /// Remove a replica. A leader transfers leadership first.
     Remove(RemoveArgs),
-    /// Let another replica lead.
+    /// Transfer leadership to another replica.
     Transfer(TransferArgs),
-    /// Go on from one replica alone, after the majority of them is lost for good.
+    /// Continue from a single replica after a permanent loss of the majority.
     ///
-    /// Run it on that replica's machine while its master does not run. What the others had
-    /// acknowledged and this one does not have is lost.
+    /// Run it on that replica's machine while its master is stopped. Changes that only the lost
+    /// replicas had stored are lost.
     Restore(restore::RestoreArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// table, wide, json, yaml, name, or a field by its path.
+    /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// Where it will be reached, as host:port.
+    /// The address of the replica, as host:port.
     address: String,
-    /// How long the token is valid, such as 1h: a minute to a week.
+    /// The validity of the token, such as 1h: from a minute to a week.
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     validity: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    /// Its number, as in bourg master list.
+    /// The replica's id, as in bourg master list.
     replica: u64,
-    /// How long the token is valid, such as 1h: a minute to a week.
+    /// The validity of the token, such as 1h: from a minute to a week.
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     validity: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
-    /// Its number, as in bourg master list.
+    /// The replica's id, as in bourg master list.
     replica: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TransferArgs {
-    /// To whom. Default: to whichever has most of the log.
+    /// The new leader. Default: the replica with the most complete log.
     replica: Option<u64>,
 }
 
-/// Does what is said about the replicas of a cell.
+/// Executes a command on the replicas of a cell.
 ///
 /// # Errors
-/// Where it did not succeed.
+/// If the command fails.
 pub fn execute(cell: Target<'_>, command: Command) -> Done {
     match command {
         Command::List(args) => list(cell, &args),
@@ -113,7 +113,7 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
         };
         output::list(&args.output, &listing)?;
         if leader == 0 {
-            eprintln!("no replica leads: nothing can be changed until a majority of them is there");
+            eprintln!("no replica leads: changes are rejected until a majority is available");
         }
         Ok(())
     })
@@ -153,10 +153,13 @@ fn state(replica: &v1::ReplicaStatus, leader: u64) -> String {
 fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let answer = change(&mut connection, Change::Add(args.address.clone())).await?;
-        output::say(&format!("replica {} is to be at {}\n", answer.replica, args.address));
+        output::say(&format!("replica {} added at {}\n", answer.replica, args.address));
         let issued = issue(&mut connection, answer.replica, args.validity).await;
         issued.map_err(|failure| {
-            failure.next(format!("it is added: bourg master token {}", answer.replica))
+            failure.next(format!(
+                "the replica is added; for its token: bourg master token {}",
+                answer.replica
+            ))
         })
     })
 }
@@ -166,7 +169,7 @@ async fn issue(connection: &mut super::Connection, replica: u64, validity: Durat
     let (token, expires) = token::issue(connection, Joins::Replica(replica), validity).await?;
     output::print(&format!("{token}\n"))?;
     eprintln!(
-        "good for replica {replica} until {}, once\nnext, there: bourg master --join - --dir DIR \
+        "valid once, for replica {replica} until {}\nnext, on its machine: bourg master --join - --dir DIR \
          --listen HOST:PORT",
         moment::shown(Time(expires))
     );
@@ -176,12 +179,12 @@ async fn issue(connection: &mut super::Connection, replica: u64, validity: Durat
 fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     with_cell(cell, async |mut connection| {
         change(&mut connection, Change::Remove(args.replica)).await?;
-        output::say(&format!("replica {} leaves\n", args.replica));
+        output::say(&format!("replica {} is being removed\n", args.replica));
         Ok(())
     })
 }
 
-/// Has the cell change its replicas.
+/// Changes the replicas of the cell.
 pub async fn change(
     connection: &mut super::Connection,
     change: Change,

@@ -1,5 +1,5 @@
-//! Moments on the command line: an index of the log (`88412`), a time (`2026-11-19 03:10`, UTC unless it
-//! says otherwise), or how long ago (`10m`).
+//! Moments on the command line: a log index (`88412`), a time (`2026-11-19 03:10`, UTC unless an
+//! offset is given), or an age (`10m`).
 
 use std::str::FromStr;
 
@@ -21,7 +21,7 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    /// It as it is sent.
+    /// The moment as in a request.
     pub(crate) fn message(self) -> v1::Moment {
         let at = match self {
             Self::Index(index) => v1::moment::At::Index(index),
@@ -41,8 +41,8 @@ impl Moment {
         }
         let at = read_time(text).ok_or_else(|| {
             format!(
-                "'{}' is no moment: use an index (88412), a time (2026-11-19 03:10, which is UTC) or \
-                 how long ago (10m)",
+                "'{}' is not a moment: use an index (88412), a time (2026-11-19 03:10, in UTC) or \
+                 an age (10m)",
                 text.escape_debug()
             )
         })?;
@@ -58,7 +58,7 @@ impl FromStr for Moment {
     }
 }
 
-/// A moment to come, or one that is over: a time, or in how long.
+/// A future or past time: absolute, or relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct When(pub(crate) Time);
 
@@ -70,7 +70,7 @@ impl When {
         }
         let at = read_time(text).ok_or_else(|| {
             format!(
-                "'{}' is no time: use one such as 2026-12-01 00:00, which is UTC, or in how long, \
+                "'{}' is not a time: use one such as 2026-12-01 00:00, in UTC, or a delay \
                  such as 2h",
                 text.escape_debug()
             )
@@ -87,8 +87,8 @@ impl FromStr for When {
     }
 }
 
-/// RFC 3339, or what of it people write: a space instead of the T, no seconds, no offset. Nothing
-/// where it is no time; an error where it is before 1970.
+/// Parses RFC 3339 and common abbreviations: a space instead of the T, no seconds, no offset.
+/// `None` if the text is not a time; an error if it is before 1970.
 fn read_time(text: &str) -> Option<Result<Time, String>> {
     let at = text.replacen(' ', "T", 1);
     let (date, clock) = at.split_once('T')?;

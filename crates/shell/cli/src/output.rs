@@ -1,8 +1,9 @@
-//! How answers are written: tables for people, JSON, YAML, names or single fields for programs.
-//! Data goes to stdout, talk to stderr; what is written is safe for a terminal.
+//! Writes answers: as tables for people, and as JSON, YAML, names or single fields for programs.
+//! Data goes to stdout, messages to stderr; control characters are escaped.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
+use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -10,24 +11,24 @@ use serde_json::Value;
 
 use super::exit::{Code, Failure};
 
-/// The field of a description that has the names of the variables whose values are left out.
+/// The field of a description that lists the variables whose values are hidden.
 const HIDDEN_ENV: &str = "hiddenEnv";
 const WHO_SEES_ENV: &str = "its owner, administrators and users with the capability administer-jobs see \
                             the values";
 
-/// `-o`.
+/// The argument of `-o`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Format {
-    /// Columns for people.
+    /// A table.
     #[default]
     Table,
-    /// More columns.
+    /// A table with more columns.
     Wide,
     /// JSON.
     Json,
     /// YAML.
     Yaml,
-    /// One name a line.
+    /// One name per line.
     Name,
     /// One field of each object, by its path in the JSON.
     Field(String),
@@ -48,21 +49,21 @@ impl FromStr for Format {
     }
 }
 
-/// Something that is listed.
+/// How to print a list of objects.
 pub(crate) struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
     /// The objects.
     pub(crate) items: &'a [T],
-    /// An object's name.
+    /// Returns the name of an object.
     pub(crate) name: fn(&T) -> String,
-    /// The columns' headings, those of `wide` last.
+    /// The column headings, those of `wide` last.
     pub(crate) headings: &'a [&'a str],
-    /// How many of them are only in `wide`.
+    /// The number of columns that only `wide` has.
     pub(crate) wide: usize,
-    /// An object's row.
+    /// Returns the row of an object.
     pub(crate) row: R,
 }
 
-/// Writes a list in a format.
+/// Prints a list in a format.
 pub(crate) fn list<T: Serialize>(
     format: &Format,
     listing: &Listing<'_, T, impl Fn(&T) -> Vec<String>>,
@@ -93,7 +94,7 @@ pub(crate) fn list<T: Serialize>(
     print(&text)
 }
 
-/// Writes one object in a format; `show` writes it for people.
+/// Prints one object in a format; `show` renders it for people.
 pub fn object<T: Serialize>(
     format: &Format,
     object: &T,
@@ -110,28 +111,36 @@ pub fn object<T: Serialize>(
     print(&text)
 }
 
-/// Writes data, as it may be shown. A reader that is gone is no failure.
+/// Prints data, escaped for a terminal. A closed pipe is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_from_outside(text.as_bytes())
 }
 
-/// Writes data that need not be text, as it may be shown.
+/// Prints data that need not be UTF-8, escaped for a terminal.
 pub(crate) fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
     match std::io::stdout().is_terminal() {
-        true => print_bytes(harmless(bytes).as_bytes()),
+        true => print_bytes(escaped(bytes).as_bytes()),
         false => print_bytes(bytes),
     }
 }
 
-/// Says something on stderr, as it may be shown.
+impl Failure {
+    /// Prints the failure and returns the exit code.
+    pub fn end(self) -> ExitCode {
+        say(&format!("{self}\n"));
+        self.exit_code()
+    }
+}
+
+/// Prints a message on stderr, escaped for a terminal.
 pub fn say(text: &str) {
     match std::io::stderr().is_terminal() {
-        true => eprint!("{}", harmless(text.as_bytes())),
+        true => eprint!("{}", escaped(text.as_bytes())),
         false => eprint!("{text}"),
     }
 }
 
-/// Writes data as it is, also to a terminal.
+/// Prints data unchanged, even on a terminal.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -148,7 +157,7 @@ fn value<T: Serialize>(item: &T) -> Result<Value, Failure> {
 
 fn json<T: Serialize>(item: &T) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(item).map_err(Failure::failed)?;
-    // Other control characters it escapes itself. In JSON's own way, which every reader undoes.
+    // Escapes the control characters that `serde_json` does not, in JSON's own syntax.
     let mut json = String::with_capacity(text.len() + 1);
     for c in text.chars() {
         match c {
@@ -181,12 +190,12 @@ fn field(value: &Value, path: &str) -> Result<String, Failure> {
             let there = match at {
                 Value::Object(fields) => {
                     let names = fields.keys().map(String::as_str);
-                    format!("; there are {}", names.collect::<Vec<_>>().join(", "))
+                    format!("; the fields are {}", names.collect::<Vec<_>>().join(", "))
                 }
                 _ => String::new(),
             };
             return Err(Failure::usage(format!(
-                "error: -o {}: there is no field '{}' here{there}",
+                "error: -o {}: no field '{}' here{there}",
                 path.escape_debug(),
                 step.escape_debug()
             )));
@@ -199,7 +208,7 @@ fn field(value: &Value, path: &str) -> Result<String, Failure> {
     })
 }
 
-/// What there is to see of variables whose values are left out: their names, or no value.
+/// The names of variables whose values are hidden, or an error for one of the values.
 fn hidden(path: &str, names: &[Value], of: Option<&str>) -> Result<String, Failure> {
     let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
     match of {
@@ -210,7 +219,7 @@ fn hidden(path: &str, names: &[Value], of: Option<&str>) -> Result<String, Failu
             Err(Failure::new(Code::Refused, text))
         }
         Some(of) => Err(Failure::usage(format!(
-            "error: -o {}: there is no field '{}' here; there are {}",
+            "error: -o {}: no field '{}' here; the fields are {}",
             path.escape_debug(),
             of.escape_debug(),
             names.join(", ")
@@ -218,7 +227,7 @@ fn hidden(path: &str, names: &[Value], of: Option<&str>) -> Result<String, Failu
     }
 }
 
-/// Columns as wide as their widest cell, two spaces between them, nothing at the end of a line.
+/// Columns as wide as their widest cell, separated by two spaces, without trailing spaces.
 pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
@@ -240,9 +249,8 @@ pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
-/// Text as it may be shown on a terminal: its control characters are escaped, but for the ends of
-/// lines and tabs.
-fn harmless(bytes: &[u8]) -> String {
+/// Text with its control characters escaped, except newlines and tabs.
+fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for c in String::from_utf8_lossy(bytes).chars() {
         match c {
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_controls_a_terminal_is_escaped() {
-        let shown = harmless(b"a\x1b[31m\tb\r\n\xc2\x9b\x7f\0 \xff \xc3\xa9");
+        let shown = escaped(b"a\x1b[31m\tb\r\n\xc2\x9b\x7f\0 \xff \xc3\xa9");
         assert_eq!(shown, "a\\u{1b}[31m\tb\\r\n\\u{9b}\\u{7f}\\u{0} \u{fffd} é");
     }
 
@@ -297,12 +305,12 @@ mod tests {
             (
                 "spec.env.KEYS",
                 2,
-                "error: -o spec.env.KEYS: there is no field 'KEYS' here; there are KEY, MODE",
+                "error: -o spec.env.KEYS: no field 'KEYS' here; the fields are KEY, MODE",
             ),
             (
                 "spec.overrides.2.env",
                 2,
-                "error: -o spec.overrides.2.env: there is no field 'env' here; there are",
+                "error: -o spec.overrides.2.env: no field 'env' here; the fields are",
             ),
         ] {
             assert_eq!(says(path), (code, text.to_owned()), "{path}");

@@ -1,4 +1,4 @@
-//! `bourg quota`: who may have how much running in which band.
+//! `bourg quota`: manages and shows quota, by user and band.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,35 +18,35 @@ use super::output::{self, Format};
 use super::with_cell;
 use crate::evaluate;
 
-/// What is done with quota.
+/// The subcommands of `bourg quota`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Grant a user quota in a band.
     ///
-    /// Grants of one user and band add up while they run. Production and monitoring together are
-    /// never granted beyond the cell's capacity; the lower bands as far as `bourg quota show` says.
+    /// Concurrent grants of one user in a band add up. Production and monitoring together cannot be
+    /// granted beyond the cell's capacity; the lower bands up to what `bourg quota show` lists.
     Grant(GrantArgs),
-    /// Revoke a grant. It ends no task: it only stops growth.
+    /// Revoke a grant. This stops growth only; no task is killed.
     Revoke {
-        /// Its number, from `bourg quota show`.
+        /// The grant's number, from `bourg quota show`.
         #[arg(value_name = "GRANT")]
         grant: u64,
     },
-    /// What users are granted and charged, when grants end, and what the cell has for more.
+    /// Show grants and charges of users, when grants end, and what is left to grant.
     Show(ShowArgs),
-    /// Whether your quota suffices for the jobs of a file, were they submitted now.
+    /// Check whether your quota suffices to submit the jobs of a file now.
     Check {
         /// A BCL or JSON file.
         file: PathBuf,
     },
-    /// How much of a lower band may be granted: best-effort-batch or mid.
+    /// Set how far a lower band may be granted: best-effort-batch or mid.
     Oversell {
         /// The band.
         band: Band,
         /// In percent of the cell's capacity.
         percent: u32,
     },
-    /// Whether what has no quota is refused.
+    /// Turn the enforcement of quota on or off: if on, jobs beyond their quota are rejected.
     Meter {
         /// on or off.
         #[arg(value_parser = ["on", "off"])]
@@ -56,34 +56,34 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct GrantArgs {
-    /// To whom.
+    /// The user.
     user: UserName,
-    /// In which band: best-effort-batch, mid, production, monitoring, or a priority in it.
+    /// The band: best-effort-batch, mid, production, monitoring, or a priority in it.
     band: Band,
-    /// How much: cpu=2 ram=4GiB disk=10GiB disk-rate=10MiB.
+    /// The amount: cpu=2 ram=4GiB disk=10GiB disk-rate=10MiB.
     #[arg(value_name = "AMOUNT", required = true)]
     amounts: Vec<Amount>,
-    /// From when on: a time (2026-12-01 00:00, UTC), or in how long (2h). Default: now.
+    /// The start: a time (2026-12-01 00:00, UTC) or a delay (2h). Default: now.
     #[arg(long, value_name = "WHEN")]
     from: Option<When>,
-    /// Until when, likewise. Default: for ever.
+    /// The end, likewise. Default: unlimited.
     #[arg(long, value_name = "WHEN")]
     until: Option<When>,
-    /// For how long, such as 30d.
+    /// The duration, such as 30d.
     #[arg(long = "for", value_name = "TIME", value_parser = super::duration, conflicts_with = "until")]
     lasting: Option<std::time::Duration>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Only this user's. Default: everybody's.
+    /// Only this user's. Default: every user's.
     user: Option<UserName>,
-    /// table, json, yaml, or a field by its path.
+    /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
 }
 
-/// `ram=4GiB`.
+/// For example `ram=4GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Amount(Dimension, u64);
 
@@ -95,7 +95,7 @@ impl FromStr for Amount {
         let split = text.split_once('=').and_then(|(word, amount)| Some((known(word)?, amount)));
         let Some((dimension, amount)) = split else {
             return Err(format!(
-                "'{}' is no amount: use cpu=2, ram=4GiB, disk=10GiB or disk-rate=10MiB",
+                "'{}' is not an amount: use cpu=2, ram=4GiB, disk=10GiB or disk-rate=10MiB",
                 text.escape_debug()
             ));
         };
@@ -112,7 +112,7 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
         Command::Grant(args) => grant(cell, args),
         Command::Revoke { grant } => with_cell(cell, async |mut connection| {
             change(&mut connection, Change::Revoke(*grant)).await?;
-            output::say(&format!("grant {grant} is revoked; what runs under it runs on\n"));
+            output::say(&format!("grant {grant} is revoked; running tasks are not affected\n"));
             Ok(())
         }),
         Command::Show(args) => show(cell, args),
@@ -128,15 +128,15 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
         Command::Meter { on } => with_cell(cell, async |mut connection| {
             change(&mut connection, Change::Meter(on == "on")).await?;
             output::say(match on.as_str() {
-                "on" => "quota is metered: jobs beyond it are refused from now on\n",
-                _ => "quota is not metered: no job is refused for it\n",
+                "on" => "quota is enforced: jobs beyond it are rejected from now on\n",
+                _ => "quota is not enforced: jobs are admitted regardless of it\n",
             });
             Ok(())
         }),
     }
 }
 
-/// Changes something, and gives the number of the grant that was made.
+/// Applies a change; returns the number of the new grant, if one was made.
 async fn change(connection: &mut Connection, change: Change) -> Result<GrantId, Failure> {
     let id = Some(connection.request_id().await?);
     let request = v1::ChangeQuotaRequest { id, change: Some(change) };
@@ -146,7 +146,7 @@ async fn change(connection: &mut Connection, change: Change) -> Result<GrantId, 
     Ok(GrantId(answer.grant))
 }
 
-/// Grants quota from now on and for ever.
+/// Grants unlimited-time quota from now on.
 pub(super) async fn grant_all(
     connection: &mut Connection,
     user: &str,
@@ -197,7 +197,7 @@ fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
         let (mut refused, mut text) = (0, String::new());
         for (job, described) in answer.jobs.iter().zip(&jobs) {
             if let Some(set) = described.kind.alloc_set().filter(|_| job.refused.is_empty()) {
-                let line = format!("{}: passes; {set}, in which it runs, is charged\n", job.job);
+                let line = format!("{}: within quota; its alloc set {set} is charged\n", job.job);
                 text += &line;
                 continue;
             }
@@ -205,9 +205,12 @@ fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
             let band = word::<v1::Band>(job.band);
             text += &match (job.refused.as_str(), job.band()) {
                 ("", v1::Band::Free) => {
-                    format!("{}: passes, {asked} in {band}, which is never charged\n", job.job)
+                    format!(
+                        "{}: within quota, {asked} in {band}, which is never charged\n",
+                        job.job
+                    )
                 }
-                ("", _) => format!("{}: passes, {asked} in {band}\n", job.job),
+                ("", _) => format!("{}: within quota, {asked} in {band}\n", job.job),
                 (why, _) => {
                     refused += 1;
                     format!("{}: {why}\n", job.job)
@@ -216,13 +219,13 @@ fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
         }
         output::print(&text)?;
         if !answer.metered {
-            output::say("quota is not metered in this cell: nothing is refused for it\n");
+            output::say("quota is not enforced in this cell: nothing is rejected\n");
         }
         match refused {
             0 => Ok(()),
             _ => {
                 let of = answer.jobs.len();
-                let text = format!("error: {refused} of {of} jobs would be refused");
+                let text = format!("error: {refused} of {of} jobs would be rejected");
                 Err(Failure::new(Code::Refused, text))
             }
         }
@@ -250,8 +253,10 @@ fn words(of: Option<&v1::Resources>) -> String {
 
 fn describe(answer: &v1::QuotaResponse) -> String {
     let mut text = match answer.metered {
-        true => "metered: what has no quota is refused\n\n".to_owned(),
-        false => "not metered: nothing is refused; begin with bourg quota meter on\n\n".to_owned(),
+        true => "enforced: jobs without quota are rejected\n\n".to_owned(),
+        false => {
+            "not enforced: nothing is rejected; to enforce it: bourg quota meter on\n\n".to_owned()
+        }
     };
     let bands = answer.bands.iter().map(|band| {
         let name = match band.band() {

@@ -1,9 +1,9 @@
-//! `bourg master restore`: a cell goes on from one replica, after the majority of them is lost.
+//! `bourg master restore`: continues a cell from one replica after the majority is lost.
 //!
-//! The replicas that are left cannot know what those that are lost had agreed upon. So this takes
-//! everything that the one has in its log, as far as it goes, and makes it the cell's only replica,
-//! with a higher *restore epoch*: orders of the cell from before are older than any from then on, and
-//! a replica from before is not listened to.
+//! The remaining replicas cannot know what the lost ones had committed. So this command accepts
+//! every record in the log of the chosen one and makes it the cell's only replica, with a higher
+//! *restore epoch*: machines reject orders with the old epoch, and other replicas of the old cell
+//! are rejected.
 
 use std::path::PathBuf;
 
@@ -20,17 +20,17 @@ use store::DataDirectory;
 use super::checkpoint::load::begin_anew;
 use super::exit::{Done, Failure};
 
-/// Which replica is left.
+/// Which replica to restore from.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The data directory of the replica that is left, whose master must not run. Of several, take the
-    /// one whose last record is of the highest term, and of those the one that goes furthest: what
-    /// this says of a copy of each.
+    /// The data directory of the remaining replica, whose master must be stopped. If several
+    /// remain, choose the one whose last record has the highest term, and among those the highest
+    /// index: compare by running this command on a copy of each.
     #[arg(long)]
     dir: PathBuf,
-    /// Give up a part of the log that is damaged or missing, and all that followed, by the name that the
-    /// error of the master gives it. What was acknowledged there is lost; its bytes are kept beside the
-    /// log, in files that end with .lost.
+    /// Discard a damaged or missing part of the log and everything after it, named as in the
+    /// master's error. Changes acknowledged there are lost; the bytes are kept beside the log in
+    /// files that end with .lost.
     #[arg(long, value_name = "NAME")]
     accept_loss: Option<String>,
 }
@@ -50,7 +50,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
             let recovered = recover::recover_without(&data, named);
             let (log, recovered, lost) = recovered?;
             for path in lost {
-                eprintln!("given up, and kept in {}", path.display());
+                eprintln!("discarded, and kept in {}", path.display());
             }
             (log, recovered)
         }
@@ -60,45 +60,45 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
     let (cell, term) = replay(cell, term, &recovered.entries).map_err(failed)?;
     if cell.name().is_none() {
         let dir = args.dir.display();
-        return Err(Failure::failed(format!("error: nothing is left of the cell in {dir}"))
-            .next("go on from a saved checkpoint in another directory: bourg checkpoint load"));
+        return Err(Failure::failed(format!("error: no state of the cell is left in {dir}"))
+            .next("load a saved checkpoint into another directory: bourg checkpoint load"));
     }
     let others = cell.replicas().filter(|replica| replica.id != itself.id());
     let others = others.map(|replica| (replica.id, replica.address.to_string()));
     let former: Vec<_> = others.filter(|(_, address)| !address.is_empty()).collect();
     let image = cell.restored().image().of_one_replica(itself.id(), None);
     let origin = Origin { term, restore_epoch: epoch };
-    // First: a master that finds the cell restored has to see that they are gone.
+    // Write this first: a master that finds the cell restored relies on it.
     Itself::new(itself.id(), []).restored(epoch, former).write(&args.dir)?;
     begin_anew(&data, &mut log, &image, origin)?;
     data.renew_id().map_err(anyhow::Error::from)?;
     let name = cell.name().map_or_else(|| "?".to_owned(), ToString::to_string);
     eprintln!(
-        "cell {name} goes on from replica {} alone, as of index {} in term {term}, restore epoch {epoch}",
+        "cell {name} continues from replica {} alone, as of index {} in term {term}, restore epoch {epoch}",
         itself.id(),
         cell.index()
     );
     eprintln!(
-        "next: start the master of {} as before; then add others anew, with empty directories: bourg \
+        "next: start the master of {} as before; then add new replicas with empty directories: bourg \
          master add",
         args.dir.display()
     );
     Ok(())
 }
 
-/// The cell as the whole log gives it.
+/// Replays the whole log onto the cell.
 fn replay(mut cell: Cell, mut term: Term, entries: &[LogEntry]) -> anyhow::Result<(Cell, Term)> {
     for entry in entries {
         anyhow::ensure!(
-            entry.level <= LEVEL,
-            "record {} needs level {} of the state machine, this program knows {LEVEL}: use a newer one",
+            entry.level == Level(0) || cell::has_level(entry.level),
+            "record {} needs level {} of the state machine; this program supports up to {LEVEL}: use a newer one",
             entry.index,
             entry.level
         );
         let (at, op) = match entry.data.is_empty() || entry.level == Level(0) {
             true => (cell.time(), Op::Nothing),
             false => proto::log::decode_record(&entry.data)
-                .with_context(|| format!("record {} cannot be read", entry.index))?,
+                .with_context(|| format!("cannot decode record {}", entry.index))?,
         };
         cell.apply(at, &op);
         term = entry.term;

@@ -1,4 +1,6 @@
-//! `bourg run`: submits jobs and shows how they come to life.
+//! `bourg run`: submits jobs and shows their progress.
+
+mod outcome;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -12,20 +14,20 @@ use proto::v1;
 use spec::JobSpec;
 
 use super::exit::{Done, Failure};
-use super::{RunArgs, outcome, output, why, with_cell};
+use super::{RunArgs, output, why, with_cell};
 use crate::evaluate;
 
-/// How long a task is pending before it is said why.
+/// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
-/// How long it may take until tasks are healthy, where nothing else is said.
+/// The default timeout for tasks to become healthy.
 const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
 
-/// How far tasks are to come.
+/// The state of tasks that a command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Far {
-    /// They are healthy, or have finished.
+    /// Healthy, or finished.
     Healthy,
-    /// They have finished.
+    /// Finished.
     Finished,
 }
 
@@ -38,12 +40,12 @@ impl std::fmt::Display for Far {
     }
 }
 
-/// What jobs are waited for.
+/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// That every task is healthy, or has finished: so long.
+    /// Until every task is healthy or has finished; with a timeout.
     Healthy(Duration),
-    /// That every task has ended for good: so long, or as long as it takes.
+    /// Until every task has ended permanently; with an optional timeout.
     Ended(Option<Duration>),
 }
 
@@ -63,6 +65,7 @@ impl Wait {
         }
     }
 
+    /// The awaited state of the tasks.
     fn far(self) -> Far {
         match self {
             Self::Healthy(_) => Far::Healthy,
@@ -70,7 +73,7 @@ impl Wait {
         }
     }
 
-    /// What came of a job, once that is known.
+    /// The job's outcome, once it is known.
     fn over(self, name: &str, job: &v1::JobStatus) -> Option<Result<(), Failure>> {
         let (counts, is_dead, waits) = (counts(job), is_dead(job), matches!(self, Self::Ended(_)));
         let unhappy = counts.failed + counts.killed;
@@ -94,7 +97,7 @@ pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     })
 }
 
-/// Submits jobs and waits for each. Gives their addresses.
+/// Submits jobs and waits for each. Returns their addresses.
 pub(super) async fn submit_all(
     connection: &mut Connection,
     jobs: &[JobSpec],
@@ -129,7 +132,7 @@ pub(super) async fn submit_all(
         match (Progress::new(begun).watch(connection, address, name, wait).await, wait) {
             (Ok(last), _) => print_addresses(&cell.name, &last)?,
             (Err(failure), Wait::Healthy(_)) => return Err(failure),
-            // The end of the others is waited for, too.
+            // Still wait for the end of the other jobs.
             (Err(failure), Wait::Ended(_)) if failed.is_none() => failed = Some(failure),
             (Err(failure), Wait::Ended(_)) => output::say(&format!("{failure}\n")),
         }
@@ -140,7 +143,7 @@ pub(super) async fn submit_all(
     Ok(admitted.into_iter().map(|(name, _)| name).collect())
 }
 
-/// What was done for a job that was there before: nothing, or an update, with what is different.
+/// What the submission did to an existing job: nothing, or an update with its changes.
 fn done(submitted: &v1::SubmitResponse) -> String {
     match (submitted.updated, submitted.changes.as_slice()) {
         (false, _) if submitted.unchanged => "  unchanged".to_owned(),
@@ -150,21 +153,21 @@ fn done(submitted: &v1::SubmitResponse) -> String {
     }
 }
 
-/// How far a job has come, and when it came there.
+/// The stages that a job has reached, and when.
 struct Progress {
     begun: Instant,
     stages: [Option<(u32, Duration)>; STAGES.len()],
     tasks: u32,
     live: bool,
-    /// How often each task had failed when that was last looked at.
+    /// The failures of each task at the last check.
     failures: Vec<u32>,
-    /// Of which task it has been said how it failed.
+    /// The task whose failure was reported.
     said_failure: Option<u32>,
-    /// For which jobs it has been said to wait.
+    /// The jobs for which waiting was reported.
     said_waiting: Vec<String>,
 }
 
-/// What is said of the stages of a job; an alloc that is in place is healthy.
+/// The stages of a job; an alloc in place counts as healthy.
 const STAGES: [&str; 4] = ["scheduled", "running", "healthy", "finished"];
 
 impl Progress {
@@ -175,7 +178,7 @@ impl Progress {
         Self { begun, stages, tasks: 0, live, failures, said_failure, said_waiting }
     }
 
-    /// Shows progress until what is waited for is so.
+    /// Shows progress until the wait is over.
     async fn watch(
         mut self,
         connection: &mut Connection,
@@ -200,8 +203,8 @@ impl Progress {
             tokio::select! {
                 message = statuses.message() => match message {
                     Ok(Some(message)) => last = message.jobs.into_iter().next().or(last),
-                    // The replica was restarted or knows nothing new, or the job is dead and all is
-                    // said.
+                    // The replica was restarted or had no news, or the job is dead and everything
+                    // is printed.
                     _ if last.as_ref().is_some_and(is_dead) => {}
                     _ => {
                         connection.elsewhere();
@@ -237,7 +240,7 @@ impl Progress {
             self.note(job);
             self.say_waiting(job, admitted);
             if counts(job).queued > 0 {
-                // That it is pending is worth a word only when it has been so for a while.
+                // Explain a pending task only after a while.
                 say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
             }
             let failed = self.failed(job);
@@ -258,10 +261,10 @@ impl Progress {
         }
     }
 
-    /// A task that has failed and is tried again, if there is one.
+    /// A task that failed and is being retried, if any.
     fn failed<'a>(&mut self, job: &'a v1::JobStatus) -> Option<&'a v1::TaskStatus> {
         let now: Vec<u32> = job.tasks.iter().map(|task| task.failures).collect();
-        // Where little is waited before the next life, that is what is seen of the failure.
+        // With a short delay before the retry, only the counter shows the failure.
         let before = std::mem::replace(&mut self.failures, now);
         let tasks = job.tasks.iter().enumerate();
         let failed = |(place, task): &(usize, &v1::TaskStatus)| {
@@ -272,7 +275,7 @@ impl Progress {
         tasks.into_iter().find(failed).map(|(_, task)| task)
     }
 
-    /// Says how a task failed that is tried again, with what it wrote: waiting for it may take long.
+    /// Reports a failure that is being retried, with the task's output: the wait may be long.
     async fn say_failure(
         &self,
         connection: &mut Connection,
@@ -283,12 +286,12 @@ impl Progress {
     ) {
         eprint!("{}", self.end_line(admitted));
         let (index, end) = (task.index, &task.last_end_text);
-        output::say(&format!(" task {index} failed: {end}; it is tried again\n"));
+        output::say(&format!(" task {index} failed: {end}; retrying\n"));
         output::say(&outcome::last_lines(connection, job.clone(), index).await);
         eprintln!(" next: bourg logs {name}/{index}");
     }
 
-    /// Says for which jobs it waits, whenever they are others.
+    /// Reports the jobs that this one waits for, whenever they change.
     fn say_waiting(&mut self, job: &v1::JobStatus, admitted: Duration) {
         if self.said_waiting != job.waits_for && !job.waits_for.is_empty() {
             eprint!("{}", self.end_line(admitted));
@@ -301,7 +304,7 @@ impl Progress {
         let counts = counts(job);
         self.tasks = counts.tasks;
         let done = counts.finished;
-        // What serves and has ended was not healthy thereby.
+        // A service whose task ended was not healthy.
         let serves =
             job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive);
         let healthy = counts.healthy + if serves { 0 } else { done };
@@ -314,7 +317,7 @@ impl Progress {
         }
     }
 
-    /// ` admitted 12 ms · scheduled 3/3 21 ms · running 3/3 80 ms · healthy 3/3 1.1 s`
+    /// For example ` admitted 12 ms · scheduled 3/3 21 ms · running 3/3 80 ms · healthy 3/3 1.1 s`.
     fn line(&self, admitted: Duration) -> String {
         let shown = |time: Duration| Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         let mut line = format!(" admitted {}", shown(admitted));
@@ -336,23 +339,23 @@ fn counts(job: &v1::JobStatus) -> v1::JobCounts {
     job.counts.unwrap_or_default()
 }
 
-/// `3 tasks`.
+/// For example `3 tasks`.
 pub(super) fn count(allocs: bool, tasks: u32) -> String {
     let (what, s) = (if allocs { "alloc" } else { "task" }, if tasks == 1 { "" } else { "s" });
     format!("{tasks} {what}{s}")
 }
 
-/// Whether what is shown is an alloc set.
+/// Whether the job is an alloc set.
 pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
 }
 
-/// Whether nothing of it will run again.
+/// Whether the job is dead: none of its tasks will run again.
 pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
     job.state().is_dead()
 }
 
-/// The names and addresses of a job's tasks: the first port is the address, others are named.
+/// Prints the names and addresses of a job's tasks: the first port in the address, others by name.
 fn print_addresses(cell: &str, job: &v1::JobStatus) -> Done {
     let name = job.spec.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
     let mut text = String::new();
@@ -369,7 +372,7 @@ fn print_addresses(cell: &str, job: &v1::JobStatus) -> Done {
     output::print(&text)
 }
 
-/// A cell's resources in a few words.
+/// A short form of a cell's resources.
 pub(super) fn capacity(capacity: Option<&v1::Resources>) -> String {
     let capacity = capacity.and_then(|capacity| Resources::try_from(*capacity).ok());
     capacity.map(|all| format!("{}, {}", all.cpu, all.ram)).unwrap_or_default()
@@ -388,7 +391,7 @@ mod tests {
             (0, 1, Running, true),
             (1, 1, Running, false),
             (0, 0, Pending, false),
-            // It is not tried again.
+            // It is not retried.
             (0, 1, Failed, false),
             (1, 1, Killed, false),
         ] {

@@ -1,4 +1,4 @@
-//! `bourg status`: what there is; and what is common to everything that is shown.
+//! `bourg status`, and what all commands that show state share.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -12,7 +12,7 @@ use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
 
-/// How often something that is watched is looked at.
+/// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Shows once, or again whenever the index changes.
@@ -37,13 +37,15 @@ pub(super) async fn repeat(
     }
 }
 
-/// What writes an answer.
+/// Prints an answer.
 pub(super) type Shown = Box<dyn FnOnce() -> Done>;
 
 pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
     let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
     if let Some(address) = some.filter(|_| args.jobs.len() > 1) {
-        return Err(Failure::usage(format!("error: give {address} alone")));
+        return Err(Failure::usage(format!(
+            "error: {address} selects tasks: it must be the only argument"
+        )));
     }
     with_cell(cell, async |mut connection| {
         repeat(&args.list, async || {
@@ -80,7 +82,8 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
     })
 }
 
-/// While a job's tasks are watched everything about them may change with time alone.
+/// The index of an answer. 0 always differs: with a watched job's tasks, times change without the
+/// index.
 fn answer_index(args: &ListArgs) -> u64 {
     if args.watch { process::clock::wall_clock().0 } else { 0 }
 }
@@ -132,7 +135,7 @@ fn job_labels(job: &v1::JobStatus) -> Labels {
     job.spec.as_ref().map(|spec| spec.labels.clone()).unwrap_or_default()
 }
 
-/// The labels of a task: its job's, and those of its override.
+/// The labels of a task: its job's and those of its override.
 fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
     let own = job.spec.as_ref().and_then(|spec| spec.overrides.get(&index));
     let mut labels = job_labels(job);
@@ -140,7 +143,7 @@ fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
     labels
 }
 
-/// `team=search,tier=canary`, as labels are asked for.
+/// For example `team=search,tier=canary`, as in a query.
 fn shown_labels(labels: &Labels) -> String {
     let one = |(name, value): (&String, &String)| {
         format!("{}={}", name.escape_debug(), value.escape_debug())
@@ -148,7 +151,7 @@ fn shown_labels(labels: &Labels) -> String {
     labels.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a job has the tasks that are asked for.
+/// Checks that a job has the selected tasks.
 fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
     let of = job.counts.unwrap_or_default().tasks;
     match tasks.is_within(of) {
@@ -161,7 +164,7 @@ fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
     }
 }
 
-/// How many of a job's tasks are as they should be, or how they ended.
+/// How many of a job's tasks are healthy, or how they ended.
 fn tally(job: &v1::JobStatus) -> String {
     let counts = job.counts.unwrap_or_default();
     let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
@@ -176,7 +179,7 @@ fn tally(job: &v1::JobStatus) -> String {
     parts.enumerate().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// One job with its tasks.
+/// Prints one job with its tasks.
 fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
@@ -261,7 +264,7 @@ fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
     [shown(cpu_time.map(|time| time.to_string())), shown(memory_peak.map(|peak| peak.to_string()))]
 }
 
-/// The allocs of an alloc set, and what runs in them.
+/// Prints the allocs of an alloc set, and the jobs in them.
 fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     let resources = |of: Option<v1::Resources>| {
         let known = of.and_then(|of| Resources::try_from(of).ok());

@@ -1,4 +1,4 @@
-//! `bourg sim`: whole cells in this process, under faults, by their seeds.
+//! `bourg sim`: simulates whole cells under faults, reproducibly by seed.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -17,39 +17,38 @@ use sim::{Family, Plan, Scenario, Verdict};
 use super::exit::{Done, Failure};
 use super::output::{self, Format};
 
-/// What is played.
+/// What to simulate.
 #[derive(Debug, Args)]
 pub(super) struct SimArgs {
-    /// The world of this seed.
+    /// Simulate the world of this seed.
     #[arg(long, conflicts_with = "seeds", required_unless_present_any = ["seeds", "scenario"])]
     seed: Option<u64>,
-    /// A failure that others are known for, by its name, or all of them; with --seed, another one of
-    /// its kind.
+    /// Simulate a known failure scenario, or all of them; with --seed, another variant of it.
     #[arg(long, value_name = "NAME", value_parser = scenarios, conflicts_with_all = ["seeds", "only", "machines"])]
     scenario: Option<Scenarios>,
-    /// The worlds of these seeds, as FROM..TO; TO is not one of them.
+    /// Simulate the worlds of these seeds, as FROM..TO; TO is excluded.
     #[arg(long, value_name = "FROM..TO")]
     seeds: Option<Seeds>,
-    /// For how many hours of its own time a world has faults.
+    /// For how many hours of virtual time a world has faults.
     #[arg(long, default_value_t = 0.5, value_parser = hours)]
     hours: f64,
-    /// How many replicas the Borgmaster has.
+    /// The number of replicas of the Borgmaster.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7), conflicts_with = "scenario")]
     replicas: u8,
-    /// Which faults: all, none, or some of network, machines, master, scheduler, disk, replicas; the
-    /// last of them only with --replicas.
+    /// The kinds of faults: all, none, or some of network, machines, master, scheduler, disk,
+    /// replicas; replicas requires --replicas.
     #[arg(long, default_value = "all", value_delimiter = ',', value_parser = families)]
     faults: Vec<Families>,
-    /// Of the world's faults only these, by their numbers.
+    /// Inject only these of the world's faults, by number.
     #[arg(long, value_delimiter = ',', conflicts_with = "seeds")]
     only: Option<Vec<usize>>,
-    /// How many machines. Default: 3 to 100, as the seed says.
+    /// The number of machines. Default: 3 to 100, depending on the seed.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     machines: Option<u16>,
-    /// How many worlds at once. Default: as many as there are cores.
+    /// The number of worlds simulated in parallel. Default: the number of cores.
     #[arg(long)]
     threads: Option<usize>,
-    /// Do not look for the fewest faults that give the same failure.
+    /// Do not search for the smallest set of faults with the same failure.
     #[arg(long)]
     no_shrink: bool,
     /// Print JSON.
@@ -57,7 +56,7 @@ pub(super) struct SimArgs {
     json: bool,
 }
 
-/// Seeds, the last one excluded.
+/// A range of seeds, the end excluded.
 #[derive(Clone, Debug)]
 pub(super) struct Seeds(Range<u64>);
 
@@ -70,12 +69,12 @@ impl FromStr for Seeds {
             .and_then(|(from, to)| Some(from.trim().parse().ok()?..to.trim().parse().ok()?));
         match range {
             Some(range) if range.start < range.end => Ok(Self(range)),
-            _ => Err("seeds are a range such as 0..300".to_owned()),
+            _ => Err("seeds must be a range such as 0..300".to_owned()),
         }
     }
 }
 
-/// What `--scenario` says.
+/// The value of `--scenario`.
 #[derive(Clone, Debug)]
 struct Scenarios(Vec<Scenario>);
 
@@ -85,13 +84,14 @@ fn scenarios(text: &str) -> Result<Scenarios, String> {
     }
     let names = || Scenario::ALL.map(Scenario::name).join(", ");
     let scenario = Scenario::named(text);
-    let scenario = scenario.ok_or_else(|| format!("scenarios are all, {}", names()))?;
+    let scenario =
+        scenario.ok_or_else(|| format!("unknown scenario; known are all, {}", names()))?;
     Ok(Scenarios(vec![scenario]))
 }
 
-/// How a scenario went.
+/// The result of a scenario.
 #[derive(Debug, Serialize)]
-struct Played {
+struct ScenarioReport {
     scenario: &'static str,
     about: &'static str,
     virtual_seconds: f64,
@@ -101,7 +101,7 @@ struct Played {
     failure: Option<String>,
 }
 
-/// What was counted in it.
+/// A count in a scenario, with its maximum.
 #[derive(Debug, Serialize)]
 struct Figure {
     what: &'static str,
@@ -109,13 +109,13 @@ struct Figure {
     most: u64,
 }
 
-/// Plays scenarios, and says of each what was counted and how much that may be.
+/// Runs scenarios, and reports the counts of each with their maxima.
 fn play_scenarios(args: &SimArgs, scenarios: &[Scenario]) -> Done {
     let play = |scenario: &Scenario| {
         let played = scenario.play(args.seed.unwrap_or(1), None, Records);
         let figure =
             |figure: &sim::Figure| Figure { what: figure.what, is: figure.is, most: figure.most };
-        Played {
+        ScenarioReport {
             scenario: scenario.name(),
             about: scenario.about(),
             virtual_seconds: played.age.to_std().as_secs_f64(),
@@ -124,18 +124,20 @@ fn play_scenarios(args: &SimArgs, scenarios: &[Scenario]) -> Done {
             failure: played.failure,
         }
     };
-    let played: Vec<Played> = scenarios.iter().map(play).collect();
+    let played: Vec<ScenarioReport> = scenarios.iter().map(play).collect();
     let failed = played.iter().filter(|played| played.failure.is_some()).count();
     let format = if args.json { Format::Json } else { Format::Table };
-    output::object(&format, &played, "scenarios", || played.iter().map(told).collect())?;
+    output::object(&format, &played, "scenarios", || {
+        played.iter().map(text_of_scenario).collect()
+    })?;
     match failed {
         0 => Ok(()),
         _ => Err(Failure::failed(format!("{failed} of {} scenarios failed", played.len()))),
     }
 }
 
-fn told(played: &Played) -> String {
-    let verdict = played.failure.as_deref().unwrap_or("as it must be");
+fn text_of_scenario(played: &ScenarioReport) -> String {
+    let verdict = played.failure.as_deref().unwrap_or("passed");
     let mut text = format!("{}: {verdict}\n", played.scenario);
     for Figure { what, is, most } in &played.figures {
         let _infallible = writeln!(text, "  {what}: {is}, at most {most}");
@@ -143,7 +145,7 @@ fn told(played: &Played) -> String {
     text
 }
 
-/// A word of `--faults`.
+/// A value of `--faults`.
 #[derive(Clone, Debug)]
 struct Families(Vec<Family>);
 
@@ -155,20 +157,21 @@ fn families(text: &str) -> Result<Families, String> {
     }
     let names = || Family::ALL.map(Family::name).join(", ");
     let family = Family::ALL.into_iter().find(|family| family.name() == text);
-    let family = family.ok_or_else(|| format!("faults are all, none, {}", names()))?;
+    let family =
+        family.ok_or_else(|| format!("unknown faults; known are all, none, {}", names()))?;
     Ok(Families(vec![family]))
 }
 
 fn hours(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hours) if (0.01..=10_000.0).contains(&hours) => Ok(hours),
-        _ => Err("a world has 0.01 to 10000 hours".to_owned()),
+        _ => Err("must be from 0.01 to 10000".to_owned()),
     }
 }
 
-/// What was found.
+/// The report of a simulation.
 #[derive(Debug, Default, Serialize)]
-struct Found {
+struct Report {
     worlds: u64,
     virtual_seconds: f64,
     seconds: f64,
@@ -176,12 +179,12 @@ struct Found {
     operations: u64,
     polls: u64,
     processes: u64,
-    /// The longest that a world took to come to rest after its faults.
+    /// The longest time that a world took to settle after its faults.
     rested_after_s_max: f64,
-    /// The digest of the events, of one world.
+    /// The digest of the events; only for a single world.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
-    /// The faults that were played, of one world.
+    /// The injected faults; only for a single world.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     faults: Vec<String>,
     failures: Vec<Failed>,
@@ -195,12 +198,12 @@ struct Failed {
     command: String,
 }
 
-/// How many worlds are played to find the fewest faults.
+/// The maximum number of worlds simulated to find the smallest set of faults.
 const SHRINK_WORLDS: usize = 200;
-/// So many failures are enough to look at.
+/// The maximum number of failures reported.
 const FAILURES_MAX: usize = 10;
 
-/// Plays the worlds, and says what was wrong in them.
+/// Simulates the worlds, and reports their failures.
 pub(super) fn sim(args: &SimArgs) -> Done {
     if let Some(Scenarios(scenarios)) = &args.scenario {
         return play_scenarios(args, scenarios);
@@ -212,37 +215,38 @@ pub(super) fn sim(args: &SimArgs) -> Done {
     let begun = Instant::now();
     let one = (seeds.end - seeds.start == 1).then(|| plan(args, seeds.start));
     if let Some(plan) = &one {
-        known(plan)?;
+        check_faults_exist(plan)?;
     }
     let verdicts = play(args, seeds);
-    let mut found = summary(&verdicts, begun.elapsed().as_secs_f64());
+    let mut report = summary(&verdicts, begun.elapsed().as_secs_f64());
     if let (Some(plan), Some(verdict)) = (&one, verdicts.first()) {
-        found.digest = Some(verdict.digest.clone());
-        found.faults = listed(plan);
+        report.digest = Some(verdict.digest.clone());
+        report.faults = listed(plan);
     }
     let failed = verdicts.iter().filter(|verdict| verdict.failure.is_some());
-    found.failures = failed.take(FAILURES_MAX).map(|verdict| explained(args, verdict)).collect();
+    report.failures =
+        failed.take(FAILURES_MAX).map(|verdict| reproducible(args, verdict)).collect();
     let format = if args.json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "simulation", || text(&found))?;
-    match found.failures.len() {
+    output::object(&format, &report, "simulation", || text(&report))?;
+    match report.failures.len() {
         0 => Ok(()),
-        count => Err(Failure::failed(format!("{count} of {} worlds failed", found.worlds))),
+        count => Err(Failure::failed(format!("{count} of {} worlds failed", report.worlds))),
     }
 }
 
-/// Whether the faults that are chosen are there.
-fn known(plan: &Plan) -> Done {
+/// Checks that the selected faults exist.
+fn check_faults_exist(plan: &Plan) -> Done {
     let count = plan.faults().len();
     match plan.only.iter().flatten().find(|number| **number >= count) {
         None => Ok(()),
         Some(number) => Err(Failure::usage(format!(
-            "the world of seed {} has {count} faults, numbered from 0, and no fault {number}",
+            "the world of seed {} has {count} faults, numbered from 0; there is no fault {number}",
             plan.seed
         ))),
     }
 }
 
-/// The faults that are played, with their numbers.
+/// The injected faults, with their numbers.
 fn listed(plan: &Plan) -> Vec<String> {
     let faults = plan.faults();
     let played = faults.iter().enumerate().filter(|(_, (_, played))| *played);
@@ -259,13 +263,14 @@ fn plan(args: &SimArgs, seed: u64) -> Plan {
     Plan { families, only, replicas: args.replicas.into(), machines, ..Plan::of(seed, lasts) }
 }
 
-/// A span of so many seconds.
+/// Converts seconds to a span.
 fn span(seconds: f64) -> Span {
     let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     Span(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Plays every world, several at once; the verdicts by seed. Few failures are enough.
+/// Simulates worlds in parallel, until all are done or enough have failed. Returns the verdicts by
+/// seed.
 fn play(args: &SimArgs, seeds: Range<u64>) -> Vec<Verdict> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let (next, failures) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
@@ -295,12 +300,12 @@ fn play(args: &SimArgs, seeds: Range<u64>) -> Vec<Verdict> {
     verdicts
 }
 
-fn summary(verdicts: &[Verdict], seconds: f64) -> Found {
+fn summary(verdicts: &[Verdict], seconds: f64) -> Report {
     let sum = |of: fn(&Verdict) -> u64| verdicts.iter().map(of).sum();
     let age = |verdict: &Verdict| verdict.age.to_std().as_secs_f64();
     let virtual_seconds: f64 = verdicts.iter().map(age).sum();
     let rested = verdicts.iter().filter_map(|verdict| verdict.rested_after).max();
-    Found {
+    Report {
         worlds: verdicts.len() as u64,
         virtual_seconds,
         seconds,
@@ -315,8 +320,8 @@ fn summary(verdicts: &[Verdict], seconds: f64) -> Found {
     }
 }
 
-/// What is needed to see a failure again.
-fn explained(args: &SimArgs, verdict: &Verdict) -> Failed {
+/// A failure with what is needed to reproduce it.
+fn reproducible(args: &SimArgs, verdict: &Verdict) -> Failed {
     let plan = plan(args, verdict.seed);
     let (plan, least) = match args.no_shrink {
         true => (plan, verdict.clone()),
@@ -353,31 +358,31 @@ fn command(args: &SimArgs, plan: &Plan) -> String {
     command
 }
 
-fn text(found: &Found) -> String {
+fn text(report: &Report) -> String {
     let mut text = format!(
-        "{} worlds, {} of their time in {:.1} s ({:.0} times as fast): {} operations, {} polls, {} \
-         processes; at rest within {:.0} s of the last fault\n",
-        found.worlds,
-        span(found.virtual_seconds.round()),
-        found.seconds,
-        found.virtual_seconds_per_second,
-        found.operations,
-        found.polls,
-        found.processes,
-        found.rested_after_s_max,
+        "{} worlds, {} of virtual time in {:.1} s ({:.0} times as fast): {} operations, {} polls, {} \
+         processes; settled within {:.0} s of the last fault\n",
+        report.worlds,
+        span(report.virtual_seconds.round()),
+        report.seconds,
+        report.virtual_seconds_per_second,
+        report.operations,
+        report.polls,
+        report.processes,
+        report.rested_after_s_max,
     );
-    for fault in &found.faults {
+    for fault in &report.faults {
         let _infallible = writeln!(text, "fault {fault}");
     }
-    if let Some(digest) = &found.digest {
+    if let Some(digest) = &report.digest {
         let _infallible = writeln!(text, "events {digest}");
     }
-    for failed in &found.failures {
+    for failed in &report.failures {
         let _infallible = writeln!(text, "\nseed {}: {}", failed.seed, failed.failure);
         for fault in &failed.faults {
             let _infallible = writeln!(text, "  fault {fault}");
         }
-        let _infallible = writeln!(text, "  again: {}", failed.command);
+        let _infallible = writeln!(text, "  reproduce: {}", failed.command);
     }
     text
 }

@@ -1,5 +1,5 @@
-//! Join tokens as administrators ask for them. The key of one is made here, and goes into the token
-//! alone.
+//! Issues join tokens for administrators. The token's key is generated here and stored only in the
+//! token.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rpc::{JoinToken, NewKey};
 
 use super::exit::Failure;
 
-/// Has the cell issue a token; gives it with when it expires, in microseconds since 1970.
+/// Issues a token; returns it with its expiry, in microseconds since 1970.
 pub(super) async fn issue(
     connection: &mut Connection,
     joins: Joins,

@@ -1,4 +1,4 @@
-//! `bourg user`: who may ask a cell anything, with which certificate.
+//! `bourg user`: manages users and their certificates.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{duration, moment, with_cell};
 
-/// What is done about users.
+/// The subcommands of `bourg user`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Give a user a certificate: makes a directory with which they use the cell.
+    /// Add a user, or issue another certificate: creates a client directory for the cell.
     ///
-    /// The key is made here and does not leave the directory; the cell certifies it. A user can have
-    /// several certificates, as one for each of their machines.
+    /// The key is generated here and stays in the directory; the cell signs the certificate. A user
+    /// can have several certificates, for example one for each machine.
     Add(AddArgs),
-    /// The users who were added or revoked, and the administrators.
+    /// List administrators, and users who were added or revoked.
     List {
         #[arg(short, long, default_value = "table")]
-        /// table, wide, json, yaml, name, or a field by its path.
+        /// Output format: table, wide, json, yaml, name, or the path of a field.
         output: Format,
     },
-    /// Refuse every certificate that a user has. What they run, runs on.
+    /// Revoke all certificates of a user. Running tasks are not affected.
     ///
-    /// What they follow ends at once. Added again, they are accepted with the new certificate, and
-    /// what they may do is as it was.
+    /// Open streams of the user end at once. If the user is added again, the new certificate is
+    /// accepted, with the same rights as before.
     Revoke {
-        /// Whose.
+        /// The user.
         name: UserName,
     },
 }
@@ -43,10 +43,10 @@ pub(super) enum Command {
 pub(super) struct AddArgs {
     /// The user: new, or one who needs another certificate.
     name: UserName,
-    /// The directory to make. Default: ./NAME.
+    /// The directory to create. Default: ./NAME.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// How long the certificate is valid, such as 30d: a minute to a year.
+    /// The validity of the certificate, such as 30d: from a minute to a year.
     #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = duration)]
     validity: Duration,
 }
@@ -66,12 +66,12 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
         make(&directory, "--dir")?;
         let added = certify(&mut connection, args, &directory).await;
         if added.is_err() {
-            // It is empty, but for what of the certificate could be written.
+            // Removes the directory only if it is empty, which it is unless writing failed halfway.
             let _kept = std::fs::remove_dir(&directory);
         }
         let expires = added?;
         output::say(&format!(
-            "{}: can use the cell with {} until {}: give them the directory, which holds their key\n\
+            "{}: can use the cell with {} until {}: give them the directory, which contains their key\n\
              next: bourg --cell {} status\n",
             args.name,
             directory.display(),
@@ -82,12 +82,12 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     })
 }
 
-/// Makes the directory that a flag names, which is to be new: what is in another one may be somebody's
-/// key.
+/// Creates the directory that a flag names. It must not exist: an existing one may contain
+/// someone's key.
 pub(super) fn make(directory: &Path, flag: &str) -> Done {
     let failed = |error: std::io::Error| {
-        let text = format!("error: cannot make {}: {error}", directory.display());
-        Failure::usage(text).next(format!("name another one with {flag}"))
+        let text = format!("error: cannot create {}: {error}", directory.display());
+        Failure::usage(text).next(format!("choose another one with {flag}"))
     };
     if let Some(parent) = directory.parent() {
         std::fs::create_dir_all(parent).map_err(failed)?;
@@ -95,7 +95,7 @@ pub(super) fn make(directory: &Path, flag: &str) -> Done {
     std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(failed)
 }
 
-/// Has a new key certified and writes the client directory; gives when it expires.
+/// Has the cell sign a new key and writes the client directory; returns the expiry.
 async fn certify(
     connection: &mut Connection,
     args: &AddArgs,
@@ -127,16 +127,16 @@ fn revoke(cell: Target<'_>, name: &UserName) -> Done {
             .await?;
         let jobs = match answer.jobs {
             0 => String::new(),
-            1 => "; 1 job of theirs runs on".to_owned(),
-            several => format!("; {several} jobs of theirs run on"),
+            1 => "; 1 running job is not affected".to_owned(),
+            several => format!("; {several} running jobs are not affected"),
         };
-        output::say(&format!("{name}: no certificate of theirs is accepted any more{jobs}\n"));
+        output::say(&format!("{name}: all certificates are revoked{jobs}\n"));
         if !answer.known {
             let near = match answer.nearest.as_str() {
                 "" => String::new(),
                 near => format!(" Did you mean {near}?"),
             };
-            output::say(&format!("note: nothing was known of {name} before.{near}\n"));
+            output::say(&format!("note: user {name} did not exist before.{near}\n"));
         }
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! `bourg why`: why tasks are pending, and what would let them start.
+//! `bourg why`: explains why tasks are pending, and what change would let them start.
 
 use std::fmt::Write as _;
 
@@ -42,14 +42,14 @@ fn name(answer: &v1::WhyResponse) -> String {
     format!("{}/{}", answer.user, answer.job)
 }
 
-/// The explanations of several jobs; for people, of those that have something pending.
+/// Prints the explanations of several jobs; as a table, only of those with pending tasks.
 fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     if let Format::Table | Format::Wide = format {
         let waits = |answer: &&v1::WhyResponse| answer.queued > 0 || !answer.groups.is_empty();
         let text: String = answers.iter().filter(waits).map(show).collect();
         return match (text.is_empty(), answers) {
             (true, [one]) => output::print(&show(one)),
-            (true, all) => output::print(&format!("nothing of {} jobs is pending\n", all.len())),
+            (true, all) => output::print(&format!("no task of {} jobs is pending\n", all.len())),
             (false, _) => output::print(&text),
         };
     }
@@ -57,13 +57,13 @@ fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     output::list(format, &listing)
 }
 
-/// `until ana/extract has finished`.
+/// For example `until ana/extract has finished`.
 pub(super) fn until(waits_for: &[String]) -> String {
     let have = if waits_for.len() == 1 { "has" } else { "have" };
     format!("until {} {have} finished", waits_for.join(", "))
 }
 
-/// The explanation of a job, as people read it.
+/// The explanation of a job, for people.
 pub(super) async fn explain(
     connection: &mut Connection,
     job: v1::JobAddress,
@@ -79,12 +79,12 @@ fn show(answer: &v1::WhyResponse) -> String {
     if answer.queued > 0 {
         let (until, s) = (until(&answer.waits_for), if answer.queued == 1 { "" } else { "s" });
         return format!(
-            "{name}: {} task{s} queued {until}\n true at index {}\n",
+            "{name}: {} task{s} queued {until}\n as of index {}\n",
             answer.queued, answer.index
         );
     }
     if answer.groups.is_empty() && answer.scores.is_empty() {
-        return format!("{name}: nothing is pending\n");
+        return format!("{name}: no task is pending\n");
     }
     let mut text = String::new();
     for group in &answer.groups {
@@ -94,11 +94,11 @@ fn show(answer: &v1::WhyResponse) -> String {
         let more = answer.more;
         let _infallible = writeln!(
             text,
-            " {more} more pending, each of which asks for something else: choose some, as in {name}/0-99"
+            " {more} more pending, with different requests: select some, as in {name}/0-99"
         );
     }
     show_scores(&mut text, answer);
-    let _infallible = writeln!(text, " true at index {}", answer.index);
+    let _infallible = writeln!(text, " as of index {}", answer.index);
     text
 }
 
@@ -115,7 +115,7 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
     let _infallible = writeln!(
         text,
-        "{name}: {tasks} of {} task{} pending{which} for {}, {priority}, asking {limit} each",
+        "{name}: {tasks} of {} task{} pending{which} for {}, {priority}, requesting {limit} each",
         answer.tasks,
         if answer.tasks == 1 { "" } else { "s" },
         now.since(Time(group.since)),
@@ -130,14 +130,14 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     if !group.avoids.is_empty() {
         let machines = group.avoids.join(", ");
         let _infallible =
-            writeln!(text, " it crashed on {machines} of late: others come first, where it fits");
+            writeln!(text, " it crashed on {machines} recently: the scheduler prefers others");
     }
     if !group.last_end_text.is_empty() {
-        let _infallible = writeln!(text, " its last life ended: {}", group.last_end_text);
+        let _infallible = writeln!(text, " its last run ended: {}", group.last_end_text);
     }
     if group.not_before > answer.time {
         let wait = Time(group.not_before).since(now);
-        let _infallible = writeln!(text, " it is tried again in {wait}");
+        let _infallible = writeln!(text, " it is retried in {wait}");
     }
     match group.machines {
         0 => text.push_str(" the cell has no machines\n"),
@@ -176,7 +176,7 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     }
 }
 
-/// ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`, and so on.
+/// For example ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`.
 fn show_scores(text: &mut String, answer: &v1::WhyResponse) {
     if answer.scores.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! A connection to a cell: any of its replicas is asked until one answers.
+//! A connection to a cell, with failover between its replicas.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -16,22 +16,22 @@ use tonic::{Request, Status};
 
 use crate::{CELL_FILE, CellFile, Error, Notice, USER_STEM, known};
 
-/// How long a request may take.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// For how long a master that does not answer is asked again.
+/// How long to retry a master that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(50);
-/// For how long a master that has too much to do is asked again, where nothing else is said.
+/// How long to retry a busy master, by default.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a master may ask for, in milliseconds; longer counts as that.
+/// The maximum retry delay that a master can request, in milliseconds; longer ones are cut to this.
 const BUSY_WAIT_MS_MAX: u64 = 60_000;
 
-/// Which cell is asked, and how.
+/// Which cell to call, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// Its name or the path of a client directory, where one is given.
+    /// The cell's name or the path of a client directory; `None` for the only registered cell.
     pub cell: Option<&'a str>,
-    /// Whether the answer is to be what is true now.
+    /// Whether reads are linearizable; otherwise they may be stale.
     pub consistent: bool,
     /// Receives notices while a request waits.
     pub notify: fn(&Notice),
@@ -40,29 +40,30 @@ pub struct Target<'a> {
 /// A connection to a cell as a user.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// To each replica of its master, with its address; the one that is asked first.
+    /// The replicas of its master with their addresses; the first one is called first.
     masters: VecDeque<(String, BorgmasterClient<Channel>)>,
     consistent: bool,
     notify: fn(&Notice),
     session: Option<u64>,
     sequence: u64,
-    /// The client directory, until when its certificate is valid, and what others need of it.
+    /// The client directory, the expiry of its certificate, and what other client directories need
+    /// from it.
     directory: PathBuf,
     expires: SystemTime,
     file: CellFile,
     ca_pem: String,
-    /// For how long a master that has too much to do is asked again, and whether that was said.
+    /// How long to retry a busy master, and whether that was reported.
     patience: Duration,
-    said_busy: bool,
-    /// For how long each master that does not answer is asked again.
+    busy_reported: bool,
+    /// How long to retry each master that does not answer.
     unanswered: Duration,
 }
 
 impl Connection {
-    /// Connects to a cell. Nothing is sent yet.
+    /// Connects to a cell lazily: nothing is sent yet.
     ///
     /// # Errors
-    /// Where no such cell is known, or its client directory cannot be used.
+    /// If the cell is not registered, or its client directory is unusable.
     pub fn open(target: Target<'_>) -> Result<Self, Error> {
         let directory = known::find(target.cell)?;
         let path = directory.join(CELL_FILE);
@@ -73,7 +74,7 @@ impl Connection {
         let text = std::fs::read_to_string(&path).map_err(|error| unusable(&error))?;
         let file: CellFile = toml::from_str(&text).map_err(|error| unusable(&error))?;
         if file.masters.is_empty() {
-            return Err(unusable(&"it names no master"));
+            return Err(unusable(&"it lists no master"));
         }
         let credentials =
             Credentials::read(&directory, USER_STEM).map_err(|error| unusable(&error))?;
@@ -102,27 +103,28 @@ impl Connection {
             file,
             ca_pem,
             patience: BUSY_PATIENCE,
-            said_busy: false,
+            busy_reported: false,
             unanswered: PATIENCE,
         })
     }
 
-    /// What another client directory of this cell needs: where it answers, and whom to trust.
+    /// What another client directory of this cell needs: the cell file and the CA certificate.
     pub fn cell_file(&self) -> (CellFile, String) {
         (self.file.clone(), self.ca_pem.clone())
     }
 
-    /// For how long a master that has too much to do is asked again, from now on.
+    /// Sets how long to retry a busy master.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
 
-    /// For how long each master that does not answer is asked again, from now on.
+    /// Sets how long to retry each master that does not answer.
     pub fn set_unanswered_patience(&mut self, patience: Duration) {
         self.unanswered = patience;
     }
 
-    /// What a failed call means. That our certificate has expired is known here, whatever was said.
+    /// Maps a failed call to an error. An expired certificate is detected here, whatever the
+    /// status.
     fn failure(&self, status: Status) -> Error {
         use tonic::Code as Grpc;
         let refused = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled, Grpc::Unauthenticated];
@@ -133,11 +135,11 @@ impl Connection {
         Error::Expired { directory: self.directory.clone(), why }
     }
 
-    /// Asks, and asks again while no master answers or where it has too much to do. What changes
-    /// something carries its request id, so that it is done once however often it is sent.
+    /// Sends a request, and retries while no master answers or the master is busy. Mutations carry
+    /// a request id, so that retries take effect once.
     ///
     /// # Errors
-    /// What a master said, or the last one that did not answer.
+    /// The master's status, or that of the last attempt if none answered.
     pub async fn ask<M: Clone, T>(
         &mut self,
         message: M,
@@ -152,14 +154,14 @@ impl Connection {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status) if self.is_of_another_cell(&status) => {}
                 Err(status)
-                    if self.may_be_answered(&status) && tokio::time::Instant::now() < until =>
+                    if self.is_retryable(&status) && tokio::time::Instant::now() < until =>
                 {
                     self.elsewhere();
                     tokio::time::sleep(RETRY).await;
                 }
                 Err(status) => match busy_wait(&status, rand()) {
                     Some(wait) if tokio::time::Instant::now() + wait <= busy_until => {
-                        self.say_busy();
+                        self.report_busy();
                         tokio::time::sleep(wait).await;
                     }
                     _ => return Err(self.failure(status)),
@@ -168,21 +170,21 @@ impl Connection {
         }
     }
 
-    /// From now on the next replica is asked: what this one said last was not all.
+    /// Fails over to the next replica, since this one's last answer was incomplete.
     pub fn elsewhere(&mut self) {
         self.masters.rotate_left(1);
     }
 
-    /// The replica that is asked now.
+    /// The replica to call next.
     fn client(&self) -> BorgmasterClient<Channel> {
-        // There is one at least.
+        // `open` rejects an empty list.
         let (_, client) =
             self.masters.front().unwrap_or_else(|| unreachable!("a cell has a master"));
         client.clone()
     }
 
-    /// Whether whoever was asked is not of this cell, and another address is left to ask: that one is
-    /// asked from now on, and no more this one.
+    /// Whether the called address belongs to another cell and others are left; if so, drops that
+    /// address.
     fn is_of_another_cell(&mut self, status: &Status) -> bool {
         if self.masters.len() < 2 || rpc::transport::distrusts(status).is_none() {
             return false;
@@ -194,19 +196,19 @@ impl Connection {
         true
     }
 
-    /// Whether the next replica may answer, or this one in a moment: one that ends cuts off whoever
-    /// asks it.
-    fn may_be_answered(&self, status: &Status) -> bool {
+    /// Whether a retry may succeed: at the next replica, or at this one shortly, since a replica
+    /// that shuts down cuts its connections.
+    fn is_retryable(&self, status: &Status) -> bool {
         match status.code() {
             tonic::Code::Unavailable => !rpc::transport::is_distrust(status),
             tonic::Code::Cancelled => self.masters.len() > 1,
-            // As with a process that is killed.
+            // For example when the master's process is killed.
             tonic::Code::Unknown => rpc::transport::is_broken(status),
             _ => false,
         }
     }
 
-    /// For how long replicas that do not answer are asked again: each of them has its time.
+    /// How long to retry replicas that do not answer: the patience for each of them, added up.
     fn unanswered_patience(&self) -> Duration {
         self.unanswered.saturating_mul(u32::try_from(self.masters.len()).unwrap_or(1))
     }
@@ -219,17 +221,17 @@ impl Connection {
         request
     }
 
-    /// Says once that it takes longer, and why.
-    fn say_busy(&mut self) {
-        if !std::mem::replace(&mut self.said_busy, true) {
+    /// Reports once that the master is busy.
+    fn report_busy(&mut self) {
+        if !std::mem::replace(&mut self.busy_reported, true) {
             (self.notify)(&Notice::Busy { patience: self.patience });
         }
     }
 
-    /// Opens a stream, which has no time limit.
+    /// Opens a stream, without a timeout.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As for [`ask`](Self::ask).
     pub async fn stream<M: Clone, T>(
         &mut self,
         message: M,
@@ -242,7 +244,7 @@ impl Connection {
                 Err(status) if self.is_of_another_cell(&status) => {}
                 Err(status)
                     if self.masters.len() > 1
-                        && self.may_be_answered(&status)
+                        && self.is_retryable(&status)
                         && tokio::time::Instant::now() < until =>
                 {
                     self.elsewhere();
@@ -253,10 +255,10 @@ impl Connection {
         }
     }
 
-    /// The id of the next request that changes something.
+    /// Returns the id for the next mutation.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask): the first one opens a session.
+    /// As for [`ask`](Self::ask): the first call opens a session.
     pub async fn request_id(&mut self) -> Result<v1::RequestId, Error> {
         let session = match self.session {
             Some(session) => session,
@@ -273,17 +275,17 @@ impl Connection {
         Ok(v1::RequestId { session, sequence: self.sequence })
     }
 
-    /// How the cell is.
+    /// Requests the status of the cell.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As for [`ask`](Self::ask).
     pub async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Error> {
         let request = v1::CellStatusRequest { at: None };
         self.ask(request, async |mut client, request| client.cell_status(request).await).await
     }
 }
 
-/// Where a certificate has not much longer to live: how long.
+/// A notice if the certificate expires soon.
 fn expires_soon(directory: &Path, credentials: &Credentials) -> Option<Notice> {
     let now = SystemTime::now();
     if now < credentials.renewal() || now >= credentials.expires() {
@@ -294,19 +296,19 @@ fn expires_soon(directory: &Path, credentials: &Credentials) -> Option<Notice> {
     Some(Notice::Expires { directory: directory.to_owned(), left })
 }
 
-/// How long to wait before a request is repeated that the master refused as it had too much to do: as
-/// long as it said, and up to half as much again, so that those who were refused together do not come
-/// back together. Nothing for any other refusal.
+/// How long to wait before retrying a request that a busy master rejected: the delay that the
+/// master requested plus up to half of it at random, to spread the clients that were rejected
+/// together. `None` for any other status.
 fn busy_wait(status: &Status, random: u64) -> Option<Duration> {
     if status.code() != tonic::Code::ResourceExhausted {
         return None;
     }
-    let said = status.metadata().get(RETRY_AFTER)?.to_str().ok()?;
-    let ms = said.parse::<u64>().ok()?.clamp(1, BUSY_WAIT_MS_MAX);
+    let delay = status.metadata().get(RETRY_AFTER)?.to_str().ok()?;
+    let ms = delay.parse::<u64>().ok()?.clamp(1, BUSY_WAIT_MS_MAX);
     Some(Duration::from_millis(ms + random % (ms / 2 + 1)))
 }
 
-/// A number that another process would not draw.
+/// A random number, different in every process.
 fn rand() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -317,7 +319,7 @@ mod tests {
 
     #[test]
     fn only_a_master_that_says_when_is_asked_again() {
-        let says = |code, ms: Option<&str>| {
+        let status = |code, ms: Option<&str>| {
             let mut status = Status::new(code, "");
             if let Some(ms) = ms {
                 status.metadata_mut().insert(RETRY_AFTER, ms.parse().expect("metadata"));
@@ -325,7 +327,7 @@ mod tests {
             status
         };
         use tonic::Code::{ResourceExhausted, Unavailable};
-        for (code, said, random, wait) in [
+        for (code, delay, random, wait) in [
             (ResourceExhausted, Some("100"), 0, Some(100)),
             (ResourceExhausted, Some("100"), 50, Some(150)),
             (ResourceExhausted, Some("100"), 51, Some(100)),
@@ -335,8 +337,8 @@ mod tests {
             (ResourceExhausted, None, 0, None),
             (Unavailable, Some("100"), 0, None),
         ] {
-            let waits = busy_wait(&says(code, said), random);
-            assert_eq!(waits, wait.map(Duration::from_millis), "{code:?} {said:?} {random}");
+            let waits = busy_wait(&status(code, delay), random);
+            assert_eq!(waits, wait.map(Duration::from_millis), "{code:?} {delay:?} {random}");
         }
     }
 }

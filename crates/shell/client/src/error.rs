@@ -1,4 +1,4 @@
-//! What can go wrong, and what is worth a word while it does not.
+//! Errors, and notices about a call in progress.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,65 +6,65 @@ use std::time::Duration;
 use model::Span;
 use tonic::Status;
 
-/// Why a cell was not asked, or did not do what it was asked.
+/// Why a call to a cell failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name that was given is neither a client directory nor a cell that is known.
+    /// The given name is neither a client directory nor a registered cell.
     #[error(
-        "there is no cell '{}': it is neither a client directory nor a cell known by that name",
+        "there is no cell '{}': it is neither a client directory nor a registered cell",
         .0.escape_debug()
     )]
     NoSuchCell(String),
-    /// No name was given, and no cell is known.
-    #[error("no cell is known here")]
+    /// No name was given, and no cell is registered.
+    #[error("no cell is registered here")]
     NoneKnown,
-    /// No name was given, and of the cells that are known, by their names, none runs.
-    #[error("of the cells that are known here ({}) none answers", .0.join(", "))]
+    /// No name was given, and none of the registered cells, listed by name, is running.
+    #[error("none of the cells registered here ({}) answers", .0.join(", "))]
     NoneRuns(Vec<String>),
-    /// No name was given, and several cells are known, by their names.
-    #[error("several cells are known here ({})", .0.join(", "))]
+    /// No name was given, and several cells, listed by name, are registered.
+    #[error("several cells are registered here ({})", .0.join(", "))]
     Several(Vec<String>),
-    /// The client directory cannot be used.
-    #[error("{} cannot be used: {why}", .path.display())]
+    /// The client directory is unusable.
+    #[error("{} is unusable: {why}", .path.display())]
     Unusable {
         /// The file in it.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The certificate is not valid any more.
+    /// The certificate has expired.
     #[error("the certificate in {} has expired ({why})", .directory.display())]
     Expired {
         /// The client directory.
         directory: PathBuf,
-        /// What happened with it.
+        /// The error of the call.
         why: String,
     },
-    /// A master refused or failed, or none answered.
+    /// A master returned an error, or none answered.
     #[error("{}", rpc::transport::explain(.0))]
     Answer(Status),
 }
 
-/// What happens on the way to an answer.
+/// A condition to report while a request waits.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// The certificate has not much longer to live.
+    /// The certificate expires soon.
     Expires {
-        /// The client directory that it is in.
+        /// The client directory.
         directory: PathBuf,
-        /// How long.
+        /// The remaining validity.
         left: Span,
     },
-    /// At an address of the cell another one answers: the next address is asked.
+    /// An address of the cell belongs to another cell; the client fails over to the next address.
     AnotherCell {
         /// The address.
         address: String,
-        /// The cell that was to answer.
+        /// The expected cell.
         cell: String,
-        /// What was wrong with the one that did.
+        /// Why the answering server was rejected.
         why: String,
     },
-    /// A master has too much to do, and is asked again.
+    /// The master is busy; the client retries.
     Busy {
         /// For how long at most.
         patience: Duration,
@@ -81,11 +81,11 @@ impl std::fmt::Display for Notice {
             ),
             Self::AnotherCell { address, cell, why } => write!(
                 f,
-                "warning: {address} is not cell {cell}, and another address is asked: {why}"
+                "warning: {address} does not belong to cell {cell}, trying another address: {why}"
             ),
             Self::Busy { patience } => {
                 let seconds = patience.as_secs();
-                write!(f, "the master has too much to do: asking again for up to {seconds} s")
+                write!(f, "the master is overloaded: retrying for up to {seconds} s")
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The cells that are known on this machine by a name: `bourg dev` makes its own known while it runs, as a
-//! link to its client directory. A client directory from elsewhere can be put here, too.
+//! The registry of cells on this machine: links, by name, to client directories. `bourg dev`
+//! registers its cell while it runs. Users can put other client directories here, too.
 
 use std::fs::File;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -11,14 +11,14 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::{CELL_FILE, CellFile, Error};
 
-/// How long a connection may take to see whether somebody listens.
+/// The timeout of the connection that checks whether a master listens.
 const ANSWER: Duration = Duration::from_millis(500);
-/// The file in a cell's directory that is locked as long as its `bourg dev` runs.
+/// The file in a cell's directory that is locked while its `bourg dev` runs.
 const RUNS: &str = "run/lock";
-/// How many names are tried for a cell, the first of which is its own.
+/// The maximum number of names tried for a cell, its own name first.
 const NAMES_MAX: u32 = 100;
 
-/// The directory in which client directories are known by name.
+/// The directory of the registry.
 fn directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let config = variable("XDG_CONFIG_HOME")
@@ -27,20 +27,20 @@ fn directory() -> Option<PathBuf> {
     config.map(|config| config.join("bourg").join("cells"))
 }
 
-/// The client directory that is known by a name; none where there is none.
+/// The client directory registered under a name, if any.
 fn named(name: &str) -> Option<PathBuf> {
     let path = directory()?.join(name);
     path.join(CELL_FILE).exists().then_some(path)
 }
 
-/// All client directories that are known.
+/// All registered client directories.
 fn all() -> Vec<PathBuf> {
     let mut known = places();
     known.retain(|path| path.join(CELL_FILE).exists());
     known
 }
 
-/// All there is of them, also what leads nowhere any more.
+/// All entries, including dangling links.
 #[must_use]
 pub fn places() -> Vec<PathBuf> {
     let entries = directory().and_then(|cells| std::fs::read_dir(cells).ok());
@@ -51,39 +51,40 @@ pub fn places() -> Vec<PathBuf> {
     places
 }
 
-/// The name under which a client directory is known.
+/// The name under which a client directory is registered.
 #[must_use]
 pub fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Where the cell of a client directory answers; none where that cannot be read.
+/// The cell file of a client directory; `None` if it cannot be read.
 #[must_use]
 pub fn file_of(directory: &Path) -> Option<CellFile> {
     toml::from_str(&std::fs::read_to_string(directory.join(CELL_FILE)).ok()?).ok()
 }
 
-/// Whether a cell may be there: of one that `bourg dev` has made known, whether that still runs. No master
-/// is bothered: it would report whoever connects and says nothing.
+/// Whether a cell may be running. If `bourg dev` registered it, checks whether that process runs.
+/// This does not connect to a master unless an earlier release registered the cell: masters log
+/// connections that send no request.
 pub fn is_there(path: &Path) -> bool {
     !path.is_symlink() || runs(path).unwrap_or_else(|| listens(path))
 }
 
-/// Whether the `bourg dev` runs that made a cell known; none where an earlier release did.
+/// Whether the `bourg dev` that registered the cell runs; `None` for one of an earlier release.
 fn runs(path: &Path) -> Option<bool> {
     let client = std::fs::read_link(path).ok()?;
     let file = File::open(client.parent()?.join(RUNS)).ok()?;
     Some(Flock::lock(file, FlockArg::LockSharedNonblock).is_err())
 }
 
-/// Whether somebody listens where one of its masters does.
+/// Whether any address of its masters accepts connections.
 fn listens(directory: &Path) -> bool {
     let masters = file_of(directory).map(|file| file.masters).unwrap_or_default();
     let addresses = masters.iter().filter_map(|master| master.to_socket_addrs().ok()).flatten();
     addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, ANSWER).is_ok())
 }
 
-/// A cell of ours that is known, until this is given up.
+/// The registration of one of our cells; it ends with [`end`](Self::end).
 #[derive(Debug)]
 pub struct Registration {
     link: PathBuf,
@@ -92,8 +93,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Makes a cell known under its name, so that commands elsewhere find it; where another cell has that
-    /// name, under the name with a number. One that is dead gives its name up.
+    /// Registers a cell under its name, so that commands find it; if the name is taken, appends a
+    /// number. Names of cells that do not run any more are reused.
     pub fn new(name: &str, client: &Path) -> Option<Self> {
         let cells = directory()?;
         std::fs::create_dir_all(&cells).ok()?;
@@ -117,12 +118,12 @@ impl Registration {
         None
     }
 
-    /// The name under which it is known.
+    /// The registered name.
     pub fn name(&self) -> String {
         name_of(&self.link)
     }
 
-    /// Removes the registration, unless another cell has taken the name.
+    /// Removes the registration, unless another cell has taken the name over.
     pub fn end(&self) {
         if std::fs::read_link(&self.link).is_ok_and(|client| client == self.client) {
             let _absent = std::fs::remove_file(&self.link);
@@ -130,10 +131,10 @@ impl Registration {
     }
 }
 
-/// The client directory of a cell that is given by its path or name, or of the only one that is known.
+/// The client directory of a cell, given by path or name, or of the only registered cell.
 ///
 /// # Errors
-/// Where there is none, or several.
+/// If there is none, or several.
 pub fn find(cell: Option<&str>) -> Result<PathBuf, Error> {
     if let Some(cell) = cell {
         let path = PathBuf::from(cell);
@@ -146,7 +147,7 @@ pub fn find(cell: Option<&str>) -> Result<PathBuf, Error> {
     let names = |of: &[PathBuf]| of.iter().map(|path| name_of(path)).collect::<Vec<_>>();
     let before = names(&known);
     if known.len() > 1 {
-        // One that was killed is known still.
+        // A cell that was killed is still registered.
         known.retain(|path| is_there(path));
     }
     match known.as_slice() {

@@ -1,11 +1,12 @@
-//! The client of a cell's API: which cell, as whom, and any replica of its master until one answers.
+//! The client of a cell's API: resolves the cell, authenticates, and calls any replica of the
+//! master until one answers.
 //!
-//! A *client directory* has `cell.toml` (the cell's name and its master's addresses) and a user's
-//! certificate. It is given as its path or by a name under which it is known on this machine; without
-//! either, the only cell that is known is taken.
+//! A *client directory* contains `cell.toml` (the cell's name and its master's addresses) and a
+//! user's certificate. It is given by its path or by a name registered on this machine; without
+//! either, the only registered cell is used.
 //!
-//! What is deliberately not here: exit codes and words for a terminal. Errors are [`Error`], and what
-//! happens while a request waits is a [`Notice`].
+//! Not here: exit codes and terminal output. Failures are [`Error`]s; events while a request waits
+//! are [`Notice`]s.
 
 mod connection;
 mod directory;

@@ -59,13 +59,22 @@ pub struct MasterArgs {
     address: Option<String>,
     /// Stay at this level of the state machine or below, as an older build would.
     #[arg(long, value_name = "LEVEL", default_value_t = cell::LEVEL.0, hide_default_value = true,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(cell::LEVEL.0)))]
+          value_parser = level)]
     level: u32,
     #[command(flatten)]
     listen: ListenArgs,
     // Its heading is that of whatever follows.
     #[command(flatten)]
     silence: SilenceArgs,
+}
+
+/// A level of the state machine that this build has.
+fn level(text: &str) -> Result<u32, String> {
+    let level = text.parse().map(Level).map_err(|error| format!("{error}"))?;
+    match cell::has_level(level) {
+        true => Ok(level.0),
+        false => Err(format!("this build has levels 1 to {}", cell::LEVEL)),
+    }
 }
 
 /// Runs a replica of the master, with these flags, until it is told to stop.

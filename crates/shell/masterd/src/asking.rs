@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Mutation, Op, Outcome, Rejection, Reply, RequestId};
-use model::{Capability, CollectionId, LogIndex, ReplicaId, TaskSelection, Term};
+use cell::{Mutation, Op, Outcome, Reply, RequestId};
+use model::{Capability, CollectionId, LogIndex, ReplicaId};
 use proto::v1;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::admission::{Asked, Counted, Principal};
-use super::core::{Answered, NotTaken, Request, View};
+use super::admission::{Asked, Counted};
+use super::bounds;
+use super::core::{Answered, NotTaken, Request};
 use super::rejections::rejected;
 use super::service::{SMALL_BYTES, Service, malformed, unexpected};
 use super::users::Caller;
-use super::{bounds, gate};
 
 /// For how long a leader is looked for, and asked again.
 pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(10);
@@ -31,19 +31,10 @@ impl Service {
         bytes: usize,
     ) -> Result<(LogIndex, Outcome), Status> {
         let counted = self.count(&ask, bytes)?;
-        self.ask_counted(ask, counted).await
-    }
-
-    /// The same for what counts already, and goes on to until it is answered.
-    async fn ask_counted(
-        &self,
-        ask: Request,
-        counted: Arc<Counted>,
-    ) -> Result<(LogIndex, Outcome), Status> {
         let until = Instant::now() + LEADER_PATIENCE;
         loop {
             let asked = match self.leader(until).await? {
-                None => self.ask_here(None, ask.clone(), Arc::clone(&counted)).await,
+                None => self.ask_here(ask.clone(), Arc::clone(&counted)).await,
                 Some(leader) => tokio::select! {
                     answer = self.forward(leader, &ask) => answer,
                     () = self.leads_no_longer(leader) => Err(Status::unavailable(
@@ -133,14 +124,9 @@ impl Service {
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
 
-    /// The same for a change before it is known what exactly it is.
-    pub(super) fn count_change(
-        &self,
-        by: Option<&Caller>,
-        bytes: usize,
-    ) -> Result<Arc<Counted>, Status> {
-        let by = by.map(|by| Principal::User(by.user.clone()));
-        let counted = self.core.count_as(Asked::Change, by, bytes.max(SMALL_BYTES));
+    /// The same for the proposals of a scheduler, before it is known whose turn they are.
+    pub(super) fn count_proposals(&self, bytes: usize) -> Result<Arc<Counted>, Status> {
+        let counted = self.core.count_as(Asked::Change, None, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
 
@@ -156,14 +142,13 @@ impl Service {
         }
     }
 
-    /// Asks this replica's core, for a term or for any.
+    /// Asks this replica's core.
     pub(super) async fn ask_here(
         &self,
-        in_term: Option<Term>,
         ask: Request,
         counted: Arc<Counted>,
     ) -> Result<(LogIndex, Outcome), Status> {
-        let answered = self.core.ask_in(in_term, ask, counted).await;
+        let answered = self.core.ask_counted(ask, counted).await;
         let answered: Answered = answered.map_err(|not_taken| self.not_taken(not_taken))?;
         answered.map_err(|refusal| match refusal {
             replica::Refusal::Overloaded => Status::resource_exhausted(refusal.to_string()),
@@ -182,66 +167,6 @@ impl Service {
     ) -> Result<(LogIndex, Reply), Status> {
         let answered = self.ask(Request::Mutate(given(id)?, by, mutation), bytes).await?;
         self.replied(answered)
-    }
-
-    /// Kills what is found by its name, which has to mean then what it means where it is looked up.
-    /// That is so in the view of a replica that leads, and leads on until it is done, where that has
-    /// everything that it has told others to be committed: nobody else acknowledges anything before, or
-    /// reads what is not in it. Whoever does not lead, finds nothing or leads no longer asks what is true
-    /// now.
-    ///
-    /// Where nothing is found, that is recorded as the answer to this request. It may have been sent more than
-    /// once, and one that comes late must not kill what has the name by then. Where an earlier one was done,
-    /// its reply is given, without what it was done to.
-    pub(super) async fn kill_found<T>(
-        &self,
-        id: Option<v1::RequestId>,
-        by: Caller,
-        bytes: usize,
-        find: impl Fn(&View) -> Result<T, Status>,
-        kill: impl Fn(&T) -> Result<Mutation, Status>,
-    ) -> Result<(Option<T>, LogIndex, Reply), Status> {
-        let id = given(id)?;
-        let counted = self.count_change(Some(&by), bytes)?;
-        let view = match self.core.view().leads {
-            Some(_) => self.core.view_of_what_was_told().await,
-            None => None,
-        };
-        let found = view.and_then(|view| Some((view.leads?, find(&view).ok()?)));
-        if let Some((term, found)) = found {
-            let ask = Request::Mutate(id, by.clone(), kill(&found)?);
-            match self.ask_here(Some(term), ask, Arc::clone(&counted)).await {
-                Err(status) if may_be_answered(&status) => {}
-                answered => {
-                    let (index, reply) = self.replied_to_kill(answered?)?;
-                    return Ok((Some(found), index, reply));
-                }
-            }
-        }
-        let (found, mutation) = match find(&*gate::newest(&self.core).await?) {
-            Ok(found) => {
-                let mutation = kill(&found)?;
-                (Ok(found), mutation)
-            }
-            Err(status) if status.code() == Code::NotFound => {
-                (Err(status), Mutation::Kill { collection: NO_JOB, tasks: TaskSelection::All })
-            }
-            Err(status) => return Err(status),
-        };
-        let answered = self.ask_counted(Request::Mutate(id, by, mutation), counted).await?;
-        match (found, self.replied_to_kill(answered)) {
-            (Err(status), Err(told)) if told.code() == Code::NotFound => Err(status),
-            (found, told) => told.map(|(index, reply)| (found.ok(), index, reply)),
-        }
-    }
-
-    fn replied_to_kill(&self, answered: (LogIndex, Outcome)) -> Result<(LogIndex, Reply), Status> {
-        match answered.1 {
-            Outcome::Request(Err(Rejection::NoSuchJob(NO_JOB))) => Err(Status::not_found(
-                "there was no such job when this was asked for the first time: ask again",
-            )),
-            _ => self.replied(answered),
-        }
     }
 
     /// The reply to a request, or why it was rejected.
@@ -271,9 +196,6 @@ impl Service {
         self.mutate(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
 }
-
-/// No job has this id: they are counted from 1.
-const NO_JOB: CollectionId = CollectionId(0);
 
 /// The id that every request has.
 fn given(id: Option<v1::RequestId>) -> Result<RequestId, Status> {

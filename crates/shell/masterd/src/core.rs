@@ -7,7 +7,6 @@ mod standing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -86,8 +85,6 @@ impl Request {
 
 /// Who asked, and counts among those who wait for as long.
 pub(crate) struct Asker {
-    /// What is asked is to be done in this term or not at all.
-    in_term: Option<Term>,
     answer: oneshot::Sender<Answered>,
     /// Shared with whoever asks, where that may ask again.
     counted: Arc<Counted>,
@@ -110,8 +107,6 @@ const FOLLOWER_QUEUE: usize = 16_384;
 const TROUBLE_LOOK: Duration = Duration::from_millis(200);
 /// For how long a leader that stops waits for another to lead.
 const HAND_OVER: Duration = Duration::from_secs(2);
-/// For how long a view is waited for that has what others were told.
-const TOLD_PATIENCE: Duration = Duration::from_millis(500);
 /// How old a view gets while it shows all but how far the others are.
 const VIEW_AGE: Duration = Duration::from_millis(50);
 /// How many messages are taken into one step.
@@ -122,9 +117,6 @@ const STEP_MAX: usize = 4_096;
 pub(crate) struct Core {
     to_core: mpsc::Sender<Message>,
     view: watch::Receiver<Arc<View>>,
-    /// Up to which index messages to others say that everything is committed. What leaders of before
-    /// said is in the view of one that leads.
-    told: Arc<AtomicU64>,
     ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
     to_log: ToLog,
     admission: Arc<Admission>,
@@ -164,16 +156,6 @@ impl Core {
         Arc::clone(&self.view.borrow())
     }
 
-    /// The newest view, as soon as it has everything of which others may know from this replica that it is
-    /// committed: where this one's disk is slow, they have it first. None where that takes too long.
-    pub(super) async fn view_of_what_was_told(&self) -> Option<Arc<View>> {
-        let told = LogIndex(self.told.load(Ordering::Acquire));
-        let mut views = self.view.clone();
-        let seen = views.wait_for(|view| view.cell.index() >= told);
-        let seen = tokio::time::timeout(TOLD_PATIENCE, seen).await.ok()?;
-        seen.ok().map(|view| Arc::clone(&view))
-    }
-
     /// A receiver that sees every change of the view, or the newest of several.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
@@ -182,14 +164,13 @@ impl Core {
     /// Asks by a message of so many bytes, unless the core has too much to do.
     pub(crate) async fn ask(&self, ask: Request, bytes: usize) -> Result<Answered, NotTaken> {
         let counted = self.count(&ask, bytes)?;
-        self.ask_in(None, ask, counted).await
+        self.ask_counted(ask, counted).await
     }
 
-    /// The same for what counts already, to be done in one term of this replica's or not at all. All
-    /// that anybody asks comes this way, and nothing is proposed that is refused here.
-    pub(super) async fn ask_in(
+    /// The same for what counts already. All that anybody asks comes this way, and nothing is proposed
+    /// that is refused here.
+    pub(super) async fn ask_counted(
         &self,
-        in_term: Option<Term>,
         ask: Request,
         counted: Arc<Counted>,
     ) -> Result<Answered, NotTaken> {
@@ -199,7 +180,7 @@ impl Core {
         bounds::check(&ask).map_err(NotTaken::Invalid)?;
         let asked = counted.asked();
         let (answer, mut answered) = oneshot::channel();
-        let asker = Asker { in_term, answer, counted, since: Instant::now() };
+        let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Request(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 NotTaken::Overloaded(self.admission.shed(asked, None, 1))
@@ -403,8 +384,8 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
     let first = View::first(cell, origin, me, clock);
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
-    let (told, log) = (Arc::clone(peers.told()), to_log.clone());
-    let core = Core { to_core, view: views, told, ended: has_ended, to_log: log, admission };
+    let log = to_log.clone();
+    let core = Core { to_core, view: views, ended: has_ended, to_log: log, admission };
     let thread = Thread {
         clock,
         replica,
@@ -508,12 +489,7 @@ impl Thread {
             Message::Request(ask, asker) => {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
-                let too_late = asker.in_term.is_some() && asker.in_term != self.leads;
                 self.waiting.insert(ticket, asker);
-                if too_late {
-                    self.answers.push((ticket, Err(Refusal::NotLeading)));
-                    return None;
-                }
                 let ask = match ask {
                     Request::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Request::Mutate(id, by, mutation) => {

@@ -144,7 +144,6 @@ mod tests {
         let user = |name: &str| -> model::UserName { name.parse().expect("a name") };
         let name = "lab".parse().expect("a name");
         cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("ana") });
-        cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
         cell.apply(Time(2), &Op::OpenSession { user: user("ana") });
         let let_ben = |cell: &mut Cell, granted| {
             let id = RequestId { session: SessionId(1), sequence: cell.index().0 };

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use cell::{Mutation, Outcome, Reply, RequestId};
-use model::{CellName, LogIndex, ReplicaId, Serial, SessionId, TaskSelection, UserName};
+use cell::{Kill, Mutation, Outcome, Reply, RequestId};
+use model::{CellName, JobName, LogIndex, ReplicaId, Serial, SessionId, TaskSelection, UserName};
 use replica::Bootstrap;
 use rpc::transport::Refusals;
 use rpc::{Authority, Identity, Rotating, Validity};
@@ -201,8 +201,10 @@ impl Client {
     }
 
     /// Kills a job.
-    pub async fn kill(&mut self, collection: model::CollectionId) -> anyhow::Result<()> {
-        self.ask(Mutation::Kill { collection, tasks: TaskSelection::All }).await.map(drop)
+    pub async fn kill(&mut self, job: JobName) -> anyhow::Result<()> {
+        let owner = self.by.user.clone();
+        let kill = Kill { owner, job, tasks: TaskSelection::All };
+        self.ask(Mutation::Kill(kill)).await.map(drop)
     }
 
     async fn ask(&mut self, mutation: Mutation) -> anyhow::Result<Reply> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use cell::Cell;
 use checkpoint::Origin;
-use model::{LogIndex, Term, Time, UserName};
+use model::{Level, LogIndex, Term, Time, UserName};
 use prost::Message;
 use proto::v1;
 use proto::v1::moment::At;
@@ -256,7 +256,7 @@ fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> 
         let (index, level) = (record.index, record.level);
         anyhow::ensure!(index == cell.index().0 + 1, "a record before {index} is missing");
         anyhow::ensure!(
-            level <= cell::LEVEL.0,
+            record.payload.is_empty() || cell::has_level(Level(level)),
             "record {index} needs level {level}, and this build has up to {}: use a newer bourg",
             cell::LEVEL
         );

@@ -6,7 +6,6 @@
 //! own state does not have yet, and has to answer: so each says where it is when it begins to talk.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -71,7 +70,6 @@ struct Inner {
     /// Where this replica answers.
     own: watch::Sender<Arc<str>>,
     known: Mutex<Known>,
-    told: Arc<AtomicU64>,
 }
 
 /// The other replicas, and how it is known where they are.
@@ -134,7 +132,6 @@ fn start_with(
         beside,
         own: watch::Sender::new(own.into()),
         known: Mutex::default(),
-        told: Arc::default(),
     };
     let handle = Handle(Arc::new(inner));
     handle.know(std::iter::empty(), ReplicaId(0));
@@ -228,16 +225,8 @@ impl Handle {
         Peer { messages, addresses, channel: None }
     }
 
-    /// Up to which index the others were told that everything is committed.
-    pub(super) fn told(&self) -> &Arc<AtomicU64> {
-        &self.0.told
-    }
-
     /// Says something to another replica, if it can hear it.
     pub(crate) fn send(&self, message: ReplicaMessage) {
-        if let Body::Consensus(says) = &message.body {
-            self.0.told.fetch_max(says.committed().0, Ordering::AcqRel);
-        }
         if let Some(core) = self.0.beside.get(&message.to) {
             let _lost = core.try_send(Message::Input(Input::Received(message)));
             return;
@@ -519,8 +508,6 @@ fn size(message: &ReplicaMessage) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use model::{DirectoryId, LogIndex};
-    use replica::{Consensus, ConsensusKind};
     use rpc::{Authority, Identity, Validity};
 
     use super::*;
@@ -549,31 +536,6 @@ mod tests {
                 recorded.iter().map(|(id, at)| (ReplicaId(*id), Arc::from(*at))).collect();
             self.know(recorded.iter().map(|(id, at)| (*id, at)), ReplicaId(last));
         }
-    }
-
-    #[test]
-    fn what_others_are_told_is_noted_before_they_can_hear_it() {
-        let peers = peers(&[(6, "f:1")]);
-        let handle = peers.handle();
-        let says = |consensus| {
-            let body = Body::Consensus(Box::new(consensus));
-            handle.send(ReplicaMessage {
-                from: ReplicaId(7),
-                to: ReplicaId(6),
-                restore_epoch: 0,
-                directory: DirectoryId::default(),
-                body,
-            });
-            handle.told().load(Ordering::Acquire)
-        };
-        // Messages to one that is behind say less than what another heard.
-        let record = |commit| Consensus { commit: LogIndex(commit), ..Consensus::default() };
-        assert_eq!([3, 9, 4].map(|commit| says(record(commit))), [3, 9, 9]);
-        // The answer to a read has it in another place.
-        let (kind, index) = (ConsensusKind::ReadIndexResponse, LogIndex(12));
-        assert_eq!(says(Consensus { kind, index, ..Consensus::default() }), 12);
-        let (kind, index) = (ConsensusKind::Append, LogIndex(20));
-        assert_eq!(says(Consensus { kind, index, ..Consensus::default() }), 12);
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cell::{Cell, Job, MachineState};
-use model::{LabelQuery, TaskIndex, TaskSelection, Time, UserName};
+use model::{JobName, LabelQuery, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
 use tonic::Status;
 
-use super::rejections::no_such_machine;
+use super::rejections::{no_such_job, no_such_machine};
 use super::users::Caller;
 use super::view::View;
 use super::views;
@@ -173,16 +173,8 @@ impl Reads<'_> {
 
     /// The newest job of a name, or an error with the nearest name.
     pub(super) fn find(&self, asked: &v1::JobAddress) -> Result<&Arc<Job>, Status> {
-        let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
-        let user = match asked.user.as_str() {
-            "" => self.me.clone(),
-            user => UserName::new(user).map_err(bad)?,
-        };
-        let name = model::JobName::new(&asked.job).map_err(bad)?;
-        self.cell.job_named(&user, &name).ok_or_else(|| {
-            let near = views::nearest_job(self.cell, &user, &name);
-            Status::not_found(format!("there is no job {user}/{name}{near}"))
-        })
+        let (user, name) = job_address(self.me, asked)?;
+        self.cell.job_named(&user, &name).ok_or_else(|| no_such_job(self.cell, &user, &name))
     }
 
     /// A machine by its name, or an error with the nearest name.
@@ -191,6 +183,19 @@ impl Reads<'_> {
         let wanted = model::MachineName::new(name).map_err(bad)?;
         self.cell.machine_named(&wanted).ok_or_else(|| no_such_machine(self.cell, name))
     }
+}
+
+/// The owner and the name of a job that somebody asks for.
+pub(super) fn job_address(
+    me: &UserName,
+    asked: &v1::JobAddress,
+) -> Result<(UserName, JobName), Status> {
+    let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+    let user = match asked.user.as_str() {
+        "" => me.clone(),
+        user => UserName::new(user).map_err(bad)?,
+    };
+    Ok((user, JobName::new(&asked.job).map_err(bad)?))
 }
 
 /// Whether a request names so few that it is looked at.
@@ -293,7 +298,6 @@ mod tests {
         let user = |name: &str| -> UserName { name.parse().expect("a name") };
         let name = "lab".parse().expect("a name");
         cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("root") });
-        cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
         let env = |name: &str| BTreeMap::from([(name.to_owned(), "hunter2".to_owned())]);
         let mut task = TaskSpec::of(vec!["x".to_owned()]);
         let (name, priority) = ("keys".parse().expect("a name"), "1".parse().expect("one"));

@@ -2,6 +2,7 @@
 //! only ids, and with the nearest name where there is no such thing.
 
 use cell::{Cell, Rejection};
+use model::{JobName, UserName};
 use tonic::Status;
 
 use super::views;
@@ -17,7 +18,8 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         | Rejection::Validity(_)
         | Rejection::TokenValidity(_) => Status::invalid_argument(text),
         Rejection::NoSuchGrant(_) | Rejection::NoSuchReplica(_) => Status::not_found(text),
-        Rejection::NoSuchJob(_) => Status::not_found(text),
+        Rejection::NoSuchJob { user, name } => no_such_job(cell, user, name),
+        Rejection::NoSuchCollection(_) => Status::not_found(text),
         Rejection::NoSuchMachine(name) => no_such_machine(cell, name.as_str()),
         Rejection::NotAllowed { .. }
         | Rejection::ForeignSession { .. }
@@ -55,6 +57,18 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         )),
         _ => Status::failed_precondition(text),
     }
+}
+
+/// The status for a job that does not exist, with the nearest name. A repeated request is answered as
+/// it was first: meanwhile there may be a job of this name.
+pub(super) fn no_such_job(cell: &Cell, user: &UserName, name: &JobName) -> Status {
+    if cell.job_named(user, name).is_some() {
+        return Status::not_found(format!(
+            "there was no job {user}/{name} when this was requested for the first time"
+        ));
+    }
+    let near = views::nearest_job(cell, user, name);
+    Status::not_found(format!("there is no job {user}/{name}{near}"))
 }
 
 /// That there is no such machine, with the nearest name.

@@ -162,7 +162,7 @@ impl Replication for Replicas {
             _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
         };
         let counted = self.service.count(&ask, bytes)?;
-        match self.service.ask_here(None, ask, counted).await? {
+        match self.service.ask_here(ask, counted).await? {
             (index, Outcome::Request(answer)) => {
                 let answer = Some((&answer).into());
                 Ok(Response::new(::replication::v1::ForwardResponse { index: index.0, answer }))

@@ -83,7 +83,7 @@ impl Scheduling for Service {
             self.scheduler(&request)?;
         }
         let bytes = request.get_ref().encoded_len();
-        let counted = self.count_change(None, bytes)?;
+        let counted = self.count_proposals(bytes)?;
         if by != Identity::Master
             && let Some(leader) = self.leader(Instant::now() + PATIENCE).await?
         {
@@ -97,7 +97,7 @@ impl Scheduling for Service {
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask_here(None, core::Request::Propose(assignments), counted).await? {
+        match self.ask_here(core::Request::Propose(assignments), counted).await? {
             (index, Outcome::Assigned(judged)) => {
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),

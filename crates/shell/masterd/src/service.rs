@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Machine, Mutation, Outcome, Reply, Submission};
+use cell::{Kill, Machine, Mutation, Outcome, Reply, Submission};
 use model::{Capability, InstanceId, MachineId, MachineName, Time, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
@@ -21,11 +21,11 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::{self, Core, View};
+use super::core::{self, Core};
 use super::logs::{newest_life, relay, say_not_kept};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
-use super::reads::{Reads, few, selection, selection_of};
+use super::reads::{Reads, few, job_address, selection, selection_of};
 use super::rejections::rejected;
 use super::streams::{Streams, holding};
 use super::summary::Summary;
@@ -253,20 +253,15 @@ impl Borgmaster for Service {
         let by = self.anyone(&request).await?;
         let bytes = request.get_ref().encoded_len();
         let (v1::KillRequest { id, job, tasks }, asked) = split(request);
-        let (tasks, address) = (selection(tasks)?, job.unwrap_or_default());
-        let me = by.user.clone();
-        let find = |view: &View| Reads::of(view, &by).find(&address).map(Arc::clone);
-        let kill = |job: &Arc<cell::Job>| {
-            self.own(&by, &asked, || tasks::may_touch(&me, job))?;
-            Ok(Mutation::Kill { collection: job.id, tasks: tasks.clone() })
-        };
-        match self.kill_found(id, by.clone(), bytes, find, kill).await? {
-            (job, index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
-                index: index.0,
-                killed: tasks,
-                user: job.map_or_else(|| me.to_string(), |job| job.owner.to_string()),
-            })),
-            (_, _, other) => Err(unexpected(&other)),
+        let tasks = selection(tasks)?;
+        let (owner, job) = job_address(&by.user, &job.unwrap_or_default())?;
+        self.own(&by, &asked, || tasks::may_touch(&by.user, &owner, &job))?;
+        let user = owner.to_string();
+        match self.mutate(id, by, Mutation::Kill(Kill { owner, job, tasks }), bytes).await? {
+            (index, Reply::Killed { tasks, .. }) => {
+                Ok(Response::new(v1::KillResponse { index: index.0, killed: tasks, user }))
+            }
+            (_, other) => Err(unexpected(&other)),
         }
     }
 
@@ -538,7 +533,7 @@ impl Borgmaster for Service {
         let view = self.core.view();
         let reads = Reads::of(&view, &caller);
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
-        self.own(&caller, &asks, || tasks::may_touch(user, job))?;
+        self.own(&caller, &asks, || tasks::may_touch(user, &job.owner, &job.spec.name))?;
         if job.owner != *user && !caller.administers_jobs(&view.cell) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \

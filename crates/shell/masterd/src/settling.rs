@@ -109,8 +109,9 @@ pub(super) mod tests {
         assert_eq!(counts(&cell).healthy, 1);
         let id = RequestId { session: SessionId(1), sequence: 3 };
         let tasks = model::TaskSelection::All;
-        let mutation = Mutation::Kill { collection: CollectionId(1), tasks };
-        let by = "ana".parse().expect("a name");
+        let by: model::UserName = "ana".parse().expect("a name");
+        let job = cell.jobs().next().expect("the job");
+        let mutation = Mutation::Kill(cell::Kill::of(job, tasks));
         cell.apply(STARTED, &Op::Request { id, by, mutation });
         assert_eq!((counts(&cell).running, counts(&cell).healthy), (1, 0));
     }

@@ -8,7 +8,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use cell::{Cell, Job, TaskState};
-use model::{CollectionId, Generation, InstanceId, MachineName, Serial, TaskIndex, Time, UserName};
+use model::{
+    CollectionId, Generation, InstanceId, JobName, MachineName, Serial, TaskIndex, Time, UserName,
+};
 use process::renewal::addresses;
 use proto::v1;
 use rpc::transport::Cause;
@@ -140,11 +142,10 @@ pub(super) fn may_submit(user: &UserName, spec: &JobSpec) -> Result<(), String> 
 }
 
 /// Whether a task of a user may do something to a job, or read what it wrote.
-pub(super) fn may_touch(user: &UserName, job: &Job) -> Result<(), String> {
-    if job.owner == *user {
+pub(super) fn may_touch(user: &UserName, owner: &UserName, name: &JobName) -> Result<(), String> {
+    if owner == user {
         return Ok(());
     }
-    let (owner, name) = (&job.owner, &job.spec.name);
     Err(format!("a task of {user} may do nothing with {owner}/{name}: only with jobs of {user}"))
 }
 

@@ -1,4 +1,4 @@
-//! Flags that several processes have, and how the values of flags are read.
+//! Flags that several processes share, and parsers of flag values.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -6,37 +6,38 @@ use std::time::Duration;
 
 use clap::Args;
 
-/// In less time a certificate cannot be renewed by thirds of a second's precision.
+/// The minimum validity of a certificate that can be renewed: three times the precision of a
+/// second.
 const VALIDITY_MIN: Duration = Duration::from_secs(3);
 
-/// Where a process listens.
+/// The flags for the listening socket.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// Where to listen.
+    /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// A listening socket that this process was given instead.
+    /// An inherited listening socket to use instead.
     #[arg(long, conflicts_with = "listen", value_name = "DESCRIPTOR")]
     pub listen_fd: Option<RawFd>,
 }
 
-/// An address that others dial.
+/// Parses an address that others connect to.
 pub fn dialled(text: &str) -> Result<String, String> {
     rpc::transport::check_address(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
 }
 
-/// For how long a certificate may be valid that renews itself: three seconds to a year.
+/// Parses the validity of a certificate that is renewed automatically: three seconds to a year.
 pub fn validity(text: &str) -> Result<Duration, String> {
     let given = duration(text)?;
     let most = ::cell::bounds::CERTIFICATE_VALIDITY_MAX.to_std();
     match given >= VALIDITY_MIN && given <= most {
         true => Ok(given),
-        false => Err("a certificate that renews itself is valid for 3s to 366d".to_owned()),
+        false => Err("the validity of a renewed certificate must be 3s to 366d".to_owned()),
     }
 }
 
-/// `90`, `90s`, `1.5m`, `500ms`, `2h`.
+/// Parses a duration: `90`, `90s`, `1.5m`, `500ms`, `2h`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("'{}' is not a time such as 90s, 500ms, 2m or 1h", text.escape_debug());
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

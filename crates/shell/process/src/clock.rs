@@ -1,11 +1,11 @@
-//! The moments that are given to everything that decides.
+//! The clock that supplies the moments for every decision.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use model::Time;
 
-/// A clock that starts at some time and then only goes forward, at the pace of the machine's
-/// monotonic clock: a wall clock that is set back or forth changes no timer.
+/// A clock that starts at a given time and advances with the machine's monotonic clock: wall-clock
+/// jumps do not affect timers.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     began: Time,
@@ -13,35 +13,35 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows the wall clock's time now.
+    /// A clock that starts at the current wall-clock time.
     pub fn start() -> Self {
         Self::showing(wall_clock())
     }
 
-    /// A clock that shows a time now.
+    /// A clock that starts at `time`.
     pub fn showing(time: Time) -> Self {
         Self { began: time, at: Instant::now() }
     }
 
-    /// Puts it forward to a time, unless that is past.
+    /// Advances the clock to `time`, unless that is in the past.
     pub fn advance_to(&mut self, time: Time) {
         if self.now() < time {
             *self = Self::showing(time);
         }
     }
 
-    /// What it shows.
+    /// The current time.
     pub fn now(&self) -> Time {
         self.began + model::Span(u64::try_from(self.at.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// The moment of a time as the runtime's timers know it.
+    /// Converts a time to an instant for the runtime's timers.
     pub fn instant(&self, time: Time) -> tokio::time::Instant {
         tokio::time::Instant::from_std(self.at + time.since(self.began).to_std())
     }
 }
 
-/// What the wall clock says.
+/// The current wall-clock time.
 pub fn wall_clock() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -60,7 +60,7 @@ mod tests {
         assert!(later <= clock.now() && clock.now() < later + Span::from_secs(3_600));
         clock.advance_to(Time::ZERO);
         assert!(later <= clock.now());
-        // A timer is as far away as before.
+        // The distance of a timer does not change.
         let wait = clock.instant(clock.now() + Span::from_secs(60)) - tokio::time::Instant::now();
         assert!(wait.as_secs() < 61, "{wait:?}");
     }

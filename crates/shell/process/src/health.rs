@@ -1,6 +1,5 @@
-//! What a process answers to those who ask whether it lives and is ready: `/livez`, `/readyz` and
-//! `/readyz?verbose`, over the same port and the same certificates as everything else. Beside them
-//! `/metrics`. What is checked is the process's own.
+//! Health endpoints: `/livez`, `/readyz` and `/readyz?verbose`, and `/metrics`, on the same port
+//! and with the same certificates as the API. Each process defines its own checks.
 
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -8,20 +7,20 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use tonic::metadata::MetadataMap;
 
-/// The paths of the pages that a process has.
+/// The paths that every process serves.
 pub const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
-/// Something that has to be so, and why it is not.
+/// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is looked at, in a word or two.
+    /// The name of the check, in a word or two.
     pub name: &'static str,
-    /// What is wrong with it.
+    /// The error, if the check failed.
     pub found: Result<(), String>,
 }
 
 impl Check {
-    /// What was found of something.
+    /// Returns the result of a check.
     pub fn new(name: &'static str, found: Result<(), String>) -> Self {
         Self { name, found }
     }
@@ -34,13 +33,13 @@ impl Check {
     }
 }
 
-/// Whether all is as it has to be.
+/// Whether all checks pass.
 pub fn all_ok(checks: &[Check]) -> bool {
     checks.iter().all(|check| check.found.is_ok())
 }
 
-/// The answer to whoever asks at this address: 200 and `ok`, or 503 and a line for each check that
-/// failed. With `?verbose` a line for each check.
+/// The response of a health endpoint: 200 and `ok`, or 503 and a line for each failed check. With
+/// `?verbose`, a line for every check.
 pub fn answer(uri: &Uri, checks: &[Check]) -> Response {
     let parameters = uri.query().unwrap_or_default();
     let verbose = parameters.split('&').any(|word| word == "verbose" || word == "verbose=true");
@@ -54,40 +53,40 @@ pub fn answer(uri: &Uri, checks: &[Check]) -> Response {
     plain(status, text)
 }
 
-/// A page that nobody has to keep.
+/// A plain-text response that must not be cached.
 pub fn plain(status: StatusCode, text: String) -> Response {
     let kind =
         [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
     (status, kind, text).into_response()
 }
 
-/// A request as the transport knows who sent it.
+/// The request as the transport authenticated it, for authorization.
 pub fn asked(parts: &Parts) -> tonic::Request<()> {
     tonic::Request::from_parts(MetadataMap::new(), parts.extensions.clone(), ())
 }
 
-/// Whether a request is a call of gRPC, whose errors are in a language of their own.
+/// Whether the request is a gRPC call, which needs gRPC errors.
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The answer where there is nothing: a probe of a page that does not exist must not succeed.
+/// The response for an unknown path: probes of a nonexistent endpoint must fail.
 pub async fn not_found(request: Request) -> Response {
     if is_grpc(request.headers()) {
-        let nothing = tonic::Status::unimplemented("there is no such service");
+        let nothing = tonic::Status::unimplemented("no such service");
         return nothing.into_http::<axum::body::Body>();
     }
     let pages = PAGES.join(", ");
-    plain(StatusCode::NOT_FOUND, format!("there is no such page; there are {pages}\n"))
+    plain(StatusCode::NOT_FOUND, format!("no such page; the pages are {pages}\n"))
 }
 
-/// That whoever asked may not.
+/// The response for a request without permission.
 pub fn refused(status: &tonic::Status) -> Response {
     plain(StatusCode::FORBIDDEN, format!("{}\n", status.message()))
 }
 
-/// The metrics of a registry.
+/// The response with the metrics of a registry.
 pub fn metrics(registry: &prometheus_client::registry::Registry) -> Response {
     let kind = [(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)];
     (kind, crate::metrics::text(registry)).into_response()

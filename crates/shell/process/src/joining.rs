@@ -1,12 +1,12 @@
-//! Becoming part of a cell with a join token (design, section 7).
+//! Joins a cell with a join token (design, section 7).
 //!
-//! The key is made here and durable before it is shown to anybody, so that a process that ends at any
-//! moment asks again with the same key, and is answered again. In the data directory:
+//! The key is generated here and made durable before it is sent, so that a process that crashes at
+//! any point retries with the same key and gets the same answer. Files in the data directory:
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `joining.key` | the key, until there is a certificate for it |
-//! | `joined.toml` | with which token this directory joined, and where the masters answer |
+//! | `joining.key` | the key, until its certificate is stored |
+//! | `joined.toml` | the token used by this directory, and the addresses of the masters |
 
 use std::fs;
 use std::io::Read as _;
@@ -26,19 +26,19 @@ use tonic::{Code, Request, Status};
 
 const KEY: &str = "joining.key";
 const JOINED: &str = "joined.toml";
-/// How long a master may take.
+/// The timeout of a call to one master.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// How long to wait before they are all asked again.
+/// The delay before all masters are tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// A join token as it is given.
+/// A join token as given on the command line.
 #[derive(Clone, Debug)]
 pub enum Given {
-    /// Itself.
+    /// The token itself.
     Token(Box<JoinToken>),
-    /// In a file, which may be gone once it was used.
+    /// A file, which may be deleted once the token was used.
     File(PathBuf),
-    /// On standard input.
+    /// Standard input.
     Stdin,
 }
 
@@ -55,10 +55,10 @@ impl FromStr for Given {
 }
 
 impl Given {
-    /// The token; none where its file is not there.
+    /// Reads the token; `None` if its file does not exist.
     fn read(&self) -> anyhow::Result<Option<JoinToken>> {
         let mut text = String::new();
-        // More than a token has is refused for its length.
+        // Read slightly more than the maximum, so that a longer token is rejected.
         let most = MAX_TOKEN_CHARS as u64 + 16;
         match self {
             Self::Token(token) => return Ok(Some(JoinToken::clone(token))),
@@ -79,13 +79,13 @@ impl Given {
     }
 }
 
-/// What a directory keeps of the cell that it joined.
+/// What a directory records about the cell that it joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Joined {
     /// The serial number of the token.
     token: String,
-    /// Where the masters answer.
+    /// The addresses of the masters.
     masters: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl Joined {
     }
 }
 
-/// Writes a file whole and durably, first under another name beside it.
+/// Replaces a file atomically and durably; `new` is the temporary name.
 pub fn replace(path: &Path, new: &Path, text: &str) -> std::io::Result<()> {
     fs::write(new, text)?;
     fs::File::open(new)?.sync_all()?;
@@ -116,18 +116,18 @@ pub fn replace(path: &Path, new: &Path, text: &str) -> std::io::Result<()> {
     fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Keeps where the masters answer from now on.
+/// Records the current addresses of the masters.
 pub(crate) fn keep_masters(directory: &Path, masters: Vec<String>) -> anyhow::Result<()> {
     let joined = Joined::read(directory)?.unwrap_or_default();
     Joined { masters, ..joined }.write(directory)
 }
 
-/// Where the masters answer, as far as the directory knows.
+/// The recorded addresses of the masters.
 pub fn masters(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(Joined::read(directory)?.map(|joined| joined.masters).unwrap_or_default())
 }
 
-/// A token that was not used here yet, and the key to join with.
+/// A token that this directory has not used yet, and the key to join with.
 pub struct Joining<'a> {
     directory: &'a Path,
     token: JoinToken,
@@ -135,8 +135,7 @@ pub struct Joining<'a> {
 }
 
 impl<'a> Joining<'a> {
-    /// Whether a directory is to join with the token that is given. One that it has joined with is of
-    /// no further use, and not looked at again.
+    /// Prepares to join with the given token. `None` if the directory has already joined with it.
     pub fn new(directory: &'a Path, given: Option<&Given>) -> anyhow::Result<Option<Self>> {
         let Some(token) = given.map(Given::read).transpose()?.flatten() else { return Ok(None) };
         let serial = Serial::from_bytes(token.credentials().serial());
@@ -146,17 +145,17 @@ impl<'a> Joining<'a> {
         Ok((!used).then_some(Self { directory, token, serial }))
     }
 
-    /// Whether it has asked before.
+    /// Whether an earlier process started to join.
     pub fn has_begun(&self) -> bool {
         self.directory.join(KEY).exists()
     }
 
-    /// The cell that is joined.
+    /// The cell to join.
     pub fn cell(&self) -> &str {
         self.token.cell()
     }
 
-    /// Becomes the Borglet of a machine: its credentials are in the directory when this returns.
+    /// Joins as the Borglet of a machine; returns after writing its credentials to the directory.
     pub async fn as_machine(&self, stem: &str, address: &str) -> anyhow::Result<Credentials> {
         let signing_request = self.key()?.request_pem()?;
         let request = v1::EnrolRequest { signing_request, address: address.to_owned() };
@@ -171,12 +170,13 @@ impl<'a> Joining<'a> {
         Ok(credentials)
     }
 
-    /// Becomes a replica of the master: the directory is its data directory when this returns. The
-    /// authority comes last, so that without it nobody takes the directory for whole. Before that its id
-    /// is kept, and where the others answer.
+    /// Joins as a replica of the master; returns when the data directory is complete. Records the
+    /// id and the addresses of the others first. The authority comes last, so that a directory
+    /// without it counts as incomplete.
     ///
     /// # Errors
-    /// Where the cell refuses it, or the directory is of another cell or cannot be written.
+    /// If the cell rejects the request, or the directory belongs to another cell or cannot be
+    /// written.
     pub async fn as_replica(
         &self,
         tls: &Path,
@@ -189,7 +189,7 @@ impl<'a> Joining<'a> {
         let there = there.filter(|there| there.ca_pem() == answer.authority);
         ensure!(
             there.is_some() || !tls.join("ca.pem").exists(),
-            "the directory is of another cell"
+            "the directory belongs to another cell"
         );
         let others = answer.replicas.into_iter();
         let others = others.filter(|other| other.id != answer.replica && !other.address.is_empty());
@@ -208,9 +208,9 @@ impl<'a> Joining<'a> {
         Ok(NewKey::kept(self.directory.join(KEY))?)
     }
 
-    /// What was asked for is in the directory: the token and the key have served.
+    /// Records that the join is complete: removes the key and remembers the token.
     fn done(&self, masters: &[String]) -> anyhow::Result<()> {
-        // Those of the token were reached from here.
+        // Keep the addresses of the token as well: they are reachable from here.
         let given = self.token.masters().iter().filter(|address| !masters.contains(address));
         let masters = masters.iter().chain(given).cloned().collect();
         Joined { token: self.serial.clone(), masters }.write(self.directory)?;
@@ -218,7 +218,7 @@ impl<'a> Joining<'a> {
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
     }
 
-    /// Asks one master after the other, until one answers or the token has expired.
+    /// Calls one master after another until one answers or the token expires.
     async fn ask<M: Clone, T>(
         &self,
         message: M,
@@ -233,7 +233,7 @@ impl<'a> Joining<'a> {
         let clients = self.token.masters().iter().map(client);
         let clients = clients.collect::<Result<Vec<_>, rpc::Error>>()?;
         let (expires, cell) = (self.token.credentials().expires(), self.cell());
-        let mut said = String::new();
+        let mut logged = String::new();
         loop {
             let mut others = 0;
             for client in &clients {
@@ -245,17 +245,17 @@ impl<'a> Joining<'a> {
                 };
                 let why = rpc::transport::explain(&status);
                 if SystemTime::now() >= expires {
-                    bail!("the join token for cell {cell} has expired ({why}): get another");
+                    bail!("the join token for cell {cell} has expired ({why}): get a new one");
                 }
-                // At one of several addresses there may be another cell by now.
+                // A reused address may belong to another cell by now.
                 others += usize::from(rpc::transport::distrusts(&status).is_some());
                 let elsewhere = others > 0 && others < clients.len();
-                if !may_be_answered(&status) && !elsewhere {
+                if !is_retryable(&status) && !elsewhere {
                     bail!("cannot join cell {cell}: {why}");
                 }
-                if said != why {
+                if logged != why {
                     tracing::warn!("cannot join cell {cell} yet: {why}");
-                    said = why;
+                    logged = why;
                 }
             }
             tokio::time::sleep(RETRY).await;
@@ -263,8 +263,8 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// Whether the same question may be answered in a moment, or by another master.
-fn may_be_answered(status: &Status) -> bool {
+/// Whether a retry, here or at another master, may succeed.
+fn is_retryable(status: &Status) -> bool {
     let later = [
         Code::Unavailable,
         Code::Cancelled,

@@ -1,17 +1,17 @@
-//! What every process of a cell has, whichever it is: how it begins and listens, its clock, the signals
-//! that end it, its numbers and health pages, how it joins a cell, and how its certificate is renewed.
+//! What every process of a cell shares: startup and listening, clock, signal handling, metrics and
+//! health endpoints, joining a cell, and certificate renewal.
 //!
-//! What is deliberately not here: what any of them does.
+//! Not here: what the individual processes do.
 //!
-//! - [`arguments`]: the flags that several of them have, and how their values are read
-//! - [`clock`]: the moments that are given to everything that decides
-//! - [`health`]: `/livez`, `/readyz` and what else is asked over HTTP
-//! - [`joining`]: becoming part of a cell with a token
-//! - [`metrics`]: numbers in Prometheus' text format
-//! - [`moment`]: a time as people read it
-//! - [`notify`]: telling systemd
-//! - [`renewal`]: a certificate that is renewed before it expires
-//! - [`shutdown`]: being told to stop
+//! - [`arguments`]: shared flags, and parsers of flag values
+//! - [`clock`]: the source of time for every decision
+//! - [`health`]: `/livez`, `/readyz` and other HTTP responses
+//! - [`joining`]: joining a cell with a token
+//! - [`metrics`]: metrics in Prometheus' text format
+//! - [`moment`]: times formatted for people
+//! - [`notify`]: notifications to systemd
+//! - [`renewal`]: renewal of certificates before they expire
+//! - [`shutdown`]: termination signals
 
 pub mod arguments;
 pub mod clock;

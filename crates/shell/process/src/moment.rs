@@ -1,9 +1,9 @@
-//! Times as people read them.
+//! Times formatted for people.
 
 use model::Time;
 use time::OffsetDateTime;
 
-/// A time as people read it: UTC, to the millisecond.
+/// Formats a time in UTC, to the millisecond.
 pub fn shown(at: Time) -> String {
     let nanos = i128::from(at.0) * 1_000;
     let Ok(at) = OffsetDateTime::from_unix_timestamp_nanos(nanos) else { return at.0.to_string() };

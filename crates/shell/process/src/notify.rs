@@ -1,5 +1,5 @@
-//! Telling systemd, where it started this process, that it is ready and that it stops (`sd_notify`):
-//! a datagram to the socket that `$NOTIFY_SOCKET` names. Elsewhere nothing is told to anybody.
+//! Notifies systemd that this process is ready or stopping (`sd_notify`), with a datagram to the
+//! socket named by `$NOTIFY_SOCKET`. Does nothing if the variable is unset.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -7,35 +7,35 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The variable that names the socket.
+/// The variable with the socket's name.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// This process does from now on what it is there for.
+/// Reports readiness.
 pub fn ready() {
-    tell("READY=1\n");
+    notify("READY=1\n");
 }
 
-/// It has begun to stop.
+/// Reports that shutdown has begun.
 pub fn stopping() {
-    tell("STOPPING=1\n");
+    notify("STOPPING=1\n");
 }
 
-fn tell(state: &str) {
+fn notify(state: &str) {
     let Some(socket) = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty()) else { return };
     if let Err(error) = send(&socket, state) {
         let (socket, state) = (socket.display(), state.trim_end());
-        tracing::warn!("cannot tell the service manager at {socket} {state}: {error}");
+        tracing::warn!("cannot notify the service manager at {socket} of {state}: {error}");
     }
 }
 
 fn send(socket: &OsString, state: &str) -> io::Result<()> {
     let datagrams = UnixDatagram::unbound()?;
-    // A manager that takes nothing must not hold up who serves.
+    // A service manager that does not read must not block the service.
     datagrams.set_nonblocking(true)?;
     datagrams.send_to_addr(state.as_bytes(), &address(socket)?).map(|_| ())
 }
 
-/// A path, or a name in the abstract namespace behind an `@`.
+/// A path, or a name in the abstract namespace after an `@`.
 fn address(socket: &OsStr) -> io::Result<SocketAddr> {
     match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name),

@@ -1,5 +1,5 @@
-//! Certificates that renew themselves in a running process, when a third of their time is left.
-//! Connections that are there stay as they are; those that come show the new one.
+//! Renews certificates in a running process when a third of their validity is left. Existing
+//! connections are not affected; new ones use the new certificate.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -17,37 +17,37 @@ use tonic::{Request, Response, Status};
 use crate::joining;
 use crate::moment;
 
-/// How often it is looked whether a certificate is due: the wall clock, by which it expires, may be
+/// How often to check whether a certificate is due: the wall clock, which determines expiry, may be
 /// set.
-const LOOK: Duration = Duration::from_secs(60);
-/// How long to wait after a failure, at least and at most.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// The delay after a failure, at least and at most.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(600);
-/// How long a master may take.
+/// The timeout of a call to one master.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where the masters answer, as far as a process knows.
+/// The known addresses of the masters.
 #[derive(Debug)]
 pub struct Masters {
-    /// As it was told at its start: these are tried last, and never forgotten.
+    /// From the flags at startup: tried last, and never dropped.
     given: Vec<String>,
-    /// As the masters say themselves.
+    /// As reported by the masters.
     told: Vec<String>,
 }
 
 impl Masters {
-    /// Those that it was told at its start.
+    /// Starts with the addresses from the flags.
     pub fn new(given: Vec<String>) -> Self {
         Self { given, told: Vec::new() }
     }
 
-    /// Each of them once.
+    /// All addresses, without duplicates.
     pub fn all(&self) -> Vec<String> {
         let given = self.given.iter().filter(|address| !self.told.contains(address));
         self.told.iter().chain(given).cloned().collect()
     }
 
-    /// They say themselves where they are. Whether that is new.
+    /// Replaces the reported addresses. Returns whether they changed.
     pub fn told(&mut self, addresses: Vec<String>) -> bool {
         let new = !addresses.is_empty() && self.told != addresses;
         if new {
@@ -57,10 +57,10 @@ impl Masters {
     }
 }
 
-/// Where the replicas answer, as far as the cell knows.
+/// The addresses of the replicas, as recorded in the cell.
 pub fn addresses(cell: &Cell) -> Vec<String> {
     let there = cell.replicas().filter(|replica| {
-        // What no token can hold may have been recorded by an older build.
+        // An older build may have recorded an address that does not fit into a token.
         let is_known = check_address(&replica.address).is_ok();
         replica.member != Member::Waiting && !replica.leaving && is_known
     });
@@ -70,21 +70,21 @@ pub fn addresses(cell: &Cell) -> Vec<String> {
 /// A process whose certificate the masters renew.
 pub struct Renewed {
     credentials: Rotating,
-    /// Where its files are, and what they are called.
+    /// The directory and the stem of its certificate files.
     directory: PathBuf,
     stem: String,
-    /// Where the masters answer that renew it.
+    /// The masters that renew it.
     pub masters: Masters,
-    /// Whether it joined with a token: then its directory has where the masters answer.
+    /// Whether it joined with a token: then its directory also records the masters.
     joined: bool,
-    /// When the certificate in its files expires, where that is not the one in use.
+    /// When the certificate on disk expires, if it is not the one in use.
     old: Option<SystemTime>,
-    /// Whether its directory has other masters than are known.
+    /// Whether the addresses recorded in its directory are outdated.
     has_old_masters: bool,
 }
 
 impl Renewed {
-    /// With files in a directory, which are called after `stem`.
+    /// Renews the certificate in `directory` whose file names begin with `stem`.
     pub fn new(
         credentials: &Rotating,
         (directory, stem): (&Path, &str),
@@ -96,7 +96,7 @@ impl Renewed {
         Self { credentials, directory, stem, masters, joined, old: None, has_old_masters: false }
     }
 
-    /// Renews it for ever.
+    /// Renews the certificate forever.
     pub async fn run(mut self) -> std::convert::Infallible {
         loop {
             self.keep().await;
@@ -104,7 +104,7 @@ impl Renewed {
             is_due(&credentials).await;
             if self.masters.all().is_empty() {
                 tracing::warn!(
-                    "the certificate expires on {} and is not renewed: no --master is given",
+                    "the certificate expires on {} and will not be renewed: pass --master",
                     shown(credentials.expires())
                 );
                 std::future::pending::<()>().await;
@@ -114,8 +114,8 @@ impl Renewed {
                 let wait = retry_after(expires, SystemTime::now());
                 let (expires, s) = (shown(expires), wait.as_secs());
                 tracing::warn!(
-                    "the certificate expires on {expires} and could not be renewed, which is tried \
-                     again in {s} s: {error:#}"
+                    "cannot renew the certificate, which expires on {expires}; retrying \
+                     in {s} s: {error:#}"
                 );
                 sleep(wait).await;
             }
@@ -128,13 +128,13 @@ impl Renewed {
         let renew =
             async |mut client: EnrolmentClient<Channel>, request| client.renew(request).await;
         let masters = self.masters.all();
-        // One that lags may not know a certificate that the next one does.
+        // A lagging replica may not know a certificate that the next one does.
         let answer = ask_each(&masters, &self.credentials, &request, TIMEOUT, renew, |_| false);
         let answer = answer.await.map_err(|error| anyhow::anyhow!(explained(&error)))?;
         let ca = self.credentials.credentials().ca_pem().to_owned();
         let renewed = key.credentials(answer.certificate, ca)?;
         let expires = shown(renewed.expires());
-        // Shown before it is kept: what cannot be written is good for this process's life.
+        // Use it before writing it: if writing fails, it still serves this process.
         let old = self.credentials.credentials().expires();
         self.credentials.replace(renewed)?;
         tracing::info!("renewed the certificate, which expires on {expires}");
@@ -143,16 +143,16 @@ impl Renewed {
         Ok(())
     }
 
-    /// Writes what is not in the files yet, again and again, until all of it is there or the
-    /// certificate is due again.
+    /// Writes the unsaved state to disk, with retries, until that succeeds or the certificate is
+    /// due again.
     async fn keep(&mut self) {
         while let Err(error) = self.write() {
             let credentials = self.credentials.credentials();
             let needed = self.old.unwrap_or_else(|| credentials.expires());
             let wait = retry_after(needed, SystemTime::now());
             tracing::warn!(
-                "{error:#}: a process that starts in {} has what was there before, of which the \
-                 certificate expires on {}; it is written again in {} s",
+                "{error:#}: a process started in {} would use the previous state, whose \
+                 certificate expires on {}; retrying in {} s",
                 self.directory.display(),
                 shown(needed),
                 wait.as_secs()
@@ -166,20 +166,20 @@ impl Renewed {
     fn write(&mut self) -> anyhow::Result<()> {
         if self.old.is_some() {
             let written = self.credentials.credentials().write(&self.directory, &self.stem);
-            written.context("the renewed certificate is not kept")?;
+            written.context("cannot store the renewed certificate")?;
             self.old = None;
         }
         if self.has_old_masters {
             let written = joining::keep_masters(&self.directory, self.masters.all());
-            written.context("where the masters answer now is not kept")?;
+            written.context("cannot store the addresses of the masters")?;
             self.has_old_masters = false;
         }
         Ok(())
     }
 }
 
-/// Asks one master after the other, for so long each, until one answers, or refuses for all of them.
-/// What the last said is a [`Status`] in the error.
+/// Calls one master after another, each with the timeout, until one answers, or returns an error
+/// that is final for all. The error contains the last [`Status`].
 pub async fn ask_each<M: Clone, T>(
     masters: &[String],
     credentials: &Rotating,
@@ -195,9 +195,9 @@ pub async fn ask_each<M: Clone, T>(
         request.set_timeout(time);
         match call(EnrolmentClient::new(channel), request).await {
             Ok(answer) => return Ok(answer.into_inner()),
-            // Another cell answers there: that says nothing of the other masters.
+            // The address belongs to another cell: the other masters may still answer.
             Err(status) if rpc::transport::distrusts(&status).is_some() => {
-                tracing::warn!("passes {master} over: {}", rpc::transport::explain(&status));
+                tracing::warn!("skipping {master}: {}", rpc::transport::explain(&status));
                 failed = status.into();
             }
             Err(status) if is_final(&status) => return Err(status.into()),
@@ -207,7 +207,7 @@ pub async fn ask_each<M: Clone, T>(
     Err(failed)
 }
 
-/// What such an error means, in words.
+/// Formats an error of [`ask_each`].
 pub fn explained(error: &anyhow::Error) -> String {
     match error.downcast_ref::<Status>() {
         Some(status) => rpc::transport::explain(status),
@@ -215,7 +215,7 @@ pub fn explained(error: &anyhow::Error) -> String {
     }
 }
 
-/// Renews the certificate of whoever has the authority, for ever.
+/// Renews the certificate of a process that has the authority, forever.
 pub async fn of_authority<T>(
     credentials: &Rotating,
     authority: &Authority,
@@ -231,11 +231,11 @@ pub async fn of_authority<T>(
         match renewed.and_then(|renewed| credentials.replace(renewed)) {
             Ok(()) => {
                 let expires = shown(credentials.credentials().expires());
-                tracing::info!("renewed the own certificate, which expires on {expires}");
+                tracing::info!("renewed its own certificate, which expires on {expires}");
             }
             Err(error) => {
-                tracing::error!("the own certificate could not be renewed: {error}");
-                sleep(LOOK).await;
+                tracing::error!("cannot renew its own certificate: {error}");
+                sleep(CHECK_INTERVAL).await;
             }
         }
     }
@@ -244,12 +244,12 @@ pub async fn of_authority<T>(
 async fn is_due(credentials: &Credentials) {
     let due = due(credentials);
     while let Ok(left) = due.duration_since(SystemTime::now()) {
-        sleep(left.min(LOOK)).await;
+        sleep(left.min(CHECK_INTERVAL)).await;
     }
 }
 
-/// When a certificate is renewed: within the first quarter of its last third, each at another moment.
-/// Machines that joined together do not all come back together.
+/// When to renew a certificate: at a random moment in the first quarter of its last third, so that
+/// machines that joined together do not renew together.
 pub fn due(credentials: &Credentials) -> SystemTime {
     let due = credentials.renewal();
     let third = credentials.expires().duration_since(due).unwrap_or_default();
@@ -257,7 +257,7 @@ pub fn due(credentials: &Credentials) -> SystemTime {
     due.checked_add(third / 4 * u32::from(part) / 256).unwrap_or(due)
 }
 
-/// A tenth of what is left, within bounds: often enough that one of many is heard in time.
+/// A tenth of the remaining time, within bounds: frequent enough that one attempt succeeds in time.
 pub fn retry_after(expires: SystemTime, now: SystemTime) -> Duration {
     let left = expires.duration_since(now).unwrap_or_default();
     (left / 10).clamp(RETRY_MIN, RETRY_MAX)
@@ -292,16 +292,18 @@ mod tests {
             let waits = retry_after(now + Duration::from_secs(left), now);
             assert_eq!(waits.as_secs(), wait, "{left} s are left");
         }
-        assert_eq!(retry_after(now - LOOK, now), RETRY_MIN);
+        assert_eq!(retry_after(now - CHECK_INTERVAL, now), RETRY_MIN);
     }
 
-    /// A machine that joined, and got another certificate and the address of another master a moment
-    /// ago: hardly any time is left until its old one expires.
+    /// A machine that joined and has just got a new certificate and another master's address, with
+    /// little time left until the old certificate expires.
     fn renewed(directory: &Path) -> Renewed {
         let authority = Authority::create(directory, "cc").expect("an authority");
         let issue = || {
             let identity = Identity::Borglet("m1".to_owned());
-            authority.issue(&identity, Validity::lasting(LOOK / 2)).expect("a certificate")
+            authority
+                .issue(&identity, Validity::lasting(CHECK_INTERVAL / 2))
+                .expect("a certificate")
         };
         let old = issue();
         old.write(directory, "borglet").expect("there is room");
@@ -317,10 +319,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_could_not_be_written_is_written_until_it_is_there() {
-        // Something else is where the new key is to be, or where the masters are.
+        // Something blocks the path of the new key, or of the masters.
         for (obstacle, what, is_kept) in [
-            ("borglet.next.key", "the renewed certificate is not kept", false),
-            ("joined.toml.tmp", "where the masters answer now is not kept", true),
+            ("borglet.next.key", "cannot store the renewed certificate", false),
+            ("joined.toml.tmp", "cannot store the addresses of the masters", true),
         ] {
             let place = tempfile::tempdir().expect("a directory");
             let mut renewed = renewed(place.path());

@@ -1,9 +1,9 @@
-//! Being told to stop.
+//! Termination signals.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT. Where no handler can be installed, waits for ever: the signal's
-/// own effect ends the process then.
+/// Waits for SIGTERM or SIGINT. If no handler can be installed, waits forever: the signal's default
+/// action ends the process then.
 pub async fn requested() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

@@ -1,4 +1,4 @@
-//! How a process begins.
+//! Process startup: logging, supervision and the listening socket.
 
 use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -8,13 +8,12 @@ use tracing_subscriber::EnvFilter;
 
 use crate::arguments::ListenArgs;
 
-/// The variable that names the process with which this one is to end: the supervisor of a dev
-/// cell.
+/// The variable with the id of the process whose death ends this one: the supervisor of a dev cell.
 pub const PARENT_VARIABLE: &str = "BOURG_PARENT";
-/// The variable that says how much a process logs.
+/// The variable with the log level.
 pub const LOG_VARIABLE: &str = "BOURG_LOG";
 
-/// Logs go to stderr: a line each, with its time and level.
+/// Logs to stderr, one line per event with time and level.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
@@ -22,53 +21,54 @@ fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_target(false)
-        // A line that finds no room on a full disk is lost; to say so there would end the process.
+        // If the disk is full, drop the line: reporting that would end the process.
         .log_internal_errors(false)
         .init();
 }
 
-/// What every process of a cell does first: it logs, and ends with its supervisor, if it has one.
+/// The first step of every process: sets up logging, and death with its supervisor, if any.
 pub fn begin() -> anyhow::Result<()> {
     log_to_stderr();
     let Ok(parent) = std::env::var(PARENT_VARIABLE) else { return Ok(()) };
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;
     let alive = nix::unistd::getppid().to_string() == parent;
-    anyhow::ensure!(alive, "process {parent}, with which this one was to end, is gone");
+    anyhow::ensure!(alive, "the supervising process {parent} is gone");
     Ok(())
 }
 
 impl ListenArgs {
-    /// The socket that these name, which listens from now on.
+    /// Opens the socket that the flags name; it listens from now on.
     ///
     /// # Errors
-    /// Where it cannot be had.
+    /// If the socket cannot be opened.
     pub fn listener(&self) -> anyhow::Result<TcpListener> {
         let listener = match self.listen_fd {
             Some(descriptor) => given(descriptor)?,
             None => TcpListener::bind(self.listen)
                 .with_context(|| format!("cannot listen on {}", self.listen))?,
         };
-        tracing::info!("listens on {}", listener.local_addr()?);
+        tracing::info!("listening on {}", listener.local_addr()?);
         Ok(listener)
     }
 }
 
-/// A listening socket that this process was started with. Its own descriptor is left open: it is
-/// ours for our whole life.
-#[expect(unsafe_code, reason = "a descriptor that was given by number")]
+/// Takes an inherited listening socket. Its descriptor stays open for the whole life of the
+/// process.
+#[expect(unsafe_code, reason = "the descriptor is inherited by number")]
 fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
     let open = nix::fcntl::fcntl(
-        // SAFETY: the descriptor is only looked at; the kernel refuses one that is not open.
+        // SAFETY: the descriptor is only inspected; the kernel rejects one that is not open.
         unsafe { BorrowedFd::borrow_raw(descriptor) },
         nix::fcntl::FcntlArg::F_GETFD,
     );
-    open.with_context(|| format!("descriptor {descriptor} was not given to this process"))?;
-    // SAFETY: it is open, as has just been seen, and nothing closes it.
+    open.with_context(|| format!("this process did not inherit descriptor {descriptor}"))?;
+    // SAFETY: it is open, as just checked, and nothing closes it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     Ok(TcpListener::from(descriptor.try_clone_to_owned()?))
 }
 
-/// Where others reach who listens there: by this machine's name, where it listens everywhere.
+/// The address at which others reach this listener: with this machine's name if it listens on all
+/// interfaces.
 pub fn reached_at(listener: &TcpListener) -> anyhow::Result<String> {
     let address = listener.local_addr()?;
     if !address.ip().is_unspecified() {

@@ -1,4 +1,4 @@
-//! The flags of a scheduler's process.
+//! The flags of the scheduler's process.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,21 @@ use clap::Args;
 
 use crate::Options;
 
-/// How a scheduler runs.
+/// The flags of a scheduler.
 #[derive(Debug, Args)]
 pub struct SchedulerArgs {
     /// The directory with its certificate, scheduler.pem and scheduler.key.
     #[arg(long)]
     credentials: PathBuf,
-    /// Where a replica of the master answers, as host:port; given again for each.
+    /// The address of a replica of the master, as host:port; repeatable.
     #[arg(long, required = true)]
     master: Vec<String>,
 }
 
-/// Runs a scheduler, with these flags, until it is told to stop.
+/// Runs a scheduler with these flags until it is told to stop.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// If it cannot be started.
 pub fn start(args: SchedulerArgs) -> anyhow::Result<()> {
     process::begin()?;
     crate::run(&Options {

@@ -1,4 +1,4 @@
-//! The scheduler's process: follows the master, runs passes, proposes what it plans.
+//! The scheduler's process: follows the master, runs passes and proposes plans.
 
 mod arguments;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cell::Cell;
-use model::{InstanceId, LogIndex, Time};
+use model::{InstanceId, Level, LogIndex, Time};
 use process::clock::Clock;
 use process::renewal::{self, Masters, Renewed};
 use process::{notify, shutdown};
@@ -20,22 +20,22 @@ use tonic::transport::Channel;
 
 pub use arguments::{SchedulerArgs, start};
 
-/// How a scheduler is started.
+/// How to run a scheduler.
 #[derive(Clone, Debug)]
 struct Options {
-    /// Where its certificate is.
+    /// The directory of its certificate.
     pub(crate) credentials: PathBuf,
-    /// The name of its files there.
+    /// The stem of the certificate's file names.
     pub(crate) stem: String,
-    /// Where the master's replicas answer: one of them at least.
+    /// The addresses of the master's replicas, at least one.
     pub(crate) masters: Vec<String>,
 }
 
-/// The wait before a master that does not answer is asked again.
+/// The delay before retrying a master that does not answer.
 const RETRY: Duration = Duration::from_millis(100);
-/// The wait after a refusal: the copy may have to catch up before the same plan makes sense.
-const REFUSED_REST: model::Span = model::Span::from_millis(20);
-/// How long a proposal may take.
+/// The delay after a rejection: the copy may have to catch up before the plan makes sense again.
+const REJECTED_DELAY: model::Span = model::Span::from_millis(20);
+/// The timeout of a proposal.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a scheduler until it is told to stop.
@@ -53,7 +53,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
             let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
             Ok::<_, rpc::Error>(SchedulingClient::new(channel).max_decoding_message_size(most))
         };
-        // An address that is none is said at once.
+        // Fails fast on an invalid address.
         options.masters.iter().try_for_each(|master| client(master).map(drop))?;
         let mut stop = std::pin::pin!(async {
             shutdown::requested().await;
@@ -61,22 +61,21 @@ fn run(options: &Options) -> anyhow::Result<()> {
         });
         let mut masters = given();
         let mut copy: Option<Scheduler> = None;
-        // One that is lost, or knows of no leader, is left for the next.
+        // After a lost connection, or if the replica knows no leader, try the next one.
         for turn in 0_usize.. {
             let all = masters.all();
             let master = all.get(turn % all.len().max(1)).context("no master is given")?;
-            // Dialled anew each time: a connection is good for as long as the certificate that it
-            // began with.
+            // Connect anew each time, since a connection keeps the certificate that it began with.
             let followed = async { follow(client(master)?, &mut copy).await };
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
                 ended = followed => {
                     let Err(error) = ended;
-                    tracing::info!("{error:#}: the master is followed anew");
+                    tracing::info!("{error:#}: reconnecting to the master");
                 }
             }
-            // Its copy says where the replicas are that came since.
+            // The lost copy may list replicas that were added since.
             if let Some(lost) = copy.take() {
                 masters.told(renewal::addresses(lost.cell()));
             }
@@ -90,21 +89,21 @@ fn run(options: &Options) -> anyhow::Result<()> {
     })
 }
 
-/// What a proposal gave: the instances it was about, and the answer.
-type Judged = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
+/// The outcome of a proposal: its instances, and the answer.
+type Outcome = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
 
-/// Follows the master with a copy until it is lost.
+/// Follows the master with a copy of the cell until the connection is lost.
 async fn follow(
     mut client: SchedulingClient<Channel>,
     copy: &mut Option<Scheduler>,
 ) -> anyhow::Result<std::convert::Infallible> {
     let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
     let mut stream = client.follow(v1::FollowRequest {}).await.map_err(explained)?.into_inner();
-    // The cell's clock is the master's: ours, which may be set otherwise, only counts on from it.
+    // Use the master's clock, advanced locally: the local wall clock may differ.
     let (cell, mut clock) = first_copy(&mut stream).await?;
     let scheduler = copy.insert(Scheduler::new(cell));
     notify::ready();
-    tracing::info!("follows the master from index {}", scheduler.cell().index());
+    tracing::info!("following the master from index {}", scheduler.cell().index());
     let mut proposal = None;
     let mut next = None;
     let mut rest_until = clock.now();
@@ -115,36 +114,36 @@ async fn follow(
             let plan = scheduler.pass(clock.now());
             next = plan.next;
             if !plan.assignments.is_empty() {
-                tracing::debug!("proposes {} at {}", plan.assignments.len(), plan.made_at);
+                tracing::debug!("proposing {} at {}", plan.assignments.len(), plan.made_at);
                 proposal = Some(Box::pin(propose(client.clone(), plan)));
             }
         }
-        // Nothing is due before a proposal is judged: what is overdue by then would be so at once, and
+        // While a proposal is pending, ignore timers: overdue ones would fire at once, again and
         // again.
         let due = next.filter(|_| proposal.is_none()).map(|next: Time| clock.instant(next));
         tokio::select! {
             message = stream.message() => {
                 apply(scheduler, &mut clock, message.map_err(explained)?)?;
-                // Whatever else is there already belongs to the same pass.
+                // Apply everything that has already arrived before the pass.
                 while let Some(message) = ready(&mut stream).await {
                     apply(scheduler, &mut clock, message.map_err(explained)?)?;
                 }
             }
-            judged = async { match &mut proposal {
+            outcome = async { match &mut proposal {
                 Some(proposal) => proposal.await,
                 None => std::future::pending().await,
             } } => {
                 proposal = None;
-                if let Err(status) = &judged.1 {
+                if let Err(status) = &outcome.1 {
                     let lost = [tonic::Code::Unavailable, tonic::Code::Unauthenticated];
                     anyhow::ensure!(
                         !lost.contains(&status.code()),
-                        "a proposal was not judged: {}",
+                        "a proposal got no answer: {}",
                         rpc::transport::explain(status)
                     );
                 }
-                if settle(scheduler, judged) {
-                    rest_until = clock.now() + REFUSED_REST;
+                if settle(scheduler, outcome) {
+                    rest_until = clock.now() + REJECTED_DELAY;
                 }
             }
             () = async { match due {
@@ -155,15 +154,15 @@ async fn follow(
     }
 }
 
-/// The cell as it is, and its clock.
+/// Receives the current state of the cell; returns it with its clock.
 async fn first_copy(stream: &mut Streaming<v1::Followed>) -> anyhow::Result<(Cell, Clock)> {
     let mut image = Vec::new();
     let time = loop {
-        let message = stream.message().await?.context("the master ended the stream")?;
+        let message = stream.message().await?.context("the master closed the stream")?;
         match message.what {
             Some(v1::followed::What::Image(piece)) => image.extend_from_slice(&piece),
             Some(v1::followed::What::ImageComplete(_)) => break Time(message.time),
-            _ => anyhow::bail!("an operation came before the image was complete"),
+            _ => anyhow::bail!("received an operation before the image was complete"),
         }
     };
     let mut clock = Clock::showing(time);
@@ -172,7 +171,7 @@ async fn first_copy(stream: &mut Streaming<v1::Followed>) -> anyhow::Result<(Cel
     Ok((cell, clock))
 }
 
-/// The next message, if it is there already.
+/// The next message, if it has already arrived.
 async fn ready(
     stream: &mut Streaming<v1::Followed>,
 ) -> Option<Result<Option<v1::Followed>, tonic::Status>> {
@@ -193,13 +192,13 @@ fn apply(
 ) -> anyhow::Result<()> {
     let message = message.unwrap_or_default();
     let Some(v1::followed::What::Committed(committed)) = message.what else {
-        anyhow::bail!("the master ended the stream");
+        anyhow::bail!("the master closed the stream");
     };
     clock.advance_to(Time(message.time));
     let expected = LogIndex(scheduler.cell().index().0 + 1);
     anyhow::ensure!(
         committed.index == expected.0,
-        "record {} came where {expected} was expected",
+        "received record {} instead of {expected}",
         committed.index
     );
     if committed.record.is_empty() {
@@ -207,8 +206,8 @@ fn apply(
         return Ok(());
     }
     anyhow::ensure!(
-        committed.level <= cell::LEVEL.0,
-        "record {} needs level {}, this program knows {}: start a newer scheduler",
+        cell::has_level(Level(committed.level)),
+        "record {} needs level {}; this program supports up to {}: start a newer scheduler",
         committed.index,
         committed.level,
         cell::LEVEL
@@ -219,7 +218,7 @@ fn apply(
     Ok(())
 }
 
-async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Judged {
+async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Outcome {
     let instances = plan.assignments.iter().map(|assignment| assignment.instance).collect();
     let mut request = tonic::Request::new(v1::ProposeRequest {
         made_at: plan.made_at.0,
@@ -229,17 +228,17 @@ async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Judged {
     (instances, client.propose(request).await.map(tonic::Response::into_inner))
 }
 
-/// Whether anything was refused. One by one, that is for the copy to show: until it has come as far
-/// as the master was, the same plan would be refused for the same reason.
-fn settle(scheduler: &mut Scheduler, (instances, judged): Judged) -> bool {
-    match judged {
-        Ok(judged) => {
-            for (instance, cause) in instances.iter().zip(&judged.refused) {
+/// Whether any assignment was rejected. The copy shows the effect of each: until it has caught up
+/// with the master, the same plan would be rejected for the same reason.
+fn settle(scheduler: &mut Scheduler, (instances, outcome): Outcome) -> bool {
+    match outcome {
+        Ok(outcome) => {
+            for (instance, cause) in instances.iter().zip(&outcome.refused) {
                 if !cause.is_empty() {
-                    tracing::info!("{instance} was refused: {cause}");
+                    tracing::info!("{instance} was rejected: {cause}");
                 }
             }
-            judged.refused.iter().any(|cause| !cause.is_empty())
+            outcome.refused.iter().any(|cause| !cause.is_empty())
         }
         Err(status) => {
             tracing::warn!("a proposal failed: {}", rpc::transport::explain(&status));

@@ -1,5 +1,5 @@
-//! Addresses: how people name jobs and tasks, everywhere alike (`ana/web`, `ana/web/7`,
-//! `web/0-4,9`). Where the user is left out, it is the one who asks.
+//! Addresses of jobs and tasks, in the one form used everywhere (`ana/web`, `ana/web/7`,
+//! `web/0-4,9`). Without a user, the address refers to the caller's own job.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,60 +8,60 @@ use thiserror::Error;
 
 use crate::{JobName, NameError, TaskIndex, UserName};
 
-/// Which tasks of a job: all, or ranges of indexes.
+/// A selection of a job's tasks: all, or ranges of indexes.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum TaskSelection {
     /// Every task.
     #[default]
     All,
-    /// Those in any of the inclusive ranges.
+    /// The tasks in any of the inclusive ranges.
     Some(Vec<(TaskIndex, TaskIndex)>),
 }
 
-/// A job or some of its tasks, as a person names them.
+/// The address of a job or of some of its tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The owner; where it is left out, whoever asks.
+    /// The owner; `None` stands for the caller.
     pub user: Option<UserName>,
     /// The job.
     pub job: JobName,
-    /// Which of its tasks.
+    /// The selected tasks.
     pub tasks: TaskSelection,
 }
 
 /// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// A part of it is not a name.
+    /// A component is not a valid name.
     #[error("{0}; an address is user/job, job, user/job/7 or user/job/0-4")]
     Name(#[from] NameError),
-    /// The part after the second slash is not a list of indexes.
+    /// The component after the second slash is not a list of indexes.
     #[error("'{}' names no tasks: use an index (7), a range (0-4) or a list (0-4,7)", .0.escape_debug())]
     Tasks(String),
-    /// Too many slashes.
-    #[error("'{}' has too many parts: an address is user/job, job, user/job/7 or user/job/0-4", .0.escape_debug())]
+    /// More than two slashes.
+    #[error("'{}' has too many components: an address is user/job, job, user/job/7 or user/job/0-4", .0.escape_debug())]
     TooManyParts(String),
 }
 
 impl TaskSelection {
-    /// Whether a task is among them.
+    /// Whether the selection contains a task.
     #[must_use]
     pub fn contains(&self, index: TaskIndex) -> bool {
         let Self::Some(ranges) = self else { return true };
-        // It is there at once where the ranges rise. Others may hold it elsewhere.
+        // The binary search decides where the ranges are sorted; otherwise every range is checked.
         let after = ranges.partition_point(|(from, _)| *from <= index);
         let holds = |(from, to): &(TaskIndex, TaskIndex)| (*from..=*to).contains(&index);
         ranges[..after].last().is_some_and(holds) || ranges.iter().any(holds)
     }
 
-    /// Whether a job with so many tasks has all of them.
+    /// Whether a job with `tasks` tasks has all of the selected ones.
     #[must_use]
     pub fn is_within(&self, tasks: u32) -> bool {
         let Self::Some(ranges) = self else { return true };
         ranges.iter().all(|(_, to)| to.0 < tasks)
     }
 
-    /// The same tasks as the fewest ranges that hold them, rising.
+    /// The same selection as the fewest ranges, in ascending order.
     #[must_use]
     pub fn normalised(&self) -> Self {
         let Self::Some(ranges) = self else { return Self::All };
@@ -77,7 +77,7 @@ impl TaskSelection {
         Self::Some(merged)
     }
 
-    /// The tasks among them of a job with so many, each once and rising.
+    /// The selected tasks of a job with `tasks` tasks, each once and in ascending order.
     pub fn of(&self, tasks: u32) -> impl Iterator<Item = TaskIndex> + use<> {
         let ranges = match self.normalised() {
             Self::All => vec![(TaskIndex(0), TaskIndex(u32::MAX))],
@@ -108,8 +108,8 @@ impl FromStr for TaskSelection {
 impl FromStr for Address {
     type Err = AddressError;
 
-    /// `job`, `user/job`, `user/job/TASKS` or `job/TASKS`; the last is told from the second by its
-    /// tasks, so a job whose name is a number is addressed with its user.
+    /// Parses `job`, `user/job`, `user/job/TASKS` or `job/TASKS`. A last component that looks like
+    /// a task list is one, so a job whose name is a number must be addressed with its user.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let parts: Vec<&str> = text.split('/').collect();
         let (user, job, tasks) = match parts[..] {
@@ -178,7 +178,8 @@ mod tests {
         assert_eq!(selected, [0, 1, 2, 3, 4, 9]);
     }
 
-    /// Every selection by up to three ranges of the first six indexes, and some at the end of all.
+    /// Every selection of up to three ranges over the first six indexes, and some at the maximum
+    /// index.
     #[test]
     fn normalised_ranges_rise_apart_and_hold_the_same_tasks() {
         let range = |code: u32| (TaskIndex(code % 6), TaskIndex(code / 6 % 6));

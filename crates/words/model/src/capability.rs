@@ -1,30 +1,31 @@
-//! What users may do beyond what is their own, and what a task may ask of the kernel.
+//! Capabilities of users beyond their own jobs, and the kernel privileges that a task may request.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Something that a user may do beyond what is their own (paper, section 2.5). The list is closed:
-/// there is no capability that is made up later by a configuration. Administrators have all of them.
+/// A privilege that a user holds beyond their own jobs (paper, section 2.5). The list is closed:
+/// configuration cannot add capabilities. Administrators have all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
-    /// Act on any job as its owner can: kill it, read its logs.
+    /// Act on any job as its owner may: kill it, read its logs.
     AdministerJobs,
-    /// Grant and revoke quota, and say how far a band is oversold and whether quota is metered.
+    /// Grant and revoke quota, set a band's overselling factor and turn metering on or off.
     GrantQuota,
-    /// Empty machines and use them again.
+    /// Drain machines and return them to service.
     DrainMachines,
-    /// Submit jobs whose reservations stay at their limits.
+    /// Submit jobs that opt out of resource estimation, so that their reservations stay at their
+    /// limits.
     NoEstimation,
-    /// Submit jobs whose tasks have [`KernelFeature`]s.
+    /// Submit jobs whose tasks request [`KernelFeature`]s.
     KernelFeatures,
-    /// Run commands beside tasks of others. Nothing asks for it yet: there is no such command.
+    /// Run commands inside other users' tasks. Unused so far: there is no such command.
     ExecTasks,
 }
 
-/// What a task keeps of the rights that the kernel can give to a program; each is a capability of
-/// Linux by its name (capabilities(7)). What would let a task out of its jail is not among them.
+/// A Linux capability that a task keeps, by its kernel name (capabilities(7)). Capabilities that
+/// would let a task escape its jail are not offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KernelFeature {
     /// Lock memory.
@@ -35,28 +36,28 @@ pub enum KernelFeature {
     NetBindService,
     /// Send and receive raw packets.
     NetRaw,
-    /// Watch how programs run: performance counters.
+    /// Read performance counters.
     Perfmon,
-    /// Raise its own priority on the machine.
+    /// Raise the task's own scheduling priority on the machine.
     SysNice,
-    /// Trace other processes of its task.
+    /// Trace other processes of the same task.
     SysPtrace,
 }
 
-/// Why a text names none of a closed list.
+/// The text is not a member of a closed list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{}' is not a {what}: use one of {}", .text.escape_debug(), .known.join(", "))]
 pub struct NotListed {
     /// The text that was given.
     pub text: String,
-    /// What kind of word was asked for.
+    /// The kind of word that was expected.
     pub what: &'static str,
-    /// The words there are.
+    /// The valid words.
     pub known: Vec<&'static str>,
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Self; 6] = [
         Self::AdministerJobs,
         Self::GrantQuota,
@@ -66,7 +67,7 @@ impl Capability {
         Self::ExecTasks,
     ];
 
-    /// Its name in commands and answers.
+    /// The name used in commands and answers.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +82,7 @@ impl Capability {
 }
 
 impl KernelFeature {
-    /// All of them.
+    /// All kernel features.
     pub const ALL: [Self; 7] = [
         Self::IpcLock,
         Self::NetAdmin,
@@ -92,7 +93,7 @@ impl KernelFeature {
         Self::SysPtrace,
     ];
 
-    /// Their names, in the same order.
+    /// The names, in the order of [`Self::ALL`].
     pub const NAMES: [&str; 7] = [
         Self::IpcLock.name(),
         Self::NetAdmin.name(),
@@ -103,7 +104,7 @@ impl KernelFeature {
         Self::SysPtrace.name(),
     ];
 
-    /// Its name in files: that of the kernel's capability, without `CAP_`.
+    /// The name used in files: the kernel's, without `CAP_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -119,7 +120,7 @@ impl KernelFeature {
 }
 
 impl KernelFeature {
-    /// The number of the kernel's capability.
+    /// The kernel's number for the capability.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {

@@ -1,5 +1,5 @@
-//! Typed ids. Collections and machines are numbered by the cell as it applies operations and a
-//! number is never given twice; nothing in memory (slots, offsets) is ever used as an id.
+//! Typed ids. The cell numbers collections and machines as it applies operations and never reuses a
+//! number. Positions in memory (slots, offsets) are never used as ids.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ macro_rules! number {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The one after this.
+            /// The next id.
             ///
             /// # Panics
-            /// When the numbers are used up, which no cell lives long enough to see.
+            /// When the numbers are exhausted, which does not happen in practice.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0.checked_add(1).expect("ids are not used up"))
@@ -33,7 +33,7 @@ number!(
     CollectionId(u64)
 );
 number!(
-    /// A machine of the cell, for as long as the cell exists (trace v3, `machine_id`).
+    /// A machine, for the whole lifetime of the cell (trace v3, `machine_id`).
     MachineId(u64)
 );
 number!(
@@ -41,86 +41,85 @@ number!(
     GrantId(u64)
 );
 number!(
-    /// A replica of the Borgmaster, for as long as the cell exists. 1 is the one that the cell was
-    /// bootstrapped with.
+    /// A replica of the Borgmaster, for the whole lifetime of the cell. Replica 1 is the one that
+    /// bootstrapped it.
     ReplicaId(u64)
 );
 number!(
-    /// The place of a task in its job, from 0 (paper, section 2.3).
+    /// A task's index in its job, from 0 (paper, section 2.3).
     TaskIndex(u32)
 );
 number!(
-    /// How often a task has been given a new life: 1 is the first. A new generation begins
-    /// whenever the task goes back to pending after it had been placed on a machine, so that two
-    /// copies of one task on two machines can always be told apart.
+    /// The number of a task's current incarnation, from 1. It increases whenever a placed task
+    /// becomes pending again, so two copies of one task on two machines can always be told apart.
     Generation(u32)
 );
 number!(
-    /// A client's session with the cell, in which each of its requests is done at most once.
+    /// A client's session with the cell. Each request of a session is executed at most once.
     SessionId(u64)
 );
 number!(
-    /// The place of an operation in the replicated log. 0 is before the first.
+    /// A position in the replicated log. 0 is before the first operation.
     LogIndex(u64)
 );
 number!(
-    /// An election's number in the consensus protocol.
+    /// A term of the consensus protocol.
     Term(u64)
 );
 number!(
-    /// A level of the state machine. A record states the level it needs; a replica that does not
-    /// know that level must not decode it.
+    /// A version of the state machine's behaviour. Each record states the level it needs; a replica
+    /// that does not support that level must not decode the record.
     Level(u32)
 );
 
-/// A replica's data directory, by a number that was drawn when it was made: an emptied directory, or
-/// another replica's, has another one. 0 where it is not known.
+/// A random number that identifies a replica's data directory, drawn when the directory is created.
+/// A directory that was emptied and created again has another id. 0 means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectoryId(pub u64);
 
 impl DirectoryId {
-    /// Whether it is known.
+    /// Whether the id is known.
     #[must_use]
     pub fn is_known(self) -> bool {
         self.0 > 0
     }
 
-    /// Whether two directories are known to be different ones.
+    /// Whether both ids are known and differ.
     #[must_use]
     pub fn differs(self, other: Self) -> bool {
         self.is_known() && other.is_known() && self != other
     }
 }
 
-/// Written in hexadecimal: nobody counts them.
+/// Displayed in hexadecimal.
 impl fmt::Display for DirectoryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
 }
 
-/// A task: one place in a job, over all its generations.
+/// A task: one index of a job, over all its generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     /// The job.
     pub collection: CollectionId,
-    /// The place in it.
+    /// The task's index in the job.
     pub index: TaskIndex,
 }
 
-/// One life of a task: what is placed on a machine, runs and ends there.
+/// One incarnation of a task: what is placed on a machine, runs and ends there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId {
     /// The job.
     pub collection: CollectionId,
-    /// The place in it.
+    /// The task's index in the job.
     pub index: TaskIndex,
-    /// Which life.
+    /// The incarnation's generation.
     pub generation: Generation,
 }
 
 impl InstanceId {
-    /// The task that this is a life of.
+    /// The task of this instance.
     #[must_use]
     pub fn task(self) -> TaskId {
         TaskId { collection: self.collection, index: self.index }
@@ -128,7 +127,7 @@ impl InstanceId {
 }
 
 impl TaskId {
-    /// The given life of this task.
+    /// The instance of this task with the given generation.
     #[must_use]
     pub fn generation(self, generation: Generation) -> InstanceId {
         InstanceId { collection: self.collection, index: self.index, generation }
@@ -141,7 +140,8 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Written `collection-index-generation`: it also names the instance's directory and cgroup.
+/// Displayed as `collection-index-generation`, which also names the instance's directory and
+/// cgroup.
 impl fmt::Display for InstanceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}-{}", self.collection, self.index, self.generation)
@@ -159,20 +159,20 @@ impl std::str::FromStr for InstanceId {
             index: TaskIndex(u32::try_from(number()?).map_err(|_| ())?),
             generation: Generation(u32::try_from(number()?).map_err(|_| ())?),
         };
-        // Only the canonical form, so that no two texts name one instance.
+        // Only the canonical form is accepted, so that each instance has exactly one text.
         if id.to_string() == text { Ok(id) } else { Err(()) }
     }
 }
 
-/// The age of an order to a machine. Orders are compared by it, oldest first: a Borglet obeys
-/// no order older than the newest it has seen (design, section 4).
+/// The version of an order to a machine. A Borglet rejects an order whose stamp is lower than the
+/// highest one it has seen (design, section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// How often the cell was restored from a checkpoint by hand.
+    /// How often the cell was restored from a checkpoint by an operator.
     pub restore_epoch: u64,
     /// The leader's term.
     pub term: Term,
-    /// The log index that the order reflects.
+    /// The log index of the state that the order reflects.
     pub index: LogIndex,
 }
 

@@ -1,36 +1,36 @@
-//! The digest by which a public key is known.
+//! Digests of public keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A digest of a public key: 32 bytes. Which hash, and over which form of the key, is for whoever
-/// makes it to say; two digests that are made alike are equal where the keys are.
+/// The digest of a public key: 32 bytes. The caller chooses the hash and the encoding of the key;
+/// digests computed the same way are equal when the keys are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyDigest(pub [u8; Self::BYTES]);
 
-/// Why a text is no digest of a key.
+/// The text is not the digest of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "'{}' is not the digest of a key: that is {} lower-case hexadecimal digits",
+    "'{}' is not the digest of a key: use {} lower-case hexadecimal digits",
     .0.escape_debug(), KeyDigest::BYTES * 2
 )]
 pub struct KeyDigestError(pub String);
 
 impl KeyDigest {
-    /// How long it is.
+    /// The length in bytes.
     pub const BYTES: usize = 32;
 }
 
-/// In hexadecimal.
+/// Displayed in hexadecimal.
 impl fmt::Display for KeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// As it is displayed, and in no other way.
+/// Parses exactly the displayed form.
 impl FromStr for KeyDigest {
     type Err = KeyDigestError;
 

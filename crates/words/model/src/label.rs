@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Free words on an object, to find it by.
+/// Key-value pairs by which users find and group objects.
 pub type Labels = BTreeMap<String, String>;
 
-/// A question to an object's labels: all of its terms must hold.
+/// A query over labels. An object matches when all terms hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelQuery {
     terms: Vec<LabelTerm>,
@@ -19,65 +19,65 @@ pub struct LabelQuery {
 /// One term of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelTerm {
-    /// `key=value`: the label is there with that value.
+    /// `key=value`: the label exists and has that value.
     Is {
         /// The label.
         key: String,
         /// Its value.
         value: String,
     },
-    /// `key!=value`: the label is not there, or has another value.
+    /// `key!=value`: the label is missing or has another value.
     IsNot {
         /// The label.
         key: String,
-        /// The value it does not have.
+        /// The excluded value.
         value: String,
     },
-    /// `key`: the label is there.
+    /// `key`: the label exists.
     Has(String),
-    /// `!key`: the label is not there.
+    /// `!key`: the label does not exist.
     HasNot(String),
 }
 
-/// Why a text is not a query.
+/// The text is not a label query.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LabelQueryError {
     /// A term without a label.
     #[error("'{}' names no label: use label=value, label!=value, label or !label, with commas between them", .0.escape_debug())]
     NoLabel(String),
-    /// More terms than anybody writes.
+    /// The query has more terms than allowed.
     #[error("a query has at most {most} terms, this one has {has}")]
     TooMany {
-        /// How many it has.
+        /// The number of terms.
         has: usize,
-        /// How many it may have.
+        /// The maximum.
         most: usize,
     },
 }
 
 impl LabelQuery {
-    /// The most terms of a query.
+    /// The maximum number of terms in a query.
     pub const TERMS_MAX: usize = 64;
 
-    /// A query of terms; more than [`Self::TERMS_MAX`] are cut off.
+    /// A query with the given terms; terms after the first [`Self::TERMS_MAX`] are dropped.
     #[must_use]
     pub fn of(terms: impl IntoIterator<Item = LabelTerm>) -> Self {
         Self { terms: terms.into_iter().take(Self::TERMS_MAX).collect() }
     }
 
-    /// Whether it asks for nothing, and so holds for everything.
+    /// Whether the query has no terms and therefore matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Its terms.
+    /// The terms.
     #[must_use]
     pub fn terms(&self) -> &[LabelTerm] {
         &self.terms
     }
 
-    /// Whether all its terms hold, where `get` gives the value of a label.
+    /// Whether all terms hold; `get` returns the value of a label.
     pub fn holds<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| match term {
             LabelTerm::Is { key, value } => get(key) == Some(value),

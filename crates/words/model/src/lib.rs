@@ -1,9 +1,9 @@
-//! The words of Bourg: ids, names, quantities, times, priorities and addresses.
+//! The basic types of Bourg: ids, names, quantities, times, priorities and addresses.
 //!
-//! Every other crate speaks with these types, so that no bare number travels as an id, as bytes or
-//! as microseconds. Nothing here decides anything, reads a clock or does IO; text that people read
-//! and write (`64 MiB`, `production(200)`, `ana/web/0-4`) is parsed and printed here and nowhere
-//! else, so that it is the same in flags, files, answers and docs.
+//! All other crates use these types, so no bare number is passed as an id, as bytes or as
+//! microseconds. The crate makes no decisions, reads no clock and does no IO. Texts that people
+//! read and write (`64 MiB`, `production(200)`, `ana/web/0-4`) are parsed and printed only here, so
+//! flags, files, answers and docs agree.
 
 mod address;
 mod capability;

@@ -1,5 +1,5 @@
-//! What a machine says of itself, and what happened to the tasks it ran: the words that Borglet and
-//! cell share.
+//! A machine's description of itself and the ways in which an instance ends: types shared by
+//! Borglet and cell.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::str::FromStr;
 
 use crate::{Bytes, Resources, Span};
 
-/// What a machine says of itself.
+/// A machine's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineReport {
-    /// What tasks can have of it.
+    /// The resources available to tasks.
     pub capacity: Resources,
-    /// The ports that tasks can have.
+    /// The ports available to tasks.
     pub ports: PortRange,
-    /// What it is: kernel, platform, cores, …
+    /// The machine's attributes: kernel, platform, cores, …
     pub attributes: BTreeMap<String, String>,
-    /// Ports of its range that something holds which they were not given to, in order; no task can
-    /// have them. From level 3 of the state machine on.
+    /// Ports of the range that are in use by something they were not assigned to, in ascending
+    /// order; they are not available to tasks. From level 3 of the state machine on.
     pub held_ports: Vec<HeldPorts>,
 }
 
 impl MachineReport {
-    /// The holder of a port that it was not given; none where there is none.
+    /// The foreign holder of a port, if there is one.
     #[must_use]
     pub fn holder_of(&self, port: u16) -> Option<&str> {
         let held = self.held_ports.iter().find(|held| held.ports.contains(port));
@@ -30,12 +30,12 @@ impl MachineReport {
     }
 }
 
-/// Neighbouring ports that something holds which they were not given to.
+/// Consecutive ports in use by something they were not assigned to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldPorts {
-    /// Which ports.
+    /// The ports.
     pub ports: PortRange,
-    /// What holds them, as people read it: its control group and its program.
+    /// The holder for display: its control group and its program.
     pub by: String,
 }
 
@@ -52,17 +52,17 @@ impl fmt::Display for HeldPorts {
     }
 }
 
-/// The ports of a machine that tasks can have, both ends included.
+/// The range of ports that tasks may be assigned, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {
-    /// The first; 0 where there are none.
+    /// The first port; 0 for an empty range.
     pub first: u16,
-    /// The last.
+    /// The last port.
     pub last: u16,
 }
 
 impl PortRange {
-    /// How many ports it has.
+    /// The number of ports.
     #[must_use]
     pub fn len(self) -> usize {
         match self.first {
@@ -71,13 +71,13 @@ impl PortRange {
         }
     }
 
-    /// Whether it has none.
+    /// Whether the range is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether a port is in it.
+    /// Whether the range contains a port.
     #[must_use]
     pub fn contains(self, port: u16) -> bool {
         self.first != 0 && (self.first..=self.last).contains(&port)
@@ -111,43 +111,44 @@ impl FromStr for PortRange {
 /// How an instance ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Its program exited; with 0 it has finished.
+    /// The program exited. Exit code 0 means that the task finished.
     Exited {
         /// The exit code.
         code: u8,
     },
-    /// A signal ended it.
+    /// A signal killed it.
     Signalled {
         /// The signal's number.
         signal: u8,
     },
-    /// It wanted more memory than its limit.
+    /// It exceeded its memory limit.
     OutOfMemory {
-        /// Its limit.
+        /// The limit.
         limit: Bytes,
-        /// The most it had used.
+        /// The peak usage.
         peak: Bytes,
     },
-    /// Its program could not be started.
+    /// The program could not be started.
     NotStarted {
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// Its health check failed too often, and it was stopped.
+    /// It was stopped because its health check failed too often.
     Unhealthy {
-        /// What the last check said.
+        /// The result of the last check.
         reason: String,
     },
-    /// It broke a rule of its machine, and was ended for it. From level 3 of the state machine on.
+    /// It was stopped because it violated a rule of the machine. From level 3 of the state machine
+    /// on.
     BrokeRule {
-        /// Which rule, and how.
+        /// The rule and the violation.
         reason: String,
     },
-    /// It was ended because an order no longer named it.
+    /// It was stopped because the order no longer contained it.
     Stopped,
-    /// It is gone, and nobody saw how: its shim died or its machine was rebooted.
+    /// It is gone and its end was not observed: its shim died or the machine rebooted.
     Lost {
-        /// What is known.
+        /// What is known about it.
         reason: String,
     },
 }
@@ -176,7 +177,7 @@ impl fmt::Display for FinalUsage {
     }
 }
 
-/// What happened, as people read it: `exit code 3`, `signal 9`, `out of memory: …`.
+/// Displayed for people: `exit code 3`, `signal 9`, `out of memory: …`.
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

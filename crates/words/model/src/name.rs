@@ -1,4 +1,4 @@
-//! Names that people give. Each is a DNS label, because a task's BNS name becomes its DNS name
+//! Names chosen by users. Each is a DNS label, because a task's BNS name becomes its DNS name
 //! (paper, section 2.6): 1 to 63 lower-case letters, digits and inner hyphens.
 
 use std::fmt;
@@ -7,35 +7,35 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// Why a text is not a name.
+/// The text is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("a {what} cannot be empty")]
     Empty {
-        /// What kind of name was asked for.
+        /// The kind of name.
         what: &'static str,
     },
-    /// Longer than a DNS label may be.
+    /// The text is longer than a DNS label.
     #[error("a {what} has at most 63 characters, this one has {length}")]
     TooLong {
-        /// What kind of name was asked for.
+        /// The kind of name.
         what: &'static str,
-        /// Its length in characters.
+        /// The length in characters.
         length: usize,
     },
-    /// A character that a DNS label does not have, or a hyphen at an end.
+    /// The text has a character that DNS labels do not allow, or a hyphen at either end.
     #[error(
         "'{}' is not a {what}: use lower-case letters, digits and inner hyphens{}",
         .text.escape_debug(),
         .suggestion.as_ref().map(|name| format!(", for example '{name}'")).unwrap_or_default()
     )]
     BadCharacter {
-        /// What kind of name was asked for.
+        /// The kind of name.
         what: &'static str,
         /// The text that was given.
         text: String,
-        /// The nearest valid name, where there is one.
+        /// The nearest valid name, if there is one.
         suggestion: Option<String>,
     },
 }
@@ -79,10 +79,10 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks a text and makes it a name.
+            /// Checks a text and converts it to a name.
             ///
             /// # Errors
-            /// Where the text is not 1 to 63 lower-case letters, digits and inner hyphens.
+            /// When the text is not 1 to 63 lower-case letters, digits and inner hyphens.
             pub fn new(text: &str) -> Result<Self, NameError> {
                 check($what, text)?;
                 Ok(Self(text.into()))
@@ -118,34 +118,34 @@ macro_rules! name {
 }
 
 name!(
-    /// A user of the cell: who owns jobs and holds quota.
+    /// A user of the cell, who owns jobs and holds quota.
     UserName,
     "user name"
 );
 name!(
-    /// A job's name, unique among its owner's jobs that are not dead.
+    /// The name of a job, unique among its owner's jobs that are not dead.
     JobName,
     "job name"
 );
 name!(
-    /// A cell's name (paper, section 2.2).
+    /// The name of a cell (paper, section 2.2).
     CellName,
     "cell name"
 );
 name!(
-    /// A machine's name, unique in its cell.
+    /// The name of a machine, unique in its cell.
     MachineName,
     "machine name"
 );
 name!(
-    /// The name by which a job calls one of its TCP ports, such as `http`.
+    /// A job's name for one of its TCP ports, such as `http`.
     PortName,
     "port name"
 );
 
 impl UserName {
-    /// The name nearest to a text that may not be one, such as an operating system's user name;
-    /// `user` where nothing of it can be kept.
+    /// The valid name nearest to a text such as an operating system's user name; `user` if no
+    /// character of it can be kept.
     #[must_use]
     pub fn nearest(text: &str) -> Self {
         let mut label = nearest_label(text);

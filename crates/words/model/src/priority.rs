@@ -1,31 +1,31 @@
-//! Priorities, their bands, and the appclass.
+//! Priorities, priority bands, scheduling classes and appclasses.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A job's priority, 0 to 450: higher takes from lower (paper, section 2.5; the numbers are those
-/// of the trace, version 3).
+/// The priority of a job, 0 to 450. A higher priority can preempt a lower one (paper, section 2.5;
+/// numbers as in trace version 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u16);
 
-/// The non-overlapping bands of priority.
+/// The non-overlapping priority bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Band {
-    /// 0 to 99: little is promised, nothing is charged.
+    /// 0 to 99: weak guarantees, not charged.
     Free,
-    /// 100 to 115: queued until there is room.
+    /// 100 to 115: waits in the queue until there is room.
     BestEffortBatch,
-    /// 116 to 119: promises between best-effort batch and production.
+    /// 116 to 119: guarantees between best-effort batch and production.
     Mid,
-    /// 120 to 359: what users depend on; never preempted by its own kind.
+    /// 120 to 359: user-facing services; never preempted by another production job.
     Production,
-    /// 360 and above: what watches over the rest.
+    /// 360 and above: monitoring of everything else.
     Monitoring,
 }
 
-/// Why a text or number is not a priority.
+/// The text or number is not a priority.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PriorityError {
     /// Outside 0 to 450.
@@ -41,13 +41,13 @@ pub enum PriorityError {
 }
 
 impl Priority {
-    /// The highest.
+    /// The highest priority.
     pub const MAX: u16 = 450;
 
     /// Checks a number.
     ///
     /// # Errors
-    /// Where it is not 0 to 450.
+    /// When the number is not 0 to 450.
     pub fn new(number: i64) -> Result<Self, PriorityError> {
         match u16::try_from(number) {
             Ok(number) if number <= Self::MAX => Ok(Self(number)),
@@ -55,13 +55,13 @@ impl Priority {
         }
     }
 
-    /// Its number.
+    /// The number.
     #[must_use]
     pub fn number(self) -> u16 {
         self.0
     }
 
-    /// The band that it is in.
+    /// The band of this priority.
     #[inline]
     #[must_use]
     pub fn band(self) -> Band {
@@ -83,11 +83,11 @@ impl Priority {
 }
 
 impl Band {
-    /// All of them, lowest first.
+    /// All bands, lowest first.
     pub const ALL: [Self; 5] =
         [Self::Free, Self::BestEffortBatch, Self::Mid, Self::Production, Self::Monitoring];
 
-    /// Its name in files and flags.
+    /// The name used in files and flags.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -99,14 +99,14 @@ impl Band {
         }
     }
 
-    /// Whether what runs in it is charged to a quota: all but the free band (paper, section 2.5,
-    /// "infinite quota at priority zero").
+    /// Whether jobs in this band are charged to a quota: all bands but the free one (paper, section
+    /// 2.5, "infinite quota at priority zero").
     #[must_use]
     pub fn is_charged(self) -> bool {
         self != Self::Free
     }
 
-    /// The priority that its name stands for.
+    /// The default priority of the band, which its name stands for.
     #[must_use]
     pub fn usual(self) -> Priority {
         Priority(match self {
@@ -119,7 +119,7 @@ impl Band {
     }
 }
 
-/// A band by its name, or the one that a number is in.
+/// Parses a band's name, or a number in the band.
 impl FromStr for Band {
     type Err = PriorityError;
 
@@ -128,7 +128,7 @@ impl FromStr for Band {
     }
 }
 
-/// A number, or a band's name for that band's usual priority.
+/// Parses a number, or a band's name for that band's default priority.
 impl FromStr for Priority {
     type Err = PriorityError;
 
@@ -157,24 +157,24 @@ impl fmt::Display for Priority {
     }
 }
 
-/// How latency-sensitive a job is, 0 to 3: what it gets on its machine, where its priority decides
-/// whether it gets one (trace v3, `scheduling_class`).
+/// How latency-sensitive a job is, 0 to 3. It affects how the task is treated on its machine; the
+/// priority decides whether it gets a machine (trace v3, `scheduling_class`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchedulingClass(u8);
 
-/// Why a number is not a scheduling class.
+/// The number is not a scheduling class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a scheduling class is a number from 0 to 3, this one is {0}")]
 pub struct SchedulingClassError(pub i64);
 
 impl SchedulingClass {
-    /// The most latency-sensitive.
+    /// The most latency-sensitive class.
     pub const MAX: u8 = 3;
 
     /// Checks a number.
     ///
     /// # Errors
-    /// Where it is not 0 to 3.
+    /// When the number is not 0 to 3.
     pub fn new(number: i64) -> Result<Self, SchedulingClassError> {
         match u8::try_from(number) {
             Ok(number) if number <= Self::MAX => Ok(Self(number)),
@@ -182,13 +182,13 @@ impl SchedulingClass {
         }
     }
 
-    /// Its number.
+    /// The number.
     #[must_use]
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// The class of a job that names none: 0 for batch, 2 for what is latency-sensitive.
+    /// The default for a job that does not set a class: 0 for batch, 2 for latency-sensitive jobs.
     #[must_use]
     pub fn usual(appclass: Appclass) -> Self {
         Self(match appclass {
@@ -204,21 +204,21 @@ impl fmt::Display for SchedulingClass {
     }
 }
 
-/// How a task is treated on its machine, apart from its priority (paper, section 6.2).
+/// How a task is treated on its machine, independent of its priority (paper, section 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Appclass {
-    /// Waits in nobody's way.
+    /// Throughput-oriented; yields the CPU to latency-sensitive tasks.
     #[default]
     Batch,
-    /// Answers someone who waits; may be granted the CPU at the expense of batch.
+    /// User-facing; may be given CPU time at the expense of batch tasks.
     LatencySensitive,
 }
 
 impl Appclass {
-    /// Both of them.
+    /// Both appclasses.
     pub const ALL: [Self; 2] = [Self::Batch, Self::LatencySensitive];
 
-    /// Its name in files and flags.
+    /// The name used in files and flags.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

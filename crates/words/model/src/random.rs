@@ -1,35 +1,35 @@
-//! Seeded randomness of a pinned algorithm: the same seed gives the same numbers on every build, now
-//! and later. It keeps no secrets.
+//! Seeded random numbers from a fixed algorithm: the same seed gives the same numbers in every
+//! build and version. Not cryptographically secure.
 
 use std::ops::Range;
 
 use crate::Span;
 
-/// A generator: `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-/// 2014).
+/// The generator: `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that begins at a seed.
+    /// A generator with the given seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Another generator, which goes its own way: what draws from it does not change what is drawn
-    /// from this one, except once.
+    /// An independent generator. Forking advances this generator once; drawing from the fork does
+    /// not affect it further.
     pub fn fork(&mut self) -> Self {
         Self(self.number())
     }
 
-    /// Any number.
+    /// A uniformly distributed number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         Self::mixed(self.0)
     }
 
-    /// A number in which every bit of another one has its part: the generator's own mix.
+    /// A hash of a number: the mixing function of the generator.
     #[must_use]
     pub fn mixed(number: u64) -> u64 {
         let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,36 +37,36 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below a bound; 0 where the bound is 0.
+    /// A number below `bound`; 0 if the bound is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product: its bias is below one in 2^32 for every bound used here.
         let product = u128::from(self.number()) * u128::from(bound);
         u64::try_from(product >> 64).unwrap_or(0)
     }
 
-    /// A number in a range; its start where the range is empty.
+    /// A number in a range; its start if the range is empty.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.below(range.end.saturating_sub(range.start))
     }
 
-    /// An index into something of that length.
+    /// An index into a slice of the given length.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// One of several; none of none.
+    /// A random element; `None` if the slice is empty.
     pub fn one_of<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.index(of.len()))
     }
 
-    /// Puts things in any order.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
             all.swap(last, self.index(last + 1));
         }
     }
 
-    /// True so many times in a thousand.
+    /// True with a probability of `permille` in a thousand.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1_000) < permille
     }
@@ -76,8 +76,8 @@ impl Random {
         Span(self.within(range.start.0..range.end.0))
     }
 
-    /// A wait of that mean between things that happen independently of each other: exponentially
-    /// distributed, as exactly as integers of sixteen binary places allow.
+    /// The time to the next of independent events that arrive with the given mean interval:
+    /// exponentially distributed, as exactly as integers with sixteen binary places allow.
     pub fn wait(&mut self, mean: Span) -> Span {
         // -ln(u) = ln(2) · -log2(u), with u in (0, 1].
         let drawn = self.number() | 1;

@@ -1,4 +1,4 @@
-//! Quantities of resources. Each dimension is asked for and granted on its own, at fine
+//! Quantities of resources. Each dimension is requested and granted on its own, at fine
 //! granularity; there are no buckets and no slots (paper, sections 2.3 and 5.4).
 
 use std::fmt;
@@ -10,26 +10,26 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilliCores(pub u64);
 
-/// Bytes of memory or disk; for a rate, bytes a second.
+/// Bytes of memory or disk; for a rate, bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// How much a core of a machine's platform does, in thousandths of the cell's normalised core (GCU):
-/// 1,000 is a core like any other (paper, section 2.3: "normalised"; trace v3, "GCU"). It scales
-/// capacity, limits and usage, so that 0.1 cores are as much everywhere.
+/// The speed of a core of a machine's platform, in thousandths of the cell's normalised core (GCU);
+/// 1,000 is the reference core (paper, section 2.3: "normalised"; trace v3, "GCU"). It scales
+/// capacity, limits and usage, so that 0.1 cores are the same amount of work on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GcuFactor(u32);
 
 impl GcuFactor {
-    /// A core like any other.
+    /// The reference core.
     pub const ONE: Self = Self(1_000);
-    /// The largest: a core that does as much as a hundred.
+    /// The maximum: a core as fast as a hundred reference cores.
     pub const MAX: u32 = 100_000;
 
     /// Checks a number of thousandths.
     ///
     /// # Errors
-    /// Where it is not 1 to 100,000.
+    /// When the number is not 1 to 100,000.
     pub fn from_milli(milli: u32) -> Result<Self, QuantityError> {
         match milli {
             1..=Self::MAX => Ok(Self(milli)),
@@ -40,13 +40,13 @@ impl GcuFactor {
         }
     }
 
-    /// It in thousandths.
+    /// The factor in thousandths.
     #[must_use]
     pub fn milli(self) -> u32 {
         self.0
     }
 
-    /// What cores of this platform do, in normalised ones.
+    /// The normalised cores that correspond to cores of this platform.
     #[inline]
     #[must_use]
     pub fn normalised(self, cores: MilliCores) -> MilliCores {
@@ -56,8 +56,8 @@ impl GcuFactor {
         MilliCores(scale(cores.0, self.0, Self::ONE.0))
     }
 
-    /// How many cores of this platform do what normalised ones do. Rounded up, and so never
-    /// nothing where something is asked.
+    /// The cores of this platform that correspond to normalised ones, rounded up, so that a
+    /// non-zero request never becomes zero.
     #[must_use]
     pub fn physical(self, normalised: MilliCores) -> MilliCores {
         let up = u128::from(normalised.0) * u128::from(Self::ONE.0);
@@ -77,7 +77,7 @@ impl Default for GcuFactor {
     }
 }
 
-/// `1.25`, with up to three decimals.
+/// Parses `1.25`, with up to three decimals.
 impl FromStr for GcuFactor {
     type Err = QuantityError;
 
@@ -89,7 +89,7 @@ impl FromStr for GcuFactor {
     }
 }
 
-/// `1.25`.
+/// Displayed as `1.25`.
 impl fmt::Display for GcuFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
@@ -97,26 +97,26 @@ impl fmt::Display for GcuFactor {
     }
 }
 
-/// Why a text is not a quantity.
+/// The text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuantityError {
-    /// Neither a number nor a number with a known unit.
+    /// Not a number, with or without a known unit.
     #[error("'{}' is not {expected}", .text.escape_debug())]
     NotOne {
         /// The text that was given.
         text: String,
-        /// What would have been right, with examples.
+        /// What was expected, with examples.
         expected: &'static str,
     },
-    /// A unit that does not exist, such as `MB` in another spelling.
+    /// An unknown unit, such as `MB` in another spelling.
     #[error("there is no unit '{}': use one of {units}", .unit.escape_debug())]
     NoSuchUnit {
         /// The unit that was given.
         unit: String,
-        /// Those that exist.
+        /// The known units.
         units: &'static str,
     },
-    /// A fraction of the smallest thing that can be asked for.
+    /// A fraction of the smallest step.
     #[error("'{}' is finer than {smallest}", .text.escape_debug())]
     TooFine {
         /// The text that was given.
@@ -124,7 +124,7 @@ pub enum QuantityError {
         /// The smallest step.
         smallest: &'static str,
     },
-    /// More than a signed 64-bit number holds, which is the range of the wire format.
+    /// Exceeds a signed 64-bit number, the range of the wire format.
     #[error("'{}' is too large", .text.escape_debug())]
     TooLarge {
         /// The text that was given.
@@ -149,7 +149,7 @@ const BYTES_EXPECTED: &str = "a number of bytes, such as '64 MiB' or 67108864";
 const GCU_EXPECTED: &str = "a factor from 0.001 to 100, such as 1 or 1.25";
 const CORES_EXPECTED: &str = "a number of cores, such as 0.1, '2' or '100m'";
 
-/// Splits a decimal number from what follows it and scales it exactly, in integers.
+/// Splits a decimal number from its suffix and scales it exactly, in integers.
 fn decimal(text: &str) -> Option<(u128, u32, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -183,7 +183,7 @@ fn scaled(
     Ok(value)
 }
 
-/// A number of bytes with an optional unit: `64 MiB`, `1.5GiB`, `4096`.
+/// Parses a number of bytes with an optional unit: `64 MiB`, `1.5GiB`, `4096`.
 impl FromStr for Bytes {
     type Err = QuantityError;
 
@@ -208,7 +208,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// A number of cores, or of thousandths with `m`: `0.1`, `2`, `100m`.
+/// Parses a number of cores, or of thousandths with `m`: `0.1`, `2`, `100m`.
 impl FromStr for MilliCores {
     type Err = QuantityError;
 
@@ -224,7 +224,7 @@ impl FromStr for MilliCores {
     }
 }
 
-/// In the largest binary unit that gives at least 1, with one decimal where it is not whole.
+/// Displayed in the largest binary unit that gives at least 1, with one decimal if it is not whole.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = &BYTE_UNITS[..6];
@@ -239,7 +239,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// In cores, without trailing zeros: `0.1 cores`, `1 core`, `2.25 cores`.
+/// Displayed in cores, without trailing zeros: `0.1 cores`, `1 core`, `2.25 cores`.
 impl fmt::Display for MilliCores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
@@ -248,7 +248,7 @@ impl fmt::Display for MilliCores {
     }
 }
 
-/// One independent dimension of what a machine has and a task asks for.
+/// A resource dimension of machines and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
     /// CPU time, in milli-cores.
@@ -257,15 +257,15 @@ pub enum Dimension {
     Ram,
     /// Local disk space, in bytes.
     Disk,
-    /// Local disk access rate, in bytes a second.
+    /// Local disk bandwidth, in bytes per second.
     DiskRate,
 }
 
 impl Dimension {
-    /// All of them, in the order in which they are shown.
+    /// All dimensions, in display order.
     pub const ALL: [Self; 4] = [Self::Cpu, Self::Ram, Self::Disk, Self::DiskRate];
 
-    /// A quantity in this dimension as people read it.
+    /// Formats a quantity of this dimension for people.
     #[must_use]
     pub fn show(self, amount: u64) -> String {
         match self {
@@ -277,7 +277,7 @@ impl Dimension {
 }
 
 impl Dimension {
-    /// Its name in commands: `cpu=2`.
+    /// The name used in commands: `cpu=2`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -288,8 +288,8 @@ impl Dimension {
         }
     }
 
-    /// A quantity in this dimension as it is written in commands: without spaces, and exactly, so
-    /// that it is read back as what it is.
+    /// Formats a quantity of this dimension for a command line: exact and without spaces, so that
+    /// it parses back to the same value.
     #[must_use]
     pub fn write(self, amount: u64) -> String {
         if self == Self::Cpu {
@@ -315,7 +315,7 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// A vector over all dimensions: a machine's capacity, a task's limit, what is left.
+/// An amount for each dimension: a machine's capacity, a task's limit, free resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Resources {
     /// CPU.
@@ -324,12 +324,12 @@ pub struct Resources {
     pub ram: Bytes,
     /// Local disk space.
     pub disk: Bytes,
-    /// Local disk access rate, bytes a second.
+    /// Local disk bandwidth, bytes per second.
     pub disk_rate: Bytes,
 }
 
 impl Resources {
-    /// The amount in one dimension, in that dimension's unit.
+    /// The amount in one dimension, in its unit.
     #[inline]
     #[must_use]
     pub fn get(&self, dimension: Dimension) -> u64 {
@@ -351,7 +351,7 @@ impl Resources {
         }
     }
 
-    /// What a function gives for each dimension.
+    /// Builds a vector by calling `of` for each dimension.
     #[must_use]
     pub fn each(of: impl Fn(Dimension) -> u64) -> Self {
         Self {
@@ -362,7 +362,7 @@ impl Resources {
         }
     }
 
-    /// The dimensions that are not zero, in words: `0.5 cores and 256 MiB`. `nothing` where all are.
+    /// The non-zero dimensions in words: `0.5 cores and 256 MiB`; `nothing` if all are zero.
     #[must_use]
     pub fn in_words(&self) -> String {
         let there = Dimension::ALL.into_iter().filter(|dimension| self.get(*dimension) > 0);
@@ -379,41 +379,41 @@ impl Resources {
         }
     }
 
-    /// The sum, in every dimension at most `u64::MAX`.
+    /// The sum, saturating at `u64::MAX` in each dimension.
     #[inline]
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_add)
     }
 
-    /// The difference, in every dimension at least 0.
+    /// The difference, saturating at 0 in each dimension.
     #[inline]
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_sub)
     }
 
-    /// The lesser of both, in every dimension.
+    /// The minimum of both in each dimension.
     #[inline]
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         self.zip(other, u64::min)
     }
 
-    /// The greater of both, in every dimension.
+    /// The maximum of both in each dimension.
     #[inline]
     #[must_use]
     pub fn most(self, other: Self) -> Self {
         self.zip(other, u64::max)
     }
 
-    /// As often as given, in every dimension at most `u64::MAX`.
+    /// The product with `count`, saturating at `u64::MAX` in each dimension.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         self.zip(self, |amount, _| amount.saturating_mul(count))
     }
 
-    /// The first dimension in which this is more than `room`.
+    /// The first dimension in which `self` exceeds `room`.
     #[inline]
     #[must_use]
     pub fn first_above(&self, room: &Self) -> Option<Dimension> {
@@ -421,7 +421,7 @@ impl Resources {
     }
 }
 
-/// The dimensions that are not zero: `0.1 cores, 64 MiB`; disk is named, memory is not.
+/// Displays the non-zero dimensions: `0.1 cores, 64 MiB`. Disk is named, memory is not.
 impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", self.cpu, self.ram)?;
@@ -498,7 +498,7 @@ mod tests {
             assert_eq!(factor(text).physical(MilliCores(normalised)), MilliCores(cores));
             assert_eq!(factor(text).to_string(), text);
         }
-        assert_eq!(factor("100").physical(MilliCores(1)), MilliCores(1), "never nothing");
+        assert_eq!(factor("100").physical(MilliCores(1)), MilliCores(1), "never zero");
         assert_eq!(factor("0.001").physical(MilliCores(u64::MAX)), MilliCores(u64::MAX));
         for bad in ["0", "100.001", "1.0001", "-1", "fast", "1 core", "99999999999999999999"] {
             assert!(bad.parse::<GcuFactor>().is_err(), "{bad}");

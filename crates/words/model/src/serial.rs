@@ -1,16 +1,16 @@
-//! The number by which a certificate is known.
+//! Serial numbers of certificates.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// The serial number of a certificate, as its authority gave it: 20 bytes, the most significant
-/// first. A shorter one has zeros before it.
+/// The serial number of a certificate as its authority assigned it: 20 bytes, most significant
+/// first. Shorter numbers are padded with leading zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub [u8; Self::BYTES]);
 
-/// Why a text is no serial number.
+/// The text is not a serial number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "'{}' is not the serial number of a certificate: that is 2 to {} lower-case hexadecimal \
@@ -20,11 +20,11 @@ pub struct Serial(pub [u8; Self::BYTES]);
 pub struct SerialError(pub String);
 
 impl Serial {
-    /// How long it is.
+    /// The length in bytes.
     pub const BYTES: usize = 20;
 
-    /// The serial number of these bytes, the most significant first; none where they are more than
-    /// there are in one.
+    /// The serial number with these bytes, most significant first; `None` if there are more than
+    /// [`Self::BYTES`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut serial = [0; Self::BYTES];
@@ -34,7 +34,7 @@ impl Serial {
     }
 }
 
-/// In hexadecimal, without the zeros before it.
+/// Displayed in hexadecimal, without leading zero bytes.
 impl fmt::Display for Serial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let zeros = self.0.iter().take_while(|byte| **byte == 0).count();
@@ -43,7 +43,7 @@ impl fmt::Display for Serial {
     }
 }
 
-/// As it is displayed, and in no other way.
+/// Parses exactly the displayed form.
 impl FromStr for Serial {
     type Err = SerialError;
 

@@ -1,22 +1,22 @@
-//! Moments and spans, in microseconds as in the published traces (trace v3, "time").
+//! Points in time and durations, in microseconds as in the published traces (trace v3, "time").
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// A moment: microseconds since the start of 1970, UTC. What decides never reads a clock: a moment
-/// is always an argument, and the one who leads the cell stamps it.
+/// A point in time: microseconds since the start of 1970, UTC. Deterministic code never reads a
+/// clock: time is always an argument, and the leader stamps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// A span between moments, in microseconds.
+/// A duration in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub u64);
 
 impl Time {
-    /// The start of 1970: before everything.
+    /// The start of 1970, the minimum.
     pub const ZERO: Self = Self(0);
 
-    /// How long after `earlier` this is; nothing where it is not after it.
+    /// The duration from `earlier` to `self`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -24,16 +24,16 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty duration.
     pub const ZERO: Self = Self(0);
 
-    /// A span of whole milliseconds.
+    /// A duration of whole milliseconds.
     #[must_use]
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(milliseconds.saturating_mul(1_000))
     }
 
-    /// A span of whole seconds.
+    /// A duration of whole seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
@@ -45,13 +45,13 @@ impl Span {
         self.0 / 1_000
     }
 
-    /// The standard library's form of it.
+    /// Conversion to the standard library's type.
     #[must_use]
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_micros(self.0)
     }
 
-    /// A multiple of it, as long as a span can be at most.
+    /// The product, saturating at the maximum.
     #[must_use]
     pub const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
@@ -61,7 +61,7 @@ impl Span {
 impl Add<Span> for Time {
     type Output = Self;
 
-    /// Saturates at the end of time.
+    /// Saturates at the maximum.
     fn add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
@@ -84,7 +84,7 @@ impl Add for Span {
     }
 }
 
-/// Two units at most, the way a person would say it: `80 ms`, `1.1 s`, `4 m 10 s`, `3 d 2 h`.
+/// Displayed with at most two units: `80 ms`, `1.1 s`, `4 m 10 s`, `3 d 2 h`.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ms, s) = (self.0 / 1_000, self.0 / 1_000_000);

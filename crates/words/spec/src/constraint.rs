@@ -6,47 +6,47 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What a task wants of its machine's attributes.
+/// A condition on one of a machine's attributes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Constraint {
     /// The attribute's name.
     pub attribute: String,
-    /// How its value has to be to the constraint's.
+    /// How the attribute must relate to the value.
     pub relation: Relation,
-    /// The value; not looked at by [`Relation::Present`] and [`Relation::NotPresent`].
+    /// The value; ignored by [`Relation::Present`] and [`Relation::NotPresent`].
     pub value: String,
-    /// Hard: a machine that does not match does not fit. Otherwise a preference.
+    /// Hard: a machine that does not match is infeasible. Otherwise the constraint is a preference.
     pub hard: bool,
 }
 
 /// The eight relations of the published traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
-    /// The attribute, as a text, is the value. One that is absent is the empty text.
+    /// The attribute equals the value as text. A missing attribute is the empty text.
     Equal,
-    /// The attribute, as a text, is not the value. One that is absent is the empty text.
+    /// The attribute does not equal the value as text. A missing attribute is the empty text.
     NotEqual,
-    /// The attribute, as an integer, is less than the value. One that is absent is 0.
+    /// The attribute, as an integer, is less than the value. A missing attribute is 0.
     LessThan,
-    /// The attribute, as an integer, is at most the value. One that is absent is 0.
+    /// The attribute, as an integer, is at most the value. A missing attribute is 0.
     LessThanEqual,
-    /// The attribute, as an integer, is more than the value. One that is absent is 0.
+    /// The attribute, as an integer, is more than the value. A missing attribute is 0.
     GreaterThan,
-    /// The attribute, as an integer, is at least the value. One that is absent is 0.
+    /// The attribute, as an integer, is at least the value. A missing attribute is 0.
     GreaterThanEqual,
-    /// The machine has the attribute, whatever its value.
+    /// The machine has the attribute, with any value.
     Present,
     /// The machine does not have the attribute.
     NotPresent,
 }
 
-/// A text that names no relation.
+/// The text is not the name of a relation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{}' is not a relation: use one of {}", .0.escape_debug(), Relation::ALL.map(Relation::name).join(", "))]
 pub struct NoSuchRelation(pub String);
 
 impl Relation {
-    /// All eight.
+    /// All eight relations.
     pub const ALL: [Self; 8] = [
         Self::Equal,
         Self::NotEqual,
@@ -58,7 +58,7 @@ impl Relation {
         Self::NotPresent,
     ];
 
-    /// Its name in files: that of the traces in lower case, with hyphens.
+    /// The name used in files: the traces' name in lower case, with hyphens.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,14 +73,14 @@ impl Relation {
         }
     }
 
-    /// Whether it compares integers.
+    /// Whether the relation compares integers.
     #[must_use]
     pub fn is_numeric(self) -> bool {
         use Relation::{GreaterThan, GreaterThanEqual, LessThan, LessThanEqual};
         matches!(self, LessThan | LessThanEqual | GreaterThan | GreaterThanEqual)
     }
 
-    /// Whether it looks at a value at all.
+    /// Whether the relation uses the value.
     #[must_use]
     pub fn has_value(self) -> bool {
         !matches!(self, Self::Present | Self::NotPresent)
@@ -97,8 +97,8 @@ impl FromStr for Relation {
 }
 
 impl Constraint {
-    /// Whether a machine with these attributes matches. An attribute or value that is compared as
-    /// an integer and is none matches nothing.
+    /// Whether a machine with these attributes matches. An integer comparison fails if the
+    /// attribute or the value is not an integer.
     #[must_use]
     pub fn matches(&self, attributes: &BTreeMap<String, String>) -> bool {
         let found = attributes.get(&self.attribute).map(String::as_str);
@@ -147,7 +147,8 @@ mod tests {
             Equal, GreaterThan, GreaterThanEqual, LessThan, LessThanEqual, NotEqual, NotPresent,
             Present,
         };
-        // An attribute's value (or its absence), relation, the constraint's value, whether it matches.
+        // The attribute's value (or `None`), the relation, the constraint's value, whether it
+        // matches.
         let cases = [
             (Some("a"), Equal, "a", true),
             (Some("a"), Equal, "b", false),

@@ -1,182 +1,150 @@
-//! The description of a job and of its tasks.
+//! Descriptions of jobs and of their tasks.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
 use model::{
-    Appclass, Band, Capability, JobName, KernelFeature, NameError, PortName, Priority, Resources,
-    SchedulingClass, Span, TaskIndex, UserName,
+    Appclass, Band, Capability, JobName, KernelFeature, PortName, Priority, Resources,
+    SchedulingClass, Span, TaskIndex,
 };
 
-use crate::{Constraint, Kind};
+use crate::{Constraint, JobReference, Kind};
 
-/// What a user asks for: a number of tasks that run the same program, or of allocs in which tasks of
+/// A job description: a number of tasks that run the same program, or of allocs in which tasks of
 /// jobs run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSpec {
-    /// Whether it is a job or an alloc set.
+    /// Whether this describes a job or an alloc set.
     pub kind: Kind,
-    /// The job's name, unique among its owner's living jobs.
+    /// The name, unique among its owner's jobs that are not dead.
     pub name: JobName,
-    /// What it may take from others, and who from it.
+    /// The priority, which decides whom it may preempt and who may preempt it.
     pub priority: Priority,
-    /// How its tasks are treated on their machines.
+    /// How the tasks are treated on their machines.
     pub appclass: Appclass,
     /// How latency-sensitive it is.
     pub scheduling_class: SchedulingClass,
-    /// Free words to find it by.
+    /// Labels by which users find the job.
     pub labels: BTreeMap<String, String>,
-    /// How many tasks: at least 1.
+    /// The number of tasks, at least 1.
     pub tasks: u32,
-    /// What each task is, where no override says otherwise.
+    /// The description of each task, unless overridden.
     pub task: TaskSpec,
-    /// What is different in single tasks.
+    /// Differences of individual tasks.
     pub overrides: BTreeMap<TaskIndex, TaskOverride>,
-    /// How many of its tasks are to be on one machine at most.
+    /// The maximum number of its tasks on one machine.
     pub max_per_machine: Option<Maximum>,
-    /// How many of its tasks are to be on the machines of one network switch at most.
+    /// The maximum number of its tasks on the machines of one network switch.
     pub max_per_switch: Option<Maximum>,
-    /// What happens when a task fails.
+    /// The policy for failed tasks.
     pub restart: RestartPolicy,
-    /// Whether its tasks count for what they are estimated to need. Where not, they count for their
-    /// limits, which takes the capability no-estimation.
+    /// Whether its tasks' reservations are estimated from usage. Otherwise they stay at the limits,
+    /// which requires the capability no-estimation.
     pub estimation: bool,
-    /// The jobs that have to finish before this one starts (trace v3, "run after"). Where one ends
-    /// otherwise, this one is killed.
+    /// Jobs that must finish before this one starts (trace v3, "run after"). If one of them ends in
+    /// any other way, this job is killed.
     pub after: BTreeSet<JobReference>,
-    /// The job with which this one ends, where it has one (trace v3, "parent").
+    /// The parent job, if any: when it ends, this job ends (trace v3, "parent").
     pub parent: Option<JobReference>,
 }
 
-/// Another job, as a description names it: `extract`, `ana/extract`. Where the user is left out,
-/// it is the one who submits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobReference {
-    /// Whose.
-    pub user: Option<UserName>,
-    /// Which.
-    pub job: JobName,
-}
-
-impl FromStr for JobReference {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let (user, job) = match text.split_once('/') {
-            Some((user, job)) => (Some(UserName::new(user)?), job),
-            None => (None, text),
-        };
-        Ok(Self { user, job: JobName::new(job)? })
-    }
-}
-
-impl fmt::Display for JobReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.user {
-            Some(user) => write!(f, "{user}/{}", self.job),
-            None => self.job.fmt(f),
-        }
-    }
-}
-
-/// How many tasks of a job are to be at one place at most (trace v3, `max_per_machine`,
-/// `max_per_switch`; the `different_machines` of its predecessor is a hard 1).
+/// The maximum number of a job's tasks in one failure domain (trace v3, `max_per_machine`,
+/// `max_per_switch`; its predecessor's `different_machines` is a hard 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Maximum {
-    /// How many: at least 1.
+    /// The number of tasks, at least 1.
     pub tasks: u32,
-    /// Hard: where there are as many, no further one fits. Otherwise a preference.
+    /// Hard: a domain that has reached the maximum is infeasible. Otherwise the maximum is a
+    /// preference.
     pub hard: bool,
 }
 
-/// What a task is: a program with its limits.
+/// A task description: a program with its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
-    /// The program and its arguments; may hold references such as `${port.http}`.
+    /// The program and its arguments; may contain references such as `${port.http}`.
     pub cmd: Vec<String>,
-    /// Its environment, beside what the Borglet adds; values may hold references.
+    /// The environment, in addition to the Borglet's variables; values may contain references.
     pub env: BTreeMap<String, String>,
-    /// The most it may use of each resource: its limit, in the paper's word.
+    /// The maximum usage of each resource: the limit, in the paper's term.
     pub limit: Resources,
-    /// How many processes and threads it may have at once.
+    /// The maximum number of processes and threads.
     pub processes: u32,
-    /// The TCP ports it wants, by name. References to a port ask for it too: see
+    /// The named TCP ports it requests. References to a port request it too: see
     /// [`TaskSpec::all_ports`].
     pub ports: BTreeSet<PortName>,
-    /// How to tell whether it is healthy; without one it is, as long as it runs.
+    /// The health check; a task without one is healthy while it runs.
     pub health_check: Option<HealthCheck>,
-    /// How long it has between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub notice: Span,
-    /// What it wants of its machine.
+    /// Constraints on the machine.
     pub constraints: Vec<Constraint>,
-    /// What it keeps of the rights that the kernel can give to a program. That takes the capability
-    /// kernel-features.
+    /// Linux capabilities that the program keeps. Requires the capability kernel-features.
     pub kernel_features: BTreeSet<KernelFeature>,
-    /// Whether it can ask the cell's master: it finds a certificate of its own then. From level 3 on.
+    /// Whether the task may call the cell's API: it is then given a certificate of its own. From
+    /// level 3 on.
     pub api: bool,
 }
 
-/// An HTTP health check (paper, section 2.6): a task that does not answer promptly, or answers
+/// An HTTP health check (paper, section 2.6): a task that does not respond in time, or responds
 /// with an error, is restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The port to ask.
+    /// The port.
     pub port: PortName,
-    /// The path to ask for; begins with `/`.
+    /// The request path, starting with `/`.
     pub path: String,
-    /// The time from one check to the next.
+    /// The interval between checks.
     pub interval: Span,
-    /// How long an answer may take.
+    /// The timeout of a check.
     pub timeout: Span,
-    /// For how long after its start a task may be unhealthy without being restarted. It counts as
-    /// healthy from its first good answer on.
+    /// How long after its start a task may be unhealthy without being restarted. A task is healthy
+    /// from its first successful check on.
     pub start_grace: Span,
-    /// How many checks in a row must fail before the task is restarted.
+    /// How many consecutive checks must fail before the task is restarted.
     pub failures_max: u32,
 }
 
-/// What happens when a task fails. A task that ends with exit code 0 has finished, whatever this
-/// says.
+/// The policy for failed tasks. A task that ends with exit code 0 has finished, whatever the
+/// policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// How often a task may fail before it is dead for good; without a number, for ever.
+    /// How many times a task may fail before it is dead; without a number it is always restarted.
     pub failures_max: Option<u32>,
-    /// The wait before the first restart; it doubles with each further failure. A cell waits for a
-    /// second at least, so that 0 means that.
+    /// The delay before the first restart; it doubles with each further failure. A cell delays by
+    /// at least a second, so 0 means a second.
     pub delay: Span,
-    /// The longest wait.
+    /// The maximum delay.
     pub delay_max: Span,
 }
 
-/// What is different in one task: each field given replaces the job's; environments and labels are
-/// joined.
+/// Differences of one task: each field that is set replaces the job's; environments and labels are
+/// merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskOverride {
-    /// Another program or arguments.
+    /// Replaces the program and its arguments.
     pub cmd: Option<Vec<String>>,
-    /// Variables that are added or replaced.
+    /// Variables to add or replace.
     pub env: BTreeMap<String, String>,
-    /// Another limit.
+    /// Replaces the limit.
     pub limit: Option<Resources>,
-    /// Another number of processes.
+    /// Replaces the maximum number of processes.
     pub processes: Option<u32>,
-    /// Other ports.
+    /// Replaces the ports.
     pub ports: Option<BTreeSet<PortName>>,
-    /// Another health check.
+    /// Replaces the health check.
     pub health_check: Option<HealthCheck>,
-    /// Another notice.
+    /// Replaces the notice.
     pub notice: Option<Span>,
-    /// Other constraints.
+    /// Replaces the constraints.
     pub constraints: Option<Vec<Constraint>>,
-    /// Labels that are added or replaced.
+    /// Labels to add or replace.
     pub labels: BTreeMap<String, String>,
 }
 
 impl JobSpec {
-    /// A job of so many tasks with nothing else said: batch, no labels, no overrides, the usual
-    /// restarts.
+    /// A job with defaults everywhere else: batch, no labels, no overrides, the default restart
+    /// policy.
     #[must_use]
     pub fn of(name: JobName, priority: Priority, tasks: u32, task: TaskSpec) -> Self {
         Self {
@@ -198,7 +166,7 @@ impl JobSpec {
         }
     }
 
-    /// What the task at an index is, its overrides applied.
+    /// The description of the task at an index, with its override applied.
     #[must_use]
     pub fn task(&self, index: TaskIndex) -> Cow<'_, TaskSpec> {
         let Some(change) = self.overrides.get(&index) else { return Cow::Borrowed(&self.task) };
@@ -222,7 +190,7 @@ impl JobSpec {
         Cow::Owned(task)
     }
 
-    /// What the task at an index wants of its machine.
+    /// The constraints of the task at an index.
     #[must_use]
     pub fn constraints(&self, index: TaskIndex) -> &[Constraint] {
         let change = self.overrides.get(&index).and_then(|change| change.constraints.as_ref());
@@ -250,13 +218,13 @@ impl JobSpec {
         self.overrides.get(&index).and_then(|change| change.limit).unwrap_or(self.task.limit)
     }
 
-    /// Whether it says how many of its tasks may be at one place.
+    /// Whether the job limits its number of tasks per failure domain.
     #[must_use]
     pub fn has_maxima(&self) -> bool {
         self.max_per_machine.is_some() || self.max_per_switch.is_some()
     }
 
-    /// The capabilities that it takes to submit it, each with the field that wants it.
+    /// The capabilities required to submit the job, each with the field that requires it.
     pub fn capabilities(&self) -> impl Iterator<Item = (Capability, &'static str)> {
         let unestimated =
             (!self.estimation).then_some((Capability::NoEstimation, "estimation: false"));
@@ -265,8 +233,8 @@ impl JobSpec {
         unestimated.into_iter().chain(kernel)
     }
 
-    /// The band in which its owner's quota is charged for it. Nothing is charged in the free band, nor
-    /// for a job that runs in an alloc set, which is charged as a whole.
+    /// The band whose quota the job is charged to. Neither jobs in the free band nor jobs that run
+    /// in an alloc set are charged; the alloc set is charged as a whole.
     #[must_use]
     #[inline]
     pub fn charged_band(&self) -> Option<Band> {
@@ -274,7 +242,7 @@ impl JobSpec {
         (band.is_charged() && self.kind.alloc_set().is_none()).then_some(band)
     }
 
-    /// The limits of all its tasks together.
+    /// The sum of the limits of all tasks.
     #[must_use]
     pub fn total(&self) -> Resources {
         let overridden = self.overrides.keys().filter(|index| index.0 < self.tasks);
@@ -284,21 +252,21 @@ impl JobSpec {
 }
 
 impl RestartPolicy {
-    /// The wait before a restart, after so many failures.
+    /// The delay before a restart, after the given number of failures.
     #[must_use]
     pub fn delay_after(&self, failures: u32) -> Span {
         let doublings = failures.saturating_sub(1).min(40);
         self.delay.saturating_mul(1 << doublings).min(self.delay_max)
     }
 
-    /// The same with no wait shorter than `floor`.
+    /// The same policy with delays of at least `floor`.
     #[must_use]
     pub fn at_least(self, floor: Span) -> Self {
         let (delay, delay_max) = (self.delay.max(floor), self.delay_max.max(floor));
         Self { delay, delay_max, ..self }
     }
 
-    /// Whether a task that has failed so often is tried again.
+    /// Whether a task that has failed this often is restarted.
     #[must_use]
     pub fn allows(&self, failures: u32) -> bool {
         self.failures_max.is_none_or(|most| failures <= most)
@@ -306,14 +274,14 @@ impl RestartPolicy {
 }
 
 impl Default for RestartPolicy {
-    /// Ten failures, a second's wait that doubles up to five minutes.
+    /// Ten failures; delays from one second, doubling up to five minutes.
     fn default() -> Self {
         Self { failures_max: Some(10), delay: Span::from_secs(1), delay_max: Span::from_secs(300) }
     }
 }
 
 impl HealthCheck {
-    /// `GET /` on a port every second; three failures in a row, or none good within 30 s of its
+    /// `GET /` on a port every second. Three consecutive failures, or no success within 30 s of the
     /// start, restart the task.
     #[must_use]
     pub fn on(port: PortName) -> Self {
@@ -329,7 +297,7 @@ impl HealthCheck {
 }
 
 impl TaskSpec {
-    /// A program with the usual limits: 0.1 cores, 64 MiB, 1,024 processes, 10 s of notice.
+    /// A program with default limits: 0.1 cores, 64 MiB, 1,024 processes, 10 s of notice.
     #[must_use]
     pub fn of(cmd: Vec<String>) -> Self {
         Self {

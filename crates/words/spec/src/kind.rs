@@ -1,4 +1,4 @@
-//! What a description is of: a job, or an alloc set.
+//! The kinds of description: a job or an alloc set.
 
 use std::collections::BTreeSet;
 
@@ -6,28 +6,28 @@ use model::UserName;
 
 use crate::JobReference;
 
-/// What a description is of (trace v3, `collection_type`).
+/// The kind of a description (trace v3, `collection_type`).
 ///
-/// As in the paper, "job" stands for either and "task" for a task or an alloc, wherever nothing else is
-/// said (section 2.4): an alloc set is submitted, placed, updated, evicted and killed as a job is, and
-/// its tasks are allocs, which hold room and run nothing themselves.
+/// As in the paper (section 2.4), "job" stands for either and "task" for a task or an alloc unless
+/// stated otherwise: an alloc set is submitted, placed, updated, evicted and killed as a job is.
+/// Its tasks are allocs, which reserve resources and run no program themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A job: its tasks run a program.
     Job {
-        /// The alloc set in whose allocs they run. Without one each has room of its own on its
-        /// machine.
+        /// The alloc set in whose allocs the tasks run. Without one, each task has its own
+        /// resources on its machine.
         alloc_set: Option<JobReference>,
     },
-    /// An alloc set: its allocs are reserved room on machines, in which tasks of jobs run.
+    /// An alloc set: its allocs reserve resources on machines, in which tasks of jobs run.
     AllocSet {
-        /// Who may submit jobs into it, beside its owner.
+        /// The users who may submit jobs into it, besides its owner.
         users: BTreeSet<UserName>,
     },
 }
 
 impl Default for Kind {
-    /// A job whose tasks have room of their own.
+    /// A job whose tasks have their own resources.
     fn default() -> Self {
         Self::Job { alloc_set: None }
     }
@@ -40,7 +40,7 @@ impl Kind {
         matches!(self, Self::AllocSet { .. })
     }
 
-    /// The alloc set in which the tasks of a job run, where they do.
+    /// The alloc set in whose allocs the job's tasks run, if any.
     #[must_use]
     pub fn alloc_set(&self) -> Option<&JobReference> {
         match self {

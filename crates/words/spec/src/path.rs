@@ -1,8 +1,8 @@
-//! Where in a description something is: `overrides["3"].cmd[2]`.
+//! Paths to places in a description: `overrides["3"].cmd[2]`.
 
 use std::fmt;
 
-/// One step down into a description.
+/// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// A named field.
@@ -13,30 +13,30 @@ pub enum Step {
     Element(usize),
 }
 
-/// The steps from the top of a description to a place in it.
+/// The steps from the root of a description to a place in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path(pub Vec<Step>);
 
 impl Path {
-    /// The top.
+    /// The root.
     #[must_use]
     pub fn top() -> Self {
         Self::default()
     }
 
-    /// A named field below this.
+    /// The path of a field below this one.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
         self.step(Step::Field(name.to_owned()))
     }
 
-    /// A key of the map at this.
+    /// The path of a key in the map at this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.step(Step::Key(key.to_owned()))
     }
 
-    /// An element of the list at this.
+    /// The path of an element in the list at this path.
     #[must_use]
     pub fn element(&self, position: usize) -> Self {
         self.step(Step::Element(position))
@@ -49,8 +49,8 @@ impl Path {
     }
 }
 
-/// Where a validation is: a path whose steps are on the stack, so that looking at what is right
-/// allocates nothing.
+/// The current place during validation: a path whose steps live on the stack, so that validating a
+/// correct description allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location<'a> {
     above: Option<(&'a Location<'a>, LocationStep<'a>)>,
@@ -64,25 +64,25 @@ enum LocationStep<'a> {
 }
 
 impl<'a> Location<'a> {
-    /// The top.
+    /// The root.
     pub(crate) const TOP: Self = Self { above: None };
 
-    /// A named field below this.
+    /// The location of a field below this one.
     pub(crate) fn field(&'a self, name: &'static str) -> Self {
         Self { above: Some((self, LocationStep::Field(name))) }
     }
 
-    /// A key of the map at this.
+    /// The location of a key in the map at this location.
     pub(crate) fn key(&'a self, key: &'a str) -> Self {
         Self { above: Some((self, LocationStep::Key(key))) }
     }
 
-    /// An element of the list at this.
+    /// The location of an element in the list at this location.
     pub(crate) fn element(&'a self, position: usize) -> Self {
         Self { above: Some((self, LocationStep::Element(position))) }
     }
 
-    /// It as a path of its own.
+    /// Converts to an owned path.
     pub(crate) fn path(&self) -> Path {
         let Some((above, step)) = self.above else { return Path::top() };
         let above = above.path();

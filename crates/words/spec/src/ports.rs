@@ -1,6 +1,6 @@
-//! The ports of a job's tasks. A job may have as many overrides as tasks and long texts in its
-//! command and environment, so none of this copies the texts, and who wants to know of every task
-//! reads the job's own once.
+//! The ports of a job's tasks. A job may have as many overrides as tasks, and long texts in its
+//! command and environment. Therefore nothing here copies the texts, and code that needs the ports
+//! of every task scans the job's own texts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::template::{self, Reference};
 use crate::{JobSpec, TaskOverride, TaskSpec};
 
 impl TaskSpec {
-    /// Every port it is to be given: those it lists, those it refers to, and the one its health
-    /// check asks. In the order of their names.
+    /// All ports of the task, ordered by name: those it lists, those it refers to, and the one its
+    /// health check uses.
     #[must_use]
     pub fn all_ports(&self) -> BTreeSet<PortName> {
         let referred = self.cmd.iter().chain(self.env.values()).flat_map(|text| referred(text));
@@ -21,13 +21,13 @@ impl TaskSpec {
 }
 
 impl TaskOverride {
-    /// Whether its task may have other ports than the rest of the job.
+    /// Whether the override may change the task's ports.
     #[must_use]
     pub fn touches_ports(&self) -> bool {
         self.changes_ports_of_texts() || self.health_check.is_some()
     }
 
-    /// The same but for a health check's port, at which validation does not look.
+    /// The same without the health check's port, which validation does not count.
     pub(crate) fn changes_ports_of_texts(&self) -> bool {
         self.cmd.is_some() || self.ports.is_some() || !self.env.is_empty()
     }
@@ -56,20 +56,20 @@ fn referred(text: &str) -> impl Iterator<Item = PortName> {
     })
 }
 
-/// The ports of a task that nothing overrides, each with where it comes from.
+/// The ports of a task without override, each with its sources.
 pub(crate) struct UsualPorts<'a> {
     ports: BTreeMap<PortName, Sources>,
-    /// The ports to which each variable refers; variables that refer to none are left out.
+    /// The ports to which each variable refers; variables without references are omitted.
     variables: BTreeMap<&'a str, BTreeSet<PortName>>,
 }
 
-/// Where a port comes from.
+/// The sources of a port.
 #[derive(Default)]
 struct Sources {
     listed: bool,
     cmd: bool,
     checked: bool,
-    /// How many variables refer to it.
+    /// The number of variables that refer to it.
     variables: usize,
 }
 
@@ -98,12 +98,12 @@ impl<'a> UsualPorts<'a> {
         Self { ports, variables }
     }
 
-    /// How many there are.
+    /// The number of ports.
     pub(crate) fn count(&self) -> usize {
         self.ports.len()
     }
 
-    /// How many there are with an override.
+    /// The number of ports with an override applied.
     pub(crate) fn count_with(&self, change: &TaskOverride) -> usize {
         let texts = change.cmd.iter().flatten().chain(change.env.values());
         let mut own: BTreeSet<PortName> = texts.flat_map(|text| referred(text)).collect();
@@ -138,8 +138,8 @@ mod tests {
         PortName::new(text).expect("a name")
     }
 
-    /// Each of these changes alone, with each other one, and all of them together, over bases that
-    /// have a port from one place or from several.
+    /// Each of these changes alone, every pair, and all together, over base jobs with ports from
+    /// one source or several.
     #[test]
     fn the_ports_with_an_override_are_those_of_the_task_with_it() {
         type Change<T> = fn(&mut T);

@@ -1,24 +1,24 @@
 //! References in commands and environments: `${port.http}`, `${task.index}`.
 //!
 //! Only `${port.…}` and `${task.…}` are references; everything else, such as a shell's `${HOME}`,
-//! is left alone. No shell variable has a dot in its name, so nothing needs to be escaped; what is
-//! nearly a reference, such as `${prot.http}`, can be told from the rest for the same reason.
+//! is left unchanged. Shell variable names contain no dot, so nothing needs escaping. For the same
+//! reason likely typos such as `${prot.http}` can be detected.
 
 use model::PortName;
 
 /// What a reference stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// The number of one of the task's ports.
+    /// The number assigned to one of the task's ports.
     Port(PortName),
-    /// Something about the task itself.
+    /// A property of the task itself.
     Task(TaskField),
 }
 
-/// What can be known about a task from inside it.
+/// The properties of a task that references can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskField {
-    /// Its place in the job, from 0.
+    /// The index in the job, from 0.
     Index,
     /// The job's name.
     Job,
@@ -29,10 +29,10 @@ pub enum TaskField {
 }
 
 impl TaskField {
-    /// All of them.
+    /// All fields.
     pub const ALL: [Self; 4] = [Self::Index, Self::Job, Self::User, Self::Cell];
 
-    /// Its name in a reference.
+    /// The name used in references.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,8 @@ impl TaskField {
     }
 }
 
-/// Every reference in a text with its place, in order; `Err` holds one that refers to nothing.
+/// Every reference in a text with its position, in order; `Err` contains the text of an invalid
+/// one.
 pub fn references(
     text: &str,
 ) -> impl Iterator<Item = (std::ops::Range<usize>, Result<Reference, String>)> {
@@ -53,7 +54,8 @@ pub fn references(
     std::iter::from_fn(move || {
         loop {
             let start = from + text[from..].find("${")?;
-            // One end may follow many beginnings, and is looked for once: the text may be hostile.
+            // Many beginnings may share one end; search for it once, because the text may be
+            // hostile.
             if end <= start {
                 end = start + text[start..].find('}')? + 1;
             }
@@ -76,13 +78,13 @@ pub fn references(
     })
 }
 
-/// What the references begin with.
+/// The prefixes of references.
 const WORDS: [&str; 2] = ["port", "task"];
 
-/// Every text in braces that is nearly a reference and none, with the reference that was meant.
+/// Every text in braces that is probably a misspelt reference, with the suggested reference.
 ///
-/// One mistake is near, a swap of neighbours being one, and so is another case. Two are not: other
-/// programs' `${host.name}` and `${test.x}` are two mistakes away.
+/// A text with one mistake is near; a swap of neighbours or a different case counts as one. Two
+/// mistakes are not near: other programs' `${host.name}` and `${test.x}` are two mistakes away.
 pub(crate) fn near_references(text: &str) -> impl Iterator<Item = (&str, String)> {
     let inside = text.split("${").skip(1).filter_map(|piece| Some(piece.split_once('}')?.0));
     inside.filter_map(|inner| {
@@ -93,7 +95,7 @@ pub(crate) fn near_references(text: &str) -> impl Iterator<Item = (&str, String)
 }
 
 fn nearest_word(word: &str) -> Option<&'static str> {
-    // Nothing long is near, and the distance takes quadratic time.
+    // The distance takes quadratic time, so skip long texts, which are never near.
     if word.len() > 16 {
         return None;
     }
@@ -101,7 +103,7 @@ fn nearest_word(word: &str) -> Option<&'static str> {
     WORDS.into_iter().find(|near| strsim::damerau_levenshtein(near, &word) <= 1)
 }
 
-/// A text with its references filled in. One that refers to nothing is left as it stands.
+/// Replaces the references in a text by their values. Invalid references are left unchanged.
 #[must_use]
 pub fn expand(text: &str, value: impl Fn(&Reference) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
@@ -175,9 +177,9 @@ mod tests {
             ),
             ("${${tasks.user}}", &[("tasks.user", "task.user")]),
             ("${pört.http}", &[("pört.http", "port.http")]),
-            // References, be they to something or nothing.
+            // References, valid or not.
             ("${port.http} ${task.index} ${task.indx}", &[]),
-            // A shell's, and those of other programs.
+            // References of a shell and of other programs.
             ("${HOME} $HOME ${PORT} ${port} ${ports} ${port:-80} ${task#a.b}", &[]),
             ("${host.name} ${test.index} ${root.dir} ${path.module} ${a.b} ${.port} ${}", &[]),
             ("${prot.http", &[]),

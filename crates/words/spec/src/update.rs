@@ -1,13 +1,13 @@
-//! What can be changed in a living job without restarting its tasks (paper, section 2.3).
+//! Which changes of a running job need no restart of its tasks (paper, section 2.3).
 
 use crate::{JobSpec, TaskOverride, TaskSpec};
 
 impl JobSpec {
-    /// The fields in which another description differs and which a running task cannot take over
-    /// without a restart; empty where the living job can become the other one in place.
+    /// The fields in which `other` differs and that a running task cannot adopt without a restart;
+    /// empty if the job can be updated in place.
     ///
-    /// In place are: priority, labels, scheduling class, restart policy, estimation, and (as long as the task
-    /// still fits where it runs) limits and constraints.
+    /// Updated in place: priority, labels, scheduling class, restart policy, estimation, and (as
+    /// long as the task still fits on its machine) limits and constraints.
     #[must_use]
     pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let mut found = Vec::new();

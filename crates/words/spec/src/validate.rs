@@ -1,5 +1,5 @@
-//! What makes a description valid. A description that passes here can be admitted, placed and
-//! started; whether it fits this cell is another question.
+//! Validation of descriptions. A valid description can be admitted, placed and started; whether
+//! this cell has room for it is a separate question.
 
 use std::collections::BTreeMap;
 
@@ -11,78 +11,78 @@ use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
 use crate::{Constraint, HealthCheck, JobSpec, Kind, RestartPolicy, TaskOverride, TaskSpec};
 
-/// The bounds of a description. They keep one job from filling the log, a machine's argument list
-/// or a terminal; nothing that people run comes near them.
+/// Limits of a description. They keep a single job from filling the log, a machine's argument list
+/// or a terminal, and are far above practical use.
 pub mod limits {
-    /// Tasks of a job.
+    /// Tasks per job.
     pub const TASKS_MAX: u32 = 100_000;
-    /// Arguments of a command.
+    /// Arguments per command.
     pub const CMD_ARGUMENTS_MAX: usize = 4_096;
     /// Bytes of a command with all its arguments.
     pub const CMD_BYTES_MAX: usize = 128 << 10;
-    /// Variables of an environment.
+    /// Variables per environment.
     pub const ENV_VARIABLES_MAX: usize = 1_024;
     /// Bytes of an environment.
     pub const ENV_BYTES_MAX: usize = 128 << 10;
-    /// Named ports of a task.
+    /// Named ports per task.
     pub const PORTS_MAX: usize = 64;
-    /// Labels of a job.
+    /// Labels per job.
     pub const LABELS_MAX: usize = 64;
     /// Characters of a label's key or value.
     pub const LABEL_CHARACTERS_MAX: usize = 256;
-    /// Processes and threads of a task.
+    /// Processes and threads per task.
     pub const PROCESSES_MAX: u32 = 1 << 20;
-    /// Seconds of any span in a description: a day.
+    /// Maximum of any duration in a description, in seconds: a day.
     pub const SPAN_SECONDS_MAX: u64 = 86_400;
-    /// Bytes of memory that a task needs at the least, for its own init and stack.
+    /// Minimum memory of a task in bytes, for its init and stack.
     pub const RAM_BYTES_MIN: u64 = 4 << 20;
-    /// Milli-cores that all tasks of a job together may ask for.
+    /// Maximum CPU of all tasks of a job together, in milli-cores.
     pub const CPU_MILLI_MAX: u64 = 1 << 40;
-    /// Bytes that all tasks of a job together may ask for in one dimension.
+    /// Maximum of all tasks of a job together in each of the other dimensions, in bytes.
     pub const BYTES_MAX: u64 = 1 << 60;
     /// Bytes of a health check's path.
     pub const HEALTH_PATH_BYTES_MAX: usize = 2_048;
-    /// Failures that a policy may allow, and failures in a row of a health check.
+    /// Failures that a restart policy may allow, and consecutive failures of a health check.
     pub const FAILURES_MAX: u32 = 1_000_000;
-    /// Constraints of a task.
+    /// Constraints per task.
     pub const CONSTRAINTS_MAX: usize = 64;
-    /// Jobs that a job may run after.
+    /// Entries of a job's `after` list.
     pub const AFTER_MAX: usize = 64;
-    /// Users who may submit jobs into an alloc set, beside its owner.
+    /// Users who may submit jobs into an alloc set, besides its owner.
     pub const ALLOC_SET_USERS_MAX: usize = 1_024;
 }
 
-/// Something in a description that cannot be.
+/// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{path}: {kind}")]
 pub struct Problem {
-    /// Where.
+    /// The place.
     pub path: Path,
-    /// What.
+    /// The problem.
     pub kind: ProblemKind,
 }
 
-/// What cannot be.
+/// The kinds of problems.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProblemKind {
-    /// A number outside its range.
+    /// A number out of range.
     #[error("must be {least} to {most}, is {is}")]
     OutOfRange {
-        /// What it is, as people read it.
+        /// The value, formatted for people.
         is: String,
-        /// The least it may be.
+        /// The minimum.
         least: String,
-        /// The most it may be.
+        /// The maximum.
         most: String,
     },
     /// More bytes, elements or characters than allowed.
     #[error("has {has} {unit}, at most {most} are allowed")]
     TooMany {
-        /// How many it has.
+        /// The actual number.
         has: usize,
-        /// How many it may have.
+        /// The maximum.
         most: usize,
-        /// Of what.
+        /// The unit counted.
         unit: &'static str,
     },
     /// A job without a program.
@@ -90,44 +90,44 @@ pub enum ProblemKind {
         "is empty: name the program to run and its arguments, such as ['bourg', 'example-server']"
     )]
     NoCommand,
-    /// A program that is the empty text.
+    /// A program that is an empty text.
     #[error("is empty: the first element of a command is its program")]
     EmptyProgram,
-    /// A zero byte or another character that the place cannot hold.
-    #[error("holds {character}, which is not possible here")]
+    /// A zero byte or another character that is invalid at this place.
+    #[error("contains {character}, which is not allowed here")]
     BadCharacter {
         /// The character, escaped.
         character: String,
     },
-    /// The name of an environment variable that is not one.
+    /// Not a valid name of an environment variable.
     #[error("is not a variable's name: use letters, digits and underscores, and no digit first")]
     BadVariable,
-    /// A reference that refers to nothing.
+    /// A reference to an unknown port or field.
     #[error("'${{{}}}' refers to nothing: there are ${{port.NAME}} and {}", .reference.escape_debug(), task_fields())]
     BadReference {
-        /// What stands in the braces.
+        /// The text in the braces.
         reference: String,
     },
-    /// What is nearly a reference, and none.
-    #[error("'${{{}}}' is no reference: did you mean '${{{}}}'?", .text.escape_debug(), .meant.escape_debug())]
+    /// A probable typo in a reference.
+    #[error("'${{{}}}' is not a reference: did you mean '${{{}}}'?", .text.escape_debug(), .meant.escape_debug())]
     NearReference {
-        /// What stands in the braces.
+        /// The text in the braces.
         text: String,
-        /// What should stand there.
+        /// The suggestion.
         meant: String,
     },
-    /// An override of a task that the job does not have.
+    /// An override for a task that the job does not have.
     #[error("there is no task {index}: the job has tasks 0 to {last}")]
     NoSuchTask {
         /// The index.
         index: u32,
-        /// The last index there is.
+        /// The highest index.
         last: u32,
     },
-    /// A health check's path that does not begin with a slash.
+    /// A health check's path that does not start with a slash.
     #[error("must begin with '/'")]
     NotAPath,
-    /// The value of a constraint that is compared as an integer.
+    /// A constraint's value that must be an integer and is not.
     #[error("'{}' is not an integer, and {relation} compares integers", .value.escape_debug())]
     NotAnInteger {
         /// The value.
@@ -135,25 +135,25 @@ pub enum ProblemKind {
         /// The relation's name.
         relation: &'static str,
     },
-    /// A value where none is looked at.
-    #[error("{relation} looks at no value: leave it out")]
+    /// A value for a relation that does not use one.
+    #[error("{relation} takes no value: leave it out")]
     NoValue {
         /// The relation's name.
         relation: &'static str,
     },
-    /// Something that a task has and an alloc has not.
-    #[error("is a task's, and an alloc runs none itself: leave it out")]
+    /// A field of tasks that allocs do not have.
+    #[error("applies to tasks only, and an alloc runs no program: leave it out")]
     OfATask,
     /// A label or an attribute without a name.
     #[error("has an empty name")]
     NoName,
-    /// A job that is to run after itself, or to end with itself.
+    /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     Itself,
-    /// A wait that is longer than its own maximum.
+    /// A delay that exceeds its own maximum.
     #[error("is longer than {other} ({most})")]
     LongerThan {
-        /// The field that bounds it.
+        /// The field with the maximum.
         other: &'static str,
         /// That field's value.
         most: Span,
@@ -165,10 +165,10 @@ fn task_fields() -> String {
 }
 
 impl JobSpec {
-    /// Everything in it that cannot be; empty where it is valid.
+    /// All problems; empty if the description is valid.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let mut found = Found { problems: Vec::new() };
+        let mut found = Problems { problems: Vec::new() };
         let top = Location::TOP;
         found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
         found.labels(&top.field("labels"), &self.labels);
@@ -185,7 +185,8 @@ impl JobSpec {
                 continue;
             }
             found.change(&at, change);
-            // Where the job itself has too many, that has been said, and is not said again of each.
+            // If the job itself has too many ports, that is already reported, so do not repeat it
+            // for each task.
             if change.changes_ports_of_texts() && usual.count() <= limits::PORTS_MAX {
                 let ports = usual.count_with(change);
                 found.count(&at.field("ports"), ports, limits::PORTS_MAX, "ports");
@@ -203,7 +204,7 @@ impl JobSpec {
         let after = top.field("after");
         found.count(&after, self.after.len(), limits::AFTER_MAX, "jobs");
         for (position, other) in self.after.iter().enumerate() {
-            // With the user named, only the cell can tell.
+            // With a user named, only the cell can tell.
             if other.user.is_none() && other.job == self.name {
                 found.add(&after.element(position), ProblemKind::Itself);
             }
@@ -226,15 +227,15 @@ impl JobSpec {
         found.problems
     }
 
-    /// Everything in it that can be and was hardly meant: `${prot.http}`, which a task would find as
-    /// it stands.
+    /// Probable typos that are valid as they stand: `${prot.http}`, which a task would see
+    /// literally.
     ///
-    /// These are not among the [problems](Self::problems), because the cell refuses those when it
-    /// applies a submission, and must refuse the same for ever. So whoever reads what a user has
-    /// written asks for them.
+    /// They are not among the [problems](Self::problems): the cell checks those when it applies a
+    /// submission and must give the same result forever. Programs that read what a user has written
+    /// call this as well.
     #[must_use]
     pub fn slips(&self) -> Vec<Problem> {
-        let mut found = Found { problems: Vec::new() };
+        let mut found = Problems { problems: Vec::new() };
         found.near_references(&Location::TOP, &self.task.cmd, &self.task.env);
         let overrides = Location::TOP.field("overrides");
         for (index, change) in &self.overrides {
@@ -246,11 +247,11 @@ impl JobSpec {
     }
 }
 
-struct Found {
+struct Problems {
     problems: Vec<Problem>,
 }
 
-impl Found {
+impl Problems {
     fn add(&mut self, place: &Location<'_>, kind: ProblemKind) {
         self.problems.push(Problem { path: place.path(), kind });
     }
@@ -321,13 +322,13 @@ impl Found {
         }
     }
 
-    /// What goes with being a job, or an alloc set.
+    /// Rules specific to jobs or to alloc sets.
     fn kind(&mut self, job: &JobSpec) {
         let top = Location::TOP;
         match &job.kind {
             Kind::Job { alloc_set } => {
                 self.cmd(&top.field("cmd"), &job.task.cmd);
-                // With the user named, only the cell can tell.
+                // With a user named, only the cell can tell.
                 if alloc_set.as_ref().is_some_and(|set| set.user.is_none() && set.job == job.name) {
                     self.add(&top.field("allocSet"), ProblemKind::Itself);
                 }
@@ -440,7 +441,7 @@ impl Found {
         }
     }
 
-    /// A text that is shown on terminals: a label, an attribute.
+    /// A text that is displayed on terminals: a label, an attribute.
     fn word(&mut self, at: &Location<'_>, text: &str) {
         self.count(at, text.chars().count(), limits::LABEL_CHARACTERS_MAX, "characters");
         if let Some(control) = text.chars().find(|c| c.is_control()) {
@@ -510,7 +511,7 @@ impl Found {
     }
 }
 
-/// A span that compares as one and is written as one.
+/// A span that compares as a span and displays as one.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Shown(Span);
 
@@ -548,7 +549,7 @@ mod tests {
         );
         one(
             |job| job.task.cmd[1].push('\0'),
-            "cmd[1]: holds a zero byte, which is not possible here",
+            "cmd[1]: contains a zero byte, which is not allowed here",
         );
         one(
             |job| job.task.cmd[1] = "${task.indx}".to_owned(),
@@ -579,7 +580,7 @@ mod tests {
         );
         one(
             |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
-            "labels[\"team\"]: holds the control character \\u{1b}, which is not possible here",
+            "labels[\"team\"]: contains the control character \\u{1b}, which is not allowed here",
         );
     }
 
@@ -604,7 +605,7 @@ mod tests {
             says,
             [
                 "constraints[1].value: 'many' is not an integer, and less-than compares integers",
-                "constraints[2].value: present looks at no value: leave it out",
+                "constraints[2].value: present takes no value: leave it out",
                 "after[0]: names the job itself: name another one, or leave it out",
             ]
         );
@@ -617,11 +618,13 @@ mod tests {
             (|_| {}, &[]),
             (
                 |job| job.task.cmd[1] = "${HOME}/${host.name}/${prot.http}".to_owned(),
-                &["cmd[1]: '${prot.http}' is no reference: did you mean '${port.http}'?"],
+                &["cmd[1]: '${prot.http}' is not a reference: did you mean '${port.http}'?"],
             ),
             (
                 |job| drop(job.task.env.insert("WHO".to_owned(), "${Task.index}".to_owned())),
-                &["env[\"WHO\"]: '${Task.index}' is no reference: did you mean '${task.index}'?"],
+                &[
+                    "env[\"WHO\"]: '${Task.index}' is not a reference: did you mean '${task.index}'?",
+                ],
             ),
             (
                 |job| {
@@ -630,13 +633,13 @@ mod tests {
                     job.overrides.insert(TaskIndex(1), change);
                 },
                 &[
-                    "overrides[\"1\"].cmd[1]: '${tsk.job}' is no reference: did you mean '${task.job}'?",
-                    "overrides[\"1\"].cmd[1]: '${ports.a}' is no reference: did you mean '${port.a}'?",
+                    "overrides[\"1\"].cmd[1]: '${tsk.job}' is not a reference: did you mean '${task.job}'?",
+                    "overrides[\"1\"].cmd[1]: '${ports.a}' is not a reference: did you mean '${port.a}'?",
                 ],
             ),
             (
                 |job| job.task.cmd[1] = "${prot.\u{1b}\u{7f}}".to_owned(),
-                &["cmd[1]: '${prot.\\u{1b}\\u{7f}}' is no reference: did you mean \
+                &["cmd[1]: '${prot.\\u{1b}\\u{7f}}' is not a reference: did you mean \
                    '${port.\\u{1b}\\u{7f}}'?"],
             ),
         ];

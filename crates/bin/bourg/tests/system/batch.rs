@@ -111,7 +111,7 @@ fn what_fits_nowhere_stays_pending_and_why_says_what_is_missing() {
     assert!(why.contains("(1000 cores asked; "), "the nearest miss: {why}");
     assert_eq!(cell.ok("bourg why too-big -o groups.0.machines"), "1\n");
     cell.ok("bourg run $EXAMPLES/hello.bcl");
-    assert_eq!(cell.ok("bourg why hello"), "root/hello: nothing is pending\n");
+    assert_eq!(cell.ok("bourg why hello"), "root/hello: no task is pending\n");
     let why = cell.ok("bourg why hello --scores");
     assert!(why.starts_with(" scores of machines for task 0, lower is better:\n"), "{why}");
     assert!(why.contains(" = ") && why.contains("packing ") && why.contains("mixing "), "{why}");
@@ -147,7 +147,7 @@ fn kill_asks_first_and_then_does_not() {
     assert!(!processes::is_there(pids[&1]), "it is gone");
     assert_eq!(cell.tasks("deaf"), [(0, pids[&0])].into(), "the other runs on");
     cell.ok("bourg kill deaf polite --timeout 30s");
-    assert_eq!(cell.types("bourg kill deaf").stderr, "root/deaf: nothing was alive\n");
+    assert_eq!(cell.types("bourg kill deaf").stderr, "root/deaf: no task was alive\n");
     assert_eq!(cell.ok("bourg status -o name"), "");
 }
 

@@ -91,7 +91,7 @@ impl<'a> Machine<'a> {
         let borglet = self.cell.start("bourg", &[&flags[..], more].concat());
         self.address = eventually("the Borglet listens", || {
             let said = borglet.stderr();
-            let (_, after) = said.split_once("listens on ")?;
+            let (_, after) = said.split_once("listening on ")?;
             Some(after.lines().next()?.trim().to_owned())
         });
         self.borglet = Some(borglet);

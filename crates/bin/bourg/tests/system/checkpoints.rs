@@ -42,7 +42,7 @@ fn a_cell_is_saved_and_another_one_goes_on_from_it() {
     assert!(said.starts_with("saved: cell dev as of index "), "{said}");
     let verified = cell.ok("bourg checkpoint verify saved");
     assert!(verified.starts_with("cell      dev\n"), "{verified}");
-    assert!(verified.ends_with("no contradiction\n"), "{verified}");
+    assert!(verified.ends_with("consistent\n"), "{verified}");
     assert!(verified.contains("jobs      2 with 7 tasks, dead ones included\n"), "{verified}");
     let index = number(&cell.ok("bourg checkpoint verify saved -o index"));
     let hash = cell.ok("bourg checkpoint verify saved -o stateHash");
@@ -72,16 +72,16 @@ fn a_cell_is_saved_and_another_one_goes_on_from_it() {
     assert!(said.contains("index 1000000 is not there yet"), "{said}");
     cell.ok("echo notes > notes");
     let said = cell.fails(2, "bourg checkpoint save notes");
-    assert!(said.contains("notes is there already, and is no checkpoint"), "{said}");
+    assert!(said.contains("notes exists and is not a checkpoint"), "{said}");
     assert_eq!(cell.ok("cat notes; ls later 2>&1 | wc -l"), "notes\n1\n");
     let said = cell.fails(2, "bourg checkpoint save missing/saved");
-    assert!(said.contains("there is no directory missing"), "{said}");
+    assert!(said.contains("no directory missing"), "{said}");
 
     let line = "bourg checkpoint load saved --dir other/master";
     let said = cell.types(line).stderr;
     let loaded = format!("other/master: cell dev as of index {index}, ");
     assert!(said.starts_with(&loaded) && said.contains("restore epoch 1\n"), "{said}");
-    assert!(said.contains("its certificate authority is new"), "{said}");
+    assert!(said.contains("the certificate authority is new"), "{said}");
     let said = cell.fails(2, line);
     assert!(said.contains("other/master is not empty; nothing was changed"), "{said}");
     let said = cell.fails(2, "bourg checkpoint load saved --dir cell/master");
@@ -120,8 +120,7 @@ fn a_cell_is_saved_and_another_one_goes_on_from_it() {
     assert_eq!(now["term"], (term + 1).to_string());
     assert_eq!(now["violations"], "0");
     assert_eq!(cell.ok("bourg checkpoint verify again -o restoreEpoch"), "1\n");
-    let kept =
-        format!("the kept history begins at index {index}, and what is asked for was before");
+    let kept = format!("the retained history starts at index {index}, after the requested state");
     assert!(ended.stderr.contains(&kept), "{}", ended.stderr);
     assert_eq!(cell.ok("cat code"), "2\n");
 }
@@ -137,7 +136,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     cell.ok("bourg run other.bcl");
     let line = "bourg checkpoint load saved --dir restored --tls";
     let said = cell.fails(2, &format!("{line} config"));
-    assert!(said.contains("config holds no certificate authority"), "{said}");
+    assert!(said.contains("config contains no certificate authority"), "{said}");
     let said = cell.types(&format!("{line} cell/master")).stderr;
     assert!(said.contains("restore epoch 1\nnext: bourg master --dir restored"), "{said}");
 
@@ -152,7 +151,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     let restored = cell.start("bourg", &arguments);
     let address = eventually("it says where it listens", || {
         let said = restored.stderr();
-        let line = said.lines().find_map(|line| line.split_once("listens on "))?;
+        let line = said.lines().find_map(|line| line.split_once("listening on "))?;
         Some(line.1.trim().to_owned())
     });
     cell.ok("mkdir new && cp cell/client/user.* new/");
@@ -181,7 +180,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     let said = cell.types(&format!("{again} twice --tls restored")).stderr;
     assert!(said.contains("restore epoch 2\n"), "{said}");
     let said = cell.fails(2, &format!("{again} thrice --tls restored --restore-epoch 1"));
-    assert!(said.contains("is not above that of the former cell, which is 1"), "{said}");
+    assert!(said.contains("must be above that of the former cell, 1"), "{said}");
     let said = cell.types(&format!("{again} thrice --restore-epoch 70")).stderr;
     assert!(said.contains("restore epoch 70\n"), "{said}");
     drop(restored);
@@ -218,22 +217,22 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
         ("2d", "head.machines: says "),
         (
             "s/\"machine\":\"2\"/\"machine\":\"5000\"/",
-            "bad: this is no cell: a task of job 3 is on machine 5000, ",
+            "bad: not a valid cell: a task of job 3 is on machine 5000, ",
         ),
-        ("s/\"used\":\"/&9/", "error: bad contradicts itself in 3 places; nothing was changed"),
+        ("s/\"used\":\"/&9/", "error: bad is inconsistent in 3 places; nothing was changed"),
     ] {
         terminal.ok(&format!("sed '{change}' text > bad; ! cmp -s bad text"));
         let said = terminal.fails(2, "bourg checkpoint edit c --from bad");
         assert!(said.contains(expected), "{change}: {expected} is not in\n{said}");
     }
     let said = terminal.fails(2, "bourg checkpoint edit c --from missing");
-    assert!(said.contains("missing: it cannot be read"), "{said}");
+    assert!(said.contains("missing: cannot read it"), "{said}");
     assert_eq!(terminal.ok("cmp c before && ls c.*; true"), "", "nothing was changed");
 
     // A good change, in an editor.
     terminal.ok("EDITOR=\"sed -i 's/a new kernel/a broken fan/'\" bourg checkpoint edit c");
     assert!(terminal.ok("bourg checkpoint show c").contains("\"reason\":\"a broken fan\""));
-    assert!(terminal.ok("bourg checkpoint verify c").ends_with("no contradiction\n"));
+    assert!(terminal.ok("bourg checkpoint verify c").ends_with("consistent\n"));
     assert_eq!(terminal.ok("cmp c.bak before && ls c.*"), "c.bak\n");
     assert_eq!(terminal.ok("bourg checkpoint verify c -o restoreEpoch"), "1\n", "it stays");
 
@@ -244,7 +243,10 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     let said = terminal.fails(2, "EDITOR='sed -i 1s/level/lever/' bourg checkpoint edit c");
     assert!(said.contains("c.edit.jsonl: line 1: ") && said.contains("--from"), "{said}");
     let said = terminal.fails(2, "EDITOR=true bourg checkpoint edit c");
-    assert!(said.contains("c.edit.jsonl is there from an edit that was not taken"), "{said}");
+    assert!(
+        said.contains("c.edit.jsonl exists: it is left from an edit that was not applied"),
+        "{said}"
+    );
     terminal.ok("sed -i '1s/lever/level/; s/a broken fan/two broken fans/' c.edit.jsonl");
     terminal.ok("bourg checkpoint edit c --from c.edit.jsonl && test -e c.bak2");
 
@@ -252,12 +254,12 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     terminal.ok("bourg checkpoint edit c --from bad --force");
     let ended = terminal.types("bourg checkpoint verify c");
     assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("error: c contradicts itself in 3 places"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("error: c is inconsistent in 3 places"), "{}", ended.stderr);
     assert_eq!(ended.stdout.matches("session").count(), 4, "{}", ended.stdout);
     let said = terminal.fails(2, "bourg checkpoint load c --dir d/master");
-    assert!(said.contains("next: correct it, or insist with --force"), "{said}");
+    assert!(said.contains("next: correct it, or pass --force"), "{said}");
     assert!(!terminal.path("d").exists(), "nothing was made");
-    terminal.ok("bourg checkpoint load c --dir d/master --force");
+    terminal.ok("bourg checkpoint load c --dir d/master --force --replace-cell");
     let directory = terminal.path("d");
     let mut cell = Cell::start_in(terminal, &directory, &["--name", "kept"]);
     until("the master has looked", || cell.ok("bourg cell -o violations") == "3\n");
@@ -292,8 +294,8 @@ fn what_is_no_whole_checkpoint_is_refused_everywhere() {
         ("end", "the checkpoint end is damaged at offset "),
         ("cut", "the checkpoint cut is damaged at offset "),
         ("empty", "the file ends too early"),
-        ("text", "it does not begin as a checkpoint"),
-        ("newer", "newer has format version 9, this program knows up to 1: run the newer"),
+        ("text", "it does not start with a checkpoint's magic number"),
+        ("newer", "newer has format version 9, this program supports up to 1: run the newer"),
         ("directory", "directory is not a file"),
         ("fifo", "fifo is not a file"),
         ("missing", "cannot read missing: No such file or directory"),
@@ -330,7 +332,7 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
         let said = cell.fails(2, &format!("bourg {line} --at 1000000"));
         assert!(said.contains("index 1000000 is not there yet") && said.contains(newest), "{said}");
         let said = cell.fails(2, &format!("bourg {line} --at yesterday"));
-        assert!(said.contains("'yesterday' is no moment"), "{said}");
+        assert!(said.contains("'yesterday' is not a moment"), "{said}");
     }
     let said = cell.fails(2, "bourg why too-big --at 2");
     assert!(said.contains("there is no job root/too-big"), "{said}");
@@ -343,6 +345,6 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     cell.write("ask", line);
     let ended = cell.types("bourg dev --dir other --name dev -- sh ask");
     assert_eq!(ended.stdout, "2\n2\n2\n2\n", "{}", ended.stderr);
-    let kept = format!("the kept history begins at index {}", first.trim());
+    let kept = format!("the retained history starts at index {}", first.trim());
     assert_eq!(ended.stderr.matches(&kept).count(), 4, "{}", ended.stderr);
 }

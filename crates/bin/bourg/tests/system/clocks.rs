@@ -139,7 +139,7 @@ fn a_clock_that_jumps_changes_nothing() {
         let ages = least.saturating_sub(Duration::from_secs(1))..world.submitted[0].elapsed();
         assert!(ages.contains(&age), "{hours} h: {age:?}, and not {ages:?}");
         let why = world.cell.ok("bourg why web");
-        assert_eq!(why, "root/web: nothing is pending\n");
+        assert_eq!(why, "root/web: no task is pending\n");
     }
     // A notice is as long as it is.
     world.cell.write(

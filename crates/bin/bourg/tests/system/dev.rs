@@ -133,10 +133,10 @@ fn every_exit_code_means_what_help_says() {
         assert!(help.contains(line), "{line} is not in\n{help}");
     }
     let help = terminal.ok("bourg run --help").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("a batch job is waited for until it runs, not until it ends"), "{help}");
-    assert!(help.contains("With --wait, all jobs are waited for until they have ended"), "{help}");
+    assert!(help.contains("waits for a batch job to run, not to end"), "{help}");
+    assert!(help.contains("With --wait, the command waits until all jobs have ended"), "{help}");
     let said = terminal.fails(6, "bourg status");
-    assert!(said.contains("no cell is known here") && said.contains("next: "), "{said}");
+    assert!(said.contains("no cell is registered here") && said.contains("next: "), "{said}");
     terminal.fails(6, "bourg --cell elsewhere status");
     terminal.fails(2, "bourg stauts");
 
@@ -170,7 +170,7 @@ fn every_exit_code_means_what_help_says() {
     cell.stop();
     // The client directory stays with the cell's; nobody answers there.
     let said = cell.fails(6, "bourg --cell cell/client status");
-    assert!(said.contains("next: is the cell running?"), "{said}");
+    assert!(said.contains("next: check that the cell is running"), "{said}");
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn commands_that_other_systems_have_are_answered_with_those_that_are_here() {
         ("sbatch web.sh", "`bourg run FILE`"),
         ("squeue", "`bourg status`"),
         ("drain m1", "`bourg machine drain NAME`"),
-        ("scale web 5", "yet: the number of a living job's tasks cannot change"),
-        ("exec web -- sh", "yet: nothing leads into a running task"),
-        ("ssh web/0", "yet: nothing leads into a running task"),
-        ("top", "yet: what tasks use is not measured"),
+        ("scale web 5", "yet: the number of tasks of a live job cannot change"),
+        ("exec web -- sh", "yet: there is no access to a running task"),
+        ("ssh web/0", "yet: there is no access to a running task"),
+        ("top", "yet: the usage of tasks is not measured"),
         ("rollout restart web", "yet: there are no rolling updates"),
-        ("cron list", "yet: nothing starts jobs by the clock"),
+        ("cron list", "yet: there are no scheduled jobs"),
     ] {
         let said = terminal.fails(2, &format!("bourg {line}"));
         assert!(said.contains("there is no command '") && said.contains(says), "{line}: {said}");
@@ -210,7 +210,10 @@ fn several_cells_live_side_by_side() {
         blue.start("bourg", &["dev", "--dir", "green", "--name", "green", "--", "sleep", "60"]);
     until("green is ready", || green.stderr().contains("cell green"));
     let said = blue.fails(2, "bourg cell");
-    assert!(said.contains("several cells are known here (") && said.contains("--cell"), "{said}");
+    assert!(
+        said.contains("several cells are registered here (") && said.contains("--cell"),
+        "{said}"
+    );
     assert_eq!(blue.ok("bourg --cell green cell -o name"), "green\n");
     assert_eq!(blue.ok("BOURG_CELL=blue bourg cell -o name"), "blue\n");
     blue.ok("bourg --cell blue run $EXAMPLES/hello.bcl");

@@ -181,7 +181,10 @@ fn a_description_without_its_values_cannot_be_submitted() {
     cell.ok("bourg --cell ./ben status ana/keys -o spec > copy.bcl");
     for command in ["run", "eval", "quota check"] {
         let said = cell.fails(2, &format!("bourg --cell ./ben {command} copy.bcl"));
-        for place in ["copy.bcl:", "hiddenEnv: stands where the values of env were left out"] {
+        for place in [
+            "copy.bcl:",
+            "hiddenEnv: replaces env in a description shown to a user who may not see its values",
+        ] {
             assert!(said.contains(place), "{command}: {said}");
         }
     }

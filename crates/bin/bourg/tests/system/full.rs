@@ -153,7 +153,7 @@ fn starts_on_a_full_disk(terminal: Terminal, disk: &Path) {
         "sed s/hello/another/ $EXAMPLES/hello.bcl > another.bcl; bourg run --detach another.bcl",
     );
     cell.job("another", "is told that there is no room", |job| {
-        job["tasks"][0]["lastEndText"].as_str().is_some_and(|end| end.contains("no room"))
+        job["tasks"][0]["lastEndText"].as_str().is_some_and(|end| end.contains("no space"))
     });
     assert_eq!(cell.status("another")["tasks"][0]["failures"], 0);
     cell.ok(&format!("rm {}*", disk.join("ballast").display()));

@@ -8,7 +8,6 @@ use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::{Authority, Expect, Identity, Role, Rotating, Validity};
 use serde_json::Value;
-use store::DataDirectory;
 
 use crate::enrolment::{LEVEL, free_address};
 use crate::eventually::{eventually, until};
@@ -18,8 +17,10 @@ use crate::terminal::{Background, Ended, Terminal};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How a program is started to do no more than one of before that knows fewer levels.
-const OLDER: [&str; 2] = ["--level", "2"];
+/// How a program is started to be a later build than others: it has a level that is there for tests.
+const LATER: [&str; 2] = ["--level", TEST_LEVEL];
+/// That level; see `cell::TEST_LEVEL`.
+const TEST_LEVEL: &str = "1000000";
 
 /// A cell of replicas that are started one by one.
 pub(crate) struct Grown {
@@ -64,22 +65,6 @@ impl Grown {
         let token = self.ok(&format!("master add {address}"));
         self.terminal.write("token", token);
         self.starts(directory, address, &["--join", "@token"])
-    }
-
-    /// One more, of a program that knows of no tokens.
-    #[track_caller]
-    fn adds_an_older(&self, directory: &str, address: &str) -> Background {
-        let said = self.types(&format!("master add {address}")).stderr;
-        assert!(said.contains("the cell is at level 2"), "{said}");
-        let id = self.listed().into_iter().find(|replica| replica["address"] == *address);
-        let id = id.expect("it is added")["id"].as_str().expect("a number").to_owned();
-        let place = self.terminal.path(directory);
-        let data = DataDirectory::create(&place).expect("a data directory");
-        Authority::copy(self.terminal.path("r1/tls"), data.tls()).expect("a copy");
-        let text = format!("id = {id}\n[replicas]\n1 = '{}'\n", self.at[0]);
-        std::fs::write(place.join("replica.toml"), text).expect("it can be written");
-        drop(data);
-        self.starts(directory, address, &OLDER)
     }
 
     pub(crate) fn types(&self, line: &str) -> Ended {
@@ -136,7 +121,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     until("the machine is up", || cell.types("machine show m1 -o state").stdout == "up\n");
     let machine = eventually("it says where it is", || {
         let said = borglet.stderr();
-        let (_, after) = said.split_once("listens on ")?;
+        let (_, after) = said.split_once("listening on ")?;
         Some(after.lines().next()?.trim().to_owned())
     });
 
@@ -146,7 +131,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     }
     let told = cell.terminal.types("bourg master restore --dir r1");
     assert_eq!(told.code, 0, "{}", told.stderr);
-    assert!(told.stderr.contains("goes on from replica 1 alone"), "{}", told.stderr);
+    assert!(told.stderr.contains("continues from replica 1 alone"), "{}", told.stderr);
     let _first = cell.starts("r1", &cell.at[0], &[]);
     cell.has_voters(1);
 
@@ -186,7 +171,7 @@ fn a_scheduler_finds_the_replicas_that_came_after_its_start() {
     processes::signal(first.pid(), Signal::SIGKILL);
     first.ends();
     until("it follows another", || {
-        scheduler.stderr().matches("follows the master from index").count() > 1
+        scheduler.stderr().matches("following the master from index").count() > 1
     });
 }
 
@@ -234,17 +219,12 @@ fn one_that_is_stopped_lets_another_lead_before_it_ends() {
 
 #[test]
 fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() {
-    let (cell, first) = Grown::found(&OLDER);
-    let second = cell.adds_an_older("r2", &cell.at[1]);
-    cell.has_voters(2);
-    let third = cell.adds_an_older("r3", &cell.at[2]);
-    cell.has_voters(3);
+    let (cell, [first, second, third]) = Grown::of_three();
     let mut running = Vec::new();
     let replicas =
         [("r3", &cell.at[2], third), ("r2", &cell.at[1], second), ("r1", &cell.at[0], first)];
     for (number, (directory, address, older)) in replicas.into_iter().enumerate() {
-        let new = |what: &str| cell.types(what).stderr;
-        assert!(new("machine token m1").contains("the cell is at level 2"), "{directory} is older");
+        assert_eq!(cell.ok("cell -o level").trim(), LEVEL, "{directory} is older");
         processes::signal(older.pid(), Signal::SIGTERM);
         let ended = older.ends();
         assert_eq!(ended.code, 0, "{}", ended.stderr);
@@ -252,17 +232,17 @@ fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() 
         let job = format!("(import 'borg.libsonnet').batch('job-{number}', cmd=['true'])");
         cell.terminal.write("job.bcl", format!("{job} {{ priority: 'free' }}"));
         cell.ok("run --detach job.bcl");
-        running.push(cell.starts(directory, address, &[]));
+        running.push(cell.starts(directory, address, &LATER));
         cell.has_voters(3);
     }
-    until("all can do what is new", || cell.types("cell -o level").stdout.trim() == LEVEL);
+    until("all can do what is new", || cell.types("cell -o level").stdout.trim() == TEST_LEVEL);
     cell.ok("machine token m1");
     assert_eq!(cell.ok("status -o name").lines().count(), 3, "nothing was lost");
     // There is no way back.
     let third = running.remove(0);
     processes::signal(third.pid(), Signal::SIGTERM);
     third.ends();
-    let back = cell.starts("r3", &cell.at[2], &OLDER).ends();
+    let back = cell.starts("r3", &cell.at[2], &[]).ends();
     assert_eq!(back.code, 1, "{}", back.stderr);
-    assert!(back.stderr.contains("this program knows 2: start a newer one"), "{}", back.stderr);
+    assert!(back.stderr.contains("this program knows 1: start a newer one"), "{}", back.stderr);
 }

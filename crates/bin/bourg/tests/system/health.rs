@@ -48,7 +48,10 @@ fn a_page_that_does_not_exist_is_not_found_and_those_that_do_are_named() {
         {
             let (status, said) = page(&cell, of, path);
             assert_eq!(status, 404, "{of:?} {path}: {said}");
-            assert!(said.contains("there are /livez, /readyz, /metrics"), "{of:?} {path}: {said}");
+            assert!(
+                said.contains("the pages are /livez, /readyz, /metrics"),
+                "{of:?} {path}: {said}"
+            );
         }
         // A client of gRPC is told in its own way.
         let (status, said) = call(&cell, of, "/bourg.v1.Nothing/Do");

@@ -78,7 +78,7 @@ fn its_state_is_shown_in_every_format() {
     assert_eq!(cell.ok("bourg cell -o stateHash").trim().len(), 64);
     assert!(cell.ok("bourg cell").contains("machines      1 of 1 up"));
     let said = cell.fails(2, "bourg cell -o staetHash");
-    assert!(said.contains("there is no field 'staetHash' here; there are"), "{said}");
+    assert!(said.contains("no field 'staetHash' here; the fields are"), "{said}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn its_logs_are_read_by_task_and_followed() {
     cell.ok("bourg kill hello");
     let followed = followed.ends();
     assert_eq!((followed.code, followed.stderr.as_str()), (0, ""));
-    assert_eq!(followed.stdout.matches("  told to stop after ").count(), 3, "{}", followed.stdout);
+    assert_eq!(followed.stdout.matches("  stopping after ").count(), 3, "{}", followed.stdout);
     let after = cell.ok("bourg logs hello");
-    assert_eq!(after.matches("  told to stop after ").count(), 3, "they are kept");
+    assert_eq!(after.matches("  stopping after ").count(), 3, "they are kept");
 }

@@ -34,9 +34,9 @@ fn one_users_many_ends_do_not_take_anothers_logs() {
     let said = cell.fails(1, "bourg logs many");
     for part in [
         "error: the logs of root/many/",
-        " more of its tasks are not kept any more: a machine keeps those of ended tasks for 1 d",
-        "and of 60 tasks or 20 MiB at most",
-        "next: bourg events many says how its tasks ended",
+        " more of its tasks are not kept any more: a machine keeps the logs of ended tasks for 1 d",
+        "of at most 60 tasks and 20 MiB in total",
+        "next: bourg events many shows how its tasks ended",
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }

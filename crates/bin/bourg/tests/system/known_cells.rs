@@ -40,7 +40,7 @@ fn a_cell_that_is_kept_answers_where_it_did() {
     let taken = [&master, &moved].map(|of| TcpListener::bind(of.as_str()).expect("it is free"));
     let said = cell.fails(1, "bourg dev --dir cell -- true");
     let why =
-        format!("{master}, where the master of this cell answers, is taken by another program");
+        format!("{master}, the address of the master of this cell, is taken by another program");
     assert!(said.contains(&why) && said.contains("cell/addresses.toml"), "{said}");
     let [master_taken, _borglet_taken] = taken;
     drop(master_taken);
@@ -55,11 +55,14 @@ fn a_second_cell_of_one_name_is_known_by_another() {
     let cell = Cell::start();
     let other = second(&cell);
     let said = other.stderr();
-    assert!(said.contains("another cell is known here as dev: this one is dev-2"), "{said}");
+    assert!(
+        said.contains("another cell is registered here as dev: use bourg --cell dev-2"),
+        "{said}"
+    );
     let id = |name: &str| cell.ok(&format!("bourg --cell {name} cell -o stateHash"));
     assert_ne!(id("dev"), id("dev-2"));
     let said = cell.fails(2, "bourg status");
-    assert!(said.contains("several cells are known here (dev, dev-2)"), "{said}");
+    assert!(said.contains("several cells are registered here (dev, dev-2)"), "{said}");
     assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\n");
     assert_eq!(cell.ok("bourg cells -o answers"), "true\ntrue\n");
     let shown = cell.ok("bourg cells");
@@ -79,19 +82,22 @@ fn a_cell_that_is_dead_is_in_nobodys_way_and_is_forgotten_when_asked() {
     // Its processes end with it.
     until("it has ended", || cell.ok("bourg cells").contains("does not answer: it is not running"));
     cell.ok("bourg status");
-    assert!(!cell.said().contains("refused"), "nobody knocks in vain: {}", cell.said());
+    assert!(!cell.said().contains("rejected"), "nobody knocks in vain: {}", cell.said());
     // A client directory that somebody was given, of a cell that cannot be reached now.
     cell.ok("cp -r other/client config/bourg/cells/far");
     assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\nfar\n");
     let ended = cell.types("bourg cells --prune -o name");
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "dev\nfar\n"), "{}", ended.stderr);
-    assert_eq!(ended.stderr, "dev-2 is forgotten\n");
+    assert_eq!(ended.stderr, "dev-2 removed\n");
     assert_eq!(cell.ok("ls config/bourg/cells"), "dev\nfar\n");
     cell.stop();
     let said = cell.fails(6, "bourg status");
-    assert!(said.contains("next: is the cell running?"), "{said}");
+    assert!(said.contains("next: check that the cell is running"), "{said}");
     cell.ok("rm -r config/bourg/cells/far");
-    assert_eq!(cell.types("bourg cells").stderr, "no cell is known here: bourg dev starts one\n");
+    assert_eq!(
+        cell.types("bourg cells").stderr,
+        "no cell is registered here: bourg dev starts one\n"
+    );
 
     // One whose directory is gone gives its name up by itself.
     std::os::unix::fs::symlink("/no/such/client", cell.path("config/bourg/cells/dev"))

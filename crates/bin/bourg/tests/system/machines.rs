@@ -34,7 +34,7 @@ fn a_drained_machine_is_empty_until_it_is_used_again() {
     let m = machine(&cell);
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let said = says(&cell, &format!("bourg machine drain {m} --reason 'a new kernel'"));
-    let begun = format!("{m}: nothing is placed on it any more, 3 tasks leave\n");
+    let begun = format!("{m}: draining, 3 tasks leave\n");
     assert!(said.starts_with(&begun) && said.ends_with(&format!("{m}: empty\n")), "{said}");
     assert_eq!(cell.tasks("hello"), [].into(), "they have left");
 
@@ -50,7 +50,10 @@ fn a_drained_machine_is_empty_until_it_is_used_again() {
     let events = cell.ok(&format!("bourg events --machine {m}"));
     assert!(events.contains("  DRAIN           a new kernel, by root\n"), "{events}");
 
-    assert_eq!(says(&cell, &format!("bourg machine undrain {m}")), format!("{m}: used again\n"));
+    assert_eq!(
+        says(&cell, &format!("bourg machine undrain {m}")),
+        format!("{m}: available again\n")
+    );
     let status = cell.is_healthy("hello");
     assert_eq!(status["tasks"][0]["generation"], 2);
     assert_eq!(status["tasks"][0]["failures"], 0, "to leave is no failure");
@@ -74,7 +77,7 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
     cell.ok("bourg run deaf.bcl");
     until("it listens to signals", || cell.ok("bourg logs deaf/0") == "ready\n");
     let said = cell.fails(1, &format!("bourg machine drain {m} --timeout 1s"));
-    assert!(said.contains("1 task leaves\n1 task is still there\n"), "{said}");
+    assert!(said.contains("1 task leaves\n1 task is left\n"), "{said}");
     assert!(said.contains(&format!("error: 1 task is still on {m} after 1 s")), "{said}");
     assert!(said.contains(&format!("next: bourg machine show {m}")), "{said}");
     let shown = shown(&cell, &m);
@@ -83,12 +86,12 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
 
     // It can be used again before it is empty, and who waits is told.
     let mut waits = cell.start("bourg", &["machine", "drain", &m]);
-    until("it waits", || waits.stderr().contains("1 task is still there"));
+    until("it waits", || waits.stderr().contains("1 task is left"));
     assert_eq!(waits.code(), None);
     cell.ok(&format!("bourg machine undrain {m}"));
     let ended = waits.ends();
     assert_eq!(ended.code, 7, "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("error: {m} is not drained any more")), "{ended:?}");
+    assert!(ended.stderr.contains(&format!("error: {m} is no longer drained")), "{ended:?}");
     processes::signal(cell.tasks("deaf")[&0], Signal::SIGKILL);
     let again =
         |job: &Value| job["tasks"][0]["generation"] == 2 && job["tasks"][0]["state"] == "running";
@@ -96,10 +99,10 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
     assert_eq!(status["tasks"][0]["failures"], 0, "however it left");
 
     let said = says(&cell, &format!("bourg machine drain -l isolation=jail --detach; echo {m}"));
-    assert_eq!(said, format!("{m}: nothing is placed on it any more, 1 task leaves\n"));
+    assert_eq!(said, format!("{m}: draining, 1 task leaves\n"));
     processes::signal(cell.tasks("deaf")[&0], Signal::SIGKILL);
     let said = cell.fails(2, "bourg machine drain -l isolation=none");
-    assert!(said.contains("error: no machine has the attributes isolation=none"), "{said}");
+    assert!(said.contains("error: no machine matches the attributes isolation=none"), "{said}");
     let said = cell.fails(2, &format!("bourg machine drain {m} {m}x"));
     assert!(said.contains(&format!("no machine {m}x; the nearest is {m}")), "{said}");
 }
@@ -134,13 +137,13 @@ fn what_an_operator_says_of_a_machine_decides_who_runs_there() {
     };
     assert_eq!(said_by("gpu"), "gpu H200 an operator");
     assert!(
-        said_by("kernel").starts_with("kernel theirs an operator; the machine says "),
+        said_by("kernel").starts_with("kernel theirs an operator; the machine reports "),
         "{text}"
     );
     assert!(said_by("arch").ends_with(" the machine"), "{text}");
 
     let said = says(&cell, &format!("bourg machine set {m} kernel- gpu-"));
-    assert!(said.contains(&format!("{m}: nothing more is said of kernel\n")), "{said}");
+    assert!(said.contains(&format!("{m}: kernel is no longer overridden\n")), "{said}");
     let now = shown(&cell, &m);
     assert_eq!(now["attributes"]["kernel"], now["report"]["attributes"]["kernel"]);
     assert_eq!(now["attributes"]["gpu"], Value::Null);
@@ -148,7 +151,7 @@ fn what_an_operator_says_of_a_machine_decides_who_runs_there() {
     assert_eq!(cell.ok("bourg status train -o counts.healthy"), "1\n", "what runs there stays");
 
     let said = cell.fails(2, &format!("bourg machine set {m} gpu"));
-    assert!(said.contains("'gpu' says nothing of an attribute: use gpu=H200"), "{said}");
+    assert!(said.contains("'gpu' is not an attribute change: use gpu=H200"), "{said}");
     let said = cell.fails(2, &format!("bourg machine set {m} a=b a-"));
     assert!(said.contains("error: a is given twice"), "{said}");
     let said = cell.fails(2, &format!("bourg machine set {m}x a=b"));
@@ -175,21 +178,21 @@ fn a_faster_platform_gives_more_of_the_cells_cores() {
     let (before, platform) = (capacity(), cell.ok("bourg machines -o attributes.platform"));
     let platform = platform.trim();
     let said = says(&cell, &format!("bourg machine platform '{platform}' 1.25"));
-    let says_so = format!("{platform}: a core does as much as 1.25 of the cell's, on 1 machine\n");
+    let says_so = format!("{platform}: a core counts as 1.25 of the cell's cores, on 1 machine\n");
     assert_eq!(said, says_so);
     assert_eq!(capacity(), before * 5 / 4);
     assert_eq!(cell.ok("bourg machine platform -o factorMilli"), "1250\n");
     let table = cell.ok(&format!("bourg machine platform '{platform}'"));
     assert!(table.lines().nth(1).is_some_and(|row| row.ends_with("  1.25    1")), "{table}");
     let text = cell.ok(&format!("bourg machine show {m}"));
-    let core = format!("as much as 1.25 of the cell's (platform {platform})\n");
+    let core = format!("counts as 1.25 of the cell's cores (platform {platform})\n");
     assert!(text.contains(&core), "{text}");
 
     let said = says(&cell, "bourg machine platform 'AMD K6' 0.1");
-    assert!(said.contains("no machine says that it is one"), "{said}");
+    assert!(said.contains("no machine reports this platform"), "{said}");
     assert_eq!(cell.ok("bourg machine platform 'AMD K6' -o machines"), "0\n");
     let said = cell.fails(2, "bourg machine platform 'AMD K7'");
-    assert!(said.contains("error: no machine is of platform 'AMD K7'"), "{said}");
+    assert!(said.contains("error: no machine reports platform 'AMD K7'"), "{said}");
     let said = cell.fails(2, "bourg machine platform 'AMD K6' fast");
     assert!(said.contains("'fast' is not"), "{said}");
     cell.ok(&format!("bourg machine platform '{platform}' 1"));
@@ -202,7 +205,10 @@ fn a_machine_is_added_and_one_that_is_empty_removed() {
     let m = machine(&cell);
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let said = says(&cell, "bourg machine add spare 127.0.0.1:1");
-    assert!(said.contains("spare: used as soon as its Borglet answers at 127.0.0.1:1"), "{said}");
+    assert!(
+        said.contains("spare: available as soon as its Borglet answers at 127.0.0.1:1"),
+        "{said}"
+    );
     let added = shown(&cell, "spare");
     assert!(added["state"] == "joining" || added["state"] == "down", "nobody is there: {added:#}");
     let said = cell.fails(3, "bourg machine add other 127.0.0.1:1");

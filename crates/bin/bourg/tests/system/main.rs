@@ -44,6 +44,7 @@ mod lost;
 mod machines;
 mod metrics;
 mod ports;
+mod printed;
 mod quota;
 mod reboot;
 mod reflection;

@@ -159,7 +159,7 @@ fn a_prometheus_with_a_certificate_of_the_cell_scrapes_its_master_and_its_machin
 fn the_guide_has_every_metric_with_its_meaning() {
     let cell = Cell::start();
     run_hello(&cell);
-    let guide = include_str!("../../../../../docs/operations.md");
+    let guide = include_str!("../../../../../docs/metrics.md");
     for (of, title) in [(Of::Master, "### Of a master"), (Of::Borglet, "### Of a Borglet")] {
         let exported = table(&metrics(&cell, of));
         let (_, section) = guide.split_once(title).expect("the guide has its section");

@@ -82,10 +82,10 @@ fn a_task_that_takes_every_port_is_ended_for_it_and_says_why() {
     run(&cell, name, &takes_all(how), ONCE);
     cell.job(name, "is ended", |job| job["state"] == "failed");
     let end = last_end(&cell, name);
-    let rule = "a task may hold only ports that it was given";
+    let rule = "a task may hold only ports assigned to it";
     assert!(end.starts_with("ended by rule: it held port ") && end.ends_with(rule), "{end}");
     // How many depends on how far it had come.
-    assert!(end.contains("which it was not given, and "), "{end}");
+    assert!(end.contains("which is not assigned to it, and "), "{end}");
     let events = cell.ok(&format!("bourg events {name}"));
     assert!(events.contains(&end), "{end} is not in\n{events}");
     assert_eq!(cell.ok(&format!("bourg status {name} -o tasks.0.failures")), "1\n");
@@ -127,7 +127,7 @@ s.bind(('::1', {port})); s.listen()"
     );
     run(&cell, "beside", &beside, ONCE);
     cell.job("beside", "is ended", |job| job["state"] == "failed");
-    let expected = format!("it held port {port}, which is given to root/hello/0: ");
+    let expected = format!("it held port {port}, which is assigned to root/hello/0: ");
     assert!(last_end(&cell, "beside").contains(&expected), "{}", last_end(&cell, "beside"));
     let hello = cell.status("hello");
     assert!((0..3).all(|task| hello["tasks"][task]["generation"] == 1), "{hello:#}");

@@ -40,7 +40,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
 
     web(2, "'production'");
     let checked = cell.ok("bourg --cell ./ana quota check web.bcl");
-    assert_eq!(checked, "web: passes, 0.2 cores and 32 MiB in production\n");
+    assert_eq!(checked, "web: within quota, 0.2 cores and 32 MiB in production\n");
     cell.ok("bourg --cell ./ana run web.bcl");
     job(&cell, "spare", "tasks: 3, cpu: 0.1, ram: '16 MiB', priority: 'free'");
     cell.ok("bourg --cell ./ana run spare.bcl");
@@ -56,7 +56,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains("note: ana's production quota falls on "), "{}", ended.stderr);
     let shown = cell.ok("bourg quota show ana");
-    assert!(shown.contains("metered: ") && shown.contains("0.1 cores above it then"), "{shown}");
+    assert!(shown.contains("enforced: ") && shown.contains("0.1 cores above it then"), "{shown}");
     cell.ok("bourg --cell ./ana kill web spare more");
     assert_eq!(cell.ok("bourg quota show ana -o users.0.charged.cpuMilli"), "0\n");
 

@@ -120,7 +120,7 @@ fn jobs_are_found_by_their_labels() {
     let wide = cell.ok("bourg status web -o wide");
     assert_eq!(wide.matches("  team=search\n").count(), 2, "{wide}");
     assert!(wide.contains("  team=search,tier=canary\n"), "{wide}");
-    assert_eq!(cell.ok("bourg why -l team=search"), "nothing of 2 jobs is pending\n");
+    assert_eq!(cell.ok("bourg why -l team=search"), "no task of 2 jobs is pending\n");
     assert_eq!(cell.ok("bourg why -l team=search -o job"), "index\nweb\n");
     until("all are ready", || cell.ok("bourg logs -l team=search | wc -l").trim() == "4");
     let logs = cell.ok("bourg logs -l team=search | sort");
@@ -149,7 +149,10 @@ fn jobs_are_found_by_their_labels() {
     );
     assert_eq!(cell.ok("bourg status -o name"), "root/bids\n");
     let said = cell.fails(2, "bourg kill -l team=search");
-    assert!(said.contains("no job of yours that is alive has the labels team=search"), "{said}");
+    assert!(
+        said.contains("no job of yours that is alive matches the labels team=search"),
+        "{said}"
+    );
     assert_eq!(
         cell.ok("bourg logs -l team=search,tier | cut -d' ' -f1 | sort"),
         "index/0\nweb/1\n"

@@ -287,8 +287,8 @@ fn one_that_is_removed_ends_and_is_not_started_again() {
     cell.ok("bourg run more.bcl");
     assert_eq!(cell.task_pids(), before);
     let said = cell.0.stop_by(Signal::SIGTERM).stderr;
-    assert!(said.contains("cannot be started again as it is, and stays ended"), "{said}");
-    assert!(!said.contains("is started again"), "{said}");
+    assert!(said.contains("cannot be restarted in its current state and stays stopped"), "{said}");
+    assert!(!said.contains("is restarted"), "{said}");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_cell_goes_on_from_one_replica_when_the_majority_is_lost() {
     let left = place.join("master");
     let told = cell.types(&format!("bourg master restore --dir {}", left.display()));
     assert_eq!(told.code, 0, "{}", told.stderr);
-    assert!(told.stderr.contains("goes on from replica 1 alone"), "{}", told.stderr);
+    assert!(told.stderr.contains("continues from replica 1 alone"), "{}", told.stderr);
     assert!(told.stderr.contains("restore epoch 1"), "{}", told.stderr);
     let again = cell.types(&format!("bourg master restore --dir {}", left.display()));
     assert!(again.stderr.contains("restore epoch 2"), "{}", again.stderr);
@@ -381,7 +381,10 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
         client.submit(submit(2)).await.expect("it is submitted");
         let refused = client.kill(kill(1)).await.expect_err("that was answered");
         assert_eq!(refused.code(), Code::NotFound, "{refused}");
-        assert!(refused.message().contains("when this was asked for the first time"), "{refused}");
+        assert!(
+            refused.message().contains("when this was requested for the first time"),
+            "{refused}"
+        );
         assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
         // One that was done says so again, whatever the name means by then.
         let done = client.kill(kill(3)).await.expect("it is killed").into_inner();

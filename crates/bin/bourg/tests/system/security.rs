@@ -99,7 +99,7 @@ fn nobody_does_what_is_anothers_to_do() {
         all.len() as u64
     });
     assert_eq!(refused(&cell, Of::Master, "wrong_role"), refusals);
-    until("it is in the log", || cell.said().contains("of a role that may not do this"));
+    until("it is in the log", || cell.said().contains("of a role without permission"));
 
     wait(async {
         for who in ["user/root", "borglet/m1", "scheduler/main"] {
@@ -205,9 +205,9 @@ fn a_machine_speaks_for_itself_only() {
     let cell = Cell::start_with(&["--poll-interval", "200ms", "--missed-polls", "2"]);
     let mut machines = Vec::new();
     for (name, shows, cause, why) in [
-        ("m2", "borglet/m1", "wrong_identity", "is that of borglet/m1, and not of borglet/m2"),
-        ("m3", "master", "wrong_identity", "is that of master, and not of borglet/m3"),
-        ("m4", "user/root", "bad_certificate", "its certificate cannot be used"),
+        ("m2", "borglet/m1", "wrong_identity", "belongs to borglet/m1 instead of borglet/m2"),
+        ("m3", "master", "wrong_identity", "belongs to master instead of borglet/m3"),
+        ("m4", "user/root", "bad_certificate", "its certificate is unusable"),
     ] {
         let mut machine = Machine::in_its_directory(&cell, name);
         let shown = issued(&cell, shows);
@@ -221,7 +221,7 @@ fn a_machine_speaks_for_itself_only() {
         assert!(refused(&cell, Of::Master, cause) > 0, "{cause}");
         machines.push(machine);
     }
-    until("it is in the log", || cell.said().contains("with the certificate of somebody else"));
+    until("it is in the log", || cell.said().contains("with the certificate of another identity"));
 }
 
 #[test]

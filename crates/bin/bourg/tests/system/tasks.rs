@@ -99,10 +99,10 @@ fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
     service("ends", "echo no configuration; exit 3", "");
     let said = cell.fails(1, "bourg run ends.bcl --timeout 3s");
     for words in [
-        "task 0 failed: exit code 3; it is tried again",
+        "task 0 failed: exit code 3; retrying",
         "  | no configuration",
         "error: 0 of 1 tasks of root/ends are healthy after 3 s: task 0 is ",
-        "its last life ended with exit code 3",
+        "its last run ended with exit code 3",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
@@ -186,7 +186,7 @@ fn a_user_id_that_a_stranger_has_is_not_a_tasks() {
     assert_eq!(uids.len(), 3, "each has its own: {uids:?}");
     assert!(uids.iter().all(|uid| (200_002..210_000).contains(uid)), "{uids:?}");
     let said = cell.dev().stderr();
-    assert!(said.contains("a running process has user id 200000: "), "{said}");
+    assert!(said.contains("a running process uses user id 200000: "), "{said}");
     assert_eq!(cell.ok("bourg status hello -o tasks.0.generation"), "1\n", "no life was lost");
     assert_eq!(stranger.code(), None, "the stranger is left alone");
 }

@@ -116,7 +116,7 @@ impl Service {
     fn address(&self) -> String {
         eventually("it listens", || {
             let said = self.process.stderr();
-            Some(said.split_once("listens on ")?.1.lines().next()?.trim().to_owned())
+            Some(said.split_once("listening on ")?.1.lines().next()?.trim().to_owned())
         })
     }
 

@@ -1,4 +1,4 @@
-//! What level 2 adds of the master's replicas, and level 3 of machines that join by themselves.
+//! The master's replicas, and machines that join by themselves.
 
 use cell::MemberChange;
 use model::{DirectoryId, KeyDigest, MachineName, ReplicaId, Serial};
@@ -14,7 +14,7 @@ fn name(text: &str) -> MachineName {
 }
 
 impl Life {
-    /// Level 2: a replica of each kind, and one that was removed.
+    /// A replica of each kind, and one that was removed.
     pub(super) fn replicas(&mut self) {
         let describe = |replica, address: &str, level| Op::DescribeReplica {
             replica: ReplicaId(replica),
@@ -39,7 +39,7 @@ impl Life {
         self.may_not("root", Mutation::RemoveReplica { replica: ReplicaId(9) });
     }
 
-    /// Level 3: a token that waits, a machine that joined and renewed its certificate, one that was
+    /// A token that waits, a machine that joined and renewed its certificate, one that was
     /// revoked, and a replica that joined.
     pub(super) fn enrolment(&mut self) {
         let day = Span::from_secs(86_400);

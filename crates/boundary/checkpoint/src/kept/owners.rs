@@ -1,4 +1,4 @@
-//! What level 2 adds of users, of what they may have, and of room that they share.
+//! Users, what they may have, and room that they share.
 
 use model::Serial;
 use spec::{Kind, TaskSpec};
@@ -6,7 +6,7 @@ use spec::{Kind, TaskSpec};
 use super::*;
 
 impl Life {
-    /// Level 2: a user who was added, and one who was revoked and added again.
+    /// A user who was added, and one who was revoked and added again.
     pub(super) fn users(&mut self) {
         let day = Span::from_secs(86_400);
         let add = |name: &str, serial: u8| Mutation::AddUser {
@@ -21,7 +21,7 @@ impl Life {
         self.may_not("root", Mutation::RevokeUser { user: user("root") });
     }
 
-    /// Level 2: an alloc with a task in it, and one that had to leave with its own.
+    /// An alloc with a task in it, and one that had to leave with its own.
     pub(super) fn allocs(&mut self) {
         self.submit("room", 2, |job| {
             job.kind = Kind::AllocSet { users: [user("ben")].into() };
@@ -58,7 +58,7 @@ impl Life {
         );
     }
 
-    /// Level 2: grants, what may be oversold, capabilities, and what is refused for want of them.
+    /// Grants, what may be oversold, capabilities, and what is refused for want of them.
     pub(super) fn quota(&mut self) {
         let amount = Resources { cpu: MilliCores(500), ram: Bytes(1 << 30), ..<_>::default() };
         let grant = |band, until| Mutation::GrantQuota {

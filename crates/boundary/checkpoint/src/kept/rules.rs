@@ -1,11 +1,11 @@
-//! What level 3 adds of rules on machines.
+//! Rules on machines.
 
 use model::HeldPorts;
 
 use super::*;
 
 impl Life {
-    /// Level 3: a machine of which something holds ports, and a task that broke a rule there.
+    /// A machine of which something holds ports, and a task that broke a rule there.
     pub(super) fn rules(&mut self) {
         self.submit("grabs", 1, |job| job.priority = Band::Free.usual());
         let name = JobName::new("grabs").expect("a name");

@@ -1,5 +1,5 @@
-//! The shim and the entering of tasks alone, without the rest of `bourg`: what this crate's own tests
-//! run in the place of `bourg shim` and `bourg enter`. Not installed.
+//! Only the shim and `enter` commands, without the rest of `bourg`: this crate's tests run it in
+//! place of `bourg shim` and `bourg enter`. Not installed.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Emptying a group where the kernel does not do it in one go.
+//! Empties a cgroup when the kernel cannot do it in one step.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,12 +11,12 @@ use nix::unistd::Pid;
 use super::CgroupError;
 use crate::FileError;
 
-/// Whether the group was removed between the opening of one of its files and its use.
+/// Whether the cgroup was removed between the opening of one of its files and its use.
 pub(super) fn is_removed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// Kills the processes of a group and of the groups below it, where there is no `cgroup.kill`.
+/// Kills the processes of a cgroup and of its descendants when there is no `cgroup.kill`.
 pub(super) fn kill_one_by_one(directory: &Path) -> Result<(), CgroupError> {
     let mut killed = HashSet::new();
     loop {
@@ -26,15 +26,15 @@ pub(super) fn kill_one_by_one(directory: &Path) -> Result<(), CgroupError> {
         if new.is_empty() {
             return Ok(());
         }
-        // A fork bomb makes new ones meanwhile, so go round until there is none that is new; the
-        // limit of processes bounds that.
+        // A fork bomb creates new ones meanwhile, so repeat until there are no new ones; the
+        // process limit bounds that.
         for pid in new {
             let _gone = signal::kill(Pid::from_raw(pid), signal::SIGKILL);
         }
     }
 }
 
-/// Adds the processes of a group and of the groups below it to `pids`.
+/// Adds the processes of a cgroup and of its descendants to `pids`.
 pub(super) fn collect(directory: &Path, pids: &mut Vec<i32>) -> Result<(), CgroupError> {
     let path = directory.join("cgroup.procs");
     match fs::read_to_string(&path) {
@@ -50,7 +50,7 @@ pub(super) fn collect(directory: &Path, pids: &mut Vec<i32>) -> Result<(), Cgrou
     children(directory).iter().try_for_each(|child| collect(child, pids))
 }
 
-/// The groups directly below `directory`; none if it is gone.
+/// The direct children of `directory`; none if it no longer exists.
 fn children(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let groups =
@@ -58,11 +58,11 @@ fn children(directory: &Path) -> Vec<PathBuf> {
     groups.map(|entry| entry.path()).collect()
 }
 
-/// Removes the empty groups below `directory`, deepest first.
+/// Removes the empty cgroups below `directory`, deepest first.
 pub(super) fn remove_children(directory: &Path) {
     for child in children(directory) {
         remove_children(&child);
-        // Whoever is still busy shows when the parent is removed.
+        // A child that is still busy makes the removal of the parent fail.
         let _busy = fs::remove_dir(child);
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn remove_children(directory: &Path) {
 mod tests {
     use super::*;
 
-    /// On directories that look like a v1 tree: machines with `cgroup.kill` never come here.
+    /// On directories that look like a v1 tree: machines with `cgroup.kill` never run this code.
     #[test]
     fn kills_what_is_in_the_groups_below() {
         let root = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Control groups: what a task may use, what it does use, and the way to end all of it.
+//! Control groups: limiting, measuring and killing tasks.
 //!
 //! Two back ends, v1 (with or without a unified tree beside it) and v2, behind one type,
-//! [`TaskCgroup`]. A group is named by its path below the hierarchy's root, such as
-//! `bourg/5f1c…/you-hello-3`; groups nest, which is how an alloc holds its tasks.
+//! [`TaskCgroup`]. A cgroup is named by its path below the hierarchy's root, such as
+//! `bourg/5f1c…/you-hello-3`; cgroups nest, so that an alloc contains its tasks.
 //!
-//! Not here: any choice of limits, and any other controller than cpu, memory and pids.
+//! Not here: the choice of limits, and controllers other than cpu, memory and pids.
 
 mod empty;
 mod error;
@@ -27,20 +27,21 @@ use empty::{is_removed, kill_one_by_one, remove_children};
 pub use error::CgroupError;
 pub use usage::{Usage, UsageReader};
 
-/// How long [`TaskCgroup::remove`] waits for the kernel to let go of ended processes.
+/// How long [`TaskCgroup::remove`] waits for the kernel to release ended processes.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a group may use at most.
+/// The limits of a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// CPU in thousandths of a core: the share under contention, and with `cpu_hard_cap` the most.
+    /// CPU in thousandths of a core: the share under contention, and the maximum with
+    /// `cpu_hard_cap`.
     pub cpu_milli: u64,
-    /// Whether CPU beyond `cpu_milli` is refused even when the machine idles.
+    /// Whether CPU usage beyond `cpu_milli` is denied even on an idle machine.
     pub cpu_hard_cap: bool,
-    /// Memory in bytes, page cache, `/tmp` and the small init included; swap is not given.
-    /// The kernel rounds down to whole pages.
+    /// Memory in bytes, including page cache, `/tmp` and the init; there is no swap. The kernel
+    /// rounds down to whole pages.
     pub memory_bytes: u64,
-    /// Processes and threads, the small init included.
+    /// Processes and threads, including the init.
     pub pids_max: u64,
 }
 
@@ -49,17 +50,17 @@ pub struct Limits {
 pub enum Hierarchy {
     /// One unified tree with every controller.
     V2 {
-        /// Where it is mounted.
+        /// The mount point.
         root: PathBuf,
     },
-    /// A tree per controller, and perhaps a unified tree without controllers beside them.
+    /// A tree per controller, and possibly a unified tree without controllers beside them.
     V1(V1Mounts),
 }
 
-/// Where the v1 controllers are mounted; several may share one tree.
+/// The mount points of the v1 controllers; several may share one tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct V1Mounts {
-    /// Shares and quotas.
+    /// CPU shares and quotas.
     pub cpu: PathBuf,
     /// CPU time used.
     pub cpuacct: PathBuf,
@@ -72,10 +73,10 @@ pub struct V1Mounts {
 }
 
 impl Hierarchy {
-    /// Finds out what this machine has.
+    /// Detects the hierarchy of this machine.
     ///
     /// # Errors
-    /// [`CgroupError::NoController`] if one of the needed controllers is not there.
+    /// [`CgroupError::NoController`] if a required controller is missing.
     pub fn detect() -> Result<Self, CgroupError> {
         let root = PathBuf::from("/sys/fs/cgroup");
         let kind = statfs(&root).at("look at the cgroup file system", &root)?;
@@ -88,7 +89,7 @@ impl Hierarchy {
         v1::parse_mounts(&mounts).map(Self::V1)
     }
 
-    /// `v2`, `v1` or `hybrid`, as operators call it.
+    /// `v2`, `v1` or `hybrid`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -99,22 +100,22 @@ impl Hierarchy {
     }
 }
 
-/// The parent group of all tasks of the Borglet that keeps its data in `data_dir`.
+/// The parent cgroup of all tasks of the Borglet with the data directory `data_dir`.
 ///
-/// Two Borglets on one machine, as a dev cell may have, get different groups; the same Borglet
-/// gets the same one after a restart.
+/// Two Borglets on one machine, as in a dev cell, get different cgroups; a restarted Borglet gets
+/// the same one.
 #[must_use]
 pub fn parent_name(data_dir: &Path) -> String {
     let path = fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in path.as_os_str().as_encoded_bytes() {
-        // FNV-1a: stable over releases, and nobody gains from a collision.
+        // FNV-1a: stable across releases, and collisions cannot be exploited.
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     }
     format!("bourg/{hash:016x}")
 }
 
-/// Checks the name of a group without touching the machine.
+/// Checks the name of a cgroup without accessing the machine.
 ///
 /// # Errors
 /// [`CgroupError::BadName`].
@@ -134,7 +135,7 @@ pub fn check_name(name: &str) -> Result<(), CgroupError> {
     }
 }
 
-/// One group: of a task, of an alloc, or the parent of them all.
+/// A cgroup: of a task, of an alloc, or the parent of all of them.
 #[derive(Clone, Debug)]
 pub struct TaskCgroup {
     hierarchy: Hierarchy,
@@ -142,7 +143,7 @@ pub struct TaskCgroup {
 }
 
 impl TaskCgroup {
-    /// A handle on the group `name`, which need not exist.
+    /// A handle to the cgroup `name`, which need not exist.
     ///
     /// # Errors
     /// [`CgroupError::BadName`].
@@ -151,13 +152,12 @@ impl TaskCgroup {
         Ok(Self { hierarchy: hierarchy.clone(), name: name.to_owned() })
     }
 
-    /// Makes the group, and the groups above it where they are missing, and limits it.
+    /// Creates the cgroup, and missing ancestors, and sets its limits.
     ///
-    /// What an earlier group of that name left behind is killed and removed first, so that counters
-    /// begin at zero.
+    /// An earlier cgroup of that name is killed and removed first, so that counters start at zero.
     ///
     /// # Errors
-    /// When a controller is missing or not delegated, or the old group cannot be emptied.
+    /// When a controller is missing or not delegated, or the old cgroup cannot be emptied.
     pub fn create(hierarchy: &Hierarchy, name: &str, limits: &Limits) -> Result<Self, CgroupError> {
         let group = Self::open(hierarchy, name)?;
         if group.exists() {
@@ -172,11 +172,11 @@ impl TaskCgroup {
         Ok(group)
     }
 
-    /// Makes what is missing of a group that holds groups, such as an alloc's, and limits it. What is in
-    /// it stays.
+    /// Creates what is missing of a cgroup that contains cgroups, such as an alloc's, and sets its
+    /// limits. Its processes are not affected.
     ///
     /// # Errors
-    /// When a controller is missing or not delegated, or memory in use is above the limit.
+    /// When a controller is missing or not delegated, or memory usage exceeds the limit.
     pub fn make_parent(&self, limits: &Limits) -> Result<(), CgroupError> {
         match &self.hierarchy {
             Hierarchy::V1(mounts) => v1::create(mounts, &self.name)?,
@@ -191,26 +191,26 @@ impl TaskCgroup {
         &self.name
     }
 
-    /// The group above, where there is one.
+    /// The parent cgroup, if any.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let (parent, _) = self.name.rsplit_once('/')?;
         Some(Self { hierarchy: self.hierarchy.clone(), name: parent.to_owned() })
     }
 
-    /// Whether any part of the group is there.
+    /// Whether the cgroup exists in any tree.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.directories().iter().any(|directory| directory.is_dir())
     }
 
-    /// Whether every part of the group is there.
+    /// Whether the cgroup exists in every tree.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.directories().iter().all(|directory| directory.is_dir())
     }
 
-    /// The group's directory in each tree, the one that can kill first.
+    /// The cgroup's directory in each tree, starting with the one that has `cgroup.kill`.
     fn directories(&self) -> Vec<PathBuf> {
         match &self.hierarchy {
             Hierarchy::V1(mounts) => v1::directories(mounts, &self.name),
@@ -218,11 +218,11 @@ impl TaskCgroup {
         }
     }
 
-    /// Changes the limits of a group that exists; its processes go on running.
+    /// Changes the limits of an existing cgroup; its processes keep running.
     ///
     /// # Errors
-    /// [`CgroupError::MemoryInUse`] when memory in use is above the new limit and cannot be
-    /// reclaimed. Memory then keeps its limit; the others are changed.
+    /// [`CgroupError::MemoryInUse`] when memory usage exceeds the new limit and cannot be
+    /// reclaimed. The memory limit is then unchanged; the others are changed.
     pub fn set_limits(&self, limits: &Limits) -> Result<(), CgroupError> {
         match &self.hierarchy {
             Hierarchy::V1(mounts) => v1::set_limits(mounts, &self.name, limits),
@@ -230,10 +230,10 @@ impl TaskCgroup {
         }
     }
 
-    /// Moves process `pid`, with all its threads, into the group.
+    /// Moves process `pid`, with all its threads, into the cgroup.
     ///
     /// # Errors
-    /// When the process or the group is gone.
+    /// When the process or the cgroup no longer exists.
     pub fn add_process(&self, pid: i32) -> Result<(), CgroupError> {
         for directory in self.directories() {
             write(&directory.join("cgroup.procs"), &pid.to_string())?;
@@ -245,7 +245,7 @@ impl TaskCgroup {
     /// it writes `0` to each.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn join_files(&self) -> Result<Vec<File>, CgroupError> {
         let open = |directory: PathBuf| {
             let path = directory.join("cgroup.procs");
@@ -254,16 +254,16 @@ impl TaskCgroup {
         self.directories().into_iter().map(open).collect()
     }
 
-    /// Kills every process in the group and in the groups below it. Returns before they are gone.
+    /// Kills every process in the cgroup and its descendants. Returns before they are gone.
     ///
-    /// A group that does not exist has nothing to kill.
+    /// Succeeds if the cgroup does not exist.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel returns an error.
     pub fn kill_all(&self) -> Result<(), CgroupError> {
         let directories = self.directories();
         for directory in &directories {
-            // On a hybrid machine the unified tree, which comes first, has every process, too.
+            // On a hybrid machine the unified tree, which comes first, contains every process, too.
             match write(&directory.join("cgroup.kill"), "1") {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_not_found() || is_removed(&error.source) => {}
@@ -273,7 +273,7 @@ impl TaskCgroup {
         directories.iter().try_for_each(|directory| kill_one_by_one(directory))
     }
 
-    /// The ids of its processes and of those in groups below it, as they are now; none where it is gone.
+    /// The current process ids in the cgroup and its descendants; empty if it no longer exists.
     ///
     /// # Errors
     /// When the kernel does not list them.
@@ -286,12 +286,13 @@ impl TaskCgroup {
         Ok(pids)
     }
 
-    /// Removes the group, which must have been killed; waits a bounded time for its processes to go.
+    /// Removes the cgroup, which must have been killed; waits a bounded time for its processes to
+    /// end.
     ///
-    /// A group that does not exist is removed already.
+    /// Succeeds if the cgroup does not exist.
     ///
     /// # Errors
-    /// [`CgroupError::StillPopulated`] when processes remain, for instance in a hung file system.
+    /// [`CgroupError::StillPopulated`] when processes remain, for example in a hung file system.
     pub fn remove(&self) -> Result<(), CgroupError> {
         let begin = Instant::now();
         let mut pause = Duration::from_millis(1);
@@ -308,7 +309,7 @@ impl TaskCgroup {
                     let waited_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
                     return Err(CgroupError::StillPopulated { path: directory, waited_ms });
                 }
-                // The kernel has no notification that covers both trees; this is short and rare.
+                // No kernel notification covers both trees; this wait is short and rare.
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(20));
             }
@@ -316,10 +317,10 @@ impl TaskCgroup {
         Ok(())
     }
 
-    /// Opens the counters of the group, to be read again and again.
+    /// Opens the counters of the cgroup for repeated reading.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn usage_reader(&self) -> Result<UsageReader, CgroupError> {
         match &self.hierarchy {
             Hierarchy::V1(mounts) => v1::usage_reader(mounts, &self.name),
@@ -327,18 +328,18 @@ impl TaskCgroup {
         }
     }
 
-    /// One reading of the counters; use [`usage_reader`](Self::usage_reader) to read often.
+    /// Reads the counters once; use [`usage_reader`](Self::usage_reader) for repeated reading.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn usage(&self) -> Result<Usage, CgroupError> {
         self.usage_reader()?.read()
     }
 
-    /// The most memory that the group may use now, in bytes; `u64::MAX` where nothing limits it.
+    /// The current memory limit, in bytes; `u64::MAX` if there is none.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn memory_limit_bytes(&self) -> Result<u64, CgroupError> {
         let path = match &self.hierarchy {
             Hierarchy::V1(mounts) => mounts.memory.join(&self.name).join("memory.limit_in_bytes"),
@@ -351,10 +352,10 @@ impl TaskCgroup {
         }
     }
 
-    /// How many processes the kernel has killed because the group was out of memory.
+    /// How many processes the kernel has killed because the cgroup was out of memory.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn oom_kills(&self) -> Result<u64, CgroupError> {
         let path = match &self.hierarchy {
             Hierarchy::V1(mounts) => mounts.memory.join(&self.name).join("memory.oom_control"),
@@ -365,11 +366,11 @@ impl TaskCgroup {
             .ok_or_else(|| usage::unexpected(&path, &content, "a list with `oom_kill`"))
     }
 
-    /// How often the group reached its own limit of memory, or one below it did, so that a process had to
-    /// be killed: not when the limit of a group above was reached. `None` on v1, which does not count that.
+    /// How often the cgroup, or one below it, reached its own memory limit so that a process had to
+    /// be killed; the limits of ancestors do not count. `None` on v1, which has no such counter.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn ooms(&self) -> Result<Option<u64>, CgroupError> {
         let Hierarchy::V2 { root } = &self.hierarchy else { return Ok(None) };
         let path = root.join(&self.name).join("memory.events");
@@ -378,11 +379,12 @@ impl TaskCgroup {
         count.map(Some).ok_or_else(|| usage::unexpected(&path, &content, "a list with `oom`"))
     }
 
-    /// A descriptor that becomes readable when the group runs out of memory and the kernel will kill
-    /// only one of its processes. `None` on v2, where the kernel kills the whole group by itself.
+    /// A descriptor that becomes readable when the cgroup runs out of memory and the kernel will
+    /// kill only one of its processes. `None` on v2, where the kernel kills the whole cgroup by
+    /// itself.
     ///
     /// # Errors
-    /// When the group is gone.
+    /// When the cgroup no longer exists.
     pub fn oom_watch(&self) -> Result<Option<OwnedFd>, CgroupError> {
         match &self.hierarchy {
             Hierarchy::V1(mounts) => v1::oom_watch(&mounts.memory.join(&self.name)).map(Some),
@@ -391,7 +393,7 @@ impl TaskCgroup {
     }
 }
 
-/// Writes one value to a file of the kernel's.
+/// Writes one value to a kernel file.
 fn write(path: &Path, value: &str) -> Result<(), FileError> {
     use std::io::Write;
     let mut file = File::options().write(true).open(path).at("open", path)?;

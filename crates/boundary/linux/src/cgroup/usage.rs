@@ -1,4 +1,4 @@
-//! Reading a group's counters cheaply: files stay open and are read from their beginning each time.
+//! Reads a cgroup's counters cheaply: files stay open and are read from the start each time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,19 +8,19 @@ use super::CgroupError;
 use crate::FileError;
 use crate::error::At;
 
-/// What a group has used. Counters grow from the creation of the group.
+/// The usage of a cgroup. Counters start at the creation of the cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time of all processes, ended ones included, in nanoseconds (v2 counts in microseconds).
+    /// CPU time of all processes, including ended ones, in nanoseconds (v2 counts in microseconds).
     pub cpu_ns: u64,
-    /// Memory now, in bytes, page cache included.
+    /// Current memory in bytes, including page cache.
     pub memory_bytes: u64,
-    /// The most memory at any time, in bytes. Before kernel 5.19, v2 has no such counter, and this is
-    /// the most that was seen by the reader.
+    /// Peak memory in bytes. Before kernel 5.19, v2 has no such counter, and this is the maximum
+    /// that the reader has seen.
     pub memory_peak_bytes: u64,
 }
 
-/// The open counters of one group.
+/// The open counters of one cgroup.
 #[derive(Debug)]
 pub struct UsageReader {
     cpu: Counter,
@@ -30,7 +30,7 @@ pub struct UsageReader {
     peak_seen_bytes: u64,
 }
 
-/// How the CPU counter is written.
+/// The format of the CPU counter.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CpuFormat {
     /// One number of nanoseconds: `cpuacct.usage`.
@@ -50,7 +50,7 @@ impl Counter {
         Ok(Self { file: File::open(&path).at("open", &path)?, path })
     }
 
-    /// Parses the first bytes of the file, as many as any of our counters has before what we need.
+    /// Parses the start of the file, which is long enough for what we need of any counter.
     fn read<T>(
         &self,
         expected: &'static str,
@@ -89,10 +89,10 @@ impl UsageReader {
         self.peak.is_some()
     }
 
-    /// Reads the counters now.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// When the group has been removed meanwhile.
+    /// When the cgroup has been removed.
     pub fn read(&mut self) -> Result<Usage, CgroupError> {
         let cpu_ns = match self.cpu_format {
             CpuFormat::Nanoseconds => self.cpu.number()?,

@@ -1,5 +1,5 @@
-//! The back end for cgroup v1, and for hybrid machines, where a unified tree without controllers is
-//! beside the v1 trees and lends its `cgroup.kill`.
+//! The back end for cgroup v1, and for hybrid machines, where a unified tree without controllers
+//! exists beside the v1 trees and provides `cgroup.kill`.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,13 +12,13 @@ use super::{CgroupError, Limits, V1Mounts, write};
 use crate::FileError;
 use crate::error::At;
 
-/// The period over which a hard CPU cap is measured, in microseconds: the kernel's own default.
+/// The period of a hard CPU cap, in microseconds: the kernel's default.
 pub(super) const CPU_PERIOD_US: u64 = 100_000;
 
-/// The most that the kernel accepts as a limit of processes.
+/// The maximum process limit that the kernel accepts.
 const PIDS_MAX: u64 = 4 << 20;
 
-/// Reads where the controllers are from the text of `/proc/self/mounts`.
+/// Finds the controllers' mount points in the text of `/proc/self/mounts`.
 pub(super) fn parse_mounts(mounts: &str) -> Result<V1Mounts, CgroupError> {
     let mut found: [(&'static str, Option<PathBuf>); 4] =
         [("cpu", None), ("cpuacct", None), ("memory", None), ("pids", None)];
@@ -45,13 +45,13 @@ pub(super) fn parse_mounts(mounts: &str) -> Result<V1Mounts, CgroupError> {
     Ok(V1Mounts { cpu: cpu?, cpuacct: cpuacct?, memory: memory?, pids: pids?, unified })
 }
 
-/// The group's directory in each tree, the unified one first; each tree once.
+/// The cgroup's directory in each tree, the unified one first; each tree once.
 pub(super) fn directories(mounts: &V1Mounts, name: &str) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = Vec::with_capacity(5);
     let trees = [&mounts.cpu, &mounts.cpuacct, &mounts.memory, &mounts.pids];
     for tree in mounts.unified.iter().chain(trees) {
-        // Trees are often one under two names (`cpu` a link to `cpu,cpuacct`); the mount table has
-        // the real name for both.
+        // One tree often has two names (`cpu` links to `cpu,cpuacct`); the mount table has the real
+        // name for both.
         let directory = tree.join(name);
         if !all.contains(&directory) {
             all.push(directory);
@@ -67,17 +67,17 @@ pub(super) fn create(mounts: &V1Mounts, name: &str) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// `cpu.shares` for a number of milli-cores: 1024 is one core, within what the kernel accepts.
+/// `cpu.shares` for a number of milli-cores: 1024 is one core; clamped to what the kernel accepts.
 pub(super) fn shares(cpu_milli: u64) -> u64 {
     (cpu_milli.saturating_mul(1024) / 1000).clamp(2, 262_144)
 }
 
-/// Microseconds of CPU per period for a number of milli-cores, within what the kernel accepts.
+/// Microseconds of CPU per period for a number of milli-cores, clamped to what the kernel accepts.
 pub(super) fn quota_us(cpu_milli: u64) -> u64 {
     (cpu_milli.saturating_mul(CPU_PERIOD_US) / 1000).clamp(1000, 1 << 43)
 }
 
-/// `pids.max` for a number of processes; more than the kernel can number is no limit.
+/// `pids.max` for a number of processes; no limit if it exceeds what the kernel can number.
 pub(super) fn pids(pids_max: u64) -> String {
     if pids_max > PIDS_MAX { "max".to_owned() } else { pids_max.to_string() }
 }
@@ -97,7 +97,7 @@ pub(super) fn set_limits(
     };
     optional(write(&cpu.join("cpu.cfs_quota_us"), &quota), limits.cpu_hard_cap)?;
     write(&mounts.pids.join(name).join("pids.max"), &pids(limits.pids_max))?;
-    // Last, because it may be refused.
+    // Last, because it may be rejected.
     set_memory(&mounts.memory.join(name), limits.memory_bytes)
 }
 
@@ -112,15 +112,15 @@ fn set_memory(directory: &Path, bytes: u64) -> Result<(), CgroupError> {
         let used = directory.join("memory.usage_in_bytes");
         refused_as_in_use(directory, bytes, &used, error)
     };
-    // The kernel never lets the limit with swap be the lower of the two, so the order depends on
-    // the direction. Without swap accounting the second file is missing, and so is its need.
+    // The kernel requires the limit with swap to be at least the other, so the order depends on the
+    // direction. Without swap accounting the second file does not exist and is not needed.
     if rising {
         optional(write(&with_swap, &limit), false).map_err(in_use)?;
         write(&memory, &limit)?;
     } else {
         write(&memory, &limit).map_err(in_use)?;
         if let Err(error) = optional(write(&with_swap, &limit), false) {
-            // What was reclaimed went to the swap, and nothing is gained.
+            // What was reclaimed went to swap, so nothing was gained.
             write(&memory, before.trim())?;
             return Err(in_use(error));
         }
@@ -128,7 +128,7 @@ fn set_memory(directory: &Path, bytes: u64) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// What the kernel means by "busy" when it is told a limit of memory.
+/// Interprets "busy" as the answer to setting a memory limit.
 fn refused_as_in_use(
     directory: &Path,
     limit_bytes: u64,
@@ -143,7 +143,7 @@ fn refused_as_in_use(
     CgroupError::MemoryInUse { path: directory.to_owned(), limit_bytes, used_bytes }
 }
 
-/// Turns "there is no such file" into success unless it is `required`.
+/// Turns "no such file" into success unless the file is `required`.
 pub(super) fn optional(result: Result<(), FileError>, required: bool) -> Result<(), FileError> {
     match result {
         Err(error) if error.is_not_found() && !required => Ok(()),
@@ -161,7 +161,7 @@ pub(super) fn usage_reader(mounts: &V1Mounts, name: &str) -> Result<UsageReader,
     )
 }
 
-/// An eventfd that counts the group's out-of-memory situations.
+/// An eventfd that counts the cgroup's out-of-memory events.
 pub(super) fn oom_watch(directory: &Path) -> Result<OwnedFd, CgroupError> {
     let path = directory.join("memory.oom_control");
     let control = File::open(&path).at("open", &path)?;

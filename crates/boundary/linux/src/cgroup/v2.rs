@@ -1,4 +1,4 @@
-//! The back end for cgroup v2: one tree, controllers handed down from parent to child.
+//! The back end for cgroup v2: one tree, with controllers delegated from parent to child.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use super::v1::{CPU_PERIOD_US, optional, pids, quota_us, shares};
 use super::{CgroupError, Limits, write};
 use crate::error::At;
 
-/// What each parent group must hand to its children.
-const HANDED_DOWN: &str = "+cpu +memory +pids";
+/// The controllers that each parent delegates to its children.
+const DELEGATED: &str = "+cpu +memory +pids";
 
-/// Whether the kernel, out of memory, kills the group as a whole.
+/// Whether the kernel kills the whole cgroup when it is out of memory.
 const GROUP_KILL: &str = "memory.oom.group";
 
 /// Checks that the kernel has the controllers at all.
@@ -26,14 +26,14 @@ pub(super) fn check_controllers(root: &Path) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// Makes the group and its ancestors, each of which hands the controllers on.
+/// Creates the cgroup and its ancestors, each of which delegates the controllers.
 pub(super) fn create(root: &Path, name: &str) -> Result<(), CgroupError> {
     let mut directory = root.to_owned();
     for part in name.split('/') {
-        hand_down(&directory)?;
+        delegate(&directory)?;
         let group_kill = directory.join(GROUP_KILL);
-        // What holds groups is no task: when its own limit bites, one of its tasks has to end, not all.
-        // The root has no such file.
+        // A cgroup that contains cgroups is not a task: when its own limit is reached, one of its
+        // tasks must end, not all. The root has no such file.
         optional(write(&group_kill, "0"), false)?;
         directory.push(part);
         match fs::create_dir(&directory) {
@@ -44,23 +44,23 @@ pub(super) fn create(root: &Path, name: &str) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// Makes a group that holds groups, and its ancestors.
+/// Creates a cgroup that contains cgroups, and its ancestors.
 pub(super) fn create_parent(root: &Path, name: &str) -> Result<(), CgroupError> {
     create(root, name)?;
-    // Before it is limited, or it would be taken for a task's.
-    hand_down(&root.join(name))
+    // Before it is limited, because otherwise it would be taken for a task's.
+    delegate(&root.join(name))
 }
 
-/// Lets the children of `directory` use the controllers.
-fn hand_down(directory: &Path) -> Result<(), CgroupError> {
+/// Delegates the controllers to the children of `directory`.
+fn delegate(directory: &Path) -> Result<(), CgroupError> {
     let path = directory.join("cgroup.subtree_control");
     let now = fs::read_to_string(&path).at("read", &path)?;
     let missing = |order: &str| !now.split_ascii_whitespace().any(|name| name == &order[1..]);
-    // Writing takes a lock over the whole tree, so not without need.
-    if HANDED_DOWN.split(' ').any(missing) {
-        write(&path, HANDED_DOWN).map_err(|error| CgroupError::NotDelegated {
+    // Writing takes a lock on the whole tree, so avoid it if possible.
+    if DELEGATED.split(' ').any(missing) {
+        write(&path, DELEGATED).map_err(|error| CgroupError::NotDelegated {
             path: directory.to_owned(),
-            controllers: HANDED_DOWN,
+            controllers: DELEGATED,
             source: error.source,
         })?;
     }
@@ -80,19 +80,20 @@ pub(super) fn set_limits(directory: &Path, limits: &Limits) -> Result<(), Cgroup
         format!("max {CPU_PERIOD_US}")
     };
     optional(write(&directory.join("cpu.max"), &max), limits.cpu_hard_cap)?;
-    if !hands_down(directory)? {
-        // The whole task ends when one of its processes does not fit: half a task is worse than none.
+    if !delegates(directory)? {
+        // The whole task ends when one of its processes exceeds the limit: half a task is worse
+        // than none.
         optional(write(&directory.join(GROUP_KILL), "1"), false)?;
     }
     // Missing in kernels without swap.
     optional(write(&directory.join("memory.swap.max"), "0"), false)?;
     write(&directory.join("pids.max"), &pids(limits.pids_max))?;
-    // Last, because it may be refused.
+    // Last, because it may be rejected.
     set_memory(directory, limits.memory_bytes)
 }
 
-/// The kernel accepts every limit, and kills until it holds. Nobody who asks for another limit wants
-/// that, so what is in use is reclaimed first, by a limit that slows down and never kills.
+/// The kernel accepts every limit and kills processes until usage is below it. To avoid that,
+/// reclaim first, with a limit that throttles and never kills.
 fn set_memory(directory: &Path, limit_bytes: u64) -> Result<(), CgroupError> {
     let max = directory.join("memory.max");
     if used_bytes(directory)? <= limit_bytes {
@@ -112,15 +113,15 @@ fn set_memory(directory: &Path, limit_bytes: u64) -> Result<(), CgroupError> {
     set
 }
 
-/// How much memory the group has now.
+/// The cgroup's current memory usage.
 fn used_bytes(directory: &Path) -> Result<u64, CgroupError> {
     let path = directory.join("memory.current");
     let content = fs::read_to_string(&path).at("read", &path)?;
     content.trim().parse().map_err(|_| unexpected(&path, &content, "a number"))
 }
 
-/// Whether the group is one that holds groups.
-fn hands_down(directory: &Path) -> Result<bool, CgroupError> {
+/// Whether the cgroup contains cgroups.
+fn delegates(directory: &Path) -> Result<bool, CgroupError> {
     let path = directory.join("cgroup.subtree_control");
     let controllers = fs::read_to_string(&path).at("read", &path)?;
     Ok(!controllers.trim().is_empty())
@@ -136,7 +137,8 @@ pub(super) fn usage_reader(directory: &Path) -> Result<UsageReader, CgroupError>
     )
 }
 
-/// These run on a directory that looks like cgroupfs; the emulated machine's tests run the real one.
+/// These use a directory that looks like cgroupfs; the tests in the emulated machine use the real
+/// one.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,7 +189,7 @@ mod tests {
         set_limits(root.path(), &limits).unwrap();
         assert_eq!(read("cpu.max"), "max 100000");
         assert!(!root.path().join("memory.swap.max").exists());
-        // Nothing here reclaims.
+        // Nothing reclaims memory here.
         limits.memory_bytes = 999;
         let error = set_limits(root.path(), &limits).unwrap_err().to_string();
         assert!(error.contains(" uses 4096 bytes of memory"), "{error}");
@@ -203,7 +205,7 @@ mod tests {
         create(root.path(), "bourg/task").unwrap();
         for parent in ["", "bourg"] {
             let path = root.path().join(parent).join("cgroup.subtree_control");
-            assert!(fs::read_to_string(path).unwrap().starts_with(HANDED_DOWN));
+            assert!(fs::read_to_string(path).unwrap().starts_with(DELEGATED));
         }
         assert!(root.path().join("bourg/task").is_dir());
     }

@@ -1,10 +1,10 @@
-//! The small init: pid 1 of a task's pid namespace, between the shim and the task.
+//! The init: pid 1 of a task's pid namespace, between the shim and the task.
 //!
-//! It joins the task's cgroups, builds the jail, starts the task in it, reaps orphans, passes SIGTERM
-//! on and enforces the notice after it. When it ends, for whatever reason, the kernel kills
-//! everything else in its pid namespace; that is how a task is always ended as a whole.
+//! It joins the task's cgroups, builds the jail, starts the task in it, reaps orphans, forwards
+//! SIGTERM and enforces the notice. When it ends, for whatever reason, the kernel kills all other
+//! processes in its pid namespace; that is how a task always ends as a whole.
 //!
-//! It lives and dies with the shim, and keeps no state of its own on disk.
+//! It lives and dies with the shim, and keeps no state on disk.
 
 mod program;
 
@@ -24,14 +24,14 @@ use nix::unistd::{ForkResult, Pid, sethostname, setsid};
 pub(crate) use program::{complete_environment, exec};
 
 use crate::record::Launch;
-use crate::shim::message;
+use crate::shim_log::message;
 use crate::{confine, jail, sys};
 
-/// What the init gets from the shim; everything else is closed.
+/// What the init inherits from the shim; everything else is closed.
 pub(crate) struct Pipes {
-    /// Its write end is held by the shim alone, so it closes when the shim dies.
+    /// Only the shim holds the write end, so this closes when the shim dies.
     pub(crate) shim_alive: OwnedFd,
-    /// Carries the reason if the task's program is never entered; closes when it is.
+    /// Carries the reason if the task's program cannot be executed; closes when it is.
     pub(crate) trouble: OwnedFd,
     /// Carries one byte when the task has been forked, later its raw wait status.
     pub(crate) status: OwnedFd,
@@ -39,7 +39,7 @@ pub(crate) struct Pipes {
     pub(crate) stdout: OwnedFd,
     /// Write end of the task's standard error.
     pub(crate) stderr: OwnedFd,
-    /// Where to write `0` to join the task's cgroups; none without root.
+    /// Files to which to write `0` to join the task's cgroups; empty without root.
     pub(crate) cgroups: Vec<File>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
     sys::exit_now(0)
 }
 
-/// Everything before the task exists; the reason as text if it fails.
+/// Does everything before the task exists; returns the reason on failure.
 fn prepare(
     launch: &Launch,
     dir: &Path,
@@ -89,15 +89,15 @@ fn prepare(
     let say = |what: &'static str| move |error: io::Error| format!("cannot {what}: {error}");
     let nix = |what: &'static str| move |error: nix::Error| format!("cannot {what}: {error}");
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(nix("tie the init to its shim"))?;
-    // The shim may have died before the line above, and then nobody would tell us.
+    // The shim may have died before the line above, without any notification.
     let mut alive = [PollFd::new(shim_alive.as_fd(), PollFlags::POLLIN)];
     if poll(&mut alive, PollTimeout::ZERO) != Ok(0) {
         return Err("the shim has died".to_owned());
     }
     let _cosmetic = prctl::set_name(c"bourg-init");
     sys::rename_arguments("bourg-init");
-    // Blocked before the first child exists, so that no SIGCHLD is missed. Pid 1 gets a signal that
-    // it does not handle only if it is blocked: an unblocked SIGTERM would be thrown away.
+    // Blocked before the first child exists, so that no SIGCHLD is missed. Pid 1 receives a signal
+    // without a handler only if it is blocked: an unblocked SIGTERM would be discarded.
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
     mask.add(Signal::SIGTERM);
@@ -108,7 +108,7 @@ fn prepare(
     for mut file in cgroups {
         file.write_all(b"0").map_err(say("join the task's cgroup"))?;
     }
-    // The cgroup namespace last, so that the task's own group becomes its root.
+    // The cgroup namespace last, so that the task's own cgroup becomes its root.
     let namespaces = CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
@@ -141,7 +141,7 @@ fn start(
     }
 }
 
-/// Becomes the task's program; returns only the reason why not.
+/// Executes the task's program; returns only on failure, with the reason.
 fn become_task(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, trouble: &OwnedFd) -> String {
     let prepared = || -> io::Result<()> {
         setsid()?;
@@ -161,7 +161,7 @@ fn become_task(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, trouble: &Ow
     exec(&launch.argv, &environment)
 }
 
-/// Looks after the namespace until the task's main process has ended; returns its raw wait status.
+/// Manages the namespace until the task's main process has ended; returns its raw wait status.
 fn supervise(
     signals: &SignalFd,
     shim_alive: &OwnedFd,
@@ -173,7 +173,7 @@ fn supervise(
         let timeout = match kill_at {
             None => PollTimeout::NONE,
             Some(at) => {
-                // Rounded up, or the last millisecond would be spent spinning.
+                // Rounded up, because otherwise the last millisecond would be spent spinning.
                 let left = at.saturating_duration_since(Instant::now()).as_millis() + 1;
                 PollTimeout::try_from(left.min(60_000)).unwrap_or(PollTimeout::MAX)
             }
@@ -191,13 +191,13 @@ fn supervise(
         }
         while let Some(signal) = signals.read_signal()? {
             if signal.ssi_signo == Signal::SIGTERM as u32 {
-                // Before the task has its own process group, it is only a process.
+                // Before the task has its own process group, it is a single process.
                 let _gone = killpg(task, Signal::SIGTERM).or_else(|_| kill(task, Signal::SIGTERM));
                 kill_at.get_or_insert(Instant::now() + notice);
             }
         }
         if kill_at.is_some_and(|at| at <= Instant::now()) {
-            // Everything in this namespace but ourselves.
+            // Everything in this namespace except this process.
             let _nobody_left = kill(Pid::from_raw(-1), Signal::SIGKILL);
         }
         while let Some((pid, status)) = sys::reap()? {

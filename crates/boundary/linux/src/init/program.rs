@@ -1,4 +1,4 @@
-//! Entering the task's program: its environment, the search for it, and why it was not found.
+//! Executes the task's program: its environment, the search in `PATH`, and error messages.
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -8,10 +8,10 @@ use nix::unistd::execve;
 
 use crate::record::Launch;
 
-/// Where programs are looked for when the task has no `PATH`.
+/// Where programs are searched when the task has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The task's environment with what every program expects.
+/// The task's environment, completed with the variables that every program expects.
 pub(crate) fn complete_environment(launch: &Launch) -> Vec<(String, String)> {
     let mut environment = launch.env.clone();
     let defaults = [
@@ -28,7 +28,7 @@ pub(crate) fn complete_environment(launch: &Launch) -> Vec<(String, String)> {
     environment
 }
 
-/// Replaces this process by a program; returns only the reason why not, for the user to read.
+/// Replaces this process by a program; returns only on failure, with a message for the user.
 pub(crate) fn exec(argv: &[String], environment: &[(String, String)]) -> String {
     let Some(name) = argv.first() else { return "argv is empty".to_owned() };
     let path = environment.iter().find(|(name, _)| name == "PATH");
@@ -41,8 +41,8 @@ pub(crate) fn exec(argv: &[String], environment: &[(String, String)]) -> String 
     let (Some(arguments), Some(variables)) = (arguments, variables) else {
         return "an argument or a variable contains a NUL byte".to_owned();
     };
-    // As shells do: a candidate that may not be executed does not end the search, but is the reason
-    // in the end.
+    // As in shells: a candidate that is not executable does not end the search, but becomes the
+    // reason in the end.
     let mut denied = None;
     for candidate in &candidates {
         let Ok(file) = CString::new(candidate.as_os_str().as_bytes()) else { continue };
@@ -89,7 +89,7 @@ fn explain(program: &Path, error: nix::Error) -> String {
         }
         nix::Error::ENOENT => {
             format!(
-                "{shown} is there, but its interpreter or dynamic loader is not{}",
+                "{shown} exists, but its interpreter or dynamic loader does not{}",
                 loader(program)
             )
         }
@@ -100,7 +100,7 @@ fn explain(program: &Path, error: nix::Error) -> String {
     }
 }
 
-/// The interpreter that a script names, for the message.
+/// The interpreter named by a script, for the message.
 fn loader(program: &Path) -> String {
     let Ok(content) = std::fs::read(program) else { return String::new() };
     let line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -33,10 +33,10 @@ const LINKS: [(&str, &str); 5] = [
 pub(super) fn fill(base: &Path, tmp_bytes_max: u64) -> Result<(), JailError> {
     let dev = base.join("dev");
     make_dir(&dev)?;
-    // No nodev here, of all places.
+    // Without nodev, unlike everywhere else.
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     tmpfs(&dev, "mode=755,size=64k,nr_inodes=64", flags)?;
-    // Everyone may use them, whatever the umask of whoever started us.
+    // Usable by everyone, whatever umask was inherited.
     let usual = umask(Mode::empty());
     let made = make_devices(&dev, Mode::from_bits_truncate(0o666));
     umask(usual);
@@ -59,7 +59,7 @@ fn make_devices(dev: &Path, mode: Mode) -> Result<(), JailError> {
         match mknod(&path, SFlag::S_IFCHR, mode, makedev(major, minor)) {
             Ok(()) => {}
             Err(nix::Error::EPERM) => {
-                // In a container root may not make devices, but may show the ones that it was given.
+                // In a container root may not create devices, but may bind the existing ones.
                 File::create_new(&path).at("create", &path)?;
                 bind(&Path::new("/dev").join(name), &path)?;
             }

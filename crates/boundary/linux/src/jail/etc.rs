@@ -1,4 +1,4 @@
-//! The jail's `/etc`: a few generated files, a few of the host's, and those of the package.
+//! The jail's `/etc`: a few generated files, some of the host's, and those of the package.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,9 @@ use super::{JailError, make_dir, show_read_only};
 use crate::error::At;
 use crate::record::Launch;
 
-/// What the task must share with the host to reach the network and to run the host's programs.
+/// Files that the task shares with the host to reach the network and to run the host's programs.
 ///
-/// Never `/etc/ssl` as a whole: it has private keys.
+/// Never `/etc/ssl` as a whole: it contains private keys.
 const OF_THE_HOST: [&str; 13] = [
     "resolv.conf",
     "localtime",
@@ -26,7 +26,7 @@ const OF_THE_HOST: [&str; 13] = [
     "ld.so.conf.d",
 ];
 
-/// Of these, the ones that follow the machine rather than the programs, so a package gets them too.
+/// Those that depend on the machine rather than on the programs, so a package gets them too.
 const ALSO_FOR_PACKAGES: [&str; 2] = ["resolv.conf", "localtime"];
 
 /// Fills `/etc` of the jail at `base`; `package` is the `/etc` of the package that is its root.
@@ -52,8 +52,8 @@ pub(super) fn fill(base: &Path, launch: &Launch, package: Option<&Path>) -> Resu
     Ok(())
 }
 
-/// Shows a file of the host's `/etc`; one that is a link is shown as what it leads to, because that
-/// may lie outside of what the jail has.
+/// Binds a file of the host's `/etc`; a link is replaced by its target, which may be outside the
+/// jail.
 fn show_host_file(etc: &Path, name: &str) -> Result<(), JailError> {
     let Ok(source) = fs::canonicalize(Path::new("/etc").join(name)) else { return Ok(()) };
     show_read_only(&source, etc, Path::new(name))

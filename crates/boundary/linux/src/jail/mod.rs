@@ -1,4 +1,4 @@
-//! The mount namespace of a task: what it sees of the machine's files, and nothing else.
+//! The mount namespace of a task: the files of the machine that it sees, and nothing else.
 //!
 //! ```text
 //! /            tmpfs, read-only in the end        /proc   of the task's pid namespace
@@ -7,10 +7,11 @@
 //! /home/task   the task's own directory           /run/bourg/bourg   this program
 //! ```
 //!
-//! `/usr/bin/bourg` is a link to `/run/bourg/bourg`, laid over the real `/usr/bin` with an overlay.
-//! A `bourg` in `/usr/local/bin` or `/usr/local/sbin`, which search paths name first, is hidden.
+//! `/usr/bin/bourg` is a link to `/run/bourg/bourg`, placed over the real `/usr/bin` with an
+//! overlay. A `bourg` in `/usr/local/bin` or `/usr/local/sbin`, which come first in search paths,
+//! is hidden.
 //!
-//! Not here: the pid, ipc and uts namespaces and the privileges, which are the init's business.
+//! Not here: the pid, ipc and uts namespaces and the privileges, which the init handles.
 
 mod dev;
 mod etc;
@@ -30,13 +31,13 @@ use crate::record::{HOME_DIRECTORY, Launch, ROOT_DIRECTORY, Root};
 use crate::{FileError, Isolation};
 use mounts::{bind_at, tmpfs};
 
-/// Bounds of the tmpfs that holds the root: mount points and the generated files.
+/// Limits of the tmpfs that contains the root: mount points and the generated files.
 const ROOT_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4096";
 
 /// Names in the root of a package that the jail fills itself.
 const OURS: [&str; 7] = ["dev", "etc", "home", "proc", "run", "sys", "tmp"];
 
-/// Why a jail could not be built.
+/// A jail could not be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JailError {
     #[error(transparent)]
@@ -50,11 +51,11 @@ pub(crate) enum JailError {
 /// Moves this process, which must be alone in a new mount namespace, into the jail of the task in
 /// `dir`; its working directory is then the task's.
 ///
-/// What is nice to have but missing on this machine is returned as text for the shim's log.
+/// Returns missing optional features as text for the shim's log.
 pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailError> {
-    // Nothing that happens here may reach the host's own mounts.
+    // Nothing that happens here may propagate to the host's mounts.
     mounts::change("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE)?;
-    // A directory of the host has to carry the new root until it is the root.
+    // A directory of the host must carry the new root until the switch.
     let base = dir.join(ROOT_DIRECTORY);
     make_dir(&base)?;
     let nosuid_nodev = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -93,23 +94,24 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
     mounts::change("/", read_only | nosuid_nodev)?;
     if launch.isolation == Isolation::Rootless {
-        // Here the task has the very user whose directory it is; with root it has another.
+        // Rootless, the task's user owns that directory; with root it does not.
         mounts::change("/dev", read_only | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC)?;
     }
     chdir("/home/task").at("enter", "/home/task")?;
     Ok(remarks)
 }
 
-/// Makes `base` the root and forgets the old one.
+/// Makes `base` the root and unmounts the old one.
 fn enter(base: &Path) -> Result<(), FileError> {
     chdir(base).at("enter", base)?;
-    // Both the same: the old root ends up mounted over the new one, and needs no directory in it.
+    // Both paths are the same: the old root ends up mounted over the new one, so no directory is
+    // needed for it.
     pivot_root(".", ".").at("pivot into", base)?;
     umount2(".", MntFlags::MNT_DETACH).at("leave the old root of", base)?;
     chdir("/").at("enter", "/")
 }
 
-/// A tmpfs of size 0 would be one without a limit.
+/// A tmpfs of size 0 would be unlimited.
 fn tmp_bytes(bytes_max: u64) -> u64 {
     bytes_max.max(4096)
 }
@@ -118,8 +120,8 @@ fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// Shows `source` of the host at `name` in the jail, read-only: a link as the same link, a missing
-/// one not at all.
+/// Binds `source` of the host at `name` in the jail, read-only: a link is recreated, a missing path
+/// is skipped.
 fn show_read_only(source: &Path, base: &Path, name: &Path) -> Result<(), JailError> {
     let kind = match fs::symlink_metadata(source) {
         Ok(metadata) => metadata.file_type(),
@@ -139,7 +141,7 @@ fn show_read_only(source: &Path, base: &Path, name: &Path) -> Result<(), JailErr
     Ok(bind_at(source, &target, false)?)
 }
 
-/// Shows every entry of a package's root except the ones that the jail fills itself.
+/// Binds every entry of a package's root except those that the jail fills itself.
 fn show_package(package: &Path, base: &Path) -> Result<(), JailError> {
     if !package.is_dir() {
         return Err(JailError::NoRoot { path: package.to_owned() });
@@ -154,9 +156,10 @@ fn show_package(package: &Path, base: &Path) -> Result<(), JailError> {
     Ok(())
 }
 
-/// Makes the directory or empty file that `source` can be mounted on, and the directories above it.
+/// Creates the directory or empty file on which `source` can be mounted, and its parent
+/// directories.
 ///
-/// Refuses to go through links: they could lead out of the jail, whose root is not yet the root.
+/// Does not follow links: they could lead out of the jail, whose root is not yet the root.
 fn mount_point(base: &Path, source: &Path, name: &Path) -> Result<PathBuf, JailError> {
     let mut target = base.to_owned();
     let refused = |why: String| JailError::MountPoint { target: Path::new("/").join(name), why };

@@ -1,4 +1,4 @@
-//! The mount calls of the jail, each with the name of what it was for in its error.
+//! The mount calls of the jail, each with its purpose in its error.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +33,7 @@ pub(super) fn devpts(target: &Path) -> Result<(), FileError> {
     mount(Some("devpts"), target, Some("devpts"), flags, options).at("mount devpts on", target)
 }
 
-/// Lays the directories of `lower` over each other, the first one on top, read-only.
+/// Mounts a read-only overlay of the directories of `lower`, the first one on top.
 pub(super) fn overlay(lower: &str, target: &Path) -> Result<(), FileError> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
     let options = format!("lowerdir={lower}");
@@ -41,13 +41,14 @@ pub(super) fn overlay(lower: &str, target: &Path) -> Result<(), FileError> {
         .at("mount an overlay on", target)
 }
 
-/// Shows `source`, with what is mounted below it, at `target`, with the flags that it has.
+/// Binds `source`, with what is mounted below it, at `target`, with unchanged flags.
 pub(super) fn bind(source: &Path, target: &Path) -> Result<(), FileError> {
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
     mount(Some(source), target, NONE, flags, NONE).at("show in the jail", source)
 }
 
-/// Shows `source` at `target` without set-uid programs and devices, and read-only unless `writable`.
+/// Binds `source` at `target` without set-uid programs and devices, and read-only unless
+/// `writable`.
 pub(super) fn bind_at(source: &Path, target: &Path, writable: bool) -> Result<(), FileError> {
     bind(source, target)?;
     let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };

@@ -1,4 +1,4 @@
-//! Showing this very program in the jail, so that a task can be a `bourg` command.
+//! Makes this program available in the jail, so that a task can run `bourg` commands.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -10,15 +10,15 @@ use super::mounts::{bind_at, overlay};
 use super::{JailError, make_dir};
 use crate::error::At;
 
-/// Where the program is in every jail.
+/// The path of the program in every jail.
 const PROGRAM: &str = "/run/bourg/bourg";
-/// A directory with one link to it, to be laid over the real `/usr/bin`.
+/// A directory with one link to it, to be placed over the real `/usr/bin`.
 const LINK_DIRECTORY: &str = "/run/bourg/bin";
-/// A directory that, laid over another one, hides the `bourg` in it.
+/// A directory that, placed over another one, hides the `bourg` in it.
 const HIDING_DIRECTORY: &str = "/run/bourg/hiding";
 const BIN: &str = "/usr/bin";
-/// Where most search paths look before [`BIN`], and a host may have a `bourg` of its own, perhaps of
-/// another release than the task's cell.
+/// Directories that most search paths list before [`BIN`], where the host may have another `bourg`,
+/// perhaps of another release than the task's cell.
 const BEFORE_BIN: [&str; 2] = ["/usr/local/sbin", "/usr/local/bin"];
 
 /// Binds the program into the jail at `base`, which is not the root yet.
@@ -32,16 +32,16 @@ pub(super) fn show(executable: &Path, base: &Path) -> Result<(), JailError> {
     let link = in_base(LINK_DIRECTORY).join("bourg");
     symlink(PROGRAM, &link).at("create link", &link)?;
     make_dir(&in_base(HIDING_DIRECTORY))?;
-    // A whiteout of overlayfs, which takes no privilege.
+    // A whiteout of overlayfs, which needs no privilege.
     let whiteout = in_base(HIDING_DIRECTORY).join("bourg");
     mknod(&whiteout, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))
         .at("create whiteout", &whiteout)?;
     Ok(())
 }
 
-/// Makes the program available as `/usr/bin/bourg` in the jail, which is the root by now; a package's
-/// own links can therefore not lead out of it. Another one that would be found first is hidden.
-/// Returns what could not be done.
+/// Makes the program available as `/usr/bin/bourg` in the jail, which is the root by now; a
+/// package's links can therefore not lead out of it. Other `bourg`s that would be found first are
+/// hidden. Returns what failed.
 pub(super) fn link_into_path() -> Vec<String> {
     let mut remarks: Vec<_> =
         BEFORE_BIN.iter().filter_map(|directory| hide_in(Path::new(directory))).collect();
@@ -49,7 +49,8 @@ pub(super) fn link_into_path() -> Vec<String> {
     remarks
 }
 
-/// Hides the `bourg` in a directory, or has it be this program. Returns why neither could be done.
+/// Hides the `bourg` in a directory, or replaces it by this program. Returns the reason if both
+/// fail.
 fn hide_in(directory: &Path) -> Option<String> {
     let stranger = directory.join("bourg");
     if fs::symlink_metadata(&stranger).is_err() {
@@ -64,7 +65,8 @@ fn hide_in(directory: &Path) -> Option<String> {
 fn link_into_bin() -> Option<String> {
     let bin = Path::new(BIN);
     if !bin.is_dir() {
-        // A package without /usr/bin: the tmpfs root can still get one unless /usr is the package's.
+        // A package without /usr/bin: the tmpfs root can still get one unless /usr is the
+        // package's.
         let made = fs::create_dir_all(bin).and_then(|()| symlink(PROGRAM, bin.join("bourg")));
         return match made {
             Ok(()) => None,

@@ -1,12 +1,12 @@
-//! A task's output on disk: written by its shim, read by anybody while it grows.
+//! A task's output on disk: written by its shim, and readable while it grows.
 //!
 //! Each stream is a sequence of numbered files in the task's log directory, `stdout.000001`,
-//! `stdout.000002`, …, holding exactly the bytes that the task wrote. A full file is followed by one
-//! with the next number; nothing is ever renamed; the oldest is deleted. Beside each file is an index
-//! `stdout.000001.times` of fixed records, which says when what was written.
+//! `stdout.000002`, …, with exactly the bytes that the task wrote. A full file is followed by one
+//! with the next number; files are never renamed; the oldest is deleted. Beside each file is an
+//! index `stdout.000001.times` of fixed-size records, with the times of writing.
 //!
-//! Positions count the bytes of the whole stream since the task began, so they stay true over
-//! rotation and tell how much a slow reader has missed.
+//! Positions count the bytes of the whole stream since the task started, so they remain valid
+//! across rotation and show how much a slow reader has missed.
 //!
 //! Not here: searching, merging the two streams, and sending them anywhere.
 
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 pub use reader::{LogReader, ReadOutcome, Start};
 pub(crate) use writer::LogWriter;
 
-/// Why a log could not be opened.
+/// A log could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the logs in {}: {source}", dir.display())]
 pub struct LogError {
     /// The log directory.
     pub dir: PathBuf,
-    /// The kernel's answer.
+    /// The kernel's error.
     pub source: io::Error,
 }
 
@@ -51,17 +51,17 @@ impl Stream {
     }
 }
 
-/// The data file with this number.
+/// The path of the data file with this number.
 fn data_path(dir: &Path, stream: Stream, number: u64) -> PathBuf {
     dir.join(format!("{}.{number:06}", stream.name()))
 }
 
-/// The index beside it.
+/// The path of its index.
 fn times_path(dir: &Path, stream: Stream, number: u64) -> PathBuf {
     dir.join(format!("{}.{number:06}.times", stream.name()))
 }
 
-/// The numbers of the data files that exist, ascending.
+/// The numbers of the existing data files, ascending.
 fn numbers(dir: &Path, stream: Stream) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,4 @@
-//! Reading a stream while it grows, over rotation, from any point that is still there.
+//! Reads a stream while it grows, across rotation, from any position that still exists.
 
 use std::fs::File;
 use std::io;
@@ -8,35 +8,35 @@ use std::path::{Path, PathBuf};
 use super::times::{INTERVAL_US, Times};
 use super::{LogError, Stream, data_path, numbers, times_path};
 
-/// Where to begin reading.
+/// Where to start reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With the oldest output that is kept.
+    /// At the oldest existing output.
     Beginning,
-    /// With the last this many lines.
+    /// At the last this many lines.
     Tail(u64),
-    /// With what was written at this time or later, in microseconds since 1970, or up to 100 ms
+    /// At the output written at this time or later, in microseconds since 1970, or up to 100 ms
     /// before.
     Since(u64),
-    /// At this position in the stream, to go on where [`ReadOutcome::next_position`] left off.
+    /// At this position in the stream, to continue from [`ReadOutcome::next_position`].
     Position(u64),
 }
 
-/// What one call of [`LogReader::read`] gave.
+/// The result of one call of [`LogReader::read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOutcome {
-    /// Bytes put into the buffer; 0 at the present end of the stream, which may yet grow.
+    /// The number of bytes read; 0 at the current end of the stream, which may still grow.
     pub bytes: usize,
-    /// Position in the stream of the first of them.
+    /// The stream position of the first of them.
     pub position: u64,
-    /// When they were written, in microseconds since 1970, to 100 ms; 0 if that is not known.
+    /// When they were written, in microseconds since 1970, accurate to 100 ms; 0 if unknown.
     pub unix_us: u64,
-    /// Bytes of the stream before them that were deleted before this reader came to them.
+    /// The number of bytes before them that were deleted before this reader reached them.
     pub lost_bytes: u64,
 }
 
 impl ReadOutcome {
-    /// Where the next read goes on.
+    /// Where the next read continues.
     #[must_use]
     pub fn next_position(&self) -> u64 {
         self.position + self.bytes as u64
@@ -50,7 +50,7 @@ pub struct LogReader {
     stream: Stream,
     open: Option<Open>,
     lost_bytes: u64,
-    /// Position that the next byte has, for when nothing is open.
+    /// The position of the next byte, used when no file is open.
     position: u64,
 }
 
@@ -60,22 +60,22 @@ struct Open {
     number: u64,
     data: File,
     times: Times,
-    /// Position in the stream of the file's first byte.
+    /// The stream position of the file's first byte.
     base: u64,
-    /// Next byte to be read, in the file.
+    /// The offset of the next byte in the file.
     offset: u64,
     /// The index record after `offset`.
     next_record: u64,
-    /// Time of the record before it.
+    /// The time of the record before it.
     unix_us: u64,
 }
 
 impl LogReader {
-    /// Opens `stream` in the log directory `dir` of a task. Without any output yet, reading gives
-    /// nothing until there is some.
+    /// Opens `stream` in the log directory `dir` of a task. As long as there is no output, reads
+    /// return 0 bytes.
     ///
     /// # Errors
-    /// When the directory is not there or cannot be read.
+    /// When the directory does not exist or cannot be read.
     pub fn open(dir: &Path, stream: Stream, start: Start) -> Result<Self, LogError> {
         let mut reader =
             Self { dir: dir.to_owned(), stream, open: None, lost_bytes: 0, position: 0 };
@@ -91,7 +91,7 @@ impl LogReader {
         }
     }
 
-    /// Reads on, at most as much as has one time.
+    /// Reads the next bytes, all with the same time.
     ///
     /// # Errors
     /// When the disk fails.
@@ -112,8 +112,8 @@ impl LogReader {
                 self.lost_bytes = 0;
                 return Ok(outcome);
             }
-            // A file is complete when a later one exists, so look for that before looking again
-            // whether more has been written to this one.
+            // A file is complete when a later one exists, so check for that before checking again
+            // whether more was written to this one.
             let number = open.number;
             let Some(next) = self.after(number)? else {
                 let unix_us = self.open.as_ref().map_or(0, |open| open.unix_us);
@@ -134,7 +134,7 @@ impl LogReader {
         numbers(&self.dir, self.stream)
     }
 
-    /// The file that follows `number` now: usually the next number, else the oldest one kept.
+    /// The file that follows `number` now: usually the next number, else the oldest existing one.
     fn after(&self, number: u64) -> io::Result<Option<u64>> {
         if data_path(&self.dir, self.stream, number + 1).exists() {
             return Ok(Some(number + 1));
@@ -142,7 +142,7 @@ impl LogReader {
         Ok(self.numbers()?.into_iter().find(|later| *later > number))
     }
 
-    /// Goes on with file `number`, or with the oldest one kept if that has been deleted meanwhile.
+    /// Continues with file `number`, or with the oldest existing one if that has been deleted.
     fn switch_to(&mut self, number: u64) -> io::Result<()> {
         let mut number = number;
         let open = loop {
@@ -161,7 +161,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Begins with file `number` at `offset`, without counting what is before as lost.
+    /// Starts with file `number` at `offset`, without counting earlier bytes as lost.
     fn begin_at(&mut self, number: u64, offset: u64) -> io::Result<()> {
         self.switch_to(number)?;
         self.lost_bytes = 0;
@@ -190,7 +190,7 @@ impl LogReader {
                 let part = &mut buffer[..usize::try_from(end - begin).unwrap_or(0)];
                 file.read_exact_at(part, begin)?;
                 for (index, byte) in part.iter().enumerate().rev() {
-                    // The newline that ends the last line does not begin another.
+                    // The newline that ends the last line does not start another.
                     if *byte == b'\n' && !last_byte_of_all {
                         wanted -= 1;
                         if wanted == 0 {
@@ -210,7 +210,7 @@ impl LogReader {
 
     fn seek_time(&mut self, unix_us: u64) -> io::Result<()> {
         let numbers = self.numbers()?;
-        // What follows a record may be as late as one interval after it.
+        // Bytes after a record may be up to one interval later than the record.
         let reached = |time: u64| time.saturating_add(INTERVAL_US) > unix_us;
         for &number in &numbers {
             let Ok(file) = Open::new(&self.dir, self.stream, number, 0) else { continue };
@@ -219,7 +219,7 @@ impl LogReader {
                 return self.begin_at(number, record.offset);
             }
         }
-        // Nothing that late: begin at the end, where it will come.
+        // Nothing that late exists: start at the end, where it will appear.
         self.seek_tail(0)
     }
 
@@ -234,14 +234,15 @@ impl LogReader {
         }
         match place {
             Some((number, offset)) => self.begin_at(number, offset),
-            // All that is left is later, so the first read goes there and counts the loss.
+            // Everything that still exists is later, so the first read goes there and counts the
+            // loss.
             None => Ok(()),
         }
     }
 }
 
 impl Open {
-    /// Opens a file; `position` is where it begins if its index does not say so.
+    /// Opens a file; `position` is its start if its index does not contain it.
     fn new(dir: &Path, stream: Stream, number: u64, position: u64) -> io::Result<Self> {
         let data = File::open(data_path(dir, stream, number))?;
         let times = Times::new(File::open(times_path(dir, stream, number)).ok());

@@ -1,20 +1,21 @@
 //! The index of times beside each log file.
 //!
-//! Records of 16 bytes, two little-endian numbers each. The first record is a header: the position
-//! in the stream of the file's first byte, and when the file was begun. Each following one: an offset
-//! in the file, and when the byte there was written. Offsets ascend, and records are at least
-//! [`INTERVAL_US`] apart, so what follows a record was written within that time after it.
+//! Records of 16 bytes, two little-endian numbers each. The first record is a header: the stream
+//! position of the file's first byte, and when the file was created. Each following one is an
+//! offset in the file and the time when the byte there was written. Offsets ascend, and records are
+//! at least [`INTERVAL_US`] apart, so the bytes after a record were written within that time after
+//! it.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The least time between two records, in microseconds.
+/// The minimum time between two records, in microseconds.
 pub(super) const INTERVAL_US: u64 = 100_000;
-/// Size of a record.
+/// The size of a record.
 pub(super) const RECORD_BYTES: u64 = 16;
 
-/// An offset (in the stream for the header, else in the file) and a time.
+/// An offset (in the stream for the header, otherwise in the file) and a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) offset: u64,
@@ -34,7 +35,7 @@ impl Record {
     }
 }
 
-/// Reads an index that may be growing, may be cut short by a full disk, or may be missing.
+/// Reads an index that may be growing, truncated by a full disk, or missing.
 #[derive(Debug)]
 pub(super) struct Times {
     file: Option<File>,
@@ -52,7 +53,7 @@ impl Times {
         Some(Record::decode(bytes))
     }
 
-    /// Position in the stream of the file's first byte, and when it was begun.
+    /// The stream position of the file's first byte, and when it was created.
     pub(super) fn header(&self) -> Option<Record> {
         self.record(0)
     }
@@ -62,13 +63,13 @@ impl Times {
         self.record(index + 1)
     }
 
-    /// How many whole records follow the header now.
+    /// The current number of complete records after the header.
     pub(super) fn count(&self) -> io::Result<u64> {
         let Some(file) = &self.file else { return Ok(0) };
         Ok((file.metadata()?.len() / RECORD_BYTES).saturating_sub(1))
     }
 
-    /// The index of the first record for which `reached` holds, which must stay true once it is.
+    /// The index of the first record for which `reached` holds; `reached` must be monotonic.
     pub(super) fn first(&self, reached: impl Fn(Record) -> bool) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.count()?);
         while low < high {

@@ -1,4 +1,4 @@
-//! The shim's side: append, rotate, and never make the task wait for room on the disk.
+//! The shim's side: appends and rotates, and never makes the task wait for disk space.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use super::times::{INTERVAL_US, RECORD_BYTES, Record};
 use super::{Stream, data_path, times_path};
 use crate::record::LogPolicy;
 
-/// Writes one stream of one task. There is at most one writer per stream, ever.
+/// Writes one stream of one task. A stream has at most one writer in its lifetime.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     dir: PathBuf,
     stream: Stream,
     policy: LogPolicy,
     current: Option<Current>,
-    /// Number of the newest file; 0 before the first.
+    /// The number of the newest file; 0 before the first.
     number: u64,
     /// Bytes of the stream written so far.
     position: u64,
@@ -31,7 +31,7 @@ struct Current {
     data_bytes: u64,
     times_bytes: u64,
     last_record_us: u64,
-    /// Cut at the end of a line: what follows goes to the next file.
+    /// Cut at the end of a line: the next bytes go to the next file.
     full: bool,
     /// Whether the last byte was a newline; false for an empty file.
     ends_with_line: bool,
@@ -43,8 +43,8 @@ impl LogWriter {
         Self { dir, stream, policy, current: None, number: 0, position: 0, dropped_bytes: 0 }
     }
 
-    /// Appends what the task wrote at `now_unix_us`; what finds no room on the disk is dropped, and
-    /// a line that says how much was dropped is written as soon as there is room again.
+    /// Appends what the task wrote at `now_unix_us`. Bytes that do not fit on the disk are dropped,
+    /// and a line with their number is written as soon as there is space again.
     pub(crate) fn append(&mut self, mut bytes: &[u8], now_unix_us: u64) {
         if self.dropped_bytes > 0 && !self.mark_gap(now_unix_us) {
             self.dropped_bytes += bytes.len() as u64;
@@ -61,7 +61,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes the line that tells of the gap; false if there is still no room for it.
+    /// Writes the line about the gap; false if there is still no space for it.
     fn mark_gap(&mut self, now_unix_us: u64) -> bool {
         let line = format!(
             "\n[bourg: {} bytes of output were dropped because the disk was full]\n",
@@ -78,7 +78,7 @@ impl LogWriter {
         true
     }
 
-    /// Appends as much of `bytes` as the current file, or a new one, takes: at least one byte.
+    /// Appends as much of `bytes` as fits into the current file, or a new one: at least one byte.
     fn append_some(&mut self, bytes: &[u8], now_unix_us: u64) -> io::Result<usize> {
         let max = self.policy.file_bytes_max;
         let full = |file: &Current| file.full || file.data_bytes + file.times_bytes >= max;
@@ -96,7 +96,7 @@ impl LogWriter {
         let part = if bytes.len() <= room {
             bytes
         } else {
-            // A file that ends with a whole line is nicer to look at.
+            // Preferably a file ends with a complete line.
             match bytes[..room].iter().rposition(|byte| *byte == b'\n') {
                 Some(newline) => &bytes[..=newline],
                 None if file.ends_with_line => {
@@ -119,13 +119,13 @@ impl LogWriter {
         Ok(written)
     }
 
-    /// Begins the next file and deletes the ones that are too many.
+    /// Starts the next file and deletes surplus ones.
     fn rotate(&mut self, now_unix_us: u64) -> io::Result<()> {
         let number = self.number + 1;
         let create = |path| File::options().append(true).create_new(true).open(path);
         // The index first: a reader that finds the data file finds its header, too.
         let times_path = times_path(&self.dir, self.stream, number);
-        // Left over from an attempt that found no room for the data file.
+        // Left over from an attempt that had no space for the data file.
         let _usually_not_there = fs::remove_file(&times_path);
         let header = Record { offset: self.position, unix_us: now_unix_us };
         let mut times = create(times_path.clone()).ok();
@@ -148,22 +148,22 @@ impl LogWriter {
         if let Some(too_old) = number.checked_sub(u64::from(self.policy.files_max))
             && too_old > 0
         {
-            // Readers that have them open read on; a failure is repeated by nobody, but the
-            // directory is removed with the task.
+            // Readers with open files can continue; a failure is not retried, but the directory is
+            // removed with the task.
             let _gone = fs::remove_file(data_path(&self.dir, self.stream, too_old));
             let _gone = fs::remove_file(super::times_path(&self.dir, self.stream, too_old));
         }
         Ok(())
     }
 
-    /// Bytes that were dropped and not yet told of in the log.
+    /// Bytes that were dropped and not yet reported in the log.
     pub(crate) fn dropped_bytes(&self) -> u64 {
         self.dropped_bytes
     }
 }
 
 impl Current {
-    /// Notes that the next byte is written now; without room for that the index just gets coarser.
+    /// Records that the next byte is written now; if there is no space, the index becomes coarser.
     fn index(&mut self, now_unix_us: u64) {
         let record = Record { offset: self.data_bytes, unix_us: now_unix_us }.encode();
         let Some(times) = &mut self.times else { return };
@@ -172,7 +172,7 @@ impl Current {
                 self.times_bytes += RECORD_BYTES;
                 self.last_record_us = now_unix_us;
             }
-            // Part of a record would shift all that follow.
+            // A partial record would shift all following ones.
             Ok(_) => self.times = None,
             Err(_no_room) => {}
         }

@@ -1,4 +1,4 @@
-//! What a launch record must satisfy before anything is done for it.
+//! Validation of a launch record, before anything is done with it.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use super::{Launch, Root};
 use crate::Isolation;
 use crate::cgroup;
 
-/// Why a task cannot be launched as asked.
+/// A launch record is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
     /// There is no program to run.
     #[error("argv is empty: name the program to run")]
     NoProgram,
-    /// A string that the kernel cannot take.
+    /// A string that the kernel cannot accept.
     #[error("{field} contains a NUL byte, which no program can receive: `{}…`", .beginning.escape_debug())]
     Nul {
-        /// Where: `argv[2]`, `env PATH`.
+        /// The field: `argv[2]`, `env PATH`.
         field: String,
         /// The text before the NUL.
         beginning: String,
     },
-    /// A name of an environment variable that is empty or contains `=`.
+    /// An environment variable's name that is empty or contains `=`.
     #[error("`{}` cannot name an environment variable: it must not be empty nor contain `=`", .name.escape_debug())]
     EnvironmentName {
         /// The name as given.
@@ -40,43 +40,43 @@ pub enum Invalid {
         /// As given.
         name: String,
     },
-    /// A number outside its range.
+    /// A number below its minimum.
     #[error("{field} is {value}, but must be at least {min}")]
     TooSmall {
-        /// Which one.
+        /// The field.
         field: &'static str,
         /// As given.
         value: u64,
-        /// The least that makes sense.
+        /// The minimum.
         min: u64,
     },
-    /// A path that is not absolute, or leaves its place with `..`.
+    /// A path that is not absolute, or contains `..`.
     #[error("{field} `{}` must be an absolute path without `..`", .path.escape_debug())]
     BadPath {
-        /// Which one.
+        /// The field.
         field: &'static str,
         /// As given.
         path: String,
     },
-    /// The cgroup's name.
+    /// An invalid cgroup name.
     #[error("{0}")]
     Cgroup(String),
-    /// A capability that no task is given.
-    #[error("capability {number} is none that a task can keep")]
+    /// A capability that tasks cannot have.
+    #[error("capability {number} is not one that a task can keep")]
     Capability {
         /// Its number.
         number: u8,
     },
-    /// A capability where there is none to keep.
-    #[error("kernel features take a machine whose Borglet runs as root, and here it does not")]
+    /// A capability without root.
+    #[error("kernel features require a machine whose Borglet runs as root; this one does not")]
     RootlessCapability,
 }
 
 impl Launch {
-    /// Checks everything that can be known without touching the machine.
+    /// Validates everything that can be checked without accessing the machine.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.argv.first().is_none_or(String::is_empty) {
             return Err(Invalid::NoProgram);
@@ -184,11 +184,11 @@ mod tests {
         let table: [(Change, &str); 17] = [
             (
                 |launch| launch.capabilities = vec![10, 21],
-                "capability 21 is none that a task can keep",
+                "capability 21 is not one that a task can keep",
             ),
             (
                 |launch| launch.isolation = Isolation::Rootless,
-                "kernel features take a machine whose Borglet runs as root, and here it does not",
+                "kernel features require a machine whose Borglet runs as root; this one does not",
             ),
             (|l| l.argv.clear(), "argv is empty"),
             (|l| l.argv.push("a\0b".to_owned()), "argv[1] contains a NUL byte"),
@@ -199,7 +199,7 @@ mod tests {
             (|l| l.log.files_max = 0, "log.files_max is 0"),
             (|l| l.limits.pids_max = 1, "limits.pids_max is 1"),
             (|l| l.jail.root = Root::Directory("/a/../b".into()), "jail.root `/a/../b`"),
-            // What is quoted is shown without its control characters.
+            // Quoted text is shown without its control characters.
             (|l| l.argv.push("\x1b[2J\0".to_owned()), "argv[1] contains a NUL byte, which no"),
             (|l| l.env.push(("\x7f=".to_owned(), String::new())), "`\\u{7f}=` cannot name"),
             (|l| l.env.push(("\n".to_owned(), "\0".to_owned())), "env \\n contains a NUL byte"),

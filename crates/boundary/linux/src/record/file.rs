@@ -1,4 +1,4 @@
-//! Reading and writing one record: whole or not at all.
+//! Reads and writes one record atomically.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use super::{RecordError, VERSION};
 use crate::FileError;
 use crate::error::At;
 
-/// How much of the disk is reserved for a record: more than those have that it is done for.
+/// The disk space reserved for a record: more than the records need that it is used for.
 const RESERVED_BYTES: u16 = 4096;
 
-/// Whether a record must survive a loss of power from the moment that it is written.
+/// Whether a record must survive a power loss once it is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durable {
     Yes,
@@ -58,17 +58,17 @@ pub(super) fn read<T: DeserializeOwned>(
     Ok(Some(versioned.record))
 }
 
-/// Takes room on the disk for a record that is written later, and must be even if there is none left.
+/// Reserves disk space for a record that is written later and must not fail on a full disk.
 pub(super) fn reserve(dir: &Path, name: &str) -> Result<(), FileError> {
     crate::disk::reserve(&temporary(dir, name), RESERVED_BYTES).map(drop)
 }
 
-/// What is to have the name when it is whole.
+/// The file that is renamed to the final name when it is complete.
 fn temporary(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!(".{name}.new"))
 }
 
-/// The environment may hold secrets, so nobody but root reads it.
+/// The environment may contain secrets, so only root may read the file.
 fn open(temporary: &Path) -> Result<File, FileError> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).mode(0o600);
@@ -89,7 +89,7 @@ pub(super) fn write<T: Serialize>(
     content.push(b'\n');
     let mut file = open(&temporary)?;
     file.write_all(&content).at("write", &temporary)?;
-    // Not before: what it has of the disk was reserved for it.
+    // Not earlier: its blocks were reserved for this.
     file.set_len(content.len() as u64).at("write", &temporary)?;
     if durable == Durable::Yes {
         file.sync_all().at("sync", &temporary)?;
@@ -162,7 +162,7 @@ mod tests {
     fn what_is_damaged_is_told_without_its_control_characters() {
         let dir = tempfile::tempdir().unwrap();
         for (content, told) in [
-            // Found by fuzzing: the DEL character, which JSON may hold as it is.
+            // Found by fuzzing: the DEL character, which JSON may contain unescaped.
             (
                 "{\"version\":1,\"reason\":{\"kind\":\"\x7f\"},\"ended_at_unix_us\":1}",
                 "unknown variant `\\u{7f}`, expected one of `exited`",

@@ -1,8 +1,8 @@
-//! The files of a task directory that say what to run, what runs, and how it ended.
+//! The files of a task directory that record what to run, what runs, and how it ended.
 //!
-//! JSON with a `version`, so that an operator can `cat` them and a later release can read them. They
-//! are written to a temporary file first and renamed, so a reader sees all of a record or none.
-//! Content from the disk is never trusted: it is bounded in size, decoded, and checked.
+//! JSON with a `version`, so that an operator can `cat` them and a later release can read them.
+//! They are written to a temporary file and renamed, so a reader sees a complete record or none.
+//! Content from the disk is not trusted: its size is bounded, and it is decoded and validated.
 
 mod check;
 mod file;
@@ -21,24 +21,24 @@ pub use check::Invalid;
 /// The version that this release writes, and the highest that it reads.
 pub const VERSION: u32 = 1;
 
-/// Name of the [`Launch`] record in a task directory.
+/// The name of the [`Launch`] record in a task directory.
 pub const LAUNCH_FILE: &str = "launch.json";
-/// Name of the [`Running`] record.
+/// The name of the [`Running`] record.
 pub const RUNNING_FILE: &str = "running.json";
-/// Name of the [`Exit`] record.
+/// The name of the [`Exit`] record.
 pub const EXIT_FILE: &str = "exit.json";
-/// Name of the file that the shim holds locked for as long as it looks after the task.
+/// The name of the file that the shim keeps locked while it supervises the task.
 pub const LOCK_FILE: &str = "lock";
-/// Name of the file with the shim's own messages.
+/// The name of the file with the shim's own messages.
 pub const SHIM_LOG_FILE: &str = "shim.log";
-/// Name of the directory with the task's output, see [`crate::logs`].
+/// The name of the directory with the task's output, see [`crate::logs`].
 pub const LOG_DIRECTORY: &str = "logs";
-/// Name of the task's writable directory, which it sees as `/home/task`.
+/// The name of the task's writable directory, which it sees as `/home/task`.
 pub const HOME_DIRECTORY: &str = "home";
-/// Name of the directory at which its jail is built, in a mount namespace of its own.
+/// The name of the directory at which its jail is built, in its own mount namespace.
 pub(crate) const ROOT_DIRECTORY: &str = "root";
 
-/// Why a record could not be read or written.
+/// A record could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file could not be used.
@@ -49,7 +49,7 @@ pub enum RecordError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The most that is read.
+        /// The maximum size that is read.
         max_bytes: u64,
     },
     /// The content is not such a record.
@@ -57,8 +57,8 @@ pub enum RecordError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What the decoder met, with line and column. Not the error's source: it quotes the content
-        /// as it is, and whoever shows an error with its sources would show that.
+        /// The decoder's error, with line and column. It is not the error's source: it quotes raw
+        /// content, which would then be shown with the error's sources.
         why: serde_json::Error,
     },
     /// A later release wrote it.
@@ -69,17 +69,17 @@ pub enum RecordError {
         /// The version found.
         version: u32,
     },
-    /// The record is well-formed but asks for something impossible.
+    /// The record is well-formed but invalid.
     #[error("{}: {source}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: Invalid,
     },
 }
 
-/// A message that may quote a file, as it may be shown: control characters are escaped. Quotes stay,
+/// A message that may quote a file, made safe to show: control characters are escaped. Quotes stay,
 /// because the message has its own.
 fn escaped(message: &serde_json::Error) -> String {
     let escape =
@@ -87,66 +87,68 @@ fn escaped(message: &serde_json::Error) -> String {
     message.to_string().chars().map(escape).collect()
 }
 
-/// What to run, and inside which bounds: `launch.json`, written before the shim starts, and again
-/// with other limits whenever the task is held to others.
+/// What to run, with which limits: `launch.json`, written before the shim starts, and again
+/// whenever the limits change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The task's name in messages, such as `you/hello/3 generation 2`.
     pub label: String,
-    /// The program and its arguments. A program without `/` is looked up in the task's `PATH`.
+    /// The program and its arguments. A program without `/` is searched in the task's `PATH`.
     pub argv: Vec<String>,
-    /// The environment. `PATH`, `HOME`, `USER` and `HOSTNAME` are filled in where missing.
+    /// The environment. `PATH`, `HOME`, `USER` and `HOSTNAME` are added if missing.
     pub env: Vec<(String, String)>,
-    /// How it is kept apart from the machine.
+    /// How the task is isolated from the machine.
     #[serde(default)]
     pub isolation: Isolation,
-    /// User id of the task, not 0. Rootless it is a name that only the task sees: outside it has the
+    /// User id of the task, not 0. Rootless, only the task sees it: outside, the task has the
     /// caller's.
     pub uid: u32,
     /// Group id of the task, not 0; rootless as `uid`.
     pub gid: u32,
-    /// Name of the machine as the task sees it, 1 to 63 bytes.
+    /// The host name that the task sees, 1 to 63 bytes.
     pub hostname: String,
-    /// The task's cgroup, as a path below the hierarchy's root; rootless it has none.
+    /// The task's cgroup, as a path below the hierarchy's root; unused rootless.
     pub cgroup: String,
-    /// Whether the group above that is an alloc's, which must be there, and may be full before the task
-    /// has all of its own.
+    /// Whether the parent cgroup is an alloc's, which must exist, and whose limit may be reached
+    /// before the task's own.
     #[serde(default)]
     pub in_alloc: bool,
-    /// What the task may use; rootless nothing holds it to that.
+    /// The limits; not enforced rootless.
     pub limits: Limits,
-    /// How much of its output is kept.
+    /// Retention of the output.
     pub log: LogPolicy,
-    /// Size of the task's `/tmp`, and of its `/dev/shm`, in bytes; what is in them counts as memory.
+    /// Size of the task's `/tmp`, and of its `/dev/shm`, in bytes; their content counts as memory.
     pub tmp_bytes_max: u64,
-    /// Time between SIGTERM and SIGKILL, in milliseconds. The task's init enforces it on its own.
+    /// The time between SIGTERM and SIGKILL, in milliseconds. The task's init enforces it on its
+    /// own.
     pub notice_ms: u64,
-    /// What the task sees of the machine.
+    /// The part of the machine that the task sees.
     pub jail: Jail,
-    /// The capabilities of Linux that its program keeps, by their numbers (capabilities(7)): of
-    /// those in [`crate::CAPABILITIES`], and none rootless, where there is none to keep.
+    /// Linux capabilities that its program keeps, by number (capabilities(7)): a subset of
+    /// [`crate::CAPABILITIES`], and empty rootless, where there are none to keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<u8>,
 }
 
-/// How much of each of the two output streams is kept.
+/// Retention of each of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPolicy {
-    /// Size at which a new file is begun, in bytes, at least 4096; the index of times counts too.
+    /// The file size at which a new file is started, in bytes, at least 4096; the index of times
+    /// counts too.
     pub file_bytes_max: u64,
-    /// Files kept per stream, at least 1; the oldest goes first.
+    /// Files kept per stream, at least 1; the oldest is deleted first.
     pub files_max: u32,
 }
 
-/// What a task sees of the machine.
+/// The part of the machine that a task sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jail {
-    /// Directories of the host shown read-only when `root` is [`Root::HostSystem`]; one that is a
-    /// symbolic link is recreated as that link, one that is missing is left out.
+    /// Directories of the host shown read-only when `root` is [`Root::HostSystem`]; a symbolic link
+    /// is recreated as that link, a missing directory is skipped.
     pub system_dirs: Vec<String>,
     /// The executable shown as `/usr/bin/bourg`.
     pub bourg_executable: PathBuf,
-    /// What the rest of the root is made of.
+    /// The content of the rest of the root.
     pub root: Root,
     /// Further directories or files of the host shown in the jail.
     #[serde(default)]
@@ -167,7 +169,7 @@ impl Jail {
     }
 }
 
-/// What the root of a jail is made of.
+/// The content of a jail's root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Root {
@@ -184,46 +186,45 @@ pub struct Bind {
     pub source: PathBuf,
     /// Absolute path in the jail, outside the system directories.
     pub target: PathBuf,
-    /// Whether the task may write there, as far as its uid may.
+    /// Whether the task may write there, as far as its uid permits.
     pub writable: bool,
 }
 
-/// That the task runs, and as which process: `running.json`, written when the task's program has
-/// been entered.
+/// The running task's process: `running.json`, written when the task's program has been executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     /// The task's init, as a process id of the host.
     pub init_pid: i32,
-    /// When that process started, in clock ticks since boot, as `/proc/<pid>/stat` has it.
+    /// When that process started, in clock ticks since boot, as in `/proc/<pid>/stat`.
     pub init_start_ticks: u64,
-    /// The boot of the machine that it runs in.
+    /// The id of the boot in which it runs.
     pub boot_id: String,
-    /// When the task's program was entered, in microseconds since 1970.
+    /// When the task's program was executed, in microseconds since 1970.
     pub started_at_unix_us: u64,
 }
 
 impl Running {
-    /// How long the task has run, if it runs in this boot: by the machine's clock since boot, because
-    /// the wall clock may have been set meanwhile.
+    /// How long the task has run, if it runs in this boot: by the machine's clock since boot,
+    /// because the wall clock may have been set meanwhile.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel returns an error.
     pub fn age(&self) -> io::Result<Duration> {
         since_ticks(self.init_start_ticks)
     }
 }
 
-/// How a task ended: `exit.json`, the last thing written about it.
+/// How a task ended: `exit.json`, the last record written about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// In which way.
+    /// The way it ended.
     pub reason: ExitReason,
-    /// When, in microseconds since 1970.
+    /// When it ended, in microseconds since 1970.
     pub ended_at_unix_us: u64,
-    /// CPU time of all its processes, in nanoseconds; `None` where it was not measured.
+    /// CPU time of all its processes, in nanoseconds; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
-    /// The most memory that it had at any time, in bytes; `None` where it was not measured.
+    /// Peak memory, in bytes; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_peak_bytes: Option<u64>,
 }
@@ -232,7 +233,7 @@ pub struct Exit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExitReason {
-    /// Its main process ended by itself.
+    /// Its main process exited.
     Exited {
         /// The exit status, 0 to 255.
         code: i32,
@@ -242,16 +243,17 @@ pub enum ExitReason {
         /// The signal's number.
         signal: i32,
     },
-    /// It needed more memory than its limit, or than was left in its alloc, and was ended as a whole.
+    /// It exceeded its memory limit, or its alloc's, and was ended as a whole.
     OutOfMemory {
         /// The limit that was reached: its own, or its alloc's.
         limit_bytes: u64,
-        /// The most that it had; of an alloc's limit the others in it had the rest.
+        /// Its peak memory; if the alloc's limit was reached, the alloc's other tasks used the
+        /// rest.
         peak_bytes: u64,
     },
-    /// Its program was never entered.
+    /// Its program was never executed.
     NotStarted {
-        /// Why, for the user to read.
+        /// The reason, for the user to read.
         reason: String,
     },
 }
@@ -268,10 +270,10 @@ macro_rules! record {
                 file::read(&dir.join($file), $max_bytes)
             }
 
-            /// Writes the record into `dir`, replacing one that is there.
+            /// Writes the record into `dir`, replacing an existing one.
             ///
             /// # Errors
-            /// When the disk is full or the directory is gone.
+            /// When the disk is full or the directory no longer exists.
             pub fn write(&self, dir: &Path) -> Result<(), RecordError> {
                 file::write(dir, $file, self, $durable)
             }
@@ -279,13 +281,14 @@ macro_rules! record {
     };
 }
 
-// The kernel takes at most 2 MiB of arguments and environment, and JSON may escape every byte. After a
-// loss of power only the exit record still means something; the others would cost a slow sync each.
+// The kernel accepts at most 2 MiB of arguments and environment, and JSON may escape every byte.
+// After a power loss only the exit record still means something; a sync of the others would be a
+// slow waste.
 record!(Launch, LAUNCH_FILE, 16 << 20, file::Durable::No);
 record!(Running, RUNNING_FILE, 64 << 10, file::Durable::No);
 record!(Exit, EXIT_FILE, 64 << 10, file::Durable::Yes);
 
-/// Takes room on the disk for what is recorded of a task once it has begun.
+/// Reserves disk space for the records that are written once the task has started.
 ///
 /// # Errors
 /// When the disk is full.
@@ -295,7 +298,7 @@ pub(crate) fn reserve(dir: &Path) -> Result<(), FileError> {
 }
 
 impl ExitReason {
-    /// Reads a raw wait status, as `waitpid(2)` gives it for an ended process.
+    /// Converts the raw wait status of an ended process, see `waitpid(2)`.
     pub(crate) fn from_wait_status(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {
             Self::Signalled { signal: libc::WTERMSIG(status) }

@@ -1,4 +1,4 @@
-//! How a shim comes into being: detached, alone, and known to whoever started it.
+//! Starts a shim: detached, alone, and known to its starter.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use crate::error::At;
 use crate::record::{EXIT_FILE, LOCK_FILE};
 use crate::sys;
 
-/// Why a shim could not begin.
+/// A shim could not start.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BeginError {
     #[error(transparent)]
@@ -32,27 +32,27 @@ pub(super) enum BeginError {
 
 /// Which of the two processes this is.
 pub(super) enum Begun {
-    /// The one that was started: it has nothing more to do.
+    /// The process that was started: it is done.
     Starter,
-    /// The one that stays.
+    /// The process that stays.
     Shim(Shim),
 }
 
-/// What a shim holds for its whole life.
+/// What a shim holds during its lifetime.
 pub(super) struct Shim {
     /// The task's directory, absolute.
     pub(super) dir: PathBuf,
     /// Closes when the task runs, or with everything else at the end.
     pub(super) ready: Option<File>,
-    /// Locked: closing it, by whatever death, tells the world that the shim is gone.
+    /// Locked: when it is closed, by whatever death, others see that the shim is gone.
     _lock: File,
 }
 
 pub(super) fn begin(task_dir: &Path) -> Result<Begun, BeginError> {
     sys::close_from(3).map_err(BeginError::Detach)?;
     let dir = fs::canonicalize(task_dir).at("find the task directory", task_dir)?;
-    // Here already, so that whoever kills the starter's session never meets the shim in it. Refused to
-    // the leader of a process group, which only a shell makes of us; the child can do it in any case.
+    // Already here, so that killing the starter's session never hits the shim. Fails for the leader
+    // of a process group, which only a shell makes of this process; the child can always do it.
     let _leader = setsid();
     if let ForkResult::Parent { .. } =
         sys::SingleThread::check().and_then(sys::fork).map_err(BeginError::Detach)?
@@ -77,27 +77,28 @@ pub(super) fn begin(task_dir: &Path) -> Result<Begun, BeginError> {
 /// Leaves the starter's session and directory; returns the ready pipe.
 fn detach() -> io::Result<File> {
     setsid()?;
-    // A service manager that stops the Borglet may signal everything that it has started.
+    // A service manager that stops the Borglet may signal all its descendants.
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGPIPE] {
         sys::ignore_signal(signal);
     }
     umask(Mode::from_bits_truncate(0o022));
     chdir("/")?;
     let _cosmetic = prctl::set_name(c"bourg-shim");
-    // The last process to kill when the machine runs out of memory. Not fatal: containers forbid it.
+    // The last process to kill when the machine runs out of memory. Not fatal: containers forbid
+    // it.
     let _hint = fs::write("/proc/self/oom_score_adj", "-999");
     let ready = io::stdout().as_fd().try_clone_to_owned()?;
     dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     Ok(ready.into())
 }
 
-/// Takes the lock of the task's directory, for the life of this process.
+/// Takes the lock of the task's directory, for the lifetime of this process.
 fn lock(dir: &Path) -> Result<File, BeginError> {
     let path = dir.join(LOCK_FILE);
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(&path).at("open", &path)?;
-    // Not flock, which a forked child would go on holding.
+    // Not flock, which a forked child would keep holding.
     match fcntl(&file, FcntlArg::F_SETLK(&whole_file(libc::F_WRLCK))) {
         Ok(_) => {}
         Err(Errno::EACCES | Errno::EAGAIN) => {
@@ -129,7 +130,8 @@ fn whole_file(kind: i32) -> libc::flock {
     }
 }
 
-/// Waits until the starter closes standard input, by which time it has a descriptor for us.
+/// Waits until the starter closes standard input, by which time it has a descriptor for this
+/// process.
 fn wait_for_go_ahead() -> io::Result<()> {
     let mut go_ahead = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     while go_ahead.read(&mut [0; 64])? > 0 {}

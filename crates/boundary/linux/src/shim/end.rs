@@ -1,4 +1,4 @@
-//! The shim's last part: make sure that nothing is left, and sum up.
+//! The shim's last phase: cleans up and summarises.
 
 use crate::cgroup::{CgroupError, TaskCgroup, UsageReader};
 use crate::process::unix_micros_now;
@@ -7,8 +7,8 @@ use crate::record::{Exit, ExitReason, Launch};
 use super::message;
 use super::supervise::Ended;
 
-/// Empties and removes the task's cgroup, and says how the task ended. Without a cgroup nothing was
-/// measured, and the end of the init has ended everything.
+/// Empties and removes the task's cgroup, and returns how the task ended. Without a cgroup nothing
+/// was measured, and the end of the init has ended everything.
 pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) -> Exit {
     let Ended { reason, alloc_was_full } = ended;
     let ended_at_unix_us = unix_micros_now();
@@ -26,7 +26,7 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
     let of_alloc = of_alloc.and_then(|alloc| report(launch, alloc.memory_limit_bytes()));
     report(launch, cgroup.remove());
     let reason = match reason {
-        // Whatever the main process made of the loss of a part of the task.
+        // However the main process reacted to losing a part of the task.
         ExitReason::Exited { .. }
         | ExitReason::Signalled { .. }
         | ExitReason::NotStarted { .. }
@@ -48,8 +48,8 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
     }
 }
 
-/// The task's alloc, where a process of the task was killed because that was full, and not because the
-/// task had all of its own.
+/// The task's alloc, if a process of the task was killed because the alloc's limit was reached and
+/// not the task's own.
 fn full_alloc(launch: &Launch, cgroup: &TaskCgroup, was_full: bool) -> Option<TaskCgroup> {
     let alloc = launch.in_alloc.then(|| cgroup.parent()).flatten()?;
     let full = match report(launch, cgroup.ooms())? {
@@ -59,7 +59,7 @@ fn full_alloc(launch: &Launch, cgroup: &TaskCgroup, was_full: bool) -> Option<Ta
     full.then_some(alloc)
 }
 
-/// Logs an error that changes nothing about the task's end.
+/// Logs an error that does not affect how the task ended.
 fn report<T>(launch: &Launch, result: Result<T, CgroupError>) -> Option<T> {
     result.inspect_err(|error| message(&format_args!("{}: {error}", launch.label))).ok()
 }

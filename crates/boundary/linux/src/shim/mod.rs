@@ -1,19 +1,18 @@
 //! The shim: one small process per task that outlives the Borglet.
 //!
 //! It holds the lock of the task's directory, starts the task's init in a new pid namespace, copies
-//! the task's output to log files, and records how the task ended. It has one thread, is in its own
-//! session, outside the task's cgroup, and ignores the signals by which a terminal or a service
-//! manager ends whole groups of processes.
+//! the task's output to log files, and records how the task ended. It has one thread, runs in its
+//! own session, outside the task's cgroup, and ignores the signals with which a terminal or a
+//! service manager ends whole groups of processes.
 //!
-//! It decides nothing: it never restarts a task, and its own death is the task's death.
+//! It makes no decisions: it never restarts a task, and when it dies the task dies.
 
 pub(crate) mod begin;
 mod end;
 mod supervise;
 
-use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,23 +22,25 @@ use crate::error::At;
 use crate::logs::{LogWriter, Stream};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, ExitReason, HOME_DIRECTORY, LOG_DIRECTORY, Launch};
+use crate::shim_log::message;
 use begin::{Begun, Shim};
 use supervise::Ended;
 
-/// The body of `bourg shim DIR`, to be called before the process has a second thread or opens a file.
+/// The implementation of `bourg shim DIR`; call it before the process has a second thread or opens
+/// a file.
 ///
 /// Protocol with the starter: standard input is a pipe that the starter closes as the go-ahead;
-/// standard output is the ready pipe, to which goes one line, `pid N` or `error TEXT`, and which
-/// closes when the task runs or has ended. Standard error is for messages to the operator. The
-/// process forks and returns at once; the shim proper is its child.
+/// standard output is the ready pipe, which receives one line, `pid N` or `error TEXT`, and closes
+/// when the task runs or has ended. Standard error is for messages to the operator. The process
+/// forks and returns at once; the shim proper is its child.
 ///
-/// Closes all inherited descriptors but those three. Never panics on what it finds in `task_dir`.
+/// Closes all inherited descriptors except those three. Never panics, whatever `task_dir` contains.
 #[must_use]
 pub fn run(task_dir: &Path) -> ExitCode {
     match begin::begin(task_dir) {
         Ok(Begun::Starter) => ExitCode::SUCCESS,
         Ok(Begun::Shim(mut shim)) => {
-            let exit = look_after(&mut shim);
+            let exit = run_task(&mut shim);
             let mut code = ExitCode::SUCCESS;
             if let Err(error) = exit.write(&shim.dir) {
                 message(&format_args!(
@@ -47,7 +48,7 @@ pub fn run(task_dir: &Path) -> ExitCode {
                 ));
                 code = ExitCode::FAILURE;
             }
-            // Only now: whoever sees the lock free or the pipe closed finds the record.
+            // Only now: whoever sees the lock released or the pipe closed finds the record.
             drop(shim);
             code
         }
@@ -58,14 +59,8 @@ pub fn run(task_dir: &Path) -> ExitCode {
     }
 }
 
-/// Says something to the operator, in the shim's log. Where that finds no room it is lost: nothing may
-/// depend on it, least of all the task.
-pub(crate) fn message(text: &fmt::Arguments<'_>) {
-    let _no_room = io::stderr().write_all(format!("{text}\n").as_bytes());
-}
-
 /// Runs the shim's task to its end.
-fn look_after(shim: &mut Shim) -> Exit {
+fn run_task(shim: &mut Shim) -> Exit {
     let dir = &shim.dir;
     let not_started = |reason: String| Exit {
         reason: ExitReason::NotStarted { reason },
@@ -107,7 +102,8 @@ fn read_launch(dir: &Path) -> Result<Launch, String> {
     Ok(launch)
 }
 
-/// Makes what the task needs outside of its jail; its cgroup, which it has only with root.
+/// Creates what the task needs outside of its jail; returns its cgroup, which exists only with
+/// root.
 fn prepare(dir: &Path, launch: &Launch) -> Result<Option<TaskCgroup>, String> {
     let directories = || -> Result<(), crate::FileError> {
         for name in [LOG_DIRECTORY, HOME_DIRECTORY] {
@@ -132,9 +128,9 @@ fn prepare(dir: &Path, launch: &Launch) -> Result<Option<TaskCgroup>, String> {
     if launch.in_alloc {
         let own =
             TaskCgroup::open(&hierarchy, &launch.cgroup).map_err(|error| error.to_string())?;
-        // Made here it would have no limit.
+        // Created here, it would have no limit.
         if !own.parent().is_some_and(|alloc| alloc.is_whole()) {
-            return Err(format!("its alloc is not there: {} has no group above it", own.name()));
+            return Err(format!("its alloc does not exist: {} has no parent cgroup", own.name()));
         }
     }
     TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)

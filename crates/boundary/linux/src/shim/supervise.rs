@@ -1,4 +1,4 @@
-//! The shim's long middle part: from starting the init to its end.
+//! The shim's main phase: from starting the init to its end.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,41 +19,41 @@ use crate::isolation::enter_user_namespace;
 use crate::logs::LogWriter;
 use crate::process::{boot_id, start_time, unix_micros_now};
 use crate::record::{ExitReason, Launch, Running};
-use crate::shim::message;
+use crate::shim_log::message;
 use crate::sys;
 
-/// How much of the output is copied at a time.
+/// How much output is copied at a time.
 const CHUNK_BYTES: usize = 32 << 10;
-/// The most output that is still copied after the task has ended: more than any pipe holds, so that
-/// only somebody else who was handed the pipe can exceed it.
+/// The maximum output that is still copied after the task has ended: more than any pipe holds, so
+/// only another process that was handed the pipe can exceed it.
 const REMAINDER_BYTES_MAX: usize = 4 << 20;
-/// How long to look for the victim after the kernel announced that it will choose one.
+/// How long to wait for the victim after the kernel announced an out-of-memory kill.
 const OOM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shim's ends of everything that it shares with the init.
 struct Links {
     init_pid: i32,
     init: OwnedFd,
-    /// Closed with the shim: the init's sign to go, too.
+    /// Closed when the shim dies, which also tells the init to end.
     _alive: OwnedFd,
     trouble: Option<File>,
     status: File,
     outputs: [Option<File>; 2],
     oom: Option<File>,
-    /// The same of its alloc.
+    /// The same for its alloc.
     alloc_oom: Option<File>,
 }
 
-/// How a task ended, before any look at its cgroup.
+/// How a task ended, before examining its cgroup.
 pub(super) struct Ended {
     pub(super) reason: ExitReason,
-    /// Whether the last time that it was out of memory its alloc was, where that can only be seen in
-    /// that moment.
+    /// Whether the last out-of-memory event was caused by the alloc's limit, if that is visible
+    /// only at that moment.
     pub(super) alloc_was_full: bool,
 }
 
-/// Runs the task and says how it ended; the error is the reason why
-/// there is no init at all.
+/// Runs the task and returns how it ended; the error is the reason why the init could not be
+/// started.
 pub(super) fn supervise(
     dir: &Path,
     launch: &Launch,
@@ -73,9 +73,9 @@ pub(super) fn supervise(
         };
         let woken = links.wait(timeout).map_err(|error| format!("cannot poll: {error}"))?;
         if woken.trouble && links.read_trouble(&mut reason) && reason.is_empty() {
-            // Closed without a word: the program has been entered, unless the init died before.
+            // Closed without a message: the program has been executed, unless the init died before.
             if links.has_forked() {
-                note_running(dir, launch, links.init_pid);
+                record_running(dir, launch, links.init_pid);
                 ready.take();
             }
         }
@@ -87,7 +87,7 @@ pub(super) fn supervise(
         if woken.oom {
             let _count = links.oom.as_mut().map(|oom| oom.read(&mut [0; 8]));
             oom_until = Some(Instant::now() + OOM_PATIENCE);
-            // The kernel tells whose limit it is first, and then everybody below.
+            // The kernel first notifies the cgroup whose limit was reached, then all below it.
             let alloc = links.alloc_oom.as_mut();
             alloc_was_full = alloc.is_some_and(|oom| matches!(oom.read(&mut [0; 8]), Ok(8)));
         }
@@ -172,8 +172,8 @@ fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Lin
     })
 }
 
-/// Writes `running.json`. A failure is survivable: the task runs, only its Borglet cannot signal it.
-fn note_running(dir: &Path, launch: &Launch, init_pid: i32) {
+/// Writes `running.json`. A failure is not fatal: the task runs, but its Borglet cannot signal it.
+fn record_running(dir: &Path, launch: &Launch, init_pid: i32) {
     let write = || -> Result<(), String> {
         let running = Running {
             init_pid,
@@ -200,7 +200,7 @@ impl Links {
     fn wait(&self, timeout: PollTimeout) -> io::Result<Woken> {
         let [stdout, stderr] = &self.outputs;
         let all = [&self.trouble, stdout, stderr, &self.oom];
-        // What is closed is represented by the init, so that each keeps its place.
+        // Closed files are represented by the init, so that each keeps its position.
         let [trouble, stdout, stderr, oom] =
             all.map(|file| file.as_ref().map_or(self.init.as_fd(), AsFd::as_fd));
         let mut fds = [self.init.as_fd(), trouble, stdout, stderr, oom]
@@ -219,7 +219,7 @@ impl Links {
         })
     }
 
-    /// Reads what is there; true when the other side has closed the pipe, or had before.
+    /// Reads what is available; true when the other side has closed the pipe.
     fn read_trouble(&mut self, reason: &mut Vec<u8>) -> bool {
         let Some(trouble) = &mut self.trouble else { return true };
         match trouble.read_to_end(reason) {
@@ -237,7 +237,7 @@ impl Links {
         matches!(self.status.read(&mut byte), Ok(1)) && byte[0] == FORKED
     }
 
-    /// Copies one chunk of output to its log; the number of bytes, 0 if there are none now.
+    /// Copies one chunk of output to its log; returns the number of bytes, 0 if there are none now.
     fn copy(&mut self, index: usize, log: &mut LogWriter, buffer: &mut [u8]) -> usize {
         let Some(output) = &mut self.outputs[index] else { return 0 };
         match output.read(buffer) {
@@ -253,7 +253,7 @@ impl Links {
         }
     }
 
-    /// Puts together what the init said and how it ended itself.
+    /// Combines the init's message with the init's own exit status.
     fn how_it_ended(&mut self, reason: &[u8]) -> ExitReason {
         let init_status = sys::wait(self.init_pid);
         if !reason.is_empty() {
@@ -270,7 +270,7 @@ impl Links {
                 ExitReason::from_wait_status(status)
             }
             (Err(_), status) => ExitReason::NotStarted {
-                reason: format!("the task's init ended without a word, with status {status:?}"),
+                reason: format!("the task's init ended without a message, with status {status:?}"),
             },
         }
     }

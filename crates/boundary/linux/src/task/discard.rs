@@ -1,7 +1,8 @@
-//! Putting away what nobody needs any more: at once by its name, later by its files.
+//! Discards a task or its files: renamed at once, deleted later.
 //!
-//! What is discarded is renamed beside the task directories, so that it never looks like a task, and
-//! deleted by whoever has the time ([`crate::tree::Removal`]): one task can have millions of files.
+//! Discarded directories are renamed beside the task directories, so that they are not taken for
+//! tasks, and deleted when there is time ([`crate::tree::Removal`]): one task can have millions of
+//! files.
 
 use std::fs;
 use std::io;
@@ -13,20 +14,19 @@ use crate::error::At;
 use crate::record::HOME_DIRECTORY;
 use crate::tree::remove_tree;
 
-/// How the names of what is discarded begin.
+/// The prefix of the names of discarded directories.
 const PREFIX: &str = ".removing-";
 
-/// Keeps apart what this process discards.
+/// Numbers what this process discards.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl TaskDirectory {
-    /// Deletes the directory with all that the task left in it, and a left-over cgroup.
+    /// Deletes the directory with all files of the task, and a leftover cgroup.
     ///
-    /// Takes as long as the deletion of the task's files takes. A directory that is not there is
-    /// removed already.
+    /// Takes as long as deleting the files takes. Succeeds if the directory does not exist.
     ///
     /// # Errors
-    /// [`TaskError::InUse`] while a shim looks after it.
+    /// [`TaskError::InUse`] while a shim supervises the task.
     pub fn remove(&self) -> Result<(), TaskError> {
         match self.discarded()? {
             Some(discarded) => Ok(remove_tree(&discarded).at("remove", &discarded)?),
@@ -34,10 +34,10 @@ impl TaskDirectory {
         }
     }
 
-    /// The same at once; the files are deleted later, see [`discarded`].
+    /// Like [`Self::remove`], but returns at once; the files are deleted later, see [`discarded`].
     ///
     /// # Errors
-    /// [`TaskError::InUse`] while a shim looks after it.
+    /// [`TaskError::InUse`] while a shim supervises the task.
     pub fn discard(&self) -> Result<(), TaskError> {
         self.discarded().map(drop)
     }
@@ -51,11 +51,11 @@ impl TaskDirectory {
         discard(&self.path, &self.path, &name)
     }
 
-    /// Discards what the task wrote into its home; its records and its logs stay. Whether there was a
+    /// Discards the task's home directory; its records and logs stay. Returns whether there was a
     /// home.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel returns an error.
     pub fn discard_home(&self) -> Result<bool, TaskError> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let discarded =
@@ -64,14 +64,15 @@ impl TaskDirectory {
     }
 }
 
-/// Renames a directory, beside another one that [`super::scan`] lists; to what, unless it is not there.
+/// Renames a directory, beside another one that [`super::scan`] lists; returns the new path, unless
+/// the directory does not exist.
 pub(crate) fn discard(
     path: &Path,
     beside: &Path,
     name: &str,
 ) -> Result<Option<PathBuf>, TaskError> {
     loop {
-        // Another process may have had this one's id, and have left something.
+        // Another process may have had this one's id and left files behind.
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let discarded = beside.with_file_name(format!("{PREFIX}{process}-{number}-{name}"));
         match fs::rename(path, &discarded) {
@@ -83,7 +84,7 @@ pub(crate) fn discard(
     }
 }
 
-/// What was discarded in `base`, by whatever process, and is still to be deleted.
+/// The discarded directories in `base`, of any process, that are still to be deleted.
 ///
 /// # Errors
 /// When `base` cannot be read.

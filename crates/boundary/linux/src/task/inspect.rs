@@ -1,4 +1,4 @@
-//! What state a task is in, from its directory alone.
+//! Determines the state of a task from its directory alone.
 
 use std::fs::File;
 use std::io;
@@ -15,14 +15,14 @@ use crate::sys;
 /// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// Its shim is there, its program has not been entered yet.
+    /// Its shim exists; its program has not been executed yet.
     Starting,
-    /// It runs.
+    /// It is running.
     Running(Running),
-    /// It has ended, and how is known. Nothing of it is left but its directory.
+    /// It has ended, and it is known how. Nothing of it is left but its directory.
     Ended(Exit),
-    /// It is gone, and how it ended will never be known. Its cgroup may still hold processes for a
-    /// moment: [`TaskDirectory::kill`] sees to that.
+    /// It is gone, and how it ended is unknown. Its cgroup may still contain processes for a
+    /// moment: call [`TaskDirectory::kill`].
     Lost {
         /// Why there is no record.
         reason: LostReason,
@@ -32,16 +32,16 @@ pub enum Inspection {
 /// Why a task has neither a shim nor an exit record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostReason {
-    /// The directory was made, but no shim ever took it.
+    /// The directory was created, but no shim ever locked it.
     NeverStarted,
     /// The shim was killed.
     ShimDied,
-    /// The machine was restarted under it.
+    /// The machine was rebooted.
     Rebooted,
 }
 
 impl TaskDirectory {
-    /// Finds out the task's state.
+    /// Determines the task's state.
     ///
     /// # Errors
     /// When its files cannot be read or are damaged.
@@ -55,7 +55,7 @@ impl TaskDirectory {
                 None => Inspection::Starting,
             });
         }
-        // The shim may have ended between the two looks; its record comes before its end.
+        // The shim may have ended between the two checks; it writes the record before it ends.
         if let Some(exit) = Exit::read(self.path())? {
             return Ok(Inspection::Ended(exit));
         }
@@ -68,7 +68,7 @@ impl TaskDirectory {
         Ok(Inspection::Lost { reason })
     }
 
-    /// The process that looks after the task, if there is one.
+    /// The process id of the task's shim, if there is one.
     ///
     /// # Errors
     /// When the lock file cannot be read.
@@ -82,8 +82,8 @@ impl TaskDirectory {
         Ok(lock_holder(&file).at("ask who locks", &path)?)
     }
 
-    /// A descriptor that becomes readable when the task's shim has ended, for a Borglet that has not
-    /// started it itself. `None` if there is no shim any more: inspect again.
+    /// A descriptor that becomes readable when the task's shim has ended, for a Borglet that did
+    /// not start it. `None` if there is no shim any more: inspect again.
     ///
     /// # Errors
     /// When the lock file cannot be read.
@@ -96,7 +96,7 @@ impl TaskDirectory {
                 return Err(TaskError::Signal { pid, dir: self.path().to_owned(), source });
             }
         };
-        // Still the holder after we have it open, so the number was its own when we opened it.
+        // It still holds the lock after the descriptor was opened, so the descriptor refers to it.
         Ok((self.shim_pid()? == Some(pid)).then_some(pidfd))
     }
 }

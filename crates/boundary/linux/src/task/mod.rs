@@ -1,8 +1,9 @@
-//! What the Borglet calls: start, look at, resize, end and remove tasks, each known by its directory.
+//! The interface for the Borglet: starts, inspects, resizes, stops and removes tasks, each
+//! identified by its directory.
 //!
-//! Everything here blocks, but only for milliseconds, except where a function says otherwise. No
-//! state is kept in memory: after a restart the Borglet calls [`scan`] and [`TaskDirectory::inspect`]
-//! and knows all that it knew before.
+//! All functions block, but only for milliseconds unless stated otherwise. No state is kept in
+//! memory: after a restart the Borglet calls [`scan`] and [`TaskDirectory::inspect`] and has all
+//! its knowledge back.
 
 mod discard;
 mod inspect;
@@ -27,7 +28,7 @@ pub use start::ShimChild;
 pub use stop::Delivery;
 pub use sweep::{Swept, sweep};
 
-/// Why something could not be done to a task.
+/// An operation on a task failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// A file could not be used.
@@ -39,33 +40,33 @@ pub enum TaskError {
     /// The task's cgroup could not be used.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// The launch record asks for something impossible.
+    /// The launch record is invalid.
     #[error("{label} cannot be launched: {source}")]
     Invalid {
         /// The task.
         label: String,
-        /// What is wrong.
+        /// The problem.
         source: Invalid,
     },
-    /// The shim did not start, or refused.
+    /// The shim did not start, or reported an error.
     #[error("{label} has no shim: {reason}; see {}", log.display())]
     NoShim {
         /// The task.
         label: String,
-        /// What the shim or the kernel said.
+        /// The message of the shim or the kernel.
         reason: String,
         /// The shim's own log.
         log: PathBuf,
     },
-    /// The task is still looked after by a shim.
+    /// A shim still supervises the task.
     #[error("{} is in use by its shim, process {shim_pid}: kill the task first", dir.display())]
     InUse {
         /// The task's directory.
         dir: PathBuf,
-        /// The shim.
+        /// The shim's process id.
         shim_pid: i32,
     },
-    /// The name cannot be one directory.
+    /// The name is not a single path component.
     #[error(
         "`{name}` cannot name a task directory: it must be one plain component not beginning with `.`"
     )]
@@ -80,13 +81,13 @@ pub enum TaskError {
         pid: i32,
         /// The task's directory.
         dir: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl TaskError {
-    /// True if the disk had no room.
+    /// Whether the disk was full.
     #[must_use]
     pub fn is_no_room(&self) -> bool {
         match self {
@@ -103,7 +104,7 @@ pub struct TaskDirectory {
 }
 
 impl TaskDirectory {
-    /// Makes the directory `name` in `base`, which must exist.
+    /// Creates the directory `name` in `base`, which must exist.
     ///
     /// # Errors
     /// When it exists already, or `name` is not one plain path component.
@@ -115,7 +116,7 @@ impl TaskDirectory {
         Ok(directory)
     }
 
-    /// A handle on the directory `name` in `base`, which need not exist.
+    /// A handle to the directory `name` in `base`, which need not exist.
     ///
     /// # Errors
     /// [`TaskError::BadName`].
@@ -127,14 +128,14 @@ impl TaskDirectory {
         Ok(Self { path: base.join(name) })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The names of the task directories in `base`, or of the allocs, sorted.
+/// The names of the task or alloc directories in `base`, sorted.
 ///
 /// # Errors
 /// When `base` cannot be read.

@@ -1,36 +1,36 @@
-//! Other limits for a task that runs.
+//! Changes the limits of a running task.
 
 use super::{Inspection, TaskDirectory, TaskError};
 use crate::cgroup::{CgroupError, Limits};
 use crate::record::Launch;
 
-/// What became of new limits.
+/// The result of changing limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resized {
-    /// The task is held to them, or would be if anything held it: without root nothing does.
+    /// The limits apply, or would if limits were enforced: without root they are not.
     Done,
-    /// The task has more memory than that, and the kernel cannot reclaim it: try again later. All
-    /// but memory is as it should be.
+    /// The task uses more memory than that, and the kernel cannot reclaim it: retry later. All
+    /// limits except memory were changed.
     Refused {
-        /// The memory that the task is still held to, in bytes.
+        /// The memory limit that still applies, in bytes.
         memory_bytes: u64,
     },
-    /// The task is still being started: try again when it is ready.
+    /// The task is still being started: retry when it is ready.
     StillStarting,
-    /// There is no task any more.
+    /// The task no longer exists.
     Gone,
 }
 
 impl TaskDirectory {
-    /// Holds the task to other limits from now on, and writes into its launch record what it is held
-    /// to. What its init made at the start stays as it is, such as the size of its `/tmp`.
+    /// Changes the limits and records the applied ones in the launch record. What its init created
+    /// at the start stays as it is, such as the size of its `/tmp`.
     ///
-    /// May take as long as the kernel takes to reclaim memory. Not to be called twice at a time.
+    /// May take as long as the kernel takes to reclaim memory. Must not be called concurrently.
     ///
     /// # Errors
     /// [`TaskError::Invalid`] before anything is done; otherwise when the records cannot be used or
-    /// the kernel refuses anything else than memory. Each file of the kernel then holds the old
-    /// limit or the new one.
+    /// the kernel rejects anything other than memory. Each kernel file then has the old limit or
+    /// the new one.
     pub fn resize(&self, limits: &Limits) -> Result<Resized, TaskError> {
         let Some(before) = Launch::read(self.path())? else { return Ok(Resized::Gone) };
         let mut launch = Launch { limits: limits.clone(), ..before.clone() };
@@ -55,7 +55,7 @@ impl TaskDirectory {
             });
             match held {
                 Ok(()) => {}
-                // The shim removes it at the task's end, and records the end only then.
+                // The shim removes the cgroup at the task's end, and records the end only then.
                 Err(error) if error.is_gone() => return Ok(Resized::Gone),
                 Err(error) => return Err(error.into()),
             }

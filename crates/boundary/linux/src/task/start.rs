@@ -1,4 +1,4 @@
-//! Starting a task: write down what to run, and start a shim that outlives us.
+//! Starts a task: writes the launch record and starts a shim that outlives the caller.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::error::At;
 use crate::record::{self, HOME_DIRECTORY, LOG_DIRECTORY, Launch, ROOT_DIRECTORY, SHIM_LOG_FILE};
 use crate::sys;
 
-/// A shim that has been started. Dropping it changes nothing about the shim.
+/// A started shim. Dropping this does not affect the shim.
 #[derive(Debug)]
 pub struct ShimChild {
     /// Becomes readable (end of file) when the task runs or has ended: inspect it then.
@@ -27,14 +27,15 @@ pub struct ShimChild {
 }
 
 impl TaskDirectory {
-    /// Starts the task: `bourg_executable` is run as `bourg shim DIR` and leaves the caller's session.
+    /// Starts the task: runs `bourg_executable` as `bourg shim DIR`, which leaves the caller's
+    /// session.
     ///
-    /// Returns when the shim holds the directory's lock, so from then on an inspection never takes the
-    /// task for lost by mistake; whether its program runs shows later, see [`ShimChild::ready`].
+    /// Returns when the shim holds the directory's lock, so from then on an inspection never
+    /// mistakes the task for lost; [`ShimChild::ready`] tells when its program runs.
     ///
     /// # Errors
     /// [`TaskError::Invalid`] before anything is done; [`TaskError::NoShim`] when the directory has
-    /// been used before, or the executable is not one.
+    /// been used before, or the executable is not valid.
     pub fn start(&self, bourg_executable: &Path, launch: &Launch) -> Result<ShimChild, TaskError> {
         launch
             .check()
@@ -56,33 +57,33 @@ impl TaskDirectory {
         let (go_read, go_write) = pipe()?;
         let (ready_read, ready_write) = pipe()?;
         let mut command = Command::new(bourg_executable);
-        // An empty environment: nothing of the Borglet's reaches a task by mistake.
+        // An empty environment, so that nothing of the Borglet's reaches a task by mistake.
         let dir = std::path::absolute(self.path()).at("find", self.path())?;
         command.arg("shim").arg(dir).env_clear().current_dir("/");
         command.stdin(go_read).stdout(ready_write).stderr(Stdio::from(log));
         let mut starter = command
             .spawn()
             .map_err(|error| no_shim(format!("{}: {error}", bourg_executable.display())))?;
-        // The command holds the pipes' far ends, and we would wait for ourselves.
+        // The command holds the far ends of the pipes, which would keep them open.
         drop(command);
         let mut ready = File::from(ready_read);
         let hello = read_line(&mut ready);
-        // The shim proper is its child; this one has returned at once.
+        // The shim proper is its child; this process has returned at once.
         let _status = starter.wait();
         let hello = hello.map_err(|error| no_shim(error.to_string()))?;
         let Some(shim_pid) = hello.strip_prefix("pid ").and_then(|pid| pid.parse().ok()) else {
             let said = hello.strip_prefix("error ").unwrap_or(&hello);
-            let said = if said.is_empty() { "it ended without a word" } else { said };
+            let said = if said.is_empty() { "it ended without a message" } else { said };
             return Err(no_shim(said.to_owned()));
         };
-        // It waits for us, so the number is still its own.
+        // The shim waits for the go-ahead, so the pid still refers to it.
         let shim = sys::pidfd_open(shim_pid).map_err(|error| no_shim(error.to_string()))?;
         drop(go_write);
         Ok(ShimChild { ready: ready.into(), shim, shim_pid })
     }
 
-    /// Makes all that the task and its shim must find a place for, or nothing is begun: later the disk
-    /// may be full.
+    /// Reserves the space for everything that the task and its shim must write, or starts nothing:
+    /// later the disk may be full.
     fn make_room(&self) -> Result<(), TaskError> {
         record::reserve(self.path())?;
         for name in [LOG_DIRECTORY, HOME_DIRECTORY, ROOT_DIRECTORY] {

@@ -1,4 +1,4 @@
-//! Ending a task: politely, or at once and as a whole.
+//! Stops a task: with notice, or at once.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,35 +10,35 @@ use crate::process::{open_children, open_exact, wait_readable};
 use crate::record::{Launch, RecordError, Running};
 use crate::sys;
 
-/// How long a shim may take to be gone after it was killed.
+/// How long a shim may take to end after it was killed.
 const SHIM_PATIENCE_MS: u64 = 5_000;
 
-/// Whether a signal found its task.
+/// Whether a signal reached its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It did; the end shows in an inspection.
+    /// It was sent; an inspection shows the task's end.
     Sent,
-    /// The task is still being started: try again when it is ready.
+    /// The task is still being started: retry when it is ready.
     StillStarting,
     /// There was nothing left to signal.
     Gone,
 }
 
 impl TaskDirectory {
-    /// Sends SIGTERM to the task. Its init sends SIGKILL to all of it when the notice is over, also
+    /// Sends SIGTERM to the task. Its init sends SIGKILL to all of it when the notice is over, even
     /// if the Borglet dies meanwhile.
     ///
     /// # Errors
-    /// When the records cannot be read or the kernel refuses.
+    /// When the records cannot be read or the kernel returns an error.
     pub fn terminate(&self) -> Result<Delivery, TaskError> {
         self.signal_init(libc::SIGTERM)
     }
 
-    /// Kills all of the task, also of one that is lost, and returns before it is gone. The cgroup of
-    /// a lost task is removed.
+    /// Kills the whole task, including a lost one, and returns before it is gone. The cgroup of a
+    /// lost task is removed.
     ///
     /// # Errors
-    /// When the records cannot be read or the kernel refuses.
+    /// When the records cannot be read or the kernel returns an error.
     pub fn kill(&self) -> Result<Delivery, TaskError> {
         let delivery = self.signal_init(libc::SIGKILL)?;
         let Some(shim_pid) = self.shim_pid()? else {
@@ -46,10 +46,10 @@ impl TaskDirectory {
             return Ok(delivery);
         };
         if let Some(cgroup) = self.cgroup()? {
-            // The shim removes it, after it has read how much was used.
+            // The shim removes it after reading the usage.
             cgroup.kill_all()?;
         } else if delivery == Delivery::StillStarting {
-            // The init is the shim's only child, and may be there before its record.
+            // The init is the shim's only child, and may exist before its record.
             let failed = |source| self.cannot_signal(shim_pid, source);
             for init in open_children(shim_pid).map_err(failed)? {
                 let _gone = sys::pidfd_send_signal(init.as_fd(), libc::SIGKILL);
@@ -58,11 +58,11 @@ impl TaskDirectory {
         Ok(delivery)
     }
 
-    /// Kills the shim, and with it all of a task that has no cgroup; waits until it is gone. For a task
-    /// whose records cannot be read, so that nothing else is known of it.
+    /// Kills the shim, and with it all processes of a task without a cgroup; waits until it is
+    /// gone. For a task whose records cannot be read.
     ///
     /// # Errors
-    /// When the lock file cannot be read, or the shim does not go.
+    /// When the lock file cannot be read, or the shim does not end.
     pub fn kill_shim(&self) -> Result<(), TaskError> {
         let Some(pid) = self.shim_pid()? else { return Ok(()) };
         let Some(shim) = self.watch()? else { return Ok(()) };
@@ -97,8 +97,8 @@ impl TaskDirectory {
         }
     }
 
-    /// The task's cgroup, which need not exist; `None` if nothing was ever to be launched, or without
-    /// root, where the end of its init is the end of all of it.
+    /// The task's cgroup, which need not exist; `None` if there is no launch record, or without
+    /// root, where the end of its init ends all of it.
     ///
     /// # Errors
     /// When the launch record is damaged or the machine has no cgroups.
@@ -110,10 +110,10 @@ impl TaskDirectory {
         }
     }
 
-    /// Kills and removes what is left of the cgroup.
+    /// Kills and removes the rest of the cgroup.
     pub(super) fn remove_cgroup(&self) -> Result<(), TaskError> {
         let cgroup = match self.cgroup() {
-            // Left by a loss of power, after which there are no cgroups either.
+            // Damaged by a power loss, after which no cgroups exist either.
             Err(TaskError::Record(RecordError::Damaged { .. })) => None,
             other => other?,
         };

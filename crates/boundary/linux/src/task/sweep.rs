@@ -1,4 +1,4 @@
-//! Ending everything at once, for a dev cell that ends and for a machine that leaves.
+//! Stops all tasks, when a dev cell ends or a machine leaves.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use super::{Delivery, TaskDirectory, TaskError, scan};
 use crate::process::wait_readable;
 
-/// How long tasks may take to be gone after they were killed.
+/// How long tasks may take to end after they were killed.
 const KILL_PATIENCE_MS: u64 = 10_000;
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Tasks that had a shim when the sweep began.
+    /// Tasks that had a shim when the sweep started.
     pub stopped: Vec<String>,
-    /// Of these, the ones that had to be killed by the sweep itself.
+    /// Those that the sweep had to kill.
     pub killed: Vec<String>,
-    /// Tasks that are still there, or could not be looked at, and why.
+    /// Tasks that still exist, or could not be inspected, with the reason.
     pub failed: Vec<(String, String)>,
 }
 
-/// Ends every task below `base`: SIGTERM, `notice_ms` of grace, SIGKILL. The directories stay.
+/// Stops every task below `base`: SIGTERM, `notice_ms` of notice, SIGKILL. The directories stay.
 ///
-/// Blocks for at most the notice, plus some seconds when processes hang in the kernel.
+/// Blocks at most for the notice, plus some seconds when processes hang in the kernel.
 ///
 /// # Errors
-/// When `base` cannot be read; troubles with single tasks are in the result.
+/// When `base` cannot be read; errors of single tasks are in the result.
 pub fn sweep(base: &Path, notice_ms: u64) -> Result<Swept, TaskError> {
     let mut swept = Swept::default();
     let mut waiting: Vec<(String, TaskDirectory, OwnedFd)> = Vec::new();
@@ -55,20 +55,20 @@ pub fn sweep(base: &Path, notice_ms: u64) -> Result<Swept, TaskError> {
     Ok(swept)
 }
 
-/// Asks a task to end; what to wait for, or `None` if nothing is left of it now.
+/// Asks a task to stop; returns what to wait for, or `None` if nothing is left of it.
 fn begin(directory: &TaskDirectory) -> Result<Option<OwnedFd>, TaskError> {
     let Some(shim) = directory.watch()? else {
         directory.remove_cgroup()?;
         return Ok(None);
     };
     if directory.terminate()? == Delivery::StillStarting {
-        // Too young to have state worth a notice.
+        // Too young to have state that deserves a notice.
         directory.kill()?;
     }
     Ok(Some(shim))
 }
 
-/// Waits for the shims to end; returns the ones that have not.
+/// Waits for the shims to end; returns those that have not.
 fn wait_for_all(
     waiting: Vec<(String, TaskDirectory, OwnedFd)>,
     timeout_ms: u64,

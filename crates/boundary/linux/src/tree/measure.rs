@@ -1,4 +1,4 @@
-//! Counting what is in a directory, so many entries at a time.
+//! Counts the contents of a directory in bounded steps.
 
 use std::io;
 use std::path::Path;
@@ -10,22 +10,22 @@ use nix::sys::stat::{fstat, fstatat};
 
 use super::{DEPTH_MAX, Entries, open, open_path};
 
-/// A file counts as so many parts, of which each of its names has its share.
+/// A file counts as this many units, shared equally by its names.
 const FILE_PARTS: u64 = 1 << 16;
 
-/// What files take up of a disk.
+/// The disk usage of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Bytes that are allocated to them, whatever their length.
+    /// Allocated bytes, whatever the files' length.
     pub bytes: u64,
-    /// How many files and directories there are.
+    /// The number of files and directories.
     pub files: u64,
-    /// Whether there is more, which is nested too deep to be counted.
+    /// Whether there is more, nested too deep to be counted.
     pub more: bool,
 }
 
 impl Used {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -36,9 +36,9 @@ impl Used {
     }
 }
 
-/// The count of one directory and all that is in it, while others may change it.
+/// The measurement of one directory with its contents, which may change meanwhile.
 pub struct Measure {
-    /// From the top to where it is now.
+    /// From the top to the current place.
     levels: Vec<Entries>,
     device: libc::dev_t,
     bytes: u64,
@@ -47,10 +47,10 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A count that has not begun. What is not there has nothing in it.
+    /// A measurement that has not started. A missing directory is empty.
     ///
     /// # Errors
-    /// When the kernel does not show the directory.
+    /// When the directory cannot be opened.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut measure = Self { levels: Vec::new(), device: 0, bytes: 0, parts: 0, more: false };
         match open_path(path) {
@@ -66,10 +66,10 @@ impl Measure {
         Ok(measure)
     }
 
-    /// Counts up to so many entries more; whether all are counted.
+    /// Counts up to this many more entries; returns whether all are counted.
     ///
     /// # Errors
-    /// When the kernel cannot read a directory.
+    /// When a directory cannot be read.
     pub fn go_on(&mut self, entries_max: usize) -> io::Result<bool> {
         for _ in 0..entries_max {
             let depth = self.levels.len();
@@ -82,7 +82,7 @@ impl Measure {
             let found = fstatat(&*directory, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW);
             let found = match found {
                 Ok(found) if found.st_dev == self.device => found,
-                // It has just been removed, is of another file system, or closed to who is not root.
+                // It was just removed, is on another file system, or is not readable without root.
                 Ok(_) | Err(Errno::ENOENT | Errno::EACCES) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -100,7 +100,7 @@ impl Measure {
         Ok(self.levels.is_empty())
     }
 
-    /// What has been counted so far.
+    /// The usage counted so far.
     #[must_use]
     pub fn used(&self) -> Used {
         Used { bytes: self.bytes, files: self.parts.div_ceil(FILE_PARTS), more: self.more }
@@ -108,8 +108,8 @@ impl Measure {
 
     fn add(&mut self, file: &stat) {
         let bytes = u64::try_from(file.st_blocks).unwrap_or(0).saturating_mul(512);
-        // One that has several names is met as often, and counts once. How wide their number is
-        // depends on the processor.
+        // A file with several names is visited once per name and counts once. The width of the link
+        // count depends on the processor.
         let names = u64::try_from(u128::from(file.st_nlink)).unwrap_or(1).max(1);
         let names = if is_directory(file) { 1 } else { names };
         self.bytes = self.bytes.saturating_add(bytes / names);

@@ -1,8 +1,9 @@
-//! Directories as tasks leave them: of any size, nested as deep as they like, closed to everybody.
+//! Directories as tasks leave them: of any size, nested arbitrarily deep, and possibly without
+//! permissions.
 //!
-//! [`Removal`] deletes one and [`Measure`] counts what is in one, so many entries at a time, because
-//! one task can have millions of files. Neither follows a link or leaves its file system, and both
-//! hold few descriptors open however deep it goes.
+//! [`Removal`] deletes one and [`Measure`] counts its contents, both in bounded steps, because one
+//! task can have millions of files. Neither follows links or leaves the file system, and both hold
+//! few descriptors open at any depth.
 //!
 //! Not here: which directories, when, and on which thread.
 
@@ -20,7 +21,7 @@ use crate::sys;
 pub use measure::{Measure, Used};
 pub use removal::{Removal, remove_tree};
 
-/// How many directories are open at once, one below the other.
+/// The maximum number of nested directories that are open at once.
 const DEPTH_MAX: usize = 64;
 
 /// Opens a directory, and nothing else.
@@ -33,7 +34,7 @@ fn open_path<P: ?Sized + NixPath>(path: &P) -> Result<OwnedFd> {
     open(AT_FDCWD, path)
 }
 
-/// What is in a directory, but for itself and the one above.
+/// The entries of a directory, without `.` and `..`.
 struct Entries(OwningIter);
 
 impl Entries {

@@ -1,4 +1,4 @@
-//! Deleting a directory, so many entries at a time.
+//! Deletes a directory in bounded steps.
 
 use std::ffi::CString;
 use std::io;
@@ -13,19 +13,18 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::{DEPTH_MAX, Entries, open, open_path};
 
-/// The deletion of one directory with all that is in it, also where a task has taken away the
-/// permission to. Nobody may use the directory any more.
+/// The deletion of one directory with its contents, even if a task has removed the permissions for
+/// that. Nothing may use the directory any more.
 ///
-/// Root needs no permission; the tasks of others have their caller's uid, and what they close he can
-/// open.
+/// Root needs no permissions; rootless tasks have the caller's uid, so the caller can restore them.
 #[derive(Debug)]
 pub struct Removal {
     path: PathBuf,
-    /// How many directories were too deep, and have been moved to the top.
+    /// The number of directories that were too deep and have been moved to the top.
     moved: u64,
 }
 
-/// The part of a deletion that goes on now.
+/// One step of a deletion.
 struct Slice<'a> {
     top: &'a OwnedFd,
     moved: &'a mut u64,
@@ -33,7 +32,7 @@ struct Slice<'a> {
 }
 
 impl Removal {
-    /// A deletion that has not begun.
+    /// A deletion that has not started.
     #[must_use]
     pub fn of(path: PathBuf) -> Self {
         Self { path, moved: 0 }
@@ -45,11 +44,11 @@ impl Removal {
         &self.path
     }
 
-    /// Deletes up to so many entries; whether nothing is left, not even the directory. One that is not
-    /// there is deleted.
+    /// Deletes up to this many entries; returns whether nothing is left, not even the directory. A
+    /// missing directory counts as deleted.
     ///
     /// # Errors
-    /// When the kernel refuses; what was deleted by then is.
+    /// When the kernel returns an error; entries deleted before stay deleted.
     pub fn go_on(&mut self, entries_max: usize) -> io::Result<bool> {
         let top = match open_path(&self.path) {
             Ok(top) => top,
@@ -75,10 +74,10 @@ impl Removal {
     }
 }
 
-/// Deletes a directory with all that is in it. Takes as long as that takes.
+/// Deletes a directory with its contents. Takes as long as that takes.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// When the kernel returns an error.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let mut removal = Removal::of(path.to_owned());
     while !removal.go_on(usize::MAX)? {}
@@ -86,7 +85,8 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 }
 
 impl Slice<'_> {
-    /// Deletes what is in a directory; whether it is empty now but for what was moved to the top.
+    /// Deletes the contents of a directory; returns whether it is empty now except for what was
+    /// moved to the top.
     fn empty(&mut self, directory: OwnedFd, depth: usize) -> io::Result<bool> {
         let mut entries = Entries::of(directory)?;
         while let Some(entry) = entries.next() {
@@ -125,7 +125,7 @@ impl Slice<'_> {
             *self.moved += 1;
             let name = CString::new(format!(".deep-{}", self.moved))?;
             match permitted(above, || renameat(above, entry.file_name(), self.top, &*name)) {
-                // A task's own file, or one moved by a deletion that was interrupted.
+                // A task's own file, or one moved by an interrupted deletion.
                 Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::ENOTDIR) => {}
                 moved => return Ok(moved?),
             }
@@ -133,7 +133,7 @@ impl Slice<'_> {
     }
 }
 
-/// Does something in a directory, if need be once its owner may.
+/// Performs an action in a directory, if necessary after restoring the owner's permissions.
 fn permitted(directory: BorrowedFd<'_>, act: impl Fn() -> nix::Result<()>) -> nix::Result<()> {
     match act() {
         Err(Errno::EACCES) => {
@@ -144,7 +144,7 @@ fn permitted(directory: BorrowedFd<'_>, act: impl Fn() -> nix::Result<()>) -> ni
     }
 }
 
-/// Opens a directory in another one, if need be once its owner may.
+/// Opens a directory in another one, if necessary after restoring the owner's permissions.
 fn opened(above: BorrowedFd<'_>, entry: &Entry) -> nix::Result<OwnedFd> {
     let name = entry.file_name();
     let open_up = || fchmodat(above, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink);
@@ -157,11 +157,11 @@ fn opened(above: BorrowedFd<'_>, entry: &Entry) -> nix::Result<OwnedFd> {
     }
 }
 
-/// Whether an entry of a directory is one, and no link to one.
+/// Whether an entry is a directory, and not a link to one.
 fn is_directory(above: BorrowedFd<'_>, entry: &Entry) -> nix::Result<bool> {
     match entry.file_type() {
         Some(kind) => Ok(kind == Type::Directory),
-        // Not every file system says.
+        // Some file systems do not report the type.
         None => {
             let found = fstatat(above, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
             Ok(SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR)

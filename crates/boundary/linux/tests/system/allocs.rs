@@ -1,4 +1,4 @@
-//! Allocs: one limit for the tasks in them together, and files that they share.
+//! Allocs: one limit for their tasks together, and shared files.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn limits(mib: u64) -> Limits {
     Limits { cpu_milli: 1_000, cpu_hard_cap: false, memory_bytes: mib << 20, pids_max: u64::MAX }
 }
 
-/// The alloc of a test, which need not be made.
+/// The alloc of a test, which need not exist.
 fn open(tasks: &Tasks, isolation: Isolation) -> Alloc {
     let base = tasks.base.path().join(".allocs");
     let group = format!("{}/9-0-1", parent_name(tasks.base.path()));
@@ -57,7 +57,7 @@ fn two_tasks_together_are_held_to_the_allocs_limit_and_it_is_said_which_one_it_w
     launch.tmp_bytes_max = 60 << 20;
     let first = tasks.start("first", &launch);
     first.wait_output("up");
-    // Files in memory, so that the kernel's choice falls on who has processes that use it.
+    // Files in memory, so that the kernel chooses a task with processes that use it.
     let second = start(&tasks, &alloc, "second", GLUTTON);
     let ExitReason::OutOfMemory { limit_bytes, peak_bytes } = second.wait_end().reason else {
         panic!("there is no room for both")
@@ -65,7 +65,7 @@ fn two_tasks_together_are_held_to_the_allocs_limit_and_it_is_said_which_one_it_w
     assert_eq!(limit_bytes, 80 << 20, "the alloc's");
     assert!(peak_bytes < 40 << 20, "far below its own 64 MiB: {peak_bytes}");
     assert!(is_running(&first));
-    // The same in the alloc, of one that meets its own limit first.
+    // The same in the alloc, for a task that reaches its own limit first.
     let mut launch = inside(&tasks, &alloc, "small", GLUTTON);
     launch.limits.memory_bytes = 8 << 20;
     let small = tasks.start("small", &launch).wait_end();
@@ -92,7 +92,7 @@ fn tasks_of_two_users_share_files() {
     let refused = saver.log(Stream::Stderr);
     assert!(refused.contains("own"), "and not read where its owner does not want it: {refused}");
     assert!(is_running(&web) && web.log(Stream::Stdout).contains("61234"));
-    // Another task of the machine sees nothing of it.
+    // Other tasks of the machine see nothing of it.
     let (_, outside) = tasks.output("outside", "ls -d /alloc || echo none");
     assert_eq!(outside, "none\n");
 }
@@ -137,7 +137,7 @@ fn an_alloc_is_removed_with_its_files_and_what_is_left_in_it() {
     let alloc = made(&tasks, 64);
     let task = start(&tasks, &alloc, "task", "mkdir -p /alloc/a/b; echo up; sleep 1000");
     task.wait_output("up");
-    // As a reboot leaves it: the group is gone, and the files are not.
+    // As after a reboot: the cgroup is gone, and the files are not.
     let rebooted = open(&tasks, Isolation::Jail);
     alloc.remove().unwrap();
     assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
@@ -153,7 +153,7 @@ fn an_alloc_is_removed_with_its_files_and_what_is_left_in_it() {
     assert!(linux::task::scan(alloc.path().parent().unwrap()).unwrap().is_empty());
 }
 
-/// Of the caller's own user; the test of tasks without root runs it.
+/// For the caller's own user; the test of rootless tasks runs it.
 pub(crate) fn without_groups_it_is_the_directory_alone() {
     let tasks = Tasks::new();
     let alloc = open(&tasks, Isolation::Rootless);

@@ -98,7 +98,7 @@ fn a_terminal_is_one() {
     let mut text = String::new();
     let mut read_until = |ours: &mut File, end: &str| {
         let mut buffer = [0; 256];
-        // EIO tells that the other side is closed.
+        // EIO means that the other side is closed.
         while !text.contains(end) {
             let Ok(bytes) = ours.read(&mut buffer) else { break };
             text.push_str(std::str::from_utf8(&buffer[..bytes]).unwrap());

@@ -1,4 +1,4 @@
-//! Tasks on a disk that has no room left, for bytes or for files.
+//! Tasks on a full disk, without room for bytes or for files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +10,7 @@ use linux::logs::{Start, Stream};
 use linux::record::ExitReason;
 use linux::task::{Inspection, TaskDirectory};
 
-/// Leaves no room for a byte, nor for a file.
+/// Leaves no room for a byte or a file.
 fn fill(disk: &Path) {
     let mut ballast = File::create(disk.join("ballast")).unwrap();
     let mut size = 64 << 10;
@@ -31,7 +31,7 @@ fn how_a_task_ended_is_recorded_on_a_full_disk() {
     for options in ["size=512k,nr_inodes=1k", "size=2m,nr_inodes=40"] {
         let disk = SmallDisk::new(options);
         let directory = TaskDirectory::create(disk.0.path(), "full").unwrap();
-        // What it says has no room either, nor has what the shim says of that.
+        // Neither its output nor the shim's message about that has room.
         let script = "echo said; exec sleep 1000";
         let child = directory.start(&executable(), &tasks.script("full", script)).unwrap();
         fill(disk.0.path());

@@ -1,4 +1,4 @@
-//! Groups as the kernel holds them: limits read back, groups in groups, and what differs between the
+//! cgroups on the real kernel: limits read back, nested cgroups, and differences between the
 //! hierarchies.
 
 use std::process::{Child, Command};
@@ -8,7 +8,7 @@ use linux::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::record::ExitReason;
 use linux::task::Inspection;
 
-/// The name of a group of this test.
+/// The name of a cgroup of this test.
 fn name(tasks: &Tasks, last: &str) -> String {
     format!("{}/{last}", parent_name(tasks.base.path()))
 }
@@ -89,14 +89,14 @@ fn an_alloc_bounds_its_tasks_together_and_loses_only_one() {
     };
     let quiet = start("quiet", "sleep 1000");
     quiet.wait_ready();
-    // The limits of an alloc that has tasks can be changed as those of one that has none.
+    // The limits of an alloc with tasks can be changed like those of an empty one.
     alloc.set_limits(&alloc_limits).unwrap();
     let glutton = start("glutton", "x=0123456789abcdef; while :; do x=$x$x; done");
     // Its own limit is 64 MiB, which it never reaches.
     let ExitReason::OutOfMemory { peak_bytes, .. } = glutton.wait_end().reason else {
         panic!("it must end")
     };
-    // The kernel counts a little before it asks the group above.
+    // The kernel counts a little before it asks the parent cgroup.
     assert!(peak_bytes < 56 << 20, "{peak_bytes}");
     let state = quiet.directory.inspect().unwrap();
     assert!(matches!(state, Inspection::Running(_)), "{state:?}");
@@ -110,7 +110,7 @@ fn an_alloc_bounds_its_tasks_together_and_loses_only_one() {
 #[test]
 fn memory_below_what_is_used_is_refused_and_nobody_is_killed() {
     let tasks = Tasks::new();
-    // Files in memory cannot be reclaimed, so that the kernel has no third way.
+    // Files in memory cannot be reclaimed, so the kernel has no other choice.
     let mut launch =
         tasks.script("shrink", "head -c 40000000 /dev/zero > /tmp/x; echo up; sleep 1000");
     launch.tmp_bytes_max = 64 << 20;
@@ -143,7 +143,7 @@ fn a_group_with_processes_of_its_own_has_no_groups_below_on_v2() {
         let error = below.unwrap_err();
         assert!(matches!(error, CgroupError::NotDelegated { .. }), "{error}");
         let text = error.to_string();
-        assert!(text.contains("/busy cannot hand `+cpu +memory +pids`"), "{text}");
+        assert!(text.contains("/busy cannot delegate `+cpu +memory +pids`"), "{text}");
         assert!(text.contains("must hold no processes"), "{text}");
         assert_eq!(held(&busy)[3], "1", "nothing about it has changed");
     } else {

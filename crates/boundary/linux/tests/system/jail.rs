@@ -8,7 +8,7 @@ use crate::support::{Tasks, UID};
 use linux::logs::Stream;
 use linux::record::{Bind, ExitReason, Root};
 
-/// Runs a script that prints lines of `name=value`; the value of `name`.
+/// Runs a script that prints lines of `name=value`; returns the value of `name`.
 fn value<'a>(output: &'a str, name: &str) -> &'a str {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix('=');
     output.lines().find_map(value).unwrap_or_else(|| panic!("no {name} in:\n{output}"))
@@ -95,7 +95,7 @@ fn the_task_is_nobody_special() {
     assert!(!groups.contains("bourg"), "the cgroup namespace hides the path: {groups}");
 }
 
-/// In its program and in those that this starts, and nothing else with it.
+/// In its program and in those that it starts, and nothing else.
 #[test]
 fn a_task_keeps_the_capabilities_that_it_is_given() {
     let tasks = Tasks::new();
@@ -143,10 +143,10 @@ fn bourg_is_there() {
     assert!(output.starts_with("/usr/bin/bourg\nusage: bare-shim"), "{output}");
 }
 
-/// Says to the test below that it runs where the host has a `bourg` of its own.
+/// Tells the test below that it runs on a host with its own `bourg`.
 const STRANGER_VARIABLE: &str = "BOURG_TEST_STRANGER";
 
-/// A host where an administrator has installed one for all users, in a mount namespace of its own.
+/// A host where an administrator has installed a `bourg` for all users, in its own mount namespace.
 #[test]
 fn a_bourg_of_the_hosts_own_is_out_of_sight() {
     if std::env::var_os(STRANGER_VARIABLE).is_some() {
@@ -172,7 +172,7 @@ fn a_bourg_of_the_hosts_own_is_out_of_sight() {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complained}");
 }
 
-/// Puts two programs that say their names into `/usr/local/bin`, as this process sees it.
+/// Puts two programs that print their names into `/usr/local/bin`, as this process sees it.
 fn install_strangers() {
     let (none, flags) = (None::<&str>, nix::mount::MsFlags::empty());
     fs::create_dir_all("/usr/local").unwrap();
@@ -222,7 +222,7 @@ fn a_package_can_be_the_root() {
     let mut launch =
         tasks.script("package", "cat /etc/own.conf; cat /etc/passwd; ls /; ls /usr/trap/; bourg");
     launch.jail.root = Root::Directory(package.path().to_owned());
-    // The package has no libraries of its own, so the host's are shown beside it.
+    // The package has no libraries, so the host's are shown beside it.
     for path in ["/usr/lib", "/lib64"] {
         let source = fs::canonicalize(path).unwrap();
         fs::create_dir_all(package.path().join("usr/lib")).unwrap();

@@ -1,4 +1,4 @@
-//! Limits that bite: memory, processes, CPU.
+//! Enforcement of limits: memory, processes, CPU.
 
 use crate::support::{Tasks, wait_until};
 use linux::logs::Stream;
@@ -21,7 +21,7 @@ fn too_much_memory_ends_the_task_with_the_numbers() {
 #[test]
 fn a_child_out_of_memory_ends_the_whole_task() {
     let tasks = Tasks::new();
-    // The main process would carry on for ever.
+    // The main process would run forever.
     let script = format!("sh -c '{GLUTTON}'; sleep 1000");
     let exit = tasks.start("parent", &tasks.script("parent", &script)).wait_end();
     assert!(matches!(exit.reason, ExitReason::OutOfMemory { .. }), "{exit:?}");

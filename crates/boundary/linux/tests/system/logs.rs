@@ -6,7 +6,7 @@ use crate::support::{SmallDisk, Tasks, read_log, wait_until};
 use linux::logs::{LogReader, Start, Stream};
 use linux::record::LogPolicy;
 
-/// Reads on until `reader` is at the present end.
+/// Reads until `reader` is at the current end.
 fn drain(reader: &mut LogReader) -> (String, u64) {
     let (mut text, mut lost) = (String::new(), 0);
     let mut buffer = [0; 1000];
@@ -59,7 +59,8 @@ fn files_rotate_and_a_reader_follows() {
         let content = fs::read(task.log_dir().join(name)).unwrap();
         assert!(name.ends_with(".times") || content.ends_with(b"\n"), "{name} ends with a line");
     }
-    // What was deleted before the sleeper came to it is told, and nothing else is missing.
+    // Output deleted before the slow reader reached it is reported as lost, and nothing else is
+    // missing.
     let (text, lost) = drain(&mut sleeper);
     assert!(lost > 0);
     assert_eq!(text.len() as u64 + lost, 6500 * 10 + 5);
@@ -119,7 +120,7 @@ fn a_full_disk_never_blocks_the_task_and_the_gap_is_told() {
          while [ ! -e /home/task/go ]; do sleep 0.02; done; echo after",
     );
     let child = directory.start(&crate::support::executable(), &launch).unwrap();
-    // The ballast goes only after all output of the flood was taken from the task.
+    // The ballast is deleted only after all output of the flood was read from the task.
     let flooded = || {
         let status = directory.path().join("logs");
         status.is_dir() && {
@@ -140,7 +141,7 @@ fn a_full_disk_never_blocks_the_task_and_the_gap_is_told() {
     directory.remove().unwrap();
 }
 
-/// Whether the script has come to its waiting loop.
+/// Whether the script has reached its waiting loop.
 fn sleeping(directory: &linux::task::TaskDirectory) -> bool {
     let Ok(linux::task::Inspection::Running(running)) = directory.inspect() else { return false };
     let children = format!("/proc/{0}/task/{0}/children", running.init_pid);

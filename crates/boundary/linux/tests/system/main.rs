@@ -1,5 +1,5 @@
-//! Tests with real tasks on the real kernel: processes, cgroups, mounts. They need root, and give it
-//! away where they test what goes without.
+//! Tests with real tasks on the real kernel: processes, cgroups, mounts. They need root, and drop
+//! it to test what works without.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail as the test itself does")]
 
 mod support;

@@ -10,7 +10,7 @@ use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::record::{ExitReason, Launch};
 use linux::task::{Resized, TaskDirectory, TaskError};
 
-/// Does each step when the file of its number is there, and says so.
+/// Performs each step when the file with its number exists, and reports it.
 const STEPS: &str = "
     step() { while ! [ -e $1 ]; do sleep 0.02; done; }
     echo up
@@ -18,7 +18,7 @@ const STEPS: &str = "
     step 2; cat /dev/null > /tmp/x; echo 2 done
     step 3; head -c 90000000 /dev/zero > /tmp/x; echo not reached; sleep 1000";
 
-/// Lets the task do a step, and waits until it has.
+/// Lets the task perform a step, and waits until it has.
 fn step(task: &Task, number: u32) {
     begin(task, number);
     task.wait_output(&format!("{number} done"));
@@ -32,7 +32,7 @@ fn limits(cpu_milli: u64, memory_mib: u64) -> Limits {
     Limits { cpu_milli, cpu_hard_cap: true, memory_bytes: memory_mib << 20, pids_max: 64 }
 }
 
-/// What its record and the kernel say of a task: CPU in milli-cores, memory in MiB.
+/// The limits in its record and in the kernel: CPU in milli-cores, memory in MiB.
 fn present(task: &Task) -> [(u64, u64); 2] {
     let record = Launch::read(task.directory.path()).unwrap().expect("it was launched").limits;
     let [_, cap, ..] = held(&task.cgroup);
@@ -49,17 +49,17 @@ fn a_task_is_resized_while_it_runs_and_ends_at_its_new_limit() {
     (launch.limits, launch.tmp_bytes_max) = (limits(500, 64), 1 << 30);
     let task = tasks.start("steps", &launch);
     task.wait_output("up");
-    // More than it could have had.
+    // More than its limit would allow.
     assert_eq!(task.directory.resize(&limits(2000, 160)).unwrap(), Resized::Done);
     assert_eq!(present(&task), [(2000, 160); 2]);
     step(&task, 1);
-    // Less than it has, which the kernel cannot reclaim.
+    // Less than it uses, which the kernel cannot reclaim.
     let refused = Resized::Refused { memory_bytes: 160 << 20 };
     for _ in 0..2 {
         assert_eq!(task.directory.resize(&limits(300, 32)).unwrap(), refused);
         assert_eq!(present(&task), [(300, 160); 2], "memory as it was, the rest as asked");
     }
-    // Between what it has and what it may have.
+    // Between its usage and its limit.
     assert_eq!(task.directory.resize(&limits(300, 120)).unwrap(), Resized::Done);
     assert_eq!(present(&task), [(300, 120); 2]);
     step(&task, 2);
@@ -75,7 +75,7 @@ fn a_task_is_resized_while_it_runs_and_ends_at_its_new_limit() {
     assert_eq!(task.shim_log(), "");
 }
 
-/// Says to a second process of a test that it is the one.
+/// Tells a second process of a test which one it is.
 const SECOND: &str = "BOURG_TEST_SECOND";
 
 #[test]
@@ -110,7 +110,7 @@ fn memory_that_the_kernel_can_take_back_is_no_obstacle() {
     group.remove().unwrap();
 }
 
-/// Fills memory that it then needs no longer, without giving it back.
+/// Fills memory that it then no longer needs, without freeing it.
 #[expect(unsafe_code, reason = "a hint to the kernel without a safe wrapper")]
 fn have_memory_to_take_back() {
     let mut lines = std::io::stdin().lines();
@@ -118,7 +118,7 @@ fn have_memory_to_take_back() {
     let mut memory = vec![1_u8; 40 << 20];
     let start = memory.as_ptr().align_offset(4096);
     let pages = &mut memory[start..][..39 << 20];
-    // SAFETY: whole pages that nobody else has; bytes of them become 0, or stay.
+    // SAFETY: whole pages that nothing else uses; their bytes become 0, or stay.
     let hinted = unsafe { libc::madvise(pages.as_mut_ptr().cast(), pages.len(), libc::MADV_FREE) };
     assert_eq!(hinted, 0);
     println!("it is there");
@@ -150,7 +150,7 @@ fn only_what_runs_is_resized_and_only_to_what_makes_sense() {
     let task = tasks.run("task", "exec sleep 1000");
     let error = task.directory.resize(&limits(100, 0)).unwrap_err();
     assert!(matches!(error, TaskError::Invalid { .. }), "{error}");
-    // As long as the record is not there.
+    // While the record does not exist.
     let running = task.directory.path().join("running.json");
     let hidden = task.directory.path().join("hidden");
     fs::rename(&running, &hidden).unwrap();

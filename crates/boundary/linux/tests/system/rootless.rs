@@ -1,6 +1,7 @@
-//! Tasks of a user who is not root, in user namespaces: the same jail and the same records, no limits.
+//! Tasks of a user who is not root, in user namespaces: the same jail and the same records, no
+//! limits.
 //!
-//! Root gives itself away: each test runs itself once more as a user without any right.
+//! Root drops its privileges: each test runs itself again as a user without any.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +29,7 @@ fn unprivileged(name: &str, body: impl FnOnce()) {
     if !geteuid().is_root() {
         return body();
     }
-    // Copies, because the user may not be able to read the directory of the build.
+    // Copies, because the user may not be able to read the build directory.
     let base = tempfile::tempdir().unwrap();
     fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = |from: &Path, name: &str| {
@@ -66,7 +67,7 @@ fn the_machine_says_so() {
 
 #[test]
 fn a_refusal_says_what_to_do() {
-    // In a user namespace of its own the test may forbid further ones.
+    // In its own user namespace the test may forbid further ones.
     let output = Command::new("unshare")
         .args(["--user", "--map-user", CALLER, "--map-group", CALLER, "--keep-caps", "sh", "-c"])
         .arg("echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" preflight")
@@ -188,7 +189,7 @@ fn the_task_has_no_powers_even_in_its_own_namespace() {
 fn kill_takes_everything() {
     unprivileged("kill_takes_everything", || {
         let tasks = Tasks::new();
-        // A name of its own, by which its processes are found on the host.
+        // A unique name, by which its processes are found on the host.
         let mark = format!("{}.{}", 1_000_000, std::process::id());
         let script = format!("(setsid sleep {mark} &); (sleep {mark} &); echo up; sleep {mark}");
         let task = tasks.run("all", &script);
@@ -199,7 +200,7 @@ fn kill_takes_everything() {
         assert_eq!(processes_with(&mark), 0);
 
         let task = tasks.run("young", "exec sleep 1000");
-        // As long as the record is not there.
+        // While the record does not exist.
         fs::remove_file(task.directory.path().join("running.json")).unwrap();
         assert_eq!(task.directory.kill().unwrap(), Delivery::StillStarting);
         assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
@@ -213,7 +214,7 @@ fn kill_takes_everything() {
     });
 }
 
-/// How many processes `sleep` of the host were told to sleep for `mark`.
+/// The number of `sleep` processes of the host that were told to sleep for `mark`.
 fn processes_with(mark: &str) -> usize {
     let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let wanted = format!("sleep\0{mark}\0");
@@ -227,7 +228,8 @@ fn a_task_survives_its_starter_and_dies_with_its_shim() {
         let directory = TaskDirectory::create(tasks.base.path(), "adopted").unwrap();
         let script = "trap 'exit 9' TERM; echo up; while :; do sleep 0.02; done";
         tasks.script("adopted", script).write(directory.path()).unwrap();
-        // A shell stands in for the Borglet: it starts the shim, and its whole session is then killed.
+        // A shell stands in for the Borglet: it starts the shim, and its whole session is then
+        // killed.
         let mut borglet = Command::new("setsid")
             .args(["sh", "-c", "\"$0\" shim \"$1\" < /dev/null; kill -KILL -$$"])
             .args([executable().as_os_str(), directory.path().as_os_str()])

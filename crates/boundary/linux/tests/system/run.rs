@@ -1,4 +1,4 @@
-//! Tasks that run and end: exit statuses, output, records, usage, and programs that are not there.
+//! Tasks that run and end: exit statuses, output, records, usage, and missing programs.
 
 use std::fs;
 
@@ -84,7 +84,7 @@ fn says_why_a_program_did_not_start() {
     );
     assert_eq!(
         reason(home("f", "x", "#!/no/such\n", 0o755), "f", &["./x"]),
-        "./x is there, but its interpreter or dynamic loader is not: /no/such"
+        "./x exists, but its interpreter or dynamic loader does not: /no/such"
     );
 }
 
@@ -115,7 +115,7 @@ fn a_directory_is_used_once_and_by_one_shim() {
     let error = task.directory.start(&executable(), &launch).unwrap_err();
     assert!(matches!(error, TaskError::InUse { shim_pid, .. } if shim_pid == task.shim.shim_pid));
     assert!(matches!(task.directory.remove(), Err(TaskError::InUse { .. })));
-    // A second shim started by hand refuses as well, and leaves the task alone.
+    // A second shim started by hand also refuses, and leaves the task alone.
     let second = std::process::Command::new(executable())
         .arg("shim")
         .arg(task.directory.path())

@@ -1,4 +1,4 @@
-//! Ending tasks: politely, by force, as a whole, and all at once.
+//! Stopping tasks: with notice, by force, as a whole, and all at once.
 
 use std::time::Instant;
 
@@ -87,7 +87,7 @@ fn a_sweep_ends_everything() {
     ended.wait_end();
     polite.wait_output("up");
     deaf.wait_output("up");
-    // Long enough for the polite one wherever this runs.
+    // Long enough for the task with notice wherever this runs.
     let swept = sweep(tasks.base.path(), 4000).unwrap();
     assert_eq!(swept.stopped, ["deaf", "polite"]);
     assert_eq!(swept.killed, ["deaf"]);

@@ -1,4 +1,4 @@
-//! What the tests of real tasks share: a directory of tasks that cleans up after itself.
+//! Helpers for tests with real tasks: a directory of tasks that cleans up after itself.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +13,7 @@ use linux::task::{Inspection, ShimChild, TaskDirectory, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// No step of any test takes this long unless something hangs, not even in an emulated machine on a
-/// busy one.
+/// busy host.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const UID: u32 = 61_234;
@@ -24,10 +24,10 @@ pub(crate) fn executable() -> PathBuf {
     std::env::var_os(EXECUTABLE_VARIABLE).map_or(own, PathBuf::from)
 }
 
-/// Names a copy of that program, for tests whose user may not read the directory of the build.
+/// Names a copy of that program, for tests whose user may not read the build directory.
 pub(crate) const EXECUTABLE_VARIABLE: &str = "BOURG_TEST_EXECUTABLE";
 
-/// A directory of tasks; what still runs in it is killed in the end.
+/// A directory of tasks; tasks that still run are killed in the end.
 pub(crate) struct Tasks {
     pub(crate) base: tempfile::TempDir,
     isolation: Isolation,
@@ -93,7 +93,7 @@ impl Tasks {
         task
     }
 
-    /// Runs a script to its end: how it ended, and what it wrote to standard output.
+    /// Runs a script to its end; returns how it ended, and its standard output.
     pub(crate) fn output(&self, name: &str, script: &str) -> (ExitReason, String) {
         let task = self.start(name, &self.script(name, script));
         let reason = task.wait_end().reason;
@@ -118,7 +118,7 @@ impl Task {
         wait_readable(&self.shim.ready);
     }
 
-    /// Waits for the shim's end; the exit record must be there.
+    /// Waits for the shim's end; the exit record must exist.
     pub(crate) fn wait_end(&self) -> Exit {
         wait_readable(&self.shim.shim);
         match self.directory.inspect().unwrap() {
@@ -147,7 +147,7 @@ impl Task {
     }
 }
 
-/// The kernel's files with the limits: CPU share, CPU cap, processes, and the kill of the whole.
+/// The kernel's limit files: CPU share, CPU cap, processes, and the kill of the whole cgroup.
 pub(crate) fn held(group: &TaskCgroup) -> [String; 4] {
     let paths: [Option<PathBuf>; 4] = match Hierarchy::detect().unwrap() {
         Hierarchy::V1(mounts) => [
@@ -188,7 +188,7 @@ pub(crate) fn wait_readable(fd: &impl AsFd) {
     assert_eq!(ready, 1, "descriptor {} is not readable in time", fd.as_fd().as_raw_fd());
 }
 
-/// Waits for something that the kernel has no event for.
+/// Waits for something for which the kernel has no event.
 pub(crate) fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !reached() {
@@ -197,7 +197,7 @@ pub(crate) fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// A small file system of its own, unmounted in the end.
+/// A separate small file system, unmounted in the end.
 pub(crate) struct SmallDisk(pub(crate) tempfile::TempDir);
 
 impl SmallDisk {

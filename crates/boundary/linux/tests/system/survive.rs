@@ -1,4 +1,5 @@
-//! Deaths of others: the Borglet's, which a task survives, and the shim's, which it does not.
+//! Deaths of other processes: the Borglet's, which a task survives, and the shim's, which it does
+//! not.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -43,7 +44,7 @@ fn another_boot_means_lost() {
     kill(Pid::from_raw(task.shim.shim_pid), Signal::SIGKILL).unwrap();
     wait_readable(&task.shim.shim);
     running.boot_id = "another".to_owned();
-    // The number of the init stands for another process now, which started as long after its boot.
+    // The init's pid belongs to another process now, which started as long after its boot.
     let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
     running.init_pid = i32::try_from(other.id()).unwrap();
     running.init_start_ticks = start_ticks(running.init_pid);

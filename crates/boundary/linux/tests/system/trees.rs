@@ -1,4 +1,4 @@
-//! Directories of any size and depth: counted and deleted so much at a time.
+//! Directories of any size and depth: counted and deleted in bounded steps.
 
 use std::ffi::CString;
 use std::fs;
@@ -9,7 +9,7 @@ use linux::tree::{Measure, Removal, Used, remove_tree};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, mkdirat};
 
-/// Directories one in the other, deeper than any path can name; the last has a file.
+/// Nested directories, deeper than any path can name; the last contains a file.
 fn nest(top: &Path, depth: usize) {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
     let name = CString::new("d".repeat(200)).unwrap();
@@ -48,7 +48,7 @@ fn what_files_take_up_is_counted_once_whatever_their_length_and_names() {
     let expected = Used { bytes, files: 107, more: false };
     assert_eq!(measured(&top), expected);
     assert_eq!(measured(&base.path().join("missing")), Used::default());
-    // What other names have of a file is theirs.
+    // A file's usage is shared by its names.
     fs::rename(top.join("a/b"), base.path().join("b")).unwrap();
     let quarter = measured(&top);
     assert!((256 << 10..512 << 10).contains(&quarter.bytes), "{quarter:?}");
@@ -77,7 +77,7 @@ fn a_directory_of_any_depth_goes_so_much_at_a_time() {
         fs::create_dir(&directory).unwrap();
         (0..50).for_each(|number| fs::write(directory.join(number.to_string()), "x").unwrap());
     }
-    // Names that it would like to have itself.
+    // Names that the deletion would use itself.
     fs::write(top.join(".deep-1"), "").unwrap();
     fs::create_dir_all(top.join(".deep-2/x")).unwrap();
     symlink(&other, top.join("link")).unwrap();
@@ -88,7 +88,7 @@ fn a_directory_of_any_depth_goes_so_much_at_a_time() {
         slices += 1;
         assert!(top.exists() && slices < 100, "{slices} slices");
         if slices == 3 {
-            // As another process goes on with it.
+            // As if another process continued.
             removal = Removal::of(top.clone());
         }
     }

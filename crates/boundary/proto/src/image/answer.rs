@@ -5,7 +5,7 @@ use model::{CollectionId, GrantId, LogIndex, MachineId, ReplicaId, SessionId};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
-use v1::answer::{Answer, Submitted};
+use v1::answer::{Answer, Killed, Submitted};
 
 impl From<(SessionId, &Session)> for v1::SessionImage {
     fn from((id, session): (SessionId, &Session)) -> Self {
@@ -58,7 +58,9 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
                 collection: CollectionId(collection),
                 submission: submission(done).field("submitted")?,
             },
-            Answer::Killed(tasks) => Reply::Killed { tasks },
+            Answer::Killed(Killed { collection, tasks }) => {
+                Reply::Killed { collection: CollectionId(collection), tasks }
+            }
             Answer::Machine(id) => Reply::MachineAdded(MachineId(id)),
             Answer::Drained(tasks) => Reply::Drained { tasks },
             Answer::Granted(id) => Reply::Granted(GrantId(id)),
@@ -94,7 +96,9 @@ impl From<&Reply> for Answer {
                 collection: collection.0,
                 submission: v1::Submission::from(*submission).into(),
             }),
-            Reply::Killed { tasks } => Self::Killed(*tasks),
+            Reply::Killed { collection, tasks } => {
+                Self::Killed(Killed { collection: collection.0, tasks: *tasks })
+            }
             Reply::MachineAdded(id) => Self::Machine(id.0),
             Reply::Granted(id) => Self::Granted(id.0),
             Reply::Drained { tasks } => Self::Drained(*tasks),

@@ -16,7 +16,7 @@ use v1::image_head::{
 type Tokens = Vec<(Serial, Arc<Token>)>;
 type Revoked = Vec<(MachineName, Arc<Credentials>)>;
 
-/// Nothing where there is nothing, so that the head of a cell of an earlier level is as it always was.
+/// Nothing where there is nothing.
 pub(super) fn enrolment(image: &Image) -> Option<Enrolment> {
     if image.tokens.is_empty() && image.revoked_machines.is_empty() {
         return None;

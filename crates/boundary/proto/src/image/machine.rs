@@ -22,7 +22,7 @@ impl From<&Machine> for v1::MachineImage {
             collection: seen.task.collection.0,
             index: seen.task.index.0,
             at: seen.at.0,
-            user: seen.user.as_ref().map(ToString::to_string),
+            user: seen.user.to_string(),
         };
         Self {
             id: machine.id.0,
@@ -58,7 +58,7 @@ impl TryFrom<v1::MachineImage> for Machine {
         machine.next_port = read::small(image.next_port, u16::MAX, "nextPort")?;
         let crash = |crash: machine_image::Crash| {
             let (collection, index) = (CollectionId(crash.collection), TaskIndex(crash.index));
-            let user = crash.user.map(|user| read::name(&user, "user")).transpose()?;
+            let user = read::name(&crash.user, "user")?;
             Ok(CrashSeen { task: TaskId { collection, index }, user, at: Time(crash.at) })
         };
         let crashes = image.crashes.into_iter().map(crash).collect::<Result<_, Malformed>>();

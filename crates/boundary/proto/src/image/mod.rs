@@ -158,7 +158,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         let (is, least, most) = (0, 1, known.into());
         return Err(Fault::OutOfRange { is, least, most }).field("level");
     }
-    if level > known {
+    if !cell::has_level(Level(level)) {
         return Err(Fault::TooNew { level, known }).field("level");
     }
     let administrator = |(position, user): (usize, &String)| {
@@ -200,7 +200,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
     })
 }
 
-/// Nothing where it is allowed, so that the head of a cell of level 1 is as it always was.
+/// Nothing where it is allowed.
 fn rescheduling(is: &Rescheduling) -> Option<HeadRescheduling> {
     match is {
         Rescheduling::Allowed => None,

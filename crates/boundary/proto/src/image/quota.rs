@@ -11,7 +11,7 @@ use crate::{read, v1};
 use v1::image_head;
 use v1::rejection;
 
-/// Nothing where it is as in a new cell, so that the head of a cell of level 1 is as it always was.
+/// Nothing where it is as in a new cell.
 pub(super) fn head(image: &Image) -> Option<image_head::Quota> {
     let (metering, last_grant) = (image.metering, image.last_grant);
     let new = metering == Metering::default() && last_grant == GrantId(0);

@@ -48,7 +48,11 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::BadText { what, most } => {
                 Why::BadText(rejection::BadText { what: what.clone(), most: *most })
             }
-            Rejection::NoSuchJob(id) => Why::NoSuchJob(id.0),
+            Rejection::NoSuchJob { user, name } => {
+                let (user, name) = (user.to_string(), name.to_string());
+                Why::NoSuchJob(rejection::NoSuchJob { user, name })
+            }
+            Rejection::NoSuchCollection(id) => Why::NoSuchCollection(id.0),
             Rejection::NoSuchTask { last } => Why::NoSuchTask(*last),
             Rejection::NotAllowed { by, what, who } => {
                 let (by, what, who) = (by.to_string(), what.clone(), who.clone());
@@ -130,7 +134,11 @@ impl TryFrom<v1::Rejection> for Rejection {
                 tasks: used.tasks,
             },
             Why::BadText(text) => Self::BadText { what: text.what, most: text.most },
-            Why::NoSuchJob(id) => Self::NoSuchJob(CollectionId(id)),
+            Why::NoSuchJob(job) => Self::NoSuchJob {
+                user: read::name(&job.user, "user").field("noSuchJob")?,
+                name: read::name(&job.name, "name").field("noSuchJob")?,
+            },
+            Why::NoSuchCollection(id) => Self::NoSuchCollection(CollectionId(id)),
             Why::NoSuchTask(last) => Self::NoSuchTask { last },
             Why::NotAllowed(not_allowed) => Self::NotAllowed {
                 by: read::name(&not_allowed.by, "by").field("notAllowed")?,

@@ -7,7 +7,7 @@ use crate::error::{At, Malformed};
 use crate::{read, v1};
 use v1::image_head::Replicas;
 
-/// Nothing where it is as in a new cell, so that the head of a cell of level 1 is as it always was.
+/// Nothing where it is as in a new cell.
 pub(super) fn replicas(image: &Image) -> Option<Replicas> {
     let new = Image::default();
     if image.replicas.is_empty() && image.last_replica == new.last_replica {

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cell::{Assignment, Certificate, Grant, Mutation, Observation, Op, RequestId, Reservation};
+use cell::{
+    Assignment, Certificate, Grant, Kill, Mutation, Observation, Op, RequestId, Reservation,
+};
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
     GrantId, HeldPorts, InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores,
@@ -182,16 +184,14 @@ fn ends() -> Vec<End> {
 }
 
 fn requests() -> Vec<Mutation> {
-    let (range, collection) = ((TaskIndex(0), TaskIndex(4)), CollectionId(1));
+    let range = (TaskIndex(0), TaskIndex(4));
+    let kill = |tasks| Mutation::Kill(Kill { owner: name("ana"), job: name("web"), tasks });
     let changes = [("rack", Some("r1")), ("note", Some("")), ("switch", None)];
     let changes = changes.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));
     vec![
         Mutation::Submit(Arc::new(full_job())),
-        Mutation::Kill { collection, tasks: TaskSelection::All },
-        Mutation::Kill {
-            collection,
-            tasks: TaskSelection::Some(vec![range, (TaskIndex(7), TaskIndex(7))]),
-        },
+        kill(TaskSelection::All),
+        kill(TaskSelection::Some(vec![range, (TaskIndex(7), TaskIndex(7))])),
         Mutation::AddMachine { name: name("m1"), address: "10.0.0.1:4711".to_owned() },
         Mutation::DrainMachine { machine: name("m1"), reason: "a new kernel".to_owned() },
         Mutation::UndrainMachine { machine: name("m1") },
@@ -336,8 +336,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::OpenSession { .. } => "open session",
         Op::Request { mutation, .. } => match mutation {
             Mutation::Submit(_) => "submit",
-            Mutation::Kill { tasks: TaskSelection::All, .. } => "kill all",
-            Mutation::Kill { tasks: TaskSelection::Some(_), .. } => "kill some",
+            Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
+            Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",
             Mutation::AddMachine { .. } => "add machine",
             Mutation::DrainMachine { .. } => "drain machine",
             Mutation::UndrainMachine { .. } => "undrain machine",

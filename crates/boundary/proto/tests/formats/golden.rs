@@ -14,7 +14,9 @@ use proto::log::{decode_record, encode_record};
 use proto::v1;
 
 use crate::examples::event::all_events;
-use crate::examples::image::{full_image, image_of_level_2, image_of_level_3, resumed_image};
+use crate::examples::image::{
+    full_image, image_of_an_enrolled_cell, image_of_an_owned_cell, resumed_image,
+};
 use crate::examples::{self, all_ops, full_job, name};
 use crate::history::parts;
 
@@ -79,9 +81,9 @@ fn an_image_keeps_its_bytes_and_its_hash() {
 fn images() -> [(&'static str, Image); 4] {
     [
         ("image", full_image()),
-        ("image-level-2", image_of_level_2()),
-        ("image-level-2-resumed", resumed_image()),
-        ("image-level-3", image_of_level_3()),
+        ("image-owned", image_of_an_owned_cell()),
+        ("image-resumed", resumed_image()),
+        ("image-enrolled", image_of_an_enrolled_cell()),
     ]
 }
 

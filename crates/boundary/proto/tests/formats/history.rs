@@ -5,7 +5,7 @@ mod reached;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, Image, Job, Machine, MachineState, Member, MemberChange, Mutation,
+    Assignment, Cell, Image, Job, Kill, Machine, MachineState, Member, MemberChange, Mutation,
     Observation, Op, Replica, RequestId, Reservation, TaskState,
 };
 use model::{
@@ -146,7 +146,6 @@ impl Life {
         let now = Time(1_000_000_000_000_000);
         let mut life = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
         life.apply(Op::Bootstrap { name: "dev".parse().expect("a name"), administrator: ana() });
-        life.apply(Op::RaiseLevel { to: cell::LEVEL });
         life.apply(Op::OpenSession { user: ana() });
         life.apply(Op::OpenSession { user: ben() });
         (0..3).for_each(|number| life.take(Step::AddMachine(number)));
@@ -174,14 +173,18 @@ impl Life {
             Step::Submit(job, after, parent) => self.submit(*job, after, parent),
             Step::Update(job, change) => self.update(job, change),
             Step::Kill(job, task) => {
-                let job = self.job(job).map(|job| (job.id, job.spec.tasks));
-                let (collection, tasks) = job.unwrap_or((CollectionId(7), 1));
+                let job = self.job(job);
+                let (owner, name) = match &job {
+                    Some(job) => (job.owner.clone(), job.spec.name.clone()),
+                    None => ("ana".parse().expect("a name"), "nobodys".parse().expect("a name")),
+                };
+                let tasks = job.as_ref().map_or(1, |job| job.spec.tasks);
                 let (first, last) = (TaskIndex(task % tasks), TaskIndex(tasks - 1));
                 let tasks = match task % 2 {
                     0 => TaskSelection::All,
                     _ => TaskSelection::Some(vec![(first, last)]),
                 };
-                self.request(Mutation::Kill { collection, tasks });
+                self.request(Mutation::Kill(Kill { owner, job: name, tasks }));
             }
             Step::AddMachine(number) => self.add_machine(number),
             Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {

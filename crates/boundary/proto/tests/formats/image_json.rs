@@ -79,7 +79,7 @@ fn a_malformed_image_is_refused_with_its_line() {
         (
             with(1, |line| line.replace("\"level\":1", "\"level\":99")),
             "line 1: head.level: needs level 99 of the state machine, and this build knows levels \
-             up to 3: it is too old"
+             up to 1: it is too old"
                 .to_owned(),
         ),
         (

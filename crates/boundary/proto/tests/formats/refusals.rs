@@ -164,7 +164,13 @@ fn a_malformed_record_is_refused_with_its_place() {
         Some(Kind::Request(Request { id, by: "ana".to_owned(), mutation }))
     };
     let selection = v1::TaskSelection { all: true, ranges: vec![v1::IndexRange::default()] };
-    let kill = |tasks| request(Some(Mutation::Kill(v1::op::Kill { collection: 1, tasks })));
+    let kill = |tasks| {
+        request(Some(Mutation::Kill(v1::op::Kill {
+            owner: "ana".to_owned(),
+            job: "web".to_owned(),
+            tasks,
+        })))
+    };
     let observe = |observation| {
         Some(Kind::Observe(v1::op::Observe { machine: 1, observations: vec![observation] }))
     };
@@ -250,7 +256,7 @@ fn a_malformed_record_is_refused_with_its_place() {
         ),
         (
             Some(Kind::Enrol(v1::Enrol { token: "07".to_owned(), ..Default::default() })),
-            "op.enrol.key: '' is not the digest of a key: that is 64 lower-case hexadecimal digits"
+            "op.enrol.key: '' is not the digest of a key: use 64 lower-case hexadecimal digits"
                 .to_owned(),
         ),
         (
@@ -311,11 +317,11 @@ fn a_malformed_image_is_refused_with_its_place() {
                 // The level is what matters, whatever else a later build has written.
                 (head(all).level, head(all).name) = (99, "A B".to_owned());
             },
-            "head.level: needs level 99 of the state machine, and this build knows levels up to 3: \
+            "head.level: needs level 99 of the state machine, and this build knows levels up to 1: \
              it is too old"
                 .to_owned(),
         ),
-        (|all| head(all).level = 0, "head.level: must be 1 to 3, is 0".to_owned()),
+        (|all| head(all).level = 0, "head.level: must be 1 to 1, is 0".to_owned()),
         (
             |all| head(all).administrators = vec![String::new()],
             "head.administrators[0]: a user name cannot be empty".to_owned(),

@@ -1,5 +1,5 @@
-//! Accepting connections and their handshakes: a bounded number of either, and all of them closed
-//! when the server is to end.
+//! Accepts connections and performs their handshakes, with limits on both; closes all of them at
+//! shutdown.
 
 use std::future::Future;
 use std::io;
@@ -23,29 +23,29 @@ use super::peer::{FarEnd, Peer};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
 
-/// How long to leave a listener alone that cannot accept, as without a free file descriptor.
+/// How long to pause when the listener cannot accept, for example without free file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long, and for how many bytes, a refused connection is kept.
+/// How long a rejected connection lingers, and how many bytes it may still send.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 64 << 10;
-/// How often it is looked whether a certificate has expired: the wall clock may be set.
-const LOOK: Duration = Duration::from_secs(60);
+/// The interval of expiry checks: the wall clock may be set.
+const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What accepts.
+/// The acceptor of a server.
 pub(super) struct Accept {
     pub(super) tls: Arc<ServerConfig>,
     pub(super) cell: Arc<str>,
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
     pub(super) limiter: Connections,
-    /// Takes the connections that are ready.
+    /// Receives the connections that are ready.
     pub(super) connections: mpsc::Sender<io::Result<Connection>>,
     pub(super) closing: watch::Receiver<bool>,
 }
 
 impl Accept {
-    /// Accepts until nobody wants connections any more, then drops the listener and what is within
-    /// its handshake. Connections and handshakes above the limits wait in the system's queue.
+    /// Accepts until the receiver of connections is gone, then drops the listener and pending
+    /// handshakes. Connections and handshakes above the limits wait in the kernel's queue.
     pub(super) async fn run(self, listener: TcpListener) {
         let this = Arc::new(self);
         let most = this.limits.connections.saturating_add(this.limits.for_masters);
@@ -64,7 +64,7 @@ impl Accept {
         }
     }
 
-    /// Takes a connection through its handshake and hands it over, or counts why not.
+    /// Performs the handshake of a connection and passes it on, or counts the failure.
     async fn shake_hands(
         self: Arc<Self>,
         stream: TcpStream,
@@ -83,7 +83,7 @@ impl Accept {
             Err(_elapsed) => return self.refusals.count(Cause::Slow, || format!("from {address}")),
         };
         let certificates = stream.get_ref().1.peer_certificates();
-        // The first is the peer's own, those behind it lead to the authority.
+        // The peer's own certificate comes first, followed by the chain to the authority.
         let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
         let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
         let peer = far_end.of_cell(&self.cell).ok();
@@ -91,7 +91,7 @@ impl Accept {
         let place = match self.limiter.take(peer.map(|peer| peer.identity)) {
             Ok(place) => place,
             Err(why) => {
-                // While it lingers, others may come.
+                // While it lingers, accept others.
                 drop(permit);
                 far_end.count(Cause::TooMany, &why);
                 let _closed = tokio::time::timeout(LINGER, linger(stream)).await;
@@ -103,12 +103,12 @@ impl Accept {
         let _gone = self.connections.send(Ok(connection)).await;
     }
 
-    /// When a connection is to be closed: with the server, or after its certificate has expired.
+    /// Resolves when a connection must close: at shutdown, or after its certificate has expired.
     fn over(&self, ends: Option<SystemTime>) -> impl Future<Output = ()> + Send + use<> {
         let mut closing = self.closing.clone();
         async move {
             tokio::select! {
-                // An error says that the server is gone, which closes as well.
+                // An error means that the server is gone, which closes the connection as well.
                 _ = closing.wait_for(|closing| *closing) => {}
                 () = expired(ends) => {}
             }
@@ -116,44 +116,46 @@ impl Accept {
     }
 }
 
-/// The next connection, once there is a place for it.
+/// The next connection, once a permit is available.
 async fn next(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    // Never closed, so that acquiring never fails.
+    // Never closed, so acquiring cannot fail.
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     loop {
         match listener.accept().await {
             Ok((stream, address)) => match stream.set_nodelay(true) {
                 Ok(()) => return Some((stream, address, permit)),
-                Err(error) => tracing::debug!(%error, "a connection was gone before it was served"),
+                Err(error) => {
+                    tracing::debug!(%error, "a connection was closed before it was served");
+                }
             },
             Err(error) => {
-                tracing::warn!(%error, "cannot accept connections for a moment");
+                tracing::warn!(%error, "cannot accept connections temporarily");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-/// Waits until it is seen that a moment has passed, or for ever. By then requests have been refused,
-/// which says more than a connection that breaks off.
+/// Waits until a moment has visibly passed; forever for `None`. By then, requests have already been
+/// rejected with a reason, which a closed connection cannot give.
 async fn expired(ends: Option<SystemTime>) {
     let Some(ends) = ends else { return std::future::pending().await };
     while SystemTime::now() < ends {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(EXPIRY_CHECK_INTERVAL).await;
     }
 }
 
-/// Reads what a refused client still sends. Were the connection closed with bytes unread, the system
-/// would tell the client of that, and drop the alert that says why.
+/// Reads what a rejected client still sends. If the connection were closed with unread bytes, the
+/// kernel would send a reset, and the client would not see the alert with the reason.
 async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u64> {
     stream.shutdown().await?;
     tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
 }
 
-/// An accepted connection, with its handshake done. It counts against the limits until it is dropped.
+/// An accepted connection after its handshake. It counts against the limits until dropped.
 pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     far_end: Arc<FarEnd>,
@@ -161,7 +163,7 @@ pub(super) struct Connection {
     _held: Permits,
 }
 
-/// What a connection has of what there is a limit for.
+/// The permits of a connection.
 struct Permits {
     _permit: OwnedSemaphorePermit,
     _place: OfConnection,
@@ -177,14 +179,14 @@ impl Connection {
         Self { stream, far_end, closed: Box::pin(over), _held: held }
     }
 
-    /// Where the stream has nothing to do, waits for the end of the connection too.
+    /// If the stream is idle, also polls for the end of the connection.
     fn or_closed<T>(
         &mut self,
         polled: Poll<io::Result<T>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if polled.is_pending() && self.closed.as_mut().poll(context).is_ready() {
-            // Polled no more after this: what has ended must not be asked again.
+            // Never polled again: a finished future must not be polled.
             self.closed = Box::pin(std::future::ready(()));
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
@@ -249,10 +251,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_closed_within_a_minute_after_its_certificate_has_expired() {
-        let within = |ends| tokio::time::timeout(LOOK * 2, expired(ends));
+        let within = |ends| tokio::time::timeout(EXPIRY_CHECK_INTERVAL * 2, expired(ends));
         let now = SystemTime::now();
         assert!(within(Some(now)).await.is_ok());
-        assert!(within(Some(now + LOOK * 60)).await.is_err());
+        assert!(within(Some(now + EXPIRY_CHECK_INTERVAL * 60)).await.is_err());
         assert!(within(None).await.is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! What every request passes before its service: it is somebody's of this cell, whoever only joins asks to
-//! be taken in, and services between processes are asked by the right ones. Nothing of a message is read
-//! before that: theirs may be large.
+//! Checks every request before its service and before decoding its message, which may be large: the
+//! peer must belong to this cell, join tokens may only join, and internal services accept only the
+//! right roles.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::refusals::Cause;
 use crate::Identity;
 use crate::service::{REPLICATION, borglet_server, enrolment_server, scheduling_server};
 
-/// Services behind the check of who asks.
+/// Services behind the admission check.
 #[derive(Clone)]
 pub(super) struct Admission<S> {
     services: S,
@@ -28,9 +28,8 @@ impl<S> Admission<S> {
         Self { services, cell: cell.into() }
     }
 
-    /// Refuses a request that does not come from an identity of the cell, or comes with a certificate
-    /// that has expired since its connection was made, whatever it is for, and one to a service that is
-    /// not there for that identity.
+    /// Rejects a request whose peer has no identity of the cell, whose certificate has expired
+    /// since the connection was made, or whose identity may not call the service.
     fn admit(&self, request: &http::Request<Body>, now: SystemTime) -> Result<(), Status> {
         let far_end = request.extensions().get::<Arc<FarEnd>>();
         let far_end = far_end.ok_or_else(|| Status::unauthenticated("no certificate"))?;
@@ -38,7 +37,7 @@ impl<S> Admission<S> {
         let peer = peer.map_err(|(_, why)| Status::unauthenticated(why))?;
         if peer.ends().is_some_and(|ends| ends <= now) {
             let why = format!(
-                "the certificate of {} has expired since it connected: connect again with a renewed \
+                "the certificate of {} has expired since it connected: reconnect with a renewed \
                  certificate",
                 peer.identity
             );
@@ -73,31 +72,31 @@ where
     }
 }
 
-/// Why an identity may not ask the service of a path at all, if it may not. What it may ask of one that
-/// several may ask, the service judges.
+/// Why an identity may not call the service of a path at all, if so. Finer checks are up to the
+/// service.
 fn may_ask(who: &Identity, path: &str) -> Result<(), String> {
     let method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     let service = method.map(|(service, _)| service).unwrap_or_default();
     match (service, who) {
         (enrolment_server::SERVICE_NAME, _) => Ok(()),
         (_, Identity::Joining(_)) => {
-            Err(format!("{who} may join and nothing else: use what it got by that"))
+            Err(format!("{who} may only join: use the credentials received by joining"))
         }
-        // Replicas pass on what schedulers propose.
+        // Replicas forward proposals of schedulers.
         (_, Identity::Master) => Ok(()),
         (scheduling_server::SERVICE_NAME, Identity::Scheduler(_)) => Ok(()),
         (borglet_server::SERVICE_NAME, _) => {
-            Err(format!("a Borglet obeys the cell's master only, and {who} is not it"))
+            Err(format!("a Borglet only accepts calls of the cell's master, not of {who}"))
         }
         (REPLICATION, _) => {
-            Err(format!("only replicas of the master may ask that, and {who} is none"))
+            Err(format!("only replicas of the master may call this service, not {who}"))
         }
         (scheduling_server::SERVICE_NAME, _) => Err(format!("{who} is not a scheduler")),
         _ => Ok(()),
     }
 }
 
-/// A refusal that whoever asked understands: gRPC's, or else HTTP's.
+/// A rejection in the protocol of the request: gRPC or plain HTTP.
 fn refusal(request: &http::Request<Body>, status: Status) -> http::Response<Body> {
     let kind = request.headers().get(http::header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
@@ -128,7 +127,7 @@ mod tests {
             ("/bourg.v1.Replication/Forward", &["master"]),
             ("/bourg.v1.Scheduling/Propose", &["master", "scheduler/main"]),
             ("/bourg.v1.Enrolment/Enrol", &whom),
-            // These judge themselves what is asked of them.
+            // These services do their own checks.
             ("/bourg.v1.Borgmaster/Status", &whom[..5]),
             ("/grpc.health.v1.Health/Check", &whom[..5]),
             ("/metrics", &whom[..5]),

@@ -1,8 +1,9 @@
-//! Connecting to a server that must be who it is expected to be.
+//! Connects to servers and verifies their identity.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::Link;
 use rustls::pki_types::ServerName;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
@@ -11,13 +12,13 @@ use super::dial::{Dial, Patience, Target};
 use super::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
 use crate::{Error, Expect, Result, Rotating};
 
-/// A channel to `endpoint` (`HOST:PORT`), as the identity of `credentials`, to whoever `expect`
-/// says.
+/// Returns a channel to `endpoint` (`HOST:PORT`), with the identity of `credentials`, to the server
+/// specified by `expect`.
 ///
-/// Connects with the first call, and again after a connection is lost. A call that finds no server,
-/// another than the expected one, or one that does not take the certificate, fails as
-/// `UNAVAILABLE`; [`super::explain`] says what it was, and [`super::is_distrust`] whether it will be
-/// the same the next time. Calls have no timeout unless the request has one.
+/// Connects at the first call, and reconnects after a connection is lost. A call fails with
+/// `UNAVAILABLE` if the server is unreachable, has another identity, or rejects the certificate;
+/// [`super::explain`] gives the reason, and [`super::is_distrust`] tells whether it is permanent.
+/// Calls have no timeout unless the request has one.
 ///
 /// # Errors
 /// [`Error::BadEndpoint`].
@@ -28,12 +29,12 @@ pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Resul
     channel(endpoint, dial(endpoint, credentials, expect, Patience::Usual)?)
 }
 
-/// The same to a server that is missed soon: a connection whose TCP or TLS takes longer than `patience`,
-/// or on which what is sent does not arrive for as long, or is not taken by a server that has no room
-/// for it, is given up.
+/// Returns a channel like [`connect`] that detects unresponsive servers quickly: a connection is
+/// dropped if TCP or TLS takes longer than `patience`, or if sent data is not acknowledged for that
+/// long, including by a server whose buffers are full.
 ///
-/// While a network is cut TCP sends ever more rarely what does not arrive, and a connection over which
-/// that happens is silent for up to as long again after the network is mended. A new one is not.
+/// During a network outage TCP retransmits with exponential backoff, so an old connection may stay
+/// silent long after the network has recovered. A new connection does not.
 ///
 /// # Errors
 /// [`Error::BadEndpoint`].
@@ -58,7 +59,16 @@ fn channel(endpoint: &str, dial: Dial) -> Result<Channel> {
     Ok(channel)
 }
 
-/// What dials `endpoint`.
+/// Returns a [`Link`] to the server that `expect` describes at `endpoint` (`HOST:PORT`), as the
+/// identity of `credentials`. It connects like [`connect`], and calls fail in the same ways.
+///
+/// # Errors
+/// [`Error::BadEndpoint`].
+pub fn link(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Link> {
+    dial(endpoint, credentials, expect, Patience::Usual).map(Link::new)
+}
+
+/// A dialer for `endpoint`.
 pub(super) fn dial(
     endpoint: &str,
     credentials: &Rotating,
@@ -70,7 +80,7 @@ pub(super) fn dial(
     let name = expect.host_name(me.cell());
     let name = ServerName::try_from(name).map_err(|error| Error::BadEndpoint {
         endpoint: endpoint.to_owned(),
-        why: format!("nobody can be expected there: {error}"),
+        why: format!("it is not a valid host name: {error}"),
     })?;
     Ok(Dial::new(Target {
         address: uri.authority().map_or(endpoint, |authority| authority.as_str()).to_owned(),
@@ -82,7 +92,7 @@ pub(super) fn dial(
     }))
 }
 
-/// Refuses what is no address that [`connect`] takes: `HOST:PORT`, and nothing before or behind it.
+/// Rejects anything but an address that [`connect`] takes: exactly `HOST:PORT`.
 ///
 /// # Errors
 /// [`Error::BadEndpoint`].
@@ -90,7 +100,7 @@ pub fn check_address(address: &str) -> Result<()> {
     host_and_port(address).map(drop).map_err(|why| bad(address, why))
 }
 
-/// An `https` URI, whatever was given.
+/// Converts an endpoint to an `https` URI.
 fn uri(endpoint: &str) -> Result<Uri> {
     let address = endpoint.strip_prefix("https://").unwrap_or(endpoint);
     host_and_port(address).map_err(|why| bad(endpoint, why))
@@ -100,7 +110,7 @@ fn bad(endpoint: &str, why: String) -> Error {
     Error::BadEndpoint { endpoint: endpoint.to_owned(), why }
 }
 
-/// The URI of an address, or why it is none.
+/// The URI of an address; the error says why it is invalid.
 fn host_and_port(address: &str) -> std::result::Result<Uri, String> {
     let uri = format!("https://{address}").parse::<Uri>().map_err(|error| error.to_string())?;
     let whole = uri.authority().is_some_and(|authority| authority.as_str() == address);

@@ -1,4 +1,4 @@
-//! Dialling: TCP, TLS, and the first word of the server, which says that it takes our certificate.
+//! Dials a server: TCP, TLS, and its first frame, which shows that it accepts our certificate.
 
 use std::fmt;
 use std::future::Future;
@@ -16,38 +16,38 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
+use tonic::codegen::{BoxFuture, Service};
+use tonic::{ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
 use super::refusals::Cause;
-use super::tls::WrongServer;
-use crate::{Expect, Identity};
+use crate::tls::WrongServer;
+use crate::{Expect, Identity, certificate};
 
-/// What dials one server.
+/// Dials one server.
 #[derive(Clone)]
 pub(super) struct Dial(Arc<Target>);
 
-/// Whom to dial, and as whom.
+/// The server to dial, and the identity to use.
 pub(super) struct Target {
     /// `HOST:PORT`.
     pub(super) address: String,
     pub(super) me: Identity,
     pub(super) expect: Expect,
-    /// The host name that the server's certificate must have.
+    /// The host name that the server's certificate must contain.
     pub(super) name: ServerName<'static>,
     pub(super) tls: Arc<ClientConfig>,
-    /// How long it may take to answer, and, where it is to be missed soon, how long what was sent may
-    /// not arrive.
+    /// The timeouts of the connection.
     pub(super) patience: Patience,
 }
 
-/// What is borne of a server that does not answer.
+/// How quickly an unresponsive server is detected.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Patience {
-    /// It has [`CONNECT_TIMEOUT`] to answer. Whether it is there later is for keep-alives to find out.
+    /// It has [`CONNECT_TIMEOUT`] to connect. Later outages are detected by keep-alives.
     Usual,
-    /// It has so long for TCP, as long for TLS, and whatever is sent so long to arrive.
+    /// TCP, TLS and the acknowledgement of sent data may each take this long.
     Short(Duration),
 }
 
@@ -65,10 +65,6 @@ impl Dial {
         Self(Arc::new(target))
     }
 
-    pub(super) fn address(&self) -> &str {
-        &self.0.address
-    }
-
     pub(super) async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
         let failed = |why| Failed { address: self.0.address.clone(), why };
         let patience = self.0.patience.to_connect();
@@ -78,12 +74,6 @@ impl Dial {
         let stream = stream.map_err(|error| failed(Why::Unreachable(Arc::new(error))))?;
         let stream = tokio::time::timeout(patience, self.shake_hands(stream)).await;
         stream.map_err(late("TLS handshake"))?.map_err(failed)
-    }
-
-    /// What it is to a caller that the server's certificate is not accepted any more.
-    pub(super) fn revoked(&self) -> Failed {
-        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
-        Failed { address: self.0.address.clone(), why }
     }
 
     async fn reach(&self) -> io::Result<TcpStream> {
@@ -100,8 +90,8 @@ impl Dial {
         let connector = TlsConnector::from(Arc::clone(&self.0.tls));
         let connected = connector.connect(self.0.name.clone(), stream).await;
         let mut stream = connected.map_err(|error| self.why(error))?;
-        // A client of TLS 1.3 is done before its certificate was looked at. A server that takes it
-        // sends its settings, whatever it is asked.
+        // A TLS 1.3 client finishes its handshake before the server has checked its certificate. A
+        // server that accepts it sends its HTTP/2 settings unprompted.
         match stream.fill_buf().await {
             Ok([]) => Err(Why::Closed),
             Ok(_) => Ok(stream),
@@ -123,27 +113,27 @@ impl Dial {
     }
 }
 
-/// What is wrong with a server's certificate.
+/// Why a server's certificate is not trusted.
 fn distrusted(error: &CertificateError, expect: &Expect) -> (Cause, String) {
     if let CertificateError::Other(other) = error
         && let Some(WrongServer(found)) = other.0.downcast_ref()
     {
-        return (Cause::WrongIdentity, format!("is that of {found}, and not of {expect}"));
+        return (Cause::WrongIdentity, format!("belongs to {found} instead of {expect}"));
     }
     let cause = Cause::of_certificate(error);
     let what = match cause {
-        Cause::WrongAuthority => "is of another authority".to_owned(),
+        Cause::WrongAuthority => "was issued by another authority".to_owned(),
         Cause::Expired => format!("is not valid now: {error}"),
-        _ => format!("cannot be used: {error}"),
+        _ => format!("is unusable: {error}"),
     };
     (cause, what)
 }
 
-/// What a server says of a certificate that it does not take.
+/// Why a server rejects our certificate, from its alert.
 fn complaint(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {
-            ", which is of another authority".to_owned()
+            ", which was issued by another authority".to_owned()
         }
         AlertDescription::CertificateExpired => ", which is not valid now".to_owned(),
         other => format!(" ({other:?})"),
@@ -165,7 +155,39 @@ impl Service<Uri> for Dial {
     }
 }
 
-/// A server that could not be connected to.
+impl link::Dial for Dial {
+    fn address(&self) -> &str {
+        &self.0.address
+    }
+
+    fn dial(&self) -> BoxFuture<link::Dialled, Status> {
+        let dial = self.clone();
+        Box::pin(async move {
+            let stream = dial.dial().await.map_err(not_connected)?;
+            Ok(link::Dialled { serial: serial(&stream), stream })
+        })
+    }
+
+    fn revoked(&self) -> Status {
+        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
+        not_connected(Failed { address: self.0.address.clone(), why })
+    }
+}
+
+fn not_connected(failed: Failed) -> Status {
+    Status::from_error(Box::new(ConnectError(Box::new(failed))))
+}
+
+/// The serial number of the server's certificate.
+fn serial(stream: &TlsStream<TcpStream>) -> Arc<[u8]> {
+    let certificates = stream.get_ref().1.peer_certificates();
+    let own = certificates.and_then(|chain| chain.first());
+    // TLS has verified it, so it parses.
+    let certified = own.and_then(|own| certificate::certified(own, "the server").ok());
+    certified.map(|certified| certified.serial).unwrap_or_default().into()
+}
+
+/// A failure to connect to a server.
 #[derive(Debug, Clone)]
 pub(super) struct Failed {
     address: String,
@@ -174,22 +196,22 @@ pub(super) struct Failed {
 
 #[derive(Debug, Clone)]
 enum Why {
-    /// Nobody listens, or there is no way there.
+    /// Nothing listens, or there is no route.
     Unreachable(Arc<io::Error>),
-    /// What took longer than it may.
+    /// A step that timed out.
     NoAnswer(&'static str, Duration),
-    /// Its certificate is not what it should be: what it is instead.
+    /// Its certificate is not trusted, with the reason.
     Distrusts(Cause, String),
-    /// It does not take ours: whose, and what it says of it.
+    /// It rejects our certificate: the identity in it, and the reason.
     Distrusted(String),
-    /// It closed the connection before it said anything.
+    /// It closed the connection before its first frame.
     Closed,
-    /// Something else within the handshake.
+    /// Another failure during the handshake.
     Broken(Arc<io::Error>),
 }
 
 impl Failed {
-    /// Whether one of both ends does not trust the other, and will not when asked again.
+    /// Whether one end does not trust the other, so that retrying is useless.
     pub(super) fn is_distrust(&self) -> bool {
         matches!(self.why, Why::Distrusts(..) | Why::Distrusted(_))
     }
@@ -219,12 +241,12 @@ impl fmt::Display for Failed {
                 write!(f, "{address} is not trusted: its certificate {what}")
             }
             Why::Distrusted(what) => {
-                write!(f, "{address} does not take the certificate of {what}")
+                write!(f, "{address} rejects the certificate of {what}")
             }
             Why::Closed => write!(
                 f,
-                "{address} closed the connection before it said anything: it ends, or has as many \
-                 connections as it takes (who has too many is not let in)"
+                "{address} closed the connection without an answer: it is shutting down, or is at its \
+                 connection limit (clients over the limit are rejected)"
             ),
             Why::Broken(error) => write!(f, "the TLS handshake with {address} failed: {error}"),
         }

@@ -1,5 +1,5 @@
-//! Places of which there are a few for all, and fewer for each: connections of a server, and whatever
-//! else somebody may hold for as long as they like.
+//! Limits with a total and a share per client: connections of a server, and other resources that
+//! clients may hold indefinitely.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Identity;
 
-/// The places, and who has how many of them. Clones count together.
+/// A limiter; clones share their state.
 #[derive(Debug)]
 pub struct Limiter<Who: Eq + Hash>(Arc<Inner<Who>>);
 
 #[derive(Debug)]
 struct Inner<Who> {
-    /// As many as all of them may have, and as one of them may.
+    /// The maximum of all clients, and of each client.
     most: usize,
     most_of_one: usize,
     held: Mutex<Counts<Who>>,
@@ -26,34 +26,34 @@ struct Counts<Who> {
     by_one: HashMap<Who, usize>,
 }
 
-/// A place, or several, held until it is dropped.
+/// One or several units, held until dropped.
 #[derive(Debug)]
 pub struct Permit<Who: Eq + Hash> {
     limiter: Limiter<Who>,
-    /// Whose it is; none when it is given back.
+    /// The holder; `None` after release.
     who: Option<Who>,
-    /// How many places it is.
+    /// The number of units.
     number: usize,
 }
 
-/// Why somebody gets no place.
+/// Why a permit was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Full<Who> {
-    /// They have so many, which is as many as one may have.
+    /// The client holds its maximum of this many units.
     One(Who, usize),
-    /// All together have so many.
+    /// All clients together hold this many units.
     All(usize),
 }
 
 impl<Who: Eq + Hash + Clone> Limiter<Who> {
-    /// So many places for all, and so many for each.
+    /// Creates a limiter with a maximum for all clients together, and for each of them.
     #[must_use]
     pub fn new(most: usize, most_of_one: usize) -> Self {
         let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
         Self(Arc::new(Inner { most, most_of_one, held }))
     }
 
-    /// One more place for somebody.
+    /// Takes one unit for a client.
     ///
     /// # Errors
     /// [`Full`].
@@ -61,7 +61,7 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         self.take_several(who, 1)
     }
 
-    /// So many more places for somebody, or none of them: for what is worth as much as several.
+    /// Takes several units for a client, or none: for a resource that counts as several.
     ///
     /// # Errors
     /// [`Full`].
@@ -80,7 +80,7 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         Ok(Permit { limiter: self.clone(), who: Some(who), number })
     }
 
-    /// How many places one may have.
+    /// The maximum of one client.
     #[must_use]
     pub fn most_of_one(&self) -> usize {
         self.0.most_of_one
@@ -118,18 +118,18 @@ impl<Who: Eq + Hash> Drop for Permit<Who> {
     }
 }
 
-/// Of whom a connection is. Those who are nobody of the cell share what one may have.
+/// The holder of a connection. Peers without an identity of the cell share one client's maximum.
 type Holder = Option<Identity>;
 
-/// The places of a server's connections.
+/// The limits of a server's connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     of_all: Limiter<Holder>,
-    /// A user's tasks are as many as they like.
+    /// Limits the tasks of each user together, since a user can have any number of them.
     of_tasks: Limiter<String>,
 }
 
-/// What a connection holds. Masters' hold nothing.
+/// The permits of a connection. Masters need none.
 #[derive(Debug)]
 pub(super) struct OfConnection {
     _one: Option<Permit<Holder>>,
@@ -137,13 +137,14 @@ pub(super) struct OfConnection {
 }
 
 impl Connections {
-    /// So many for all but masters, so many for each, and a quarter of all for the tasks of one user.
+    /// A total for all but masters, a maximum for each identity, and a quarter of the total for all
+    /// tasks of one user.
     pub(super) fn new(most: usize, most_of_one: usize) -> Self {
         let of_tasks = Limiter::new(most, (most / 4).max(most_of_one));
         Self { of_all: Limiter::new(most, most_of_one), of_tasks }
     }
 
-    /// A place for a connection of whoever has just shown their certificate, or why there is none.
+    /// Takes permits for an authenticated connection; the error says which limit is reached.
     pub(super) fn take(&self, who: Holder) -> Result<OfConnection, String> {
         let task = match &who {
             Some(Identity::Task { user, .. }) => {
@@ -151,8 +152,8 @@ impl Connections {
                 Some(place.map_err(|full| {
                     let (Full::One(_, number) | Full::All(number)) = full;
                     format!(
-                        "the tasks of {user} have {number} connections, as many as those of one user \
-                         may have: look for what does not close them"
+                        "the tasks of {user} have {number} connections, the maximum for the tasks of one user: \
+                         look for a task that does not close them"
                     )
                 })?)
             }
@@ -169,16 +170,19 @@ impl fmt::Display for Full<Holder> {
         match self {
             Self::One(Some(who), number) => write!(
                 f,
-                "{who} has {number} connections, as many as one may have: look for what does not \
+                "{who} has {number} connections, the maximum for one client: look for a program that does not \
                  close them"
             ),
             Self::One(None, number) => {
-                write!(f, "those who are nobody of this cell have {number} connections")
+                write!(
+                    f,
+                    "clients without an identity of this cell have {number} connections, their maximum"
+                )
             }
             Self::All(number) => write!(
                 f,
-                "there are {number} connections, and what is left is kept for masters: look for \
-                 whoever has so many"
+                "there are {number} connections, and the rest is reserved for masters: look for \
+                 clients with many connections"
             ),
         }
     }
@@ -188,7 +192,7 @@ impl fmt::Display for Full<Holder> {
 mod tests {
     use super::*;
 
-    /// Somebody by name, or nobody of the cell.
+    /// An identity by name, or `None` for a peer outside of the cell.
     fn who(text: &str) -> Option<Identity> {
         (text != "nobody").then(|| text.parse().unwrap())
     }
@@ -200,11 +204,11 @@ mod tests {
         for (text, refused) in [
             ("user/ana", None),
             ("user/ana", None),
-            ("user/ana", Some("user/ana has 2 connections, as many as one may have")),
+            ("user/ana", Some("user/ana has 2 connections, the maximum for one client")),
             ("task/ana/j/0", None),
             ("nobody", None),
             ("join/borglet/m1", None),
-            ("user/ben", Some("there are 5 connections, and what is left is kept for masters")),
+            ("user/ben", Some("there are 5 connections, and the rest is reserved for masters")),
             ("user/ana", Some("user/ana has 2 connections")),
             ("master", None),
             ("master", None),
@@ -216,7 +220,7 @@ mod tests {
                 (taken, refused) => panic!("{text}: {taken:?}, not {refused:?}"),
             }
         }
-        // What a master gives back is nobody's.
+        // Masters hold no permits to release.
         held.retain(|(text, _)| *text != "master");
         assert!(limiter.take(who("user/ben")).is_err());
         held.remove(0);
@@ -249,7 +253,9 @@ mod tests {
         let held: Vec<_> = (0..4).map(|index| take(index).unwrap()).collect();
         let why = take(4).unwrap_err();
         assert!(
-            why.starts_with("the tasks of ana have 4 connections, as many as those of one"),
+            why.starts_with(
+                "the tasks of ana have 4 connections, the maximum for the tasks of one"
+            ),
             "{why}"
         );
         for others in ["user/ana", "task/ben/j/0"] {

@@ -1,66 +1,55 @@
-//! Serving and connecting: HTTP/2 over mutual TLS, and who is at the other end.
+//! Servers and clients: HTTP/2 over mutual TLS, and the identity of the peer.
 //!
-//! A server shows its certificate and asks for one that the cell's authority signed; before any
-//! service sees a request, the identity in that certificate is read and must be of this cell. A
-//! client asks for the host name of the role, or of the one identity, that it wants to talk to, and
-//! waits for the server's first word before it takes the connection for made: only then has the
-//! server looked at its certificate. Who is not let in is counted by cause ([`Refusals`]).
+//! A server presents its certificate and requires one signed by the cell's authority. Before a
+//! service sees a request, the identity in that certificate is parsed and must belong to this cell.
+//! A client verifies the host name of the expected role or identity. It treats a connection as
+//! established only after the server's first frame, since only then has the server checked the
+//! client's certificate. Rejected connections are counted by cause ([`Refusals`]).
 //!
-//! Both ends send keep-alives on idle connections: without them a channel does not recover from a
-//! partition. A call has no deadline of its own; a caller sets one with
-//! [`tonic::Request::set_timeout`], and leaves it off for a stream that is to stay.
+//! Both ends send keep-alives on idle connections; without them a channel does not recover from a
+//! network partition. Calls have no default deadline: callers set one with
+//! [`tonic::Request::set_timeout`], except for long-lived streams.
 //!
-//! There are two clients: [`connect`] gives tonic's channel ([`connect_within`] one that is given up
-//! soon where nothing arrives), and [`link`](fn@link) a lean one for connections of which there are
-//! thousands.
+//! There are two clients: [`connect`] returns a tonic channel ([`connect_within`] one that detects
+//! unresponsive servers quickly), and [`link`](fn@link) a lightweight client, of crate `link`, for
+//! thousands of connections.
 //!
-//! Limits of messages are the generated services' to set (`max_decoding_message_size`), from the
-//! constants here.
+//! The generated services set message limits (`max_decoding_message_size`) from the constants here.
 
 mod accept;
 mod admission;
 mod client;
 mod dial;
 mod limiter;
-mod link;
 mod peer;
 mod refusals;
 mod server;
-mod tls;
 
-use std::error::Error as StdError;
+use std::error::Error as _;
 use std::time::Duration;
 
-pub use client::{check_address, connect, connect_within};
+use crate::error::append_cause;
+pub use client::{check_address, connect, connect_within, link};
 pub use limiter::{Full, Limiter, Permit};
-#[cfg(fuzzing)]
-pub use link::hear;
-pub use link::{Answer, Link, link};
+pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
-pub(crate) use tls::Tls;
 
-/// The largest message of an ordinary call, in bytes: 4 MiB.
+/// The maximum message size of ordinary calls, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
 
-/// The largest message of a stream that follows the cell (ops, events, checkpoints), in bytes:
-/// 64 MiB.
+/// The maximum message size of streams that follow the cell (operations, events, checkpoints), in
+/// bytes: 64 MiB.
 pub const MAX_STREAM_MESSAGE_BYTES: usize = 64 << 20;
 
-/// How long a client waits for a TCP connection, and then for the TLS handshake.
+/// The timeout of a TCP connection, and then of the TLS handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After how long without a frame a client asks whether the server is there.
-pub const CLIENT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// After how long without a frame a server asks whether the client is there.
+/// After this long without a frame, a server sends a keep-alive.
 pub const SERVER_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long either end waits for the answer before it gives the connection up.
-pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What a failed call says, with the causes beneath it.
+/// The message of a failed call, with its causes.
 #[must_use]
 pub fn explain(status: &tonic::Status) -> String {
     let mut text = status.message().to_owned();
@@ -72,14 +61,13 @@ pub fn explain(status: &tonic::Status) -> String {
     text
 }
 
-/// Whether a call failed because one of both ends does not trust the other: the same call will fail
-/// again.
+/// Whether a call failed because one end does not trust the other, so that retrying is useless.
 #[must_use]
 pub fn is_distrust(status: &tonic::Status) -> bool {
     failed_dial(status).is_some_and(dial::Failed::is_distrust)
 }
 
-/// Why a call failed where that is because the server is not trusted.
+/// Why the server of a failed call is not trusted, if so.
 #[must_use]
 pub fn distrusts(status: &tonic::Status) -> Option<Cause> {
     failed_dial(status).and_then(dial::Failed::distrusts)
@@ -96,7 +84,7 @@ fn failed_dial(status: &tonic::Status) -> Option<&dial::Failed> {
     None
 }
 
-/// Whether a call failed because its connection broke while it waited: nobody knows what became of it.
+/// Whether a call failed because its connection broke while it waited: its outcome is unknown.
 #[must_use]
 pub fn is_broken(status: &tonic::Status) -> bool {
     let mut source = status.source();
@@ -107,27 +95,4 @@ pub fn is_broken(status: &tonic::Status) -> bool {
         source = cause.source();
     }
     false
-}
-
-/// An error with the causes beneath it.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        append_cause(&mut text, cause);
-        source = cause.source();
-    }
-    text
-}
-
-fn append_cause(text: &mut String, cause: &dyn StdError) {
-    let cause = cause.to_string();
-    // Many layers repeat the text of another; tonic's own says no more than this.
-    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
-        return;
-    }
-    if !text.is_empty() {
-        text.push_str(": ");
-    }
-    text.push_str(&cause);
 }

@@ -1,4 +1,4 @@
-//! Who sent a request.
+//! The identity of the sender of a request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,45 +7,46 @@ use std::time::SystemTime;
 use tonic::{Request, Status};
 
 use super::refusals::{Cause, Refusals};
-use crate::authority::CLOCK_SKEW;
+use crate::certificate::CLOCK_SKEW;
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
 
-/// The identity of the peer, from the certificate that TLS has verified.
+/// The identity of the peer, from the certificate verified by TLS.
 ///
 /// # Errors
-/// `UNAUTHENTICATED` for a request that came otherwise than through [`super::serve`], for a
-/// certificate that carries no identity, and for one of a cell other than `cell`.
+/// `UNAUTHENTICATED` for a request that did not arrive through [`super::serve`], for a certificate
+/// without an identity, and for an identity of a cell other than `cell`.
 pub fn peer_identity<T>(request: &Request<T>, cell: &str) -> Result<Identity, Status> {
     peer(request, cell).map(|peer| peer.identity)
 }
 
-/// Who sent a request, and with which certificate.
+/// The sender of a request, and its certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Who.
+    /// The identity.
     pub identity: Identity,
-    /// The serial number of their certificate, the most significant byte first.
+    /// The serial number of the certificate, in big-endian order.
     pub serial: Vec<u8>,
-    /// When their certificate was issued, to the second.
+    /// When the certificate was issued, to the second.
     pub issued: SystemTime,
-    /// When their certificate stops being accepted.
+    /// When the certificate expires.
     pub expires: SystemTime,
-    /// From where.
+    /// The remote address.
     pub address: SocketAddr,
 }
 
 impl Peer {
-    /// When its connection ends at the latest: with its certificate. A master goes on with a connection
-    /// when its certificate is renewed, everybody else dials anew.
+    /// When the connection must end, at the expiry of its certificate; `None` for masters, which
+    /// renew their certificates without reconnecting.
     pub(super) fn ends(&self) -> Option<SystemTime> {
         (self.identity != Identity::Master).then_some(self.expires)
     }
 }
 
-/// The peer, from the certificate that TLS has verified.
+/// The peer, from the certificate verified by TLS.
 ///
 /// # Errors
+/// As for [`peer_identity`].
 /// As [`peer_identity`].
 pub fn peer<T>(request: &Request<T>, cell: &str) -> Result<Peer, Status> {
     let far_end = request.extensions().get::<Arc<FarEnd>>();
@@ -55,7 +56,7 @@ pub fn peer<T>(request: &Request<T>, cell: &str) -> Result<Peer, Status> {
     far_end.of_cell(cell).map_err(|(_, why)| Status::unauthenticated(why))
 }
 
-/// Refuses a request with `PERMISSION_DENIED`, and counts it with the server's [`Refusals`].
+/// Rejects a request with `PERMISSION_DENIED`, and counts it in the server's [`Refusals`].
 #[must_use]
 pub fn refuse<T>(request: &Request<T>, cause: Cause, why: impl Into<String>) -> Status {
     let why = why.into();
@@ -65,18 +66,17 @@ pub fn refuse<T>(request: &Request<T>, cause: Cause, why: impl Into<String>) -> 
     Status::permission_denied(why)
 }
 
-/// The far end of an accepted connection: read once, and kept with every request that comes from
-/// there.
+/// The peer of an accepted connection: parsed once, and attached to each of its requests.
 #[derive(Debug)]
 pub(super) struct FarEnd {
     address: SocketAddr,
-    /// What its certificate says, or what is wrong with it.
+    /// The content of its certificate, or why it is invalid.
     certified: Result<Certified, String>,
     refusals: Refusals,
 }
 
 impl FarEnd {
-    /// Reads the certificate that TLS has verified; one that is nobody's of `cell` is counted.
+    /// Parses the certificate verified by TLS; counts one without an identity of `cell`.
     pub(super) fn new(
         address: SocketAddr,
         certificate: Option<&[u8]>,
@@ -95,7 +95,7 @@ impl FarEnd {
         far_end
     }
 
-    /// The peer, where it is of this cell.
+    /// The peer, if it belongs to this cell.
     pub(super) fn of_cell(&self, cell: &str) -> Result<Peer, (Cause, String)> {
         let certified =
             self.certified.as_ref().map_err(|why| (Cause::BadCertificate, why.clone()))?;
@@ -105,13 +105,13 @@ impl FarEnd {
             return Ok(Peer { identity, serial, issued, expires, address: self.address });
         }
         let why = format!(
-            "{identity} is of cell {}, this is cell {cell}: use credentials of this cell",
+            "{identity} belongs to cell {}, this is cell {cell}: use credentials of this cell",
             certified.cell
         );
         Err((Cause::WrongCell, why))
     }
 
-    /// Counts a refusal of the peer.
+    /// Counts a rejection of the peer.
     pub(super) fn count(&self, cause: Cause, why: &str) {
         self.refusals.count(cause, || format!("from {}: {why}", self.address));
     }

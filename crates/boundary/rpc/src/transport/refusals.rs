@@ -1,5 +1,5 @@
-//! Who was not let in, and why: counted by cause, and said in the log at a bounded rate, because
-//! refused ones come as often as they like.
+//! Counts rejected connections and requests by cause, and logs them at a limited rate, since
+//! clients control how often they occur.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,44 +8,44 @@ use std::time::{Duration, Instant};
 
 use rustls::CertificateError;
 
-/// How often refusals of one cause are said at most.
-const SAY: Duration = Duration::from_secs(1);
+/// The minimum interval between log lines of one cause.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why somebody was not let in: at the handshake a connection, by a service a request.
+/// Why a connection was rejected at the handshake, or a request by a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
-    /// They showed no certificate.
+    /// No certificate was presented.
     NoCertificate,
-    /// Another authority than the cell's issued their certificate.
+    /// The certificate was issued by another authority.
     WrongAuthority,
-    /// Their certificate has expired, or is not valid yet.
+    /// The certificate has expired, or is not valid yet.
     Expired,
-    /// Their certificate is of another cell.
+    /// The certificate belongs to another cell.
     WrongCell,
-    /// Their certificate cannot be used, as one without an identity.
+    /// The certificate is unusable, for example without an identity.
     BadCertificate,
-    /// Their certificate was revoked.
+    /// The certificate was revoked.
     Revoked,
-    /// Their certificate is that of a role that may not do this.
+    /// The role of the certificate does not allow this.
     WrongRole,
-    /// They are somebody of the cell, and not the one that they should be.
+    /// The identity belongs to the cell, but is not the expected one.
     WrongIdentity,
     /// The join token was used with another key.
     UsedToken,
-    /// The task whose certificate they show has ended.
+    /// The task of the certificate has ended.
     Ended,
-    /// They have as many connections as they may, or all together have.
+    /// The client, or all clients together, reached the connection limit.
     TooMany,
-    /// They did not take this server for the one that they wanted.
+    /// The client did not trust this server.
     Distrusted,
-    /// Their handshake took too long.
+    /// The handshake took too long.
     Slow,
-    /// What they sent is no TLS that is understood here, or ended within the handshake.
+    /// The handshake was not valid TLS, or was cut off.
     NoTls,
 }
 
 impl Cause {
-    /// Every cause, in the order of their numbers.
+    /// Every cause, in the order of its number.
     pub const ALL: [Self; 14] = [
         Self::NoCertificate,
         Self::WrongAuthority,
@@ -63,7 +63,7 @@ impl Cause {
         Self::NoTls,
     ];
 
-    /// A word for it, as for a label of a metric.
+    /// The cause as a metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Cause {
         }
     }
 
-    /// Why a server's handshake failed.
+    /// The cause of a server's handshake failure.
     pub(super) fn of_handshake(error: &std::io::Error) -> Self {
         match error.get_ref().and_then(|error| error.downcast_ref()) {
             Some(rustls::Error::NoCertificatesPresented) => Self::NoCertificate,
@@ -94,10 +94,10 @@ impl Cause {
         }
     }
 
-    /// What is wrong with a certificate.
+    /// The cause for a certificate error.
     pub(super) fn of_certificate(error: &CertificateError) -> Self {
         match error {
-            // The latter where two authorities have the same name.
+            // `BadSignature` if two authorities have the same name.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 Self::WrongAuthority
             }
@@ -121,58 +121,59 @@ impl fmt::Display for Cause {
             Self::WrongAuthority => "with a certificate of another authority",
             Self::Expired => "with a certificate that is not valid now",
             Self::WrongCell => "with a certificate of another cell",
-            Self::BadCertificate => "with a certificate that cannot be used",
+            Self::BadCertificate => "with an unusable certificate",
             Self::Revoked => "with a revoked certificate",
-            Self::WrongRole => "with a certificate of a role that may not do this",
-            Self::WrongIdentity => "with the certificate of somebody else",
+            Self::WrongRole => "with a certificate of a role without permission",
+            Self::WrongIdentity => "with the certificate of another identity",
             Self::UsedToken => "with a join token that another key has used",
             Self::Ended => "with the certificate of a task that has ended",
-            Self::TooMany => "above the number of connections that there may be",
+            Self::TooMany => "above the connection limit",
             Self::Distrusted => "that do not trust this server",
             Self::Slow => "whose handshake took too long",
-            Self::NoTls => "that speak no TLS that is understood here",
+            Self::NoTls => "without valid TLS",
         })
     }
 }
 
-/// How often somebody was not let in, by cause. Clones count together.
+/// Counters of rejections by cause. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Refusals(Arc<[Counter; Cause::ALL.len()]>);
 
 #[derive(Debug, Default)]
 struct Counter {
     total: AtomicU64,
-    /// When it was said, and how often it had happened by then.
-    said: Mutex<Option<(Instant, u64)>>,
+    /// When it was last logged, and the count at that time.
+    logged: Mutex<Option<(Instant, u64)>>,
 }
 
 impl Refusals {
-    /// Counts one more, and says in the log how many there were since that was last said, unless it
-    /// was within the last second. `last` tells of this one.
+    /// Counts a rejection. Logs the number since the last line, unless that was within the last
+    /// second. `last` describes this rejection.
     pub fn count(&self, cause: Cause, last: impl FnOnce() -> String) {
         if let Some((times, total)) = self.counted(cause) {
             let last = last();
             tracing::warn!(
-                "refused: {times} {cause} ({total} since the start), the last of them: {last}"
+                "rejected: {times} {cause} ({total} since the start), the last one {last}"
             );
         }
     }
 
-    /// How often it has happened since that was last said and in all, where it is to be said now.
+    /// Counts a rejection. Returns the number since the last log line and the total, if it is time
+    /// to log.
     fn counted(&self, cause: Cause) -> Option<(u64, u64)> {
         let counter = self.0.get(cause.number())?;
         let total = counter.total.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let mut said = counter.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match *said {
-            Some((at, _)) if at.elapsed() < SAY => return None,
+        let mut logged = counter.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match *logged {
+            Some((at, _)) if at.elapsed() < LOG_INTERVAL => return None,
             Some((_, before)) => before,
             None => 0,
         };
-        *said = Some((Instant::now(), total));
+        *logged = Some((Instant::now(), total));
         Some((total.saturating_sub(before), total))
     }
 
-    /// How many there were of a cause.
+    /// The number of rejections with a cause.
     #[must_use]
     pub fn total(&self, cause: Cause) -> u64 {
         self.0.get(cause.number()).map_or(0, |counter| counter.total.load(Ordering::Relaxed))
@@ -187,10 +188,10 @@ mod tests {
     fn a_thousand_at_once_are_one_line_and_counted_by_cause() {
         let refusals = Refusals::default();
         let clone = refusals.clone();
-        let said: Vec<_> = (0..1_000).filter_map(|_| clone.counted(Cause::Expired)).collect();
-        assert_eq!(said[0], (1, 1));
-        assert!(said.len() <= 2, "a second may have passed: {said:?}");
-        assert_eq!(refusals.counted(Cause::Slow), Some((1, 1)), "each cause is said by itself");
+        let logged: Vec<_> = (0..1_000).filter_map(|_| clone.counted(Cause::Expired)).collect();
+        assert_eq!(logged[0], (1, 1));
+        assert!(logged.len() <= 2, "a second may have passed: {logged:?}");
+        assert_eq!(refusals.counted(Cause::Slow), Some((1, 1)), "each cause is logged by itself");
         for cause in Cause::ALL {
             let total = match cause {
                 Cause::Expired => 1_000,

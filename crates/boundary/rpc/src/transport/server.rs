@@ -1,4 +1,4 @@
-//! Serving to those who have a certificate of the cell.
+//! Serves clients with a certificate of the cell.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,27 +19,28 @@ use super::refusals::Refusals;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
 use crate::{Error, Result, Rotating};
 
-/// Headers of one request, in bytes. The protocol's own default is 16 MiB.
+/// The maximum size of a request's headers, in bytes. The protocol's default is 16 MiB.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
-/// What a server bears.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections of all but masters. Whoever comes further is refused after the handshake.
+    /// Open connections, not counting those of masters. Further ones are rejected after the
+    /// handshake.
     pub connections: usize,
-    /// Those of one identity, other than masters. Further ones are refused after the handshake. The tasks of
-    /// one user may have a quarter of [`Self::connections`] together.
+    /// Open connections of one identity, except masters. Further ones are rejected after the
+    /// handshake. The tasks of one user may have a quarter of [`Self::connections`] together.
     pub connections_of_one: usize,
-    /// Open connections beyond [`Self::connections`], to which masters alone come. Where as many are
-    /// open as both together, those in their handshake included, further ones wait unaccepted.
+    /// Additional connections reserved for masters. If as many as both limits together are open,
+    /// including pending handshakes, further connections wait unaccepted.
     pub for_masters: usize,
-    /// Handshakes at once. Further connections wait unaccepted.
+    /// Concurrent handshakes. Further connections wait unaccepted.
     pub handshakes: usize,
-    /// Calls in flight on one connection. A client waits for a place before it sends one more.
+    /// Concurrent calls on one connection. Clients queue further ones.
     pub calls_per_connection: u32,
-    /// How long a TLS handshake may take.
+    /// The timeout of a TLS handshake.
     pub handshake: Duration,
-    /// How long calls in flight get to end after the shutdown begins. Then every connection is
+    /// How long calls in flight may continue after the shutdown begins. Then all connections are
     /// closed.
     pub drain: Duration,
 }
@@ -58,10 +59,10 @@ impl Default for Limits {
     }
 }
 
-/// Serves `services`, such as tonic's routes, on a bound, listening socket until `shutdown` ends, as the identity of
-/// `credentials`, to every identity of its cell; what each may do is for the services to decide
-/// (see [`super::peer_identity`]). Who is not let in is counted in `refusals`. Returns when the last
-/// connection is closed.
+/// Serves `services`, such as tonic's routes, on a listening socket until `shutdown` resolves, with
+/// the identity of `credentials`, for every identity of its cell. Services do their own
+/// authorization (see [`super::peer_identity`]). Rejections are counted in `refusals`. Returns when
+/// the last connection is closed.
 ///
 /// # Errors
 /// [`Error::Listener`] before anything is served, [`Error::Serve`].
@@ -104,7 +105,7 @@ where
         .serve_with_incoming_shutdown(services, ReceiverStream::new(incoming), shutdown);
     let accepting = async {
         accept.run(listener).await;
-        // The shutdown has begun. A stream that is followed would never end by itself.
+        // The shutdown has begun. A followed stream would never end on its own.
         tokio::time::sleep(limits.drain).await;
         closing.send_replace(true);
         std::future::pending::<()>().await;

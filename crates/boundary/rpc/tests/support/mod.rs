@@ -1,4 +1,4 @@
-//! A server with the smallest service, over a real socket.
+//! A server with a minimal service, over a real socket.
 
 #![allow(dead_code, unreachable_pub)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -40,7 +40,7 @@ pub fn issue(authority: &Authority, identity: &str) -> Credentials {
     authority.issue(&identity, Validity::lasting(HOUR)).unwrap()
 }
 
-/// An authority of [`CELL`] in a directory of its own.
+/// An authority of [`CELL`] in its own directory.
 pub fn authority() -> (Authority, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     (Authority::create(dir.path(), CELL).unwrap(), dir)
@@ -89,8 +89,7 @@ impl Running {
         self.address.to_string()
     }
 
-    /// Waits until so many were not let in, by cause: who refuses a server knows it before the
-    /// server does.
+    /// Waits for these counts of rejections: a client that rejects the server notices first.
     pub async fn counts(&self, wanted: &[(Cause, u64)]) {
         let counted = || {
             let all = Cause::ALL.map(|cause| (cause, self.refusals.total(cause)));
@@ -110,8 +109,7 @@ impl Running {
     }
 }
 
-/// A client that is none of ours: it trusts an authority, and shows a certificate with its key, or
-/// nothing.
+/// A foreign client: trusts an authority, and presents any certificate with its key, or none.
 #[derive(Clone)]
 pub struct Stranger {
     address: SocketAddr,
@@ -138,7 +136,7 @@ impl Stranger {
         Self { address: running.address, tls: Arc::new(tls) }
     }
 
-    /// The certificate that the server shows.
+    /// The certificate that the server presents.
     pub async fn sees(&self) -> CertificateDer<'static> {
         let stream = self.clone().call(http::Uri::default()).await.unwrap();
         let shown = stream.inner().get_ref().1.peer_certificates();
@@ -170,7 +168,7 @@ impl Service<http::Uri> for Stranger {
     }
 }
 
-/// What calls can be made with.
+/// A client that can make calls.
 pub trait Client:
     GrpcService<
         Body,
@@ -191,22 +189,22 @@ impl<T> Client for T where
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A channel of ours with credentials that are not replaced.
+/// A channel of ours, with fixed credentials.
 pub fn connect(endpoint: &str, credentials: &Credentials, expect: &Expect) -> rpc::Result<Channel> {
     rpc::transport::connect(endpoint, &Rotating::new(credentials.clone())?, expect)
 }
 
-/// Asks a server who it thinks is asking.
+/// Asks a server for the caller's identity.
 pub async fn ask<T: Client>(channel: T) -> Result<String, Status> {
     call(channel, "/bourg.test.Who/Ask").await
 }
 
-/// Asks a server for the serial number of the certificate that it was shown.
+/// Asks a server for the serial number of the caller's certificate.
 pub async fn ask_serial<T: Client>(channel: T) -> Result<String, Status> {
     call(channel, "/bourg.test.Who/AskSerial").await
 }
 
-/// Calls a method that takes and gives a string.
+/// Calls a method that takes and returns a string.
 pub async fn call<T: Client>(channel: T, path: &'static str) -> Result<String, Status> {
     say(channel, path, Request::new(String::new())).await
 }
@@ -245,7 +243,7 @@ pub async fn follow<T: Client>(channel: T) -> Result<tonic::Streaming<String>, S
     Ok(stream)
 }
 
-/// The smallest service.
+/// The minimal service.
 #[derive(Clone)]
 pub struct Who;
 
@@ -327,7 +325,7 @@ impl UnaryService<String> for Never {
     }
 }
 
-/// Says this once, or again and again, and never ends.
+/// Sends a message once or repeatedly, and never ends.
 struct Follow(String, bool);
 
 impl ServerStreamingService<String> for Follow {
@@ -346,7 +344,7 @@ impl ServerStreamingService<String> for Follow {
     }
 }
 
-/// Fails a test that waits for what does not come.
+/// Fails a test on a timeout.
 pub async fn within<T>(seconds: u64, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(seconds), future).await.expect("it takes too long")
 }

@@ -1,8 +1,8 @@
-//! The bytes of a checkpoint file; see the tables in the module above.
+//! The byte format of a checkpoint file; see the tables in the parent module.
 
 use crate::disk::Fields as _;
 
-/// The largest payload of one section, in bytes: 256 MiB. A reader holds one section in memory.
+/// The maximum payload of one section, in bytes: 256 MiB. A reader holds one section in memory.
 pub const MAX_SECTION_BYTES: usize = 256 << 20;
 
 pub(super) const VERSION: u32 = 1;
@@ -24,12 +24,12 @@ pub(super) fn parse_name(file: &str) -> Option<(u64, u64)> {
     (name(index, term) == file).then_some((index, term))
 }
 
-/// What a checkpoint says of the state that it holds.
+/// The state that a checkpoint's header describes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stated {
     pub(super) index: u64,
     pub(super) term: u64,
-    /// 0 where its writer gave none.
+    /// 0 if the writer did not set it.
     pub(super) time_us: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn header(stated: Stated) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// Why a header is none.
+/// A header is invalid.
 pub(super) enum BadHeader {
     Newer(u32),
     Damaged { offset: u64, why: &'static str },
@@ -53,7 +53,10 @@ pub(super) enum BadHeader {
 
 pub(super) fn parse_header(bytes: &[u8; HEADER_BYTES]) -> Result<Stated, BadHeader> {
     if bytes[..8] != MAGIC {
-        return Err(BadHeader::Damaged { offset: 0, why: "it does not begin as a checkpoint" });
+        return Err(BadHeader::Damaged {
+            offset: 0,
+            why: "it does not start with a checkpoint's magic number",
+        });
     }
     if bytes.u32_at(8) > VERSION {
         return Err(BadHeader::Newer(bytes.u32_at(8)));
@@ -79,7 +82,7 @@ pub(super) fn section(kind: u32, payload: &[u8]) -> [u8; SECTION_BYTES] {
     bytes
 }
 
-/// What the header of a section says.
+/// The header of a section.
 pub(super) struct Section {
     pub(super) kind: u32,
     pub(super) checksum: u32,
@@ -94,7 +97,7 @@ pub(super) fn parse_section(bytes: &[u8; SECTION_BYTES]) -> Option<Section> {
     })
 }
 
-/// What the trailer says about the whole file.
+/// The trailer, which describes the whole file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trailer {
     pub(super) sections: u64,

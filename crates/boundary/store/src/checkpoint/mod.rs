@@ -1,10 +1,10 @@
-//! Checkpoints: one self-contained, checksummed file with opaque sections.
+//! Checkpoints: self-contained, checksummed files of opaque sections.
 //!
-//! A checkpoint is written under another name, synced, then renamed: what has a checkpoint's name
-//! was whole once. Sections are streamed in the caller's order, so that a state larger than the
-//! memory left can be written in pieces; what a section means is its `kind`, the caller's number.
-//! Which checkpoint to use when the newest is damaged, and how many to keep, is the caller's
-//! choice: [`list`] gives all, newest first.
+//! A checkpoint is written under a temporary name, synced, then renamed: a file with a checkpoint's
+//! name was complete once. Sections are streamed in the caller's order, so that a state larger than
+//! the free memory can be written in chunks; the caller numbers the kinds of sections. The caller
+//! also decides which checkpoint to use when the newest one is damaged, and how many to keep:
+//! [`list`] returns all of them, newest first.
 //!
 //! File name: `<index, 20 digits>-<term, 20 digits>.checkpoint`. Integers are little-endian.
 //!
@@ -51,19 +51,19 @@ pub use writer::CheckpointWriter;
 
 use crate::{Error, Result, disk};
 
-/// A checkpoint in a directory. That it is listed says nothing about its content.
+/// A checkpoint in a directory. Listing it does not verify its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The file.
     pub path: PathBuf,
-    /// Index of the last entry that the state includes.
+    /// The index of the last entry included in the state.
     pub index: u64,
     /// The term of that entry.
     pub term: u64,
-    /// When the state was so, in microseconds since 1970. That is the file's time of modification
-    /// where the file does not say it.
+    /// The time of the state, in microseconds since 1970; the file's modification time if the file
+    /// does not contain it.
     pub time_us: u64,
-    /// The size of the file.
+    /// The file's size.
     pub bytes: u64,
 }
 
@@ -78,7 +78,7 @@ impl Checkpoint {
         Ok(Self { path, index, term, time_us, bytes: found.len() })
     }
 
-    /// What can be said of a checkpoint without reading it.
+    /// Describes a checkpoint without reading its content.
     fn look(path: PathBuf, index: u64, term: u64) -> Result<Self> {
         let mut file = File::open(&path).map_err(|e| Error::reading(&path, e))?;
         let mut header = [0; format::HEADER_BYTES];
@@ -89,8 +89,8 @@ impl Checkpoint {
     }
 }
 
-/// The checkpoints in a directory, newest (highest index, then term) first. Other names are
-/// passed over.
+/// The checkpoints in a directory, newest (highest index, then term) first. Files with other names
+/// are ignored.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -102,7 +102,7 @@ pub fn list(directory: impl AsRef<Path>) -> Result<Vec<Checkpoint>> {
         let path = directory.join(name);
         match Checkpoint::look(path, index, term) {
             Ok(checkpoint) => checkpoints.push(checkpoint),
-            // Since the directory was listed.
+            // Deleted since the directory was listed.
             Err(Error::Deleted { .. }) => {}
             Err(e) => return Err(e),
         }
@@ -111,10 +111,10 @@ pub fn list(directory: impl AsRef<Path>) -> Result<Vec<Checkpoint>> {
     Ok(checkpoints)
 }
 
-/// Deletes a checkpoint, durably.
+/// Deletes a checkpoint durably.
 ///
 /// # Errors
-/// [`Error::Deleted`] if it is gone, and [`Error::Io`].
+/// [`Error::Deleted`] if it no longer exists, and [`Error::Io`].
 pub fn remove(checkpoint: &Checkpoint) -> Result<()> {
     let path = &checkpoint.path;
     fs::remove_file(path).map_err(|e| match e.kind() {
@@ -124,12 +124,13 @@ pub fn remove(checkpoint: &Checkpoint) -> Result<()> {
     disk::sync_directory(disk::parent(&checkpoint.path))
 }
 
-/// Takes a checkpoint file from elsewhere, as another replica sends it: stored, verified in full,
-/// and only then given its name.
+/// Receives a checkpoint file, for example from another replica: stores it, verifies it in full,
+/// and only then renames it into place.
 ///
 /// # Errors
-/// [`Error::DamagedCheckpoint`] if what came is not a whole checkpoint, [`Error::NewerFormat`],
-/// [`Error::NoRoom`] and [`Error::Io`], that of reading `source` included. Nothing is left behind.
+/// [`Error::DamagedCheckpoint`] if the received data is not a complete checkpoint,
+/// [`Error::NewerFormat`], [`Error::NoRoom`] and [`Error::Io`], including errors of reading
+/// `source`. Nothing is left behind.
 pub fn import(directory: impl AsRef<Path>, source: &mut impl Read) -> Result<Checkpoint> {
     let directory = directory.as_ref();
     let unfinished = disk::unfinished(&directory.join("incoming.checkpoint"));
@@ -152,7 +153,7 @@ pub fn import(directory: impl AsRef<Path>, source: &mut impl Read) -> Result<Che
     imported
 }
 
-/// Removes what a crash left of checkpoints that were being written.
+/// Removes unfinished checkpoints that a crash left behind.
 pub(crate) fn remove_unfinished(directory: &Path) -> Result<()> {
     for name in disk::names(directory)? {
         if name.ends_with(".checkpoint.tmp") {

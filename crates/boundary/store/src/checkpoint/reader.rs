@@ -1,4 +1,4 @@
-//! Reading a checkpoint back, checking all of it.
+//! Reads a checkpoint and verifies all of it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A checkpoint open for reading: complete by its header, trailer and size. Its content is checked
-/// as it is read.
+/// An open checkpoint whose header, trailer and size are valid. The content is verified as it is
+/// read.
 #[derive(Debug)]
 pub struct CheckpointReader {
     file: BufReader<File>,
@@ -22,7 +22,7 @@ pub struct CheckpointReader {
 }
 
 impl CheckpointReader {
-    /// Opens a checkpoint and checks header, trailer and size, without reading what is between.
+    /// Opens a checkpoint and verifies header, trailer and size without reading the sections.
     ///
     /// # Errors
     /// [`Error::DamagedCheckpoint`], [`Error::NewerFormat`] and [`Error::Io`].
@@ -49,15 +49,15 @@ impl CheckpointReader {
             }
         })?;
         let trailer = Trailer::decode(&trailer)
-            .ok_or_else(|| damaged(trailer_at, "it does not end as a checkpoint"))?;
+            .ok_or_else(|| damaged(trailer_at, "it does not end with a checkpoint's trailer"))?;
         if trailer.file_bytes != bytes {
-            return Err(damaged(trailer_at, "the file is not as long as its trailer says"));
+            return Err(damaged(trailer_at, "the file's size differs from its trailer's"));
         }
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
         Ok(Self { file, path: path.to_owned(), stated, trailer })
     }
 
-    /// Index of the last entry that the state includes.
+    /// The index of the last entry included in the state.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.stated.index
@@ -69,33 +69,33 @@ impl CheckpointReader {
         self.stated.term
     }
 
-    /// When the state was so, in microseconds since 1970, if its writer said it.
+    /// The time of the state in microseconds since 1970, if the writer set it.
     #[must_use]
     pub fn time_us(&self) -> Option<u64> {
         (self.stated.time_us > 0).then_some(self.stated.time_us)
     }
 
-    /// The size of the file.
+    /// The file's size.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.trailer.file_bytes
     }
 
-    /// How many sections there are.
+    /// The number of sections.
     #[must_use]
     pub fn sections(&self) -> u64 {
         self.trailer.sections
     }
 
-    /// blake3 of the content: equal for equal checkpoints, wherever they were written.
+    /// The blake3 digest of the content: equal for equal checkpoints, wherever they were written.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.trailer.digest
     }
 
-    /// Shows every section in order, as kind and payload. A payload is checked before it is shown,
-    /// the order and number of all only at the end: until this returns `Ok`, what was built from
-    /// the sections is not to be used.
+    /// Visits every section in order, with its kind and payload. A payload is verified before the
+    /// visit, the order and number of sections only at the end: discard what was built from the
+    /// sections unless this returns `Ok`.
     ///
     /// # Errors
     /// Those of `visit`, [`Error::DamagedCheckpoint`] and [`Error::Io`].
@@ -116,7 +116,9 @@ impl CheckpointReader {
         while at < end {
             let mut header = [0; SECTION_BYTES];
             if end - at < SECTION_BYTES as u64 {
-                return Err(damaged(&self.path, at, "a section ends behind the file").into());
+                return Err(
+                    damaged(&self.path, at, "a section extends past the end of the file").into()
+                );
             }
             self.read(&mut header)?;
             let section = format::parse_section(&header).ok_or_else(|| {
@@ -124,7 +126,9 @@ impl CheckpointReader {
             })?;
             let from = at + SECTION_BYTES as u64;
             if section.bytes > (end - from).min(MAX_SECTION_BYTES as u64) {
-                return Err(damaged(&self.path, at, "a section ends behind the file").into());
+                return Err(
+                    damaged(&self.path, at, "a section extends past the end of the file").into()
+                );
             }
             payload.resize(usize::try_from(section.bytes).unwrap_or(MAX_SECTION_BYTES), 0);
             self.read(&mut payload)?;
@@ -139,12 +143,14 @@ impl CheckpointReader {
         }
         if sections != self.trailer.sections || *hasher.finalize().as_bytes() != self.trailer.digest
         {
-            return Err(damaged(&self.path, end, "the digest of the whole does not match").into());
+            return Err(
+                damaged(&self.path, end, "the digest of the whole file does not match").into()
+            );
         }
         Ok(())
     }
 
-    /// Reads all of it and keeps nothing: whether the checkpoint could be loaded.
+    /// Reads and verifies everything and discards it: whether the checkpoint could be loaded.
     ///
     /// # Errors
     /// [`Error::DamagedCheckpoint`] and [`Error::Io`].
@@ -154,9 +160,11 @@ impl CheckpointReader {
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact(buffer).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                damaged(&self.path, self.trailer.file_bytes, "the file became shorter")
-            }
+            io::ErrorKind::UnexpectedEof => damaged(
+                &self.path,
+                self.trailer.file_bytes,
+                "the file was truncated while it was read",
+            ),
             _ => Error::io("read", &self.path, 0)(e),
         })
     }

@@ -1,4 +1,4 @@
-//! Writing a checkpoint.
+//! Writes a checkpoint.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -10,7 +10,7 @@ use crate::{Error, Result, disk};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A checkpoint being written. Dropped before [`Self::finish`] it leaves nothing behind.
+/// A checkpoint being written. Dropped before [`Self::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct CheckpointWriter {
     file: BufWriter<File>,
@@ -24,8 +24,7 @@ pub struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// Begins the checkpoint of the state after `index`, whose entry is of `term`, and says nothing
-    /// about when that was.
+    /// Starts the checkpoint of the state after entry `index` of term `term`, without a time.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].
@@ -33,8 +32,8 @@ impl CheckpointWriter {
         Self::create_at(directory, index, term, 0)
     }
 
-    /// Begins the checkpoint of the state after `index`, whose entry is of `term`, at the time
-    /// `time_us`: microseconds since 1970, by which its age is known; 0 says nothing.
+    /// Starts the checkpoint of the state after entry `index` of term `term`, at the time
+    /// `time_us`: microseconds since 1970, which determine its age; 0 means unknown.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].
@@ -48,9 +47,8 @@ impl CheckpointWriter {
         Self::create_as(path, index, term, time_us)
     }
 
-    /// Begins a checkpoint as [`Self::create_at`] does, in a file of any name. Until it is finished
-    /// it is beside that, under the same name with `.tmp` behind it; then it takes the place of
-    /// whatever has the name.
+    /// Like [`Self::create_at`], but in a file of any name. Until it is finished, the data is in a
+    /// file beside it with the suffix `.tmp`; then it replaces any file of that name.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].
@@ -77,11 +75,11 @@ impl CheckpointWriter {
         Ok(writer)
     }
 
-    /// Adds a section. The same kind may come many times; order is kept.
+    /// Appends a section. A kind may occur many times; the order is preserved.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above [`MAX_SECTION_BYTES`]; [`Error::NoRoom`] and [`Error::Io`], after
-    /// which this checkpoint cannot be finished.
+    /// which the checkpoint cannot be finished.
     pub fn section(&mut self, kind: u32, payload: &[u8]) -> Result<()> {
         if payload.len() > MAX_SECTION_BYTES {
             let (bytes, limit) = (payload.len() as u64, MAX_SECTION_BYTES as u64);
@@ -93,7 +91,7 @@ impl CheckpointWriter {
         Ok(())
     }
 
-    /// Makes the checkpoint durable and gives it its name.
+    /// Makes the checkpoint durable and renames it into place.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].

@@ -1,5 +1,5 @@
-//! Which data directory this is: a number that is drawn when it is made, and where it lies. A copy has
-//! the number and lies elsewhere, so that it is told from what it is a copy of.
+//! The identity of a data directory: a random number drawn when it is created, and its location. A
+//! copy has the same number at another location, which distinguishes it from the original.
 //!
 //! ```text
 //! directory 6f1c0a52b7d8e394
@@ -9,12 +9,12 @@
 //! checksum 1a2b3c4d
 //! ```
 //!
-//! A place is an inode's number and when it was born, in nanoseconds since 1970 (0 where the file system
-//! does not say it): that of this very file, and that of the directory of the log. The last line is the
-//! crc32c of those before it.
+//! A location is an inode number with its birth time, in nanoseconds since 1970 (0 if the file
+//! system does not provide it), for this file and for the log's directory. The last line is the
+//! crc32c of the preceding lines.
 //!
-//! A copy of the whole disk, as a snapshot of a volume, is not told from the original; nor is one on a
-//! file system that does not keep inode numbers, over a network or in user space.
+//! Copies of a whole disk, such as a volume snapshot, are not detected, nor are copies on file
+//! systems that do not keep inode numbers stable, such as network and user-space ones.
 
 use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -30,7 +30,7 @@ use crate::{Error, Result, disk};
 /// The file's name in the data directory.
 pub(super) const FILE: &str = "directory-id";
 
-/// File systems whose inode numbers may change while nothing is copied: 9p, CIFS, FUSE, NFS, SMB, SMB2.
+/// File systems whose inode numbers may change without a copy: 9p, CIFS, FUSE, NFS, SMB, SMB2.
 const CHANGING: [FsType; 6] = [
     FsType(0x0102_1997),
     FsType(0xff53_4d42),
@@ -40,25 +40,25 @@ const CHANGING: [FsType; 6] = [
     FsType(0xfe53_4d42),
 ];
 
-/// Where a file lies.
+/// The location of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Location {
     inode: u64,
     born_ns: u64,
 }
 
-/// Which data directory this is.
+/// The identity of a data directory.
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) id: u64,
-    /// Whether the log has had a record.
+    /// Whether the log has ever had a record.
     pub(super) log_begun: bool,
-    /// Why this may not be the directory that was last used under this number.
+    /// Why this may not be the directory that was last used under this id.
     pub(super) doubt: Option<&'static str>,
 }
 
-/// What the file says.
-struct Noted {
+/// The content of the file.
+struct Stored {
     id: u64,
     place: Location,
     log: Location,
@@ -72,7 +72,7 @@ impl Location {
         Self { inode: found.ino(), born_ns }
     }
 
-    /// Whether it is known to be another one.
+    /// Whether both locations are known and differ.
     fn differs(self, other: Self) -> bool {
         let known = self.born_ns > 0 && other.born_ns > 0;
         self.inode != other.inode || (known && self.born_ns != other.born_ns)
@@ -80,8 +80,8 @@ impl Location {
 }
 
 impl Identity {
-    /// Reads which data directory `path` is. One that says nothing, being new or older than this file,
-    /// says it from now on; on a full disk it stays unsaid, and has the number 0.
+    /// Reads the identity of the data directory at `path`. If it has none, because it is new or
+    /// older than this file, one is written; on a full disk that is skipped and the id is 0.
     pub(super) fn open(path: &Path, log: &Path) -> Result<Self> {
         let file = path.join(FILE);
         let text = match fs::read_to_string(&file) {
@@ -97,7 +97,7 @@ impl Identity {
             Err(e) if e.kind() == io::ErrorKind::InvalidData => String::new(),
             Err(e) => return Err(Error::io("read", &file, 0)(e)),
         };
-        let Some(noted) = Noted::parse(&text) else {
+        let Some(noted) = Stored::parse(&text) else {
             let doubt = Some("its file directory-id is damaged");
             return Ok(Self { id: 0, log_begun: true, doubt });
         };
@@ -106,27 +106,26 @@ impl Identity {
         };
         let copied = keeps_inodes(path) && (differs(&file, noted.place) || differs(log, noted.log));
         let doubt =
-            copied.then_some("it was copied, or put back from a copy, since it was last used");
+            copied.then_some("it was copied or restored from a copy since it was last used");
         Ok(Self { id: noted.id, log_begun: noted.log_begun, doubt })
     }
 
-    /// Makes this another directory than any before.
+    /// Gives the directory a new id.
     pub(super) fn draw(path: &Path, log: &Path, log_begun: bool) -> Result<Self> {
-        // Different for every directory that was ever made: the hasher's keys come from the operating
-        // system's randomness.
+        // A random id: the hasher's keys come from the operating system's randomness.
         let drawn = || std::hash::RandomState::new().build_hasher().finish();
         let id = std::iter::repeat_with(drawn).find(|id| *id > 0).unwrap_or(1);
         Self { id, log_begun, doubt: None }.write(path, log)
     }
 
-    /// Writes it, with where it lies now.
+    /// Writes the identity with the current location.
     pub(super) fn write(self, path: &Path, log: &Path) -> Result<Self> {
         let file = path.join(FILE);
         let unfinished = disk::unfinished(&file);
         let mut new = disk::create_unfinished(&unfinished)?;
         let write = |new: &mut File| {
             let (place, log) = (Location::of(&new.metadata()?), Location::of(&fs::metadata(log)?));
-            let noted = Noted { id: self.id, place, log, log_begun: self.log_begun };
+            let noted = Stored { id: self.id, place, log, log_begun: self.log_begun };
             new.write_all(noted.text().as_bytes())?;
             new.sync_all()
         };
@@ -136,12 +135,12 @@ impl Identity {
     }
 }
 
-/// Whether a file that stays where it is keeps its inode number.
+/// Whether files on this file system keep their inode numbers unless they are moved.
 fn keeps_inodes(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| !CHANGING.contains(&found.filesystem_type()))
 }
 
-impl Noted {
+impl Stored {
     fn text(&self) -> String {
         let Self { id, place, log, log_begun } = self;
         let begun = if *log_begun { "log begun\n" } else { "" };
@@ -180,16 +179,16 @@ mod tests {
     fn what_was_changed_is_noticed() {
         let (place, log) = (Location { inode: 7, born_ns: 8 }, Location { inode: 9, born_ns: 0 });
         for log_begun in [false, true] {
-            let text = Noted { id: 0xabc, place, log, log_begun }.text();
-            let read = Noted::parse(&text).unwrap();
+            let text = Stored { id: 0xabc, place, log, log_begun }.text();
+            let read = Stored::parse(&text).unwrap();
             assert_eq!((read.id, read.place, read.log), (0xabc, place, log));
             assert_eq!(read.log_begun, log_begun);
             for at in 0..text.len() {
                 let mut bytes = text.clone().into_bytes();
                 bytes[at] ^= 1;
                 let changed = String::from_utf8(bytes).unwrap();
-                assert!(Noted::parse(&changed).is_none(), "{changed}");
-                assert!(Noted::parse(&text[..at]).is_none(), "cut at {at}");
+                assert!(Stored::parse(&changed).is_none(), "{changed}");
+                assert!(Stored::parse(&text[..at]).is_none(), "cut at {at}");
             }
         }
     }
@@ -200,9 +199,9 @@ mod tests {
         for (one, other, differs) in [
             (place(1, 5), place(1, 5), false),
             (place(1, 5), place(2, 5), true),
-            // The number was given again.
+            // The inode number was reused.
             (place(1, 5), place(1, 6), true),
-            // The file system does not say when.
+            // The file system does not provide birth times.
             (place(1, 0), place(1, 6), false),
             (place(1, 5), place(1, 0), false),
             (place(1, 0), place(2, 0), true),

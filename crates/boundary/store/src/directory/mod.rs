@@ -1,5 +1,5 @@
-//! A replica's data directory: its layout, its format version, and the lock that keeps a second
-//! process out.
+//! A replica's data directory: its layout, its format version, and the lock that excludes other
+//! processes.
 //!
 //! ```text
 //! DIRECTORY/            0700
@@ -12,9 +12,9 @@
 //!   tls/ tasks/ packages/      kept by others
 //! ```
 //!
-//! The lock is an open-file-description lock: it goes with the process however that ends, cannot
-//! be lost by closing another descriptor of the file, and a stale pid in the file means nothing. A
-//! child that is forked and executes nothing holds it on; one that executes a program does not.
+//! The lock is an open-file-description lock: it is released however the process ends, is not lost
+//! when another descriptor of the file is closed, and a stale pid in the file has no effect. A
+//! forked child that does not exec keeps holding it; one that execs does not.
 
 mod identity;
 
@@ -30,7 +30,7 @@ use nix::libc;
 use self::identity::Identity;
 use crate::{Error, Result, checkpoint, disk};
 
-/// The layout's version that this build writes, and the highest that it reads.
+/// The version of the layout that this build writes, and the highest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
 const FORMAT_FILE: &str = "format";
@@ -47,15 +47,15 @@ const PRIVATE: u32 = 0o700;
 pub struct DataDirectory {
     path: PathBuf,
     identity: Identity,
-    /// Never read: its descriptor carries the lock.
+    /// Never read: its descriptor holds the lock.
     _lock: File,
 }
 
 impl DataDirectory {
-    /// Makes a new data directory at a path that is missing or empty, and locks it.
+    /// Creates and locks a new data directory at a path that is missing or empty.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if there is one, [`Error::NotADataDirectory`] if the path holds
+    /// [`Error::AlreadyExists`] if there is one, [`Error::NotADataDirectory`] if the path contains
     /// anything else, [`Error::Locked`], [`Error::NoRoom`] and [`Error::Io`].
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -64,11 +64,11 @@ impl DataDirectory {
             if name == FORMAT_FILE {
                 return Err(Error::AlreadyExists { path: path.to_owned() });
             }
-            // What an interrupted creation leaves behind is no obstacle to the next one.
+            // An interrupted creation may have left these files.
             let known = [LOCK_FILE, identity::FILE, "format.tmp", "directory-id.tmp"];
             let known = known.contains(&name.as_str());
             if !known && !DIRECTORIES.contains(&name.as_str()) {
-                let why = format!("it holds {name:?} and has no {FORMAT_FILE} file");
+                let why = format!("it contains {name:?} and has no {FORMAT_FILE} file");
                 return Err(Error::NotADataDirectory { path: path.to_owned(), why });
             }
         }
@@ -77,15 +77,15 @@ impl DataDirectory {
             make_directory(&path.join(name))?;
         }
         let identity = Identity::draw(path, &path.join(LOG), false)?;
-        // Last, so that a directory with a format file is a complete one.
+        // Last, so that a directory with a format file is complete.
         let content = format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n");
         disk::write_atomic(&path.join(FORMAT_FILE), content.as_bytes())?;
         disk::sync_directory(disk::parent(path))?;
         Ok(Self { path: path.to_owned(), identity, _lock: lock })
     }
 
-    /// Opens and locks an existing data directory, and clears away checkpoints that a crash left
-    /// unfinished.
+    /// Opens and locks an existing data directory, and removes unfinished checkpoints that a crash
+    /// left behind.
     ///
     /// # Errors
     /// [`Error::NotADataDirectory`], [`Error::NewerFormat`], [`Error::Locked`] and [`Error::Io`].
@@ -93,10 +93,10 @@ impl DataDirectory {
         let path = path.as_ref();
         check_format(path)?;
         let lock = lock(path)?;
-        // A newer program may have converted the directory while this one waited for nothing:
-        // only what is read under the lock counts.
+        // A newer program may have converted the directory while this one waited for the lock: only
+        // what is read under the lock counts.
         check_format(path)?;
-        // Before the directory of a log that is gone is made anew: that is no copy.
+        // Before a missing log directory is created again: that must not look like a copy.
         let identity = Identity::open(path, &path.join(LOG))?;
         for name in DIRECTORIES {
             make_directory(&path.join(name))?;
@@ -106,7 +106,7 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// Opens the data directory at `path`, or makes one where there is nothing.
+    /// Opens the data directory at `path`, or creates it if there is nothing.
     ///
     /// # Errors
     /// Those of [`Self::open`] and [`Self::create`].
@@ -118,41 +118,42 @@ impl DataDirectory {
         }
     }
 
-    /// The directory itself.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The number that was drawn when it was made: an emptied directory has another one. 0 where the
-    /// disk had no room to note it, and where what was noted is damaged.
+    /// The random id drawn at creation: a directory that was emptied has another one. 0 if the disk
+    /// had no room to store it, or the stored id is damaged.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.identity.id
     }
 
-    /// Why this may not be the directory that was last used under its number: it may lack what was
-    /// written since, and there may be two of it. Nothing where nothing speaks for that.
+    /// Why this may not be the directory that was last used under its id: it may lack data written
+    /// since, and there may be two of it. `None` if nothing indicates that.
     #[must_use]
     pub fn doubt(&self) -> Option<&str> {
         self.identity.doubt
     }
 
-    /// Whether it was noted that its log has had a record.
+    /// Whether it is recorded that the log has had a record.
     #[must_use]
     pub fn log_begun(&self) -> bool {
         self.identity.log_begun
     }
 
-    /// To note that its log has a record, as soon as it has one. None where that is noted already.
+    /// The means to record that the log has a record, once it has one; `None` if that is recorded
+    /// already.
     #[must_use]
     pub fn log_begins(&self) -> Option<LogBegins> {
         let begins = !self.identity.log_begun && self.identity.id > 0;
         begins.then(|| LogBegins { path: self.path.clone(), id: self.identity.id })
     }
 
-    /// Makes this another directory than any before, whatever it was: for whoever goes on from what is
-    /// here and leaves what it was behind.
+    /// Gives the directory a new id, for an operator who continues from the existing data as a new
+    /// replica.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].
@@ -161,45 +162,45 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// Where [`crate::log::Log`] keeps its segments.
+    /// The directory in which [`crate::log::Log`] keeps its segments.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.path.join(LOG)
     }
 
-    /// Where checkpoints are.
+    /// The directory of checkpoints.
     #[must_use]
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join(CHECKPOINTS)
     }
 
-    /// Where [`crate::events::Events`] keeps its segments.
+    /// The directory in which [`crate::events::Events`] keeps its segments.
     #[must_use]
     pub fn events(&self) -> PathBuf {
         self.path.join(EVENTS)
     }
 
-    /// Where the certificate authority and credentials are.
+    /// The directory of the certificate authority and credentials.
     #[must_use]
     pub fn tls(&self) -> PathBuf {
         self.path.join("tls")
     }
 
-    /// Where a Borglet keeps its tasks.
+    /// The directory in which a Borglet keeps its tasks.
     #[must_use]
     pub fn tasks(&self) -> PathBuf {
         self.path.join("tasks")
     }
 
-    /// Where a Borglet keeps packages.
+    /// The directory in which a Borglet keeps packages.
     #[must_use]
     pub fn packages(&self) -> PathBuf {
         self.path.join("packages")
     }
 }
 
-/// A note to make in a data directory that is held: that its log has had a record. From then on a log
-/// without one is known to be lost.
+/// Records in a locked data directory that its log has had a record. From then on, a log without
+/// one is known to be lost.
 #[derive(Debug)]
 pub struct LogBegins {
     path: PathBuf,
@@ -207,7 +208,7 @@ pub struct LogBegins {
 }
 
 impl LogBegins {
-    /// Makes the note, durably.
+    /// Writes the record durably.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].
@@ -217,14 +218,14 @@ impl LogBegins {
     }
 }
 
-/// One of the directories of the data directory at `path`, which another process may hold: looked
-/// at, and neither locked nor changed.
+/// A subdirectory of the data directory at `path`, which another process may hold: it is neither
+/// locked nor changed.
 pub(crate) fn look(path: &Path, name: &str) -> Result<PathBuf> {
     check_format(path)?;
     Ok(path.join(name))
 }
 
-/// Makes a private directory, or makes an existing one private: keys and users' data lie below.
+/// Creates a private directory, or makes an existing one private: it contains keys and users' data.
 fn make_directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(PRIVATE).create(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
@@ -234,7 +235,7 @@ fn make_directory(path: &Path) -> Result<()> {
     }
     let found = fs::metadata(path).map_err(Error::io("look at", path, 0))?;
     if !found.is_dir() {
-        let why = "it is no directory".to_owned();
+        let why = "it is not a directory".to_owned();
         return Err(Error::NotADataDirectory { path: path.to_owned(), why });
     }
     if found.permissions().mode() & 0o777 != PRIVATE {
@@ -276,7 +277,7 @@ fn lock(directory: &Path) -> Result<File> {
         .mode(0o600)
         .open(&path)
         .map_err(Error::io("open", &path, 0))?;
-    // The constants are 0, 1 and 2, `int` in C; the fields are `short`.
+    // The constants are 0, 1 and 2 and `int` in C; the fields are `short`.
     #[expect(clippy::cast_possible_truncation, reason = "0 and 1 fit")]
     let request = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
@@ -297,7 +298,7 @@ fn lock(directory: &Path) -> Result<File> {
         }
         Err(errno) => return Err(Error::io("lock", &path, 0)(errno.into())),
     }
-    // Only to name the holder: a full disk must not keep a replica from opening.
+    // Only names the holder: a full disk must not keep a replica from opening.
     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }

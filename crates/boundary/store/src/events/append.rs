@@ -1,4 +1,4 @@
-//! The open stream: appending, syncing, and stating what is lost.
+//! The open stream: appending, syncing, and recording losses.
 
 use std::path::Path;
 
@@ -8,35 +8,35 @@ use crate::segments::Appender;
 use crate::segments::record::stored_bytes;
 use crate::{Error, Result};
 
-/// How much is written at once, in bytes, unless a single event has more.
+/// The maximum number of bytes per write, unless a single event is larger.
 const WRITE_BYTES: u64 = 256 << 10;
 
-/// An open event stream. One process, one thread at a time appends to it; the lock on the
-/// [`crate::DataDirectory`] sees to the first, `&mut self` to the second.
+/// An open event stream. Only one process and one thread may append at a time: the lock on the
+/// [`crate::DataDirectory`] and `&mut self` ensure that.
 ///
-/// Dropping it syncs nothing.
+/// Dropping it does not sync.
 #[derive(Debug)]
 pub struct Events {
     pub(super) options: Options,
     pub(super) appender: Appender,
-    /// Oldest first; the last one takes appends, unless it is damaged.
+    /// Oldest first; the last one takes appends unless it is damaged.
     pub(super) segments: Vec<Segment>,
     pub(super) last: Option<Cursor>,
-    /// What comes before this is there already, or lost.
+    /// Events before this are stored or lost.
     pub(super) next: Cursor,
     pub(super) last_time_us: u64,
-    /// All events up to this index are there, or stated as lost.
+    /// All events up to this index are stored or recorded as lost.
     pub(super) through: u64,
-    /// What the newest mark in the files says.
+    /// The value of the newest mark in the files.
     pub(super) mark: u64,
 }
 
 impl Events {
-    /// Opens the stream in `directory`, which exists and may be empty, and says what was found.
-    /// [`Self::resume`] comes next.
+    /// Opens the stream in `directory`, which exists and may be empty, and reports what was found.
+    /// Call [`Self::resume`] next.
     ///
-    /// A torn tail is cut, durably. Damage is reported and ends the segment in which it is. What is
-    /// there then is durable, also if the process that appended it died before its sync.
+    /// A torn tail is cut, durably. Damage is reported and ends its segment. After this, all
+    /// remaining events are durable, even if the process that appended them died before syncing.
     ///
     /// # Errors
     /// [`Error::NewerFormat`] and [`Error::Io`].
@@ -44,9 +44,9 @@ impl Events {
         open::open(directory.as_ref(), options)
     }
 
-    /// Says that from now on every event of the operations from `index` on is appended, of each
-    /// from its first. If events of earlier ones may be missing, that is made durable, for readers
-    /// to know: then this gives `true`.
+    /// Declares that from now on every event of the operations from `index` on is appended,
+    /// starting with the first event of each operation. If earlier events may be missing, that is
+    /// recorded durably for readers; then the result is `true`.
     ///
     /// # Errors
     /// Those of [`Self::append`].
@@ -60,15 +60,15 @@ impl Events {
         Ok(true)
     }
 
-    /// Appends the events that are not there yet, and gives how many that were. They are in order
-    /// and in one piece with what was appended before; in which batches they come means nothing.
-    /// Readers see them at once; they are durable only after [`Self::sync`], or after many more.
+    /// Appends the events that are not stored yet and returns how many were new. Events must be in
+    /// order and continue what was appended before; batch boundaries have no meaning. Readers see
+    /// them at once; they are durable only after [`Self::sync`], or after many more appends.
     ///
     /// # Errors
-    /// Part of the batch may be there then, and the same batch may be appended again:
-    /// [`Error::NoRoom`] and [`Error::Io`]. [`Error::EventOrder`] and [`Error::TooLarge`], for a
-    /// payload above [`MAX_EVENT_BYTES`], refuse it whole. For good: [`Error::Poisoned`] once a
-    /// sync failed.
+    /// Part of the batch may be stored, and the same batch may be appended again: [`Error::NoRoom`]
+    /// and [`Error::Io`]. The whole batch is rejected: [`Error::EventOrder`], and
+    /// [`Error::TooLarge`] for a payload above [`MAX_EVENT_BYTES`]. Permanent: [`Error::Poisoned`]
+    /// after a failed sync.
     pub fn append(&mut self, batch: &[Event<'_>]) -> Result<usize> {
         self.appender.check_poison()?;
         let known = self.check(batch)?;
@@ -94,18 +94,18 @@ impl Events {
         Ok(batch.len() - known)
     }
 
-    /// Makes all that was appended durable, and with it that this is every event of the operations
-    /// up to `through`: after a crash those need not be appended again.
+    /// Makes everything appended durable, together with a mark that these are all events of the
+    /// operations up to `through`: after a crash those need not be appended again.
     ///
     /// # Errors
-    /// [`Error::NoRoom`], after which it may be tried again; [`Error::Poisoned`], now and from every
-    /// later call, if the disk failed: only a restart can tell what is there.
+    /// [`Error::NoRoom`], after which it may be retried; [`Error::Poisoned`], from this and all
+    /// later calls, if the disk failed: only a restart can tell what is durable.
     pub fn sync(&mut self, through: u64) -> Result<()> {
         self.appender.check_poison()?;
         if through > self.mark {
             let before = std::mem::replace(&mut self.mark, through);
             let marked = if self.appender.room() < u64::from(stored_bytes(0)) {
-                // A segment begins with the mark.
+                // A new segment starts with the mark.
                 self.roll(self.next, 0)
             } else {
                 self.appender.append([mark(through)])
@@ -119,31 +119,32 @@ impl Events {
         self.appender.sync()
     }
 
-    /// The last event that is there, complete. `None` before the first.
+    /// The last stored event. `None` before the first.
     #[must_use]
     pub fn last(&self) -> Option<Cursor> {
         self.last
     }
 
-    /// All events up to this index are there, or stated as lost. Of the next index some may be.
+    /// All events up to this index are stored or recorded as lost. Some events of the next index
+    /// may be stored.
     #[must_use]
     pub fn complete_through(&self) -> u64 {
         self.through
     }
 
-    /// The size of all files, in bytes.
+    /// The total size of the files, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.file_bytes).fold(0, u64::saturating_add)
     }
 
-    /// A reader of this stream, for any thread.
+    /// A reader of this stream, usable from any thread.
     #[must_use]
     pub fn reader(&self) -> Reader {
         Reader::open(self.appender.directory())
     }
 
-    /// Refuses a batch that must not be written, and gives how many of it are there already.
+    /// Validates a batch and returns how many of its events are stored already.
     fn check(&self, batch: &[Event<'_>]) -> Result<usize> {
         let mut before: Option<&Event<'_>> = None;
         for event in batch {
@@ -178,7 +179,7 @@ impl Events {
         }
     }
 
-    /// Goes on to a new segment that has all events from `begin` on.
+    /// Starts a new segment that contains all events from `begin` on.
     fn roll(&mut self, begin: Cursor, needed_bytes: u32) -> Result<()> {
         let header = begin.begin_after(self.last_time_us);
         let mark = (self.mark > 0).then(|| mark(self.mark));
@@ -212,7 +213,7 @@ mod tests {
         let event = |index| Event { index, sub: 0, time_us: index, payload: b"happened" };
         events.append(&[event(1)]).unwrap();
         events.sync(1).unwrap();
-        // The null device takes writes and refuses to sync.
+        // The null device accepts writes and fails to sync.
         let null = OpenOptions::new().write(true).open("/dev/null").unwrap();
         events.appender.active_mut().file = null;
         events.append(&[event(2)]).unwrap();

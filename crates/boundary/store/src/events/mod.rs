@@ -1,25 +1,25 @@
-//! The event stream on a replica's own disk: what the operations of the log caused, in order, kept
-//! for whoever follows it.
+//! The event stream on a replica's own disk: the consequences of the log's operations, in order,
+//! retained for followers.
 //!
-//! An event is named by the index of its operation and its place among that operation's events,
-//! from 0: a [`Cursor`]. What an event says is the caller's, and opaque here. One process appends
-//! with [`Events`]; any number read with [`Reader`], in that process or in others.
+//! An event is identified by the index of its operation and its position among that operation's
+//! events, from 0: a [`Cursor`]. Payloads are opaque here. One process appends with [`Events`]; any
+//! number of readers, in that process or in others, use [`Reader`].
 //!
-//! # Nothing lost and nothing doubled
-//! Events follow from the log, so that they need no sync of their own: what a crash takes, the
-//! caller appends again. Its side of it:
+//! # No loss and no duplicates
+//! Events can be derived from the log, so they need no sync of their own: the caller appends again
+//! what a crash loses. The caller's obligations:
 //!
-//! 1. Before a checkpoint at index C is declared done, [`Events::sync`] with C: every event of an
-//!    operation up to C has been appended.
-//! 2. At a start from a checkpoint at C, [`Events::resume`] with C + 1, then every event of the
-//!    operations after C is appended again. Those that are there are passed over, up to the very
-//!    event at which the crash cut, in the middle of an operation's too.
-//! 3. Where the state jumps, because a checkpoint was fetched from elsewhere, [`Events::resume`]
-//!    again, with the next index.
+//! 1. Before a checkpoint at index C is declared finished, call [`Events::sync`] with C: every
+//!    event of an operation up to C has been appended.
+//! 2. When starting from a checkpoint at C, call [`Events::resume`] with C + 1, then append every
+//!    event of the operations after C again. Stored events are skipped, up to the very event at
+//!    which the crash cut the stream, even in the middle of an operation.
+//! 3. When the state jumps because a checkpoint was fetched from another replica, call
+//!    [`Events::resume`] again, with the next index.
 //!
-//! Whatever is missing before the index of [`Events::resume`] is stated in the files, so that a
-//! reader gets [`crate::Error::EventsLost`] in that place and never passes over it unaware. The
-//! same goes for what retention deletes: [`crate::Error::EventsTooLate`].
+//! What is missing before the index given to [`Events::resume`] is recorded in the files, so a
+//! reader gets [`crate::Error::EventsLost`] at that place and never skips it unaware. The same
+//! holds for events deleted by retention: [`crate::Error::EventsTooLate`].
 //!
 //! # Files
 //! Segments and records are those of [`crate::log`], with these differences:
@@ -35,21 +35,21 @@
 //! | record, kind 1 | an event |
 //! | record, kind 2 | a mark without payload: all events up to its index are there, or stated as lost |
 //!
-//! A segment whose beginning lies after the last event of the one before states that what is
-//! between is lost. Each begins with a copy of the newest mark, if there is any.
+//! A segment that starts after the end of the previous one records that the events in between are
+//! lost. Each segment starts with a copy of the newest mark, if there is one.
 //!
 //! # Damage
-//! As in the log, a torn tail is told from damage. Damage keeps nobody from going on: the damaged
-//! segment ends in front of it, the next one states what is lost, and readers are told.
+//! As in the log, a torn tail is distinguished from damage. Damage does not stop the stream: the
+//! damaged segment ends before it, the next one records what is lost, and readers are told.
 
 mod append;
 mod open;
 mod read;
 mod retain;
 
-use std::fmt;
 use std::path::PathBuf;
 
+pub use crate::cursor::Cursor;
 pub use append::Events;
 pub use open::Opened;
 pub use read::{Limit, Reader};
@@ -58,7 +58,7 @@ use crate::Error;
 use crate::segments::record::{Head, Kind, Record, RecordRef};
 use crate::segments::{self, Begin, Format, Header};
 
-/// The largest payload of one event, in bytes: 1 MiB.
+/// The maximum payload of one event, in bytes: 1 MiB.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
 pub(crate) const FORMAT: Format = Format {
@@ -68,11 +68,11 @@ pub(crate) const FORMAT: Format = Format {
     damaged: |path, offset, why| Error::DamagedEvents { path, offset, why, next: None },
 };
 
-/// How events are kept in files.
+/// How a stream stores its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The size at which a segment is preallocated, in bytes: what retention deletes at once.
-    /// Taken as at least 4 KiB and at most 1 GiB.
+    /// The size at which a segment is preallocated, in bytes, which is also the unit of deletion.
+    /// Clamped to 4 KiB to 1 GiB.
     pub segment_bytes: u64,
 }
 
@@ -89,70 +89,37 @@ impl Options {
     }
 }
 
-/// A place in the stream: in front of the event of this name, whether there is one or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
-pub struct Cursor {
-    /// The index of the operation in the log.
-    pub index: u64,
-    /// The event's place among those of the operation, from 0.
-    pub sub: u32,
-}
-
 impl Cursor {
-    /// In front of every event.
-    pub const START: Self = Self { index: 0, sub: 0 };
-
-    /// In front of all events of an operation.
-    #[must_use]
-    pub fn at(index: u64) -> Self {
-        Self { index, sub: 0 }
-    }
-
-    /// Right behind the event of this name.
-    #[must_use]
-    pub fn after(self) -> Self {
-        match self.sub.checked_add(1) {
-            Some(sub) => Self { sub, ..self },
-            None => Self::at(self.index.saturating_add(1)),
-        }
-    }
-
     fn of(head: &Head) -> Self {
         Self { index: head.index, sub: head.level }
     }
 
-    /// Where the segment with this header begins.
+    /// The start of the segment with this header.
     fn begin(header: &Header) -> Self {
         Self { index: header.begin.first_index, sub: header.begin.first_sub }
     }
 
-    /// The header's part for a segment that begins here.
+    /// The header's fields for a segment that starts here.
     fn begin_after(self, last_time_us: u64) -> Begin {
         Begin { first_index: self.index, first_sub: self.sub, note: last_time_us }
     }
 }
 
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.index, self.sub)
-    }
-}
-
-/// An event, to append or as it was read.
+/// An event, to append or as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The index of its operation in the log, from 1.
+    /// The log index of its operation, from 1.
     pub index: u64,
-    /// Its place among the events of that operation, from 0.
+    /// Its position among the events of that operation, from 0.
     pub sub: u32,
-    /// When it was, in microseconds since 1970: never less than the event before it.
+    /// The time in microseconds since 1970, never less than the previous event's.
     pub time_us: u64,
     /// Opaque bytes, at most [`MAX_EVENT_BYTES`]; may be empty.
     pub payload: &'a [u8],
 }
 
 impl<'a> Event<'a> {
-    /// Its name.
+    /// Its identity.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         Cursor { index: self.index, sub: self.sub }
@@ -169,7 +136,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The record that says that all events up to `through` are there.
+/// The record that marks that all events up to `through` are stored.
 fn mark(through: u64) -> RecordRef<'static> {
     RecordRef { kind: Kind::HardState, term: 0, index: through, level: 0, payload: &[] }
 }

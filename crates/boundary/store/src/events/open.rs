@@ -1,4 +1,4 @@
-//! What is there when a stream is opened.
+//! Recovers the state of a stream when it is opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use crate::segments::record::{Kind, Position, Record};
 use crate::segments::{self, Active, Appender, Extent, Header, SEGMENT_HEADER_BYTES, Walked};
 use crate::{Error, Result};
 
-/// What was found when a stream was opened, to be logged.
+/// What was found when a stream was opened, for logging.
 #[derive(Debug)]
 pub struct Opened {
     /// Whether a torn tail was cut.
     pub repair: Repair,
-    /// The damage that was come upon. Not every segment is read, so that there may be more.
+    /// The damage found. Not every segment is read, so there may be more.
     pub damage: Vec<Error>,
 }
 
-/// A segment's file. It has no header if that is damaged.
+/// The file of a segment; without a header if that is damaged.
 struct File {
     path: PathBuf,
     sequence: u64,
@@ -27,7 +27,7 @@ struct File {
     bytes: u64,
 }
 
-/// What the records say that have been read.
+/// What is known from the records read so far.
 #[derive(Default)]
 struct Content {
     last: Option<Cursor>,
@@ -35,10 +35,10 @@ struct Content {
     mark: u64,
 }
 
-/// How far the newest segment is whole.
+/// How far the newest segment is intact.
 enum Newest {
     Whole(Walked),
-    /// Damage begins there, so that the next record goes into another segment.
+    /// Damage starts here, so the next record goes into a new segment.
     Damaged(u32),
 }
 
@@ -111,7 +111,7 @@ fn files(directory: &Path, damage: &mut Vec<Error>) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// Reads from the newest segment back to one that holds an event.
+/// Reads backwards from the newest segment to one that contains an event.
 fn read_back(files: &[File], damage: &mut Vec<Error>) -> Result<(Content, Newest)> {
     let mut content = Content::default();
     let mut newest = Newest::Damaged(SEGMENT_HEADER_BYTES);
@@ -141,7 +141,7 @@ fn read_back(files: &[File], damage: &mut Vec<Error>) -> Result<(Content, Newest
 }
 
 impl Content {
-    /// Takes the records of a segment up to damage, if there is any.
+    /// Processes the records of a segment up to damage, if there is any.
     fn walk(
         &mut self,
         file: &File,
@@ -155,7 +155,7 @@ impl Content {
                 Kind::Entry => {
                     let event = Event::of(record);
                     if event.cursor() < next {
-                        return Err(format!("event {} stands behind others", event.cursor()));
+                        return Err(format!("event {} follows later events", event.cursor()));
                     }
                     next = event.cursor().after();
                     self.last = Some(event.cursor());
@@ -170,7 +170,7 @@ impl Content {
     }
 }
 
-/// What retention has to know of each segment.
+/// The information that retention needs about each segment.
 fn described(files: &[File], last_time_us: u64) -> Vec<Segment> {
     let mut last_time_us = last_time_us;
     let mut segments: Vec<_> = files
@@ -179,7 +179,7 @@ fn described(files: &[File], last_time_us: u64) -> Vec<Segment> {
         .map(|file| {
             let File { path, header, bytes, .. } = file;
             let segment = Segment { path: path.clone(), last_time_us, file_bytes: *bytes };
-            // Without a header that says it, it was not later than what follows.
+            // Without a header that states it, the segment was not later than its successor.
             last_time_us = header.as_ref().map_or(last_time_us, |header| header.begin.note);
             segment
         })

@@ -1,4 +1,4 @@
-//! Reading the stream, while it goes on.
+//! Reads the stream while it is being appended to.
 
 use std::path::{Path, PathBuf};
 
@@ -7,44 +7,44 @@ use crate::segments::record::{Found, Head, Kind, stored_bytes};
 use crate::segments::{self, Chunks, Header, Name};
 use crate::{Error, Result, directory};
 
-/// How often the directory is listed again where segments vanish while it is read.
+/// How often the directory is listed again when segments disappear during a read.
 const ATTEMPTS: usize = 5;
 
-/// How much a [`Reader::read`] shows at most. It ends behind the event that reaches either.
+/// The limit of a [`Reader::read`], which ends after the event that reaches either maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// So many events.
+    /// The maximum number of events.
     pub events: usize,
-    /// So many bytes of payload.
+    /// The maximum number of payload bytes.
     pub bytes: usize,
 }
 
 impl Limit {
-    /// All that is there.
+    /// No limit.
     pub const NONE: Self = Self { events: usize::MAX, bytes: usize::MAX };
 
-    /// So many events, whatever they have in them.
+    /// A maximum number of events of any size.
     #[must_use]
     pub fn events(events: usize) -> Self {
         Self { events, ..Self::NONE }
     }
 }
 
-/// A reader of an event stream that this process or another one appends to, which it neither
-/// locks nor changes. It keeps its place, so that reading on takes no search.
+/// A reader of an event stream that this process or another one appends to; it neither locks nor
+/// changes anything. It remembers its position, so continuing needs no search.
 #[derive(Debug)]
 pub struct Reader {
     directory: PathBuf,
     open: Option<Open>,
 }
 
-/// A segment that is being read.
+/// A segment being read.
 #[derive(Debug)]
 struct Open {
     chunks: Chunks,
-    /// All before it has been shown or was not asked for.
+    /// All earlier events have been returned or were not requested.
     at: Cursor,
-    /// Where its records end, once the next segment says it.
+    /// The end of its records, once the next segment states it.
     end: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ impl Reader {
         Self { directory: directory.as_ref().to_owned(), open: None }
     }
 
-    /// A reader of the stream in a data directory, which a process may hold.
+    /// A reader of the stream in a data directory, which another process may hold.
     ///
     /// # Errors
     /// [`Error::NotADataDirectory`], [`Error::NewerFormat`] and [`Error::Io`].
@@ -63,16 +63,16 @@ impl Reader {
         directory::look(path.as_ref(), directory::EVENTS).map(Self::open)
     }
 
-    /// Shows the events from a place on, in order, and gives the place from which to go on. That is
-    /// where it began if there are no more events yet.
+    /// Visits the events from a position on, in order, and returns the position from which to
+    /// continue. That is the same position if there are no more events yet.
     ///
-    /// What an event's payload is, is borrowed from the reader's buffer.
+    /// An event's payload is borrowed from the reader's buffer.
     ///
     /// # Errors
-    /// Those of `visit`. [`Error::EventsTooLate`] if what comes next was deleted,
-    /// [`Error::EventsLost`] if it was lost, [`Error::DamagedEvents`]: each says where the stream
-    /// goes on, and all that comes before has been shown by an earlier call. [`Error::NewerFormat`]
-    /// and [`Error::Io`].
+    /// Those of `visit`. [`Error::EventsTooLate`] if the next events were deleted,
+    /// [`Error::EventsLost`] if they were lost, [`Error::DamagedEvents`]: each tells where the
+    /// stream continues, and all earlier events were visited by an earlier call.
+    /// [`Error::NewerFormat`] and [`Error::Io`].
     pub fn read<E: From<Error>>(
         &mut self,
         from: Cursor,
@@ -114,8 +114,8 @@ impl Reader {
         Ok(at)
     }
 
-    /// The place of the first event at or after a time, in microseconds since 1970. `None` if there
-    /// is none yet.
+    /// The position of the first event at or after a time, in microseconds since 1970. `None` if
+    /// there is none yet.
     ///
     /// # Errors
     /// [`Error::EventsTooLate`] if events of that time were deleted, [`Error::DamagedEvents`],
@@ -124,7 +124,7 @@ impl Reader {
         again(|| {
             let names = self.names()?;
             let Some((oldest, later)) = names.split_first() else { return Ok(None) };
-            // The newest segment before which everything was earlier.
+            // The newest segment before which every event was earlier.
             let header = self.header(*oldest)?;
             let is_first = Cursor::begin(&header) == Cursor::START;
             if !is_first && header.begin.note >= time_us {
@@ -149,14 +149,14 @@ impl Reader {
                     Next::End => break,
                 }
             }
-            // Only damage leaves no such event where the next segment says that there was one.
+            // Only damage can remove such an event when the next segment states that there was one.
             let next = names.get(low + 1).map(|name| self.header(*name)).transpose()?;
             Ok(next.map(|header| Cursor::begin(&header)))
         })
     }
 
-    /// The place from which on events are kept: [`Cursor::START`] if none was ever deleted. `None`
-    /// if there is nothing yet.
+    /// The position of the first retained event: [`Cursor::START`] if none was ever deleted. `None`
+    /// if there are no events yet.
     ///
     /// # Errors
     /// [`Error::DamagedEvents`], [`Error::NewerFormat`] and [`Error::Io`].
@@ -170,7 +170,7 @@ impl Reader {
         })
     }
 
-    /// Opens the segment in which `from` is, near it.
+    /// Opens the segment that contains `from`, positioned near it.
     fn seek(&self, from: Cursor) -> Result<Option<Open>> {
         again(|| {
             let names = self.names()?;
@@ -193,14 +193,14 @@ impl Reader {
         })
     }
 
-    /// Goes on where a segment has no more events: in the next one, or again in this one if it
-    /// was written meanwhile. `shown` is whether events were shown, so that an error can wait for
+    /// Continues where a segment has no more events: in the next segment, or in this one if it was
+    /// written meanwhile. `shown` tells whether events were visited, so that an error can wait for
     /// the next call.
     fn go_on(&self, open: Open, shown: bool) -> Result<Step> {
         let at = open.at;
         match self.step(open) {
             Ok(step) => Ok(step),
-            // Found again by the next call, as if nothing had been open.
+            // The next call finds the error again.
             Err(_) if shown => Ok(Step::Ended(at)),
             Err(Error::Deleted { .. }) => {
                 let sought = self.seek(at)?;
@@ -225,17 +225,17 @@ impl Reader {
         let follows = next.previous.segment == sequence;
         let whole = !follows || offset >= next.previous.offset;
         if !whole && open.end.is_none() {
-            // What was not there a moment ago is so now.
+            // Meanwhile the segment may have been written: read it again.
             open.end = Some(next.previous.offset);
             return Ok(Step::On(open));
         }
         let begin = Cursor::begin(&next);
         if begin <= at {
-            // Whatever may be wrong before, no event is missing.
+            // Whatever may be damaged before, no event is missing.
             let next = self.open_segment(&names, later + skipped)?;
             return Ok(Step::On(Open { at, ..next }));
         }
-        let why = "there is no whole event, and there was one when the next segment was made";
+        let why = "there is no complete event, and there was one when the next segment was created";
         let damaged = || FORMAT.damaged(open.chunks.path(), offset, why);
         Err(match damage.or_else(|| (!whole).then(damaged)) {
             Some(damage) => goes_on(damage, begin),
@@ -244,7 +244,7 @@ impl Reader {
         })
     }
 
-    /// Opens one of the segments, to begin with its first event.
+    /// Opens one of the segments, positioned at its first event.
     fn open_segment(&self, names: &[Name], i: usize) -> Result<Open> {
         let deleted = || Error::Deleted { path: self.directory.clone() };
         let name = names.get(i).ok_or_else(deleted)?;
@@ -264,7 +264,7 @@ impl Reader {
         segments::read_header(&FORMAT, &self.directory.join(name.file(&FORMAT)), name)
     }
 
-    /// Looks for a header that is not damaged among those of these segments.
+    /// Finds the first undamaged header among these segments.
     fn first_header(&self, names: &[Name]) -> Result<Sound> {
         let mut damage = None;
         for (skipped, name) in names.iter().enumerate() {
@@ -277,7 +277,8 @@ impl Reader {
         Ok(Sound { next: None, damage })
     }
 
-    /// The first of these headers, or an error that says where the stream goes on if it is damaged.
+    /// The first of these headers, or an error that tells where the stream continues if it is
+    /// damaged.
     fn sound_header(&self, names: &[Name]) -> Result<Header> {
         match self.first_header(names)? {
             Sound { next: Some((_, header)), damage: None } => Ok(header),
@@ -291,15 +292,15 @@ impl Reader {
     }
 }
 
-/// What was found among some segments.
+/// The result of searching some segments for an intact header.
 struct Sound {
-    /// The first header that is not damaged, and how many segments are before it.
+    /// The first intact header, and the number of segments before it.
     next: Option<(usize, Header)>,
-    /// The damage of the first that is.
+    /// The damage of the first damaged one.
     damage: Option<Error>,
 }
 
-/// Adds to an error about damage where the stream goes on.
+/// Adds to a damage error where the stream continues.
 fn goes_on(damage: Error, begin: Cursor) -> Error {
     match damage {
         Error::DamagedEvents { path, offset, why, .. } => {
@@ -309,22 +310,22 @@ fn goes_on(damage: Error, begin: Cursor) -> Error {
     }
 }
 
-/// What comes where a segment has no more events.
+/// The next step when a segment has no more events.
 enum Step {
-    /// More of them, or what is to be looked at again.
+    /// More events, or a segment to read again.
     On(Open),
-    /// Nothing yet.
+    /// No more events yet.
     Waits(Open),
-    /// Nothing in this call.
+    /// No more events in this call.
     Ended(Cursor),
 }
 
-/// What comes next in a segment.
+/// The next item of a segment.
 enum Next<'a> {
     Event(Event<'a>),
-    /// Something that was not asked for.
+    /// An event that was not requested.
     Passed,
-    /// Nothing that is whole.
+    /// Nothing that is complete.
     End,
 }
 
@@ -343,19 +344,20 @@ impl Open {
         })
     }
 
-    /// Goes near the first event for which `before` does not hold.
+    /// Moves near the first event for which `before` does not hold.
     fn narrow(&mut self, before: impl Fn(&Head) -> bool) -> Result<()> {
         let file_bytes = u32::try_from(self.chunks.file_bytes()?).unwrap_or(u32::MAX);
         let end = self.end.map_or(file_bytes, |end| end.min(file_bytes));
         segments::narrow(&mut self.chunks, end, stored_bytes(MAX_EVENT_BYTES), before)
     }
 
-    /// Whether the newest segment ends here because of damage, as what comes behind tells.
+    /// Whether the newest segment ends here because of damage, as later records prove.
     fn damage(&mut self) -> Result<Option<Error>> {
         if self.chunks.testimony().is_none() {
             return Ok(None);
         }
-        // A write may have come while this was read: that is damage only if it is so again.
+        // A write may have happened during the read: it is damage only if a second read finds the
+        // same.
         let offset = self.chunks.position().offset;
         let why = match self.chunks.next()? {
             Found::Record(_) => None,
@@ -369,7 +371,7 @@ impl Open {
     }
 }
 
-/// Tries again where a file vanished between two looks at the directory.
+/// Retries when a file disappeared between two steps of reading the directory.
 fn again<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {

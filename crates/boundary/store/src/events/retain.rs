@@ -1,4 +1,4 @@
-//! Deleting the old end of the stream.
+//! Deletes the oldest part of the stream.
 
 use std::fs;
 
@@ -7,15 +7,15 @@ use crate::retention::Retention;
 use crate::{Error, Result, disk};
 
 impl Events {
-    /// Deletes old segments, in whole and from the oldest on, each durably before the next, and
-    /// gives how many: those of which every event is too old at `now_us`, and so many that the rest
-    /// has no more than the bytes. The segment that takes appends always stays.
+    /// Deletes the oldest segments, one by one and durably, and returns how many: those whose
+    /// events are all too old at `now_us`, and as many as needed for the rest to fit into the
+    /// maximum bytes. The segment that takes appends is never deleted.
     ///
-    /// A reader whose place is deleted gets [`Error::EventsTooLate`].
+    /// A reader whose position was deleted gets [`Error::EventsTooLate`].
     ///
     /// # Errors
-    /// [`Error::Io`]; what was deleted before the failure is gone, the stream goes on.
-    /// [`Error::Poisoned`] once a sync failed.
+    /// [`Error::Io`]; segments deleted before the failure stay deleted, and the stream continues.
+    /// [`Error::Poisoned`] after a failed sync.
     pub fn retain(&mut self, retention: &Retention, now_us: u64) -> Result<usize> {
         self.appender.check_poison()?;
         let sizes: Vec<_> = self.segments.iter().map(|s| (s.file_bytes, s.last_time_us)).collect();
@@ -24,14 +24,14 @@ impl Events {
             let Some(oldest) = self.segments.first() else { return Ok(deleted) };
             fs::remove_file(&oldest.path).map_err(Error::io("delete", &oldest.path, 0))?;
             self.segments.remove(0);
-            // Each before the next: a crash may leave older segments missing, never a later one.
+            // One by one: a crash may leave older segments missing, never a later one.
             disk::sync_directory(self.appender.directory())?;
         }
         Ok(surplus)
     }
 }
 
-/// How many of the oldest segments may go. Each is given as its bytes and the time of its last
+/// How many of the oldest segments to delete. Each is given as its bytes and the time of its last
 /// event.
 fn surplus(segments: &[(u64, u64)], retention: &Retention, now_us: u64) -> usize {
     let limit = retention.limit_us(now_us);

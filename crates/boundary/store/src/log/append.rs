@@ -1,4 +1,4 @@
-//! The open log: appending, syncing, and going on to the next segment.
+//! The open log: appending, syncing, and starting new segments.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::segments::record::{self, Kind, MAX_PAYLOAD_BYTES, Position, Record, R
 use crate::segments::{self, Active, Appender, Begin};
 use crate::{Error, Result};
 
-/// An open log. One process, one thread at a time writes it; the lock on the
-/// [`crate::DataDirectory`] sees to the first, `&mut self` to the second.
+/// An open log. Only one process and one thread may write at a time: the lock on the
+/// [`crate::DataDirectory`] and `&mut self` ensure that.
 ///
-/// Dropping it syncs nothing.
+/// Dropping it does not sync.
 #[derive(Debug)]
 pub struct Log {
     pub(super) options: Options,
     pub(super) appender: Appender,
-    /// Oldest first; the last one takes appends. Empty until the first append ever: only then the
-    /// first index is known.
+    /// Oldest first; the last one takes appends. Empty before the very first append, because the
+    /// first index is unknown until then.
     pub(super) segments: Vec<SegmentInfo>,
     pub(super) survivors: Survivors,
 }
@@ -29,20 +29,19 @@ pub struct Log {
 impl Log {
     /// Recovers the log in `directory`, which exists and may be empty, and opens it for appending.
     ///
-    /// A torn tail is cut, durably, and reported. What this gives back is durable, also if the
-    /// process that wrote it died before its sync.
+    /// A torn tail is cut, durably, and reported. Everything returned is durable, even if the
+    /// process that wrote it died before syncing.
     ///
     /// # Errors
-    /// [`Error::DamagedLog`] if bytes that were durable are not there, [`Error::NewerFormat`],
-    /// and [`Error::Io`].
+    /// [`Error::DamagedLog`] if durable bytes are missing, [`Error::NewerFormat`], and
+    /// [`Error::Io`].
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<(Self, Recovered)> {
         Self::open_from(directory, options, 0)
     }
 
-    /// Opens the log as [`Self::open`] does, without reading the segments that hold nothing but
-    /// kept history below `index`: for a caller whose checkpoint holds all entries up to there.
-    /// What is in them is still part of what was recovered, and damage in them is found when they
-    /// are read.
+    /// Like [`Self::open`], but does not read segments that contain only retained history below
+    /// `index`: for a caller whose checkpoint includes all entries up to there. Their entries are
+    /// still part of the recovered log, and damage in them is detected when they are read.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -78,18 +77,18 @@ impl Log {
         Ok((log, Recovered::of(directory, scan)))
     }
 
-    /// Writes a batch behind the log, with one write. Nothing of it is durable before
-    /// [`Self::sync`]. An empty batch does nothing.
+    /// Appends a batch with one write. It is not durable before [`Self::sync`]. An empty batch does
+    /// nothing.
     ///
     /// # Errors
-    /// The log is as before, and later calls may succeed:
-    /// [`Error::NoRoom`] if there is no room for the batch or for the next segment,
-    /// [`Error::Gap`] if an entry's index is more than one above the last,
-    /// [`Error::TooLarge`] for a payload above [`MAX_PAYLOAD_BYTES`] or a batch above
-    /// [`MAX_BATCH_BYTES`], [`Error::Io`]. For good: [`Error::Poisoned`] once a sync failed.
+    /// The log is unchanged, and later calls may succeed: [`Error::NoRoom`] if there is no space
+    /// for the batch or for the next segment, [`Error::Gap`] if an entry's index is more than one
+    /// above the last, [`Error::TooLarge`] for a payload above [`MAX_PAYLOAD_BYTES`] or a batch
+    /// above [`MAX_BATCH_BYTES`], [`Error::Io`]. Permanent: [`Error::Poisoned`] after a failed
+    /// sync.
     ///
-    /// After a failure other than those that refuse the batch itself, a crash may leave any part
-    /// of the batch in the log, as after an append that was not synced.
+    /// Unless the batch itself was rejected, a crash after a failure may leave any part of the
+    /// batch in the log, as after an append without a sync.
     pub fn append(&mut self, batch: &[RecordRef<'_>]) -> Result<()> {
         self.appender.check_poison()?;
         let bytes = self.check(batch)?;
@@ -101,13 +100,13 @@ impl Log {
         let Position { segment, mut offset } = self.appender.end();
         self.appender.append(batch.iter().copied())?;
 
-        // A roll that succeeded left one.
+        // A successful roll leaves an active segment.
         let Some(active) = self.segments.last_mut() else { return Ok(()) };
         for &RecordRef { kind, term, index, level, payload } in batch {
             let position = Position { segment, offset };
             offset += record::stored_bytes(payload.len());
             let record = Record { position, kind, term, index, level, payload };
-            // Checked for gaps above.
+            // Gaps were ruled out above.
             let voided = self.survivors.note(&record).unwrap_or_default();
             active.note(&record, voided);
         }
@@ -115,35 +114,36 @@ impl Log {
         Ok(())
     }
 
-    /// Makes all that was appended durable, with one fdatasync, or none if all of it is.
+    /// Makes everything appended durable with one fdatasync, or none if everything is durable
+    /// already.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], now and from every later call: after a failed sync the operating
-    /// system may forget the data and report success the next time, so that only a restart, which
-    /// reads from the disk, can tell what is there.
+    /// [`Error::Poisoned`], from this and all later calls: after a failed sync the operating system
+    /// may drop the data and report success the next time, so only a restart, which reads from the
+    /// disk, can tell what is durable.
     pub fn sync(&mut self) -> Result<()> {
         self.appender.sync()
     }
 
-    /// Where the next record goes.
+    /// The position of the next record.
     #[must_use]
     pub fn end(&self) -> Position {
         self.appender.end()
     }
 
-    /// All before this is durable.
+    /// Everything before this position is durable.
     #[must_use]
     pub fn synced(&self) -> Position {
         self.appender.synced()
     }
 
-    /// The first index that is still in the log. `None` if it has no entry.
+    /// The first index in the log. `None` if it has no entry.
     #[must_use]
     pub fn first_index(&self) -> Option<u64> {
         self.survivors.first_index()
     }
 
-    /// The index of the last entry, or of the restart if no entry followed it.
+    /// The index of the last entry, or of the restart record if no entry followed it.
     #[must_use]
     pub fn last_index(&self) -> Option<u64> {
         self.survivors.last_index()
@@ -154,7 +154,7 @@ impl Log {
         self.segments.iter()
     }
 
-    /// The index that follows the last one, also where `record` comes next and replaces some.
+    /// The index after the last one, also if `record` is next and replaces some.
     fn next_index(&self, record: &RecordRef<'_>) -> u64 {
         match (self.survivors.last_index(), record.kind) {
             (Some(last), _) => last.saturating_add(1),
@@ -166,7 +166,7 @@ impl Log {
         }
     }
 
-    /// Refuses a batch that must not be written, and gives its size on the disk.
+    /// Validates a batch and returns its size on disk.
     fn check(&self, batch: &[RecordRef<'_>]) -> Result<u32> {
         let too_large = |what, bytes: usize, limit: usize| {
             Err(Error::TooLarge { what, bytes: bytes as u64, limit: limit as u64 })
@@ -192,7 +192,7 @@ impl Log {
         Ok(u32::try_from(total).unwrap_or(u32::MAX))
     }
 
-    /// Goes on to a new segment with room for `needed_bytes`, which begins with the hard state.
+    /// Starts a new segment with room for `needed_bytes`, which starts with the hard state.
     fn roll(&mut self, first_index: u64, needed_bytes: u32) -> Result<()> {
         let begin = match self.segments.last() {
             Some(last) => last.begin_next(first_index),
@@ -220,8 +220,8 @@ impl Log {
         Ok(())
     }
 
-    /// Notes which segment is the newest. Where that fails the log goes on: of this segment it would
-    /// not be noticed that it is missing.
+    /// Records the newest segment's number. If that fails the log continues; it would then not be
+    /// noticed if this segment went missing.
     fn note_newest(&self) {
         if let Some(newest) = self.segments.last()
             && newest::read(self.appender.directory()) != Some(newest.sequence)
@@ -242,7 +242,7 @@ mod tests {
         RecordRef { kind: Kind::Entry, term: 1, index, level: 0, payload }
     }
 
-    /// Puts another file in the place of the active segment's, and gives that one back.
+    /// Replaces the active segment's file by another one and returns the original.
     fn replace_file(log: &mut Log, path: &str) -> File {
         let other = OpenOptions::new().write(true).open(path).unwrap();
         std::mem::replace(&mut log.appender.active_mut().file, other)
@@ -254,7 +254,7 @@ mod tests {
         let (mut log, _) = Log::open(dir.path(), Options::default()).unwrap();
         log.append(&[entry(1, b"durable")]).unwrap();
         log.sync().unwrap();
-        // The null device takes writes and refuses to sync.
+        // The null device accepts writes and fails to sync.
         replace_file(&mut log, "/dev/null");
         log.append(&[entry(2, b"lost")]).unwrap();
         let failed = [
@@ -284,8 +284,8 @@ mod tests {
         assert!(error.is_no_room(), "{error}");
         assert_eq!((log.end(), log.last_index()), (end, Some(1)));
 
-        // As if both had reached the file before the disk was full: the second must not follow
-        // an entry of another attempt, though that one ends exactly where it begins.
+        // As if both had reached the file before the disk was full: the second must not follow an
+        // entry of another attempt, even though that one ends exactly where it starts.
         let synced = log.synced();
         let active = log.appender.active_mut();
         active.file = real;

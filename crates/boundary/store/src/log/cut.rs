@@ -1,4 +1,4 @@
-//! Deleting the old end of the log.
+//! Deletes the oldest part of the log.
 
 use std::fs;
 
@@ -6,14 +6,14 @@ use super::append::Log;
 use crate::{Error, Result, disk};
 
 impl Log {
-    /// Deletes whole old segments all of whose entries are below `index`, and gives how many. The
-    /// active segment always stays, and so do [`super::Options::keep_bytes`] of records.
+    /// Deletes old segments whose entries are all below `index`, and returns how many. The active
+    /// segment is never deleted, nor are the newest [`super::Options::keep_bytes`] of records.
     ///
-    /// For a caller whose durable snapshot holds all entries below `index`.
+    /// The caller must have a durable snapshot that includes all entries below `index`.
     ///
     /// # Errors
-    /// [`Error::Io`]; the segments deleted before the failure are gone, the log goes on.
-    /// [`Error::Poisoned`] once a sync failed.
+    /// [`Error::Io`]; segments deleted before the failure stay deleted, and the log continues.
+    /// [`Error::Poisoned`] after a failed sync.
     pub fn truncate_prefix(&mut self, index: u64) -> Result<usize> {
         self.appender.check_poison()?;
         let mut kept: u64 = self.segments().map(|segment| u64::from(segment.end)).sum();
@@ -28,7 +28,7 @@ impl Log {
             let oldest = self.segments.remove(0);
             self.survivors.forget_segment(oldest.sequence);
             deleted += 1;
-            // Each before the next: a crash may leave older segments missing, never a later one.
+            // One by one: a crash may leave older segments missing, never a later one.
             disk::sync_directory(self.appender.directory())?;
         }
         Ok(deleted)

@@ -1,4 +1,4 @@
-//! Giving up what is damaged in a log and all that follows, where somebody says so by its name.
+//! Gives up the damaged part of a log and everything after it, when an operator names the damage.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -11,18 +11,18 @@ use super::segment::FORMAT;
 use crate::segments::{self, Name, SEGMENT_HEADER_BYTES};
 use crate::{Error, Result, disk};
 
-/// How the files end in which what was given up is kept.
+/// The suffix of the files that preserve what was given up.
 pub const LOST: &str = "lost";
 
-/// Cuts the log in `directory`, which no process may have open, at the damage that
-/// [`crate::log::Log::open_from`] refuses it for, and which `named` names as [`Error::loss`] does.
-/// What was there from the damage on may have been acknowledged. It is kept beside the log, in files
-/// whose names end with [`LOST`]; gives those.
+/// Cuts the log in `directory`, which no process may have open, at the damage for which
+/// [`crate::log::Log::open_from`] rejects it, and which `named` names as [`Error::loss`] does.
+/// Entries from the damage on may have been acknowledged. They are preserved beside the log, in
+/// files with the suffix [`LOST`]; returns those.
 ///
-/// A crash in between leaves a log that is still damaged, or cut.
+/// A crash in between leaves a log that is still damaged, or already cut.
 ///
 /// # Errors
-/// [`Error::NotThatLoss`] where the log is not damaged, or elsewhere: nothing is changed then.
+/// [`Error::NotThatLoss`] if the log is not damaged, or elsewhere: nothing is changed then.
 /// [`Error::NewerFormat`], [`Error::NoRoom`] and [`Error::Io`].
 pub fn accept_loss(directory: impl AsRef<Path>, index: u64, named: &str) -> Result<Vec<PathBuf>> {
     let directory = directory.as_ref();
@@ -42,7 +42,7 @@ pub fn accept_loss(directory: impl AsRef<Path>, index: u64, named: &str) -> Resu
         let is_damaged = |name: &Name| directory.join(name.file(&FORMAT)) == *path;
         let from = names.iter().position(is_damaged).unwrap_or(names.len());
         let in_records = *offset >= u64::from(SEGMENT_HEADER_BYTES);
-        // The newest first: what a crash leaves lacks its end, and nothing in between.
+        // Newest first: a crash leaves a log that lacks its end, with no gap.
         let whole = from + usize::from(in_records);
         for name in names.drain(whole.min(names.len())..).rev() {
             let path = directory.join(name.file(&FORMAT));
@@ -78,7 +78,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     copied.map(drop).map_err(Error::io("copy what is given up to", to, 0))
 }
 
-/// Leaves nothing behind `offset` but the zeros of which segments are made.
+/// Zeroes everything from `offset` on, as in a new segment.
 fn cut(path: &Path, offset: u64) -> Result<()> {
     let cut = || -> io::Result<()> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;

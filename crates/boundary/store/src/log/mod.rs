@@ -1,13 +1,13 @@
 //! The replicated log on a replica's own disk: segment files that are appended, replayed and cut.
 //!
-//! One writer, no read path: the state is in memory. [`Log::append`] writes a batch,
-//! [`Log::sync`] makes everything appended durable; the caller drains its queue into appends and
-//! syncs once (group commit). [`Log::open`] recovers after any crash.
+//! There is one writer and no read path, because the state is in memory. [`Log::append`] writes a
+//! batch, [`Log::sync`] makes everything appended durable; the caller drains its queue into appends
+//! and syncs once (group commit). [`Log::open`] recovers after any crash.
 //!
 //! # Segments
-//! A segment is one file, `<sequence, 16 digits>-<first index, 20 digits>.log`, made under another
-//! name, preallocated, synced and then renamed: a file with a segment's name always has a whole
-//! header. All integers are little-endian.
+//! A segment is one file, `<sequence, 16 digits>-<first index, 20 digits>.log`, created under a
+//! temporary name, preallocated, synced and then renamed: a file with a segment's name always has a
+//! complete header. All integers are little-endian.
 //!
 //! | offset | bytes | segment header (64 bytes) |
 //! |---|---|---|
@@ -38,36 +38,36 @@
 //! | 45 | 3 | zero |
 //! | 48 | … | payload, padded with zeros to a multiple of 8 |
 //!
-//! A segment begins with a copy of the newest hard state, so that older ones may be deleted.
+//! A segment starts with a copy of the newest hard state, so that older ones may be deleted.
 //!
 //! # Torn tail or damage
-//! A crash may leave any part of what was not synced: nothing, a torn record, or a later record
-//! of a batch without an earlier one. Such a tail is cut, and reported as [`Repair::TornTail`].
-//! What was synced must still be there. The log is damaged, and [`Log::open`] refuses it, where a
-//! record is not whole and
+//! A crash may leave any part of what was not synced: nothing, a torn record, or a later record of
+//! a batch without an earlier one. Such a tail is cut and reported as [`Repair::TornTail`]. Synced
+//! data must still be there. The log is damaged, and [`Log::open`] rejects it, if a record is
+//! incomplete and
 //!
-//! - an intact header of a later record has a `synced` behind it: it was durable once. The header
-//!   has a checksum of its own so that a record with a bad payload can still testify, and the salt
-//!   and position in it keep bytes inside of a payload (or left from a deleted file) from ever
-//!   passing for a record;
+//! - an intact header of a later record has a `synced` behind the incomplete record, which was
+//!   therefore durable. The header has its own checksum so that a record with a bad payload can
+//!   still serve as evidence, and the salt and position in it prevent bytes inside a payload (or
+//!   left from a deleted file) from passing as a record;
 //! - or a later segment exists;
-//! - or every sector of the record was written. A disk writes 512 bytes whole or not at all, and the
-//!   file was made of zeros: a torn record lacks a whole sector. A record within one sector is never
-//!   torn;
-//! - or the file is shorter than it was made;
+//! - or every sector of the record was written. A disk writes 512 bytes atomically, and the file
+//!   was created with zeros: a torn record lacks a whole sector. A record within one sector is
+//!   never torn;
+//! - or the file is shorter than when it was created;
 //!
-//! and where a segment is missing: in between, or, as `newest-segment` says, at the end.
-//! [`accept_loss`] cuts such a log, for whoever names the damage.
+//! and if a segment is missing: in between, or, according to `newest-segment`, at the end.
+//! [`accept_loss`] cuts such a log when the caller names the damage.
 //!
-//! The limit of this: a sector of the very last batch that has become zeros, with no later record to
-//! vouch for it, cannot be told from one that was never written, and is cut. So whoever appends does
-//! well to append a hard state again, without a sync, when nothing else waits: it vouches for all
-//! before it.
+//! The limit of this scheme: a sector of the very last batch that turned into zeros, with no later
+//! record as evidence, cannot be distinguished from one that was never written, and is cut.
+//! Therefore a caller should append the hard state again, without a sync, when it is idle: that
+//! record is evidence for everything before it.
 //!
 //! # Conflicts
-//! An entry whose index is not above the last one replaces the suffix from there, as raft does.
-//! A restart record says that a snapshot was installed: all entries before it are void, and the
-//! next has the record's index plus one. Recovery gives the entries that remain.
+//! An entry whose index is not above the last one replaces the suffix from there on, as in raft. A
+//! restart record means that a snapshot was installed: all entries before it are void, and the next
+//! entry has the record's index plus one. Recovery returns the remaining entries.
 
 mod append;
 mod cut;

@@ -1,5 +1,5 @@
-//! The number of the newest segment, noted beside the log: without it a log whose newest files were
-//! deleted would look like one that ends earlier.
+//! The number of the newest segment, stored beside the log: without it, a log whose newest files
+//! were deleted would look like one that ends earlier.
 //!
 //! | offset | bytes | `newest-segment` (24 bytes) |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | 16 | 4 | crc32c of the bytes 0–16 |
 //! | 20 | 4 | zero |
 //!
-//! The file is written in place, within one sector, so that a full disk does not keep it from being
-//! written. It is written after the segment that it names has its name: it may be behind, and never
-//! ahead. Where it is missing or damaged it says nothing, and is made anew.
+//! The file is written in place, within one sector, so that it can be written on a full disk. It is
+//! written after its segment has been renamed into place: it may be behind, but never ahead. If it
+//! is missing or damaged it is ignored and written again.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -25,7 +25,7 @@ pub(super) const FILE: &str = "newest-segment";
 const MAGIC: [u8; 8] = *b"BOURGNEW";
 const BYTES: usize = 24;
 
-/// The newest segment that was noted.
+/// Reads the recorded number of the newest segment.
 pub(super) fn read(directory: &Path) -> Option<u64> {
     let bytes = fs::read(directory.join(FILE)).ok()?;
     let bytes: &[u8; BYTES] = bytes.as_slice().try_into().ok()?;
@@ -33,7 +33,7 @@ pub(super) fn read(directory: &Path) -> Option<u64> {
     is_whole.then(|| bytes.u64_at(8))
 }
 
-/// Notes the newest segment, durably.
+/// Records the newest segment, durably.
 pub(super) fn write(directory: &Path, sequence: u64) -> Result<()> {
     let path = directory.join(FILE);
     let is_new = !path.exists();

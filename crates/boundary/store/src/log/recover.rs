@@ -1,5 +1,5 @@
-//! Reading a log back: one pass over its segments that finds the end, tells a torn tail from
-//! damage, and says which entries remain. Changes nothing on the disk.
+//! Recovers a log in one pass over its segments: finds the end, distinguishes a torn tail from
+//! damage, and determines the remaining entries. Changes nothing on the disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::segments::record::Record;
 use crate::segments::{self, Extent, Header, Walked};
 use crate::{Error, Result};
 
-/// What a pass over a log's directory found.
+/// The result of a pass over a log's directory.
 pub(super) struct Scan {
     /// In order, without gaps.
     pub(super) segments: Vec<Segment>,
@@ -27,10 +27,10 @@ pub(super) struct Segment {
     pub(super) header: Header,
 }
 
-/// Reads the log in `directory`. Segments whose entries are all below `index` are not read where
-/// their place in the log is known without it. `live` where another process may append.
+/// Reads the log in `directory`. Segments whose entries are all below `index` are not read if their
+/// place in the log is known from the headers. `live` means that another process may append.
 pub(super) fn scan(directory: &Path, index: u64, live: bool) -> Result<Scan> {
-    // Before the list: another process may make a segment in between.
+    // Before the list: another process may create a segment in between.
     let made = newest::read(directory).unwrap_or(0);
     let (names, mut ignored) = segments::list(directory, &FORMAT)?;
     ignored.retain(|file| file != newest::FILE && !file.ends_with(LOST));
@@ -41,13 +41,13 @@ pub(super) fn scan(directory: &Path, index: u64, live: bool) -> Result<Scan> {
     }
     let headers = segments::read_headers(directory, &FORMAT, &names)?;
     segments::check_order(&FORMAT, &headers)?;
-    // So that the entry before `index` is among what is read.
+    // So that the entry before `index` is among those read.
     let first = index.saturating_sub(1);
     let newest = headers.iter().rposition(|(_, header)| header.begin.first_index <= first);
     let mut unread = newest.unwrap_or(0);
     loop {
         let scan = Scan::of(&headers, unread, live, &ignored)?;
-        // Only from an entry that was read is the term of the last one known.
+        // The term of the last entry is known only if that entry was read.
         let mut read = scan.segments.iter().skip(unread);
         if unread == 0 || read.any(|segment| segment.info.last_index.is_some()) {
             return Ok(scan);
@@ -57,7 +57,8 @@ pub(super) fn scan(directory: &Path, index: u64, live: bool) -> Result<Scan> {
 }
 
 impl Scan {
-    /// Reads all segments but, of the first `unread`, those of which the headers say enough.
+    /// Reads all segments except those of the first `unread` that their headers describe
+    /// sufficiently.
     fn of(
         headers: &[(PathBuf, Header)],
         unread: usize,
@@ -100,7 +101,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Takes the records of one segment.
+    /// Processes the records of one segment.
     fn segment(
         &mut self,
         path: &Path,
@@ -122,7 +123,7 @@ impl Scan {
     }
 }
 
-/// Takes one record into account; refuses an entry that leaves a gap.
+/// Processes one record; rejects an entry that leaves a gap.
 pub(super) fn note(
     survivors: &mut Survivors,
     info: &mut SegmentInfo,

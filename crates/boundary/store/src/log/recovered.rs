@@ -1,4 +1,4 @@
-//! What a recovery found: borrowed by the caller to rebuild its state, then dropped.
+//! The result of a recovery: borrowed by the caller to rebuild its state, then dropped.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -10,31 +10,31 @@ use super::survivors::{HardState, Survivors};
 use crate::segments::record::Record;
 use crate::{Error, Result};
 
-/// Whether a recovery had to cut something, to be logged.
+/// Whether a recovery had to cut something, for logging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repair {
-    /// The log ended with a whole record.
+    /// The log ended with a complete record.
     None,
-    /// The last write had not reached the disk whole, and was cut. It was not synced, unless the disk
-    /// lost what it had said it had.
+    /// The last write was incomplete on disk and was cut. It had not been synced, unless the disk
+    /// lost data that it had reported as durable.
     TornTail {
         /// The segment's file.
         segment: PathBuf,
-        /// Where the cut begins, in bytes from the start of the file.
+        /// Where the cut starts, in bytes from the start of the file.
         offset: u64,
-        /// How many bytes from there to the last one that was not zero.
+        /// The number of bytes from there to the last non-zero byte.
         bytes: u64,
     },
 }
 
-/// The content of a log as a recovery found it, in order, without what later records replaced.
+/// The content of a log as found by a recovery, in order, without replaced entries.
 ///
-/// Entries are read from the segments when asked for. Read them before the log is appended to or
-/// truncated: what is deleted meanwhile is an error here, what is appended is not seen.
+/// Entries are read from the segments on demand. Read them before the log is appended to or
+/// truncated: entries deleted meanwhile cause an error, appended ones are not included.
 #[derive(Debug)]
 pub struct Recovered {
     directory: PathBuf,
-    /// In order of their sequence numbers.
+    /// Ordered by sequence number.
     segments: Vec<SegmentInfo>,
     survivors: Survivors,
     repair: Repair,
@@ -42,8 +42,8 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Reads a log that another process may have open, changing nothing: for tools that look into
-    /// the past. A torn tail is reported, and left alone.
+    /// Reads a log that another process may have open, without changing anything: for tools that
+    /// inspect the past. A torn tail is reported and left alone.
     ///
     /// # Errors
     /// [`Error::DamagedLog`], [`Error::NewerFormat`] and [`Error::Io`].
@@ -52,8 +52,8 @@ impl Recovered {
         recover::scan(directory, 0, true).map(|scan| Self::of(directory, scan))
     }
 
-    /// Looks at a log that another process may have open, as [`Self::inspect`] does, and reads of
-    /// it no more than its last segment where the headers say enough about the others.
+    /// Like [`Self::inspect`], but reads only the last segment if the headers describe the others
+    /// sufficiently.
     pub(crate) fn look(directory: &Path) -> Result<Self> {
         recover::scan(directory, u64::MAX, true).map(|scan| Self::of(directory, scan))
     }
@@ -64,7 +64,7 @@ impl Recovered {
         Self { directory: directory.to_owned(), segments, survivors, repair, ignored }
     }
 
-    /// The segments, oldest first, as they were found.
+    /// The segments found, oldest first.
     #[must_use]
     pub fn segments(&self) -> &[SegmentInfo] {
         &self.segments
@@ -76,19 +76,19 @@ impl Recovered {
         self.survivors.first_index()
     }
 
-    /// Index and term of the last entry, or those of the restart if no entry followed it.
+    /// The index and term of the last entry, or of the restart record if no entry followed it.
     #[must_use]
     pub fn last(&self) -> Option<(u64, u64)> {
         self.survivors.last
     }
 
-    /// Index and term of the last restart, unless its segment is deleted by now.
+    /// The index and term of the last restart record, unless its segment has been deleted.
     #[must_use]
     pub fn restart(&self) -> Option<(u64, u64)> {
         self.survivors.restart
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.survivors.entries()
@@ -106,14 +106,14 @@ impl Recovered {
         &self.repair
     }
 
-    /// Names in the directory that are not ours, left where they are.
+    /// Foreign names in the directory, which are left alone.
     #[must_use]
     pub fn ignored_files(&self) -> &[String] {
         &self.ignored
     }
 
-    /// Shows every entry from index `from` on, in order, with its payload borrowed. Nothing is
-    /// allocated for a record.
+    /// Visits every entry from index `from` on, in order, with its payload borrowed. Nothing is
+    /// allocated per record.
     ///
     /// # Errors
     /// Those of `visit`, [`Error::Io`], [`Error::Deleted`] if a segment was deleted since the
@@ -126,7 +126,7 @@ impl Recovered {
         self.for_range(from..=u64::MAX, visit)
     }
 
-    /// Shows the entries of which the index is in the range, as [`Self::for_each`] does.
+    /// Visits the entries whose index is in the range, as [`Self::for_each`] does.
     pub(crate) fn for_range<E: From<Error>>(
         &self,
         range: RangeInclusive<u64>,

@@ -1,4 +1,4 @@
-//! Showing entries of which is known in which segments they are.
+//! Visits entries whose segments are known.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -9,8 +9,8 @@ use crate::segments::record::{Found, Kind, Record};
 use crate::segments::{Chunks, Name};
 use crate::{Error, Result};
 
-/// Shows the entries of these runs whose index is in the range, in order. `segments` are in order of
-/// their sequence numbers.
+/// Visits the entries of these runs whose index is in the range, in order. `segments` are ordered
+/// by sequence number.
 pub(super) fn for_each<E: From<Error>>(
     directory: &Path,
     segments: &[SegmentInfo],
@@ -45,12 +45,12 @@ pub(super) fn for_each<E: From<Error>>(
             let (found, why) = match chunks.next()? {
                 Found::Record(record) if record.kind != Kind::Entry => continue,
                 Found::Record(record) if record.index == next => (Some(record), ""),
-                Found::Record(_) => (None, "another entry stands here than was there"),
-                Found::Nothing => (None, "there is no record, and there was one"),
+                Found::Record(_) => (None, "a different entry is here now"),
+                Found::Nothing => (None, "there is no record here any more"),
                 Found::Bad(why) => (None, why),
             };
             let Some(record) = found else {
-                let why = format!("{why}: entry {next} was whole when the log was opened");
+                let why = format!("{why}: entry {next} was complete when the log was opened");
                 return Err(FORMAT.damaged(chunks.path(), offset, why).into());
             };
             next += 1;

@@ -1,4 +1,4 @@
-//! What is known of a segment of the log.
+//! Metadata of a segment of the log.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::Error;
 use crate::segments::record::{Kind, Record};
 use crate::segments::{Begin, Format, Header};
 
-/// The log's segments.
+/// The format of the log's segments.
 pub(crate) const FORMAT: Format = Format {
     magic: *b"BOURGLOG",
     suffix: ".log",
@@ -14,32 +14,32 @@ pub(crate) const FORMAT: Format = Format {
     damaged: |path, offset, why| Error::DamagedLog { path, offset, why },
 };
 
-/// A segment of an open log, to decide what may go.
+/// A segment of an open log, as needed to decide about deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Its sequence number, from 1.
     pub sequence: u64,
-    /// Its file. The file's time of modification is that of the last append to it.
+    /// Its file, whose modification time is that of the last append.
     pub path: PathBuf,
-    /// The index that the next entry had when it was made.
+    /// The index of the next entry when the segment was created.
     pub first_index: u64,
-    /// The highest index of an entry in it, also where a later entry replaced it. `None` if it
-    /// holds no entries.
+    /// The highest index of an entry in it, even if a later entry replaced it. `None` if it
+    /// contains no entries.
     pub last_index: Option<u64>,
     /// The lowest index from which an entry in it replaced earlier ones. `None` if none did. 0 if
-    /// a restart is in it, or if nobody noted it.
+    /// it contains a restart record, or if unknown.
     pub replaced_from: Option<u64>,
-    /// Where its records end, in bytes from the start of the file.
+    /// The end of its records, in bytes from the start of the file.
     pub end: u32,
-    /// The size of the file, with the room preallocated behind the records.
+    /// The size of the file, including the space preallocated after the records.
     pub file_bytes: u64,
 }
 
-/// How a header says that nothing was replaced.
+/// The header's value for "nothing was replaced".
 const NOTHING_REPLACED: u64 = u64::MAX;
 
 impl SegmentInfo {
-    /// A segment in which nothing has been found yet.
+    /// A segment in which no record has been found yet.
     pub(super) fn empty(path: &Path, header: &Header, end: u32, file_bytes: u64) -> Self {
         Self {
             sequence: header.sequence,
@@ -52,9 +52,9 @@ impl SegmentInfo {
         }
     }
 
-    /// One that is not read, because the next one's header says that nothing in it was unusual:
-    /// all entries from its first index on follow each other, up to that of the next one. `None`
-    /// where that is not so.
+    /// A segment that need not be read, because the next one's header states that it is regular:
+    /// its entries are consecutive, from its first index up to the next segment's. `None` if that
+    /// is not so.
     pub(super) fn plain(
         path: &Path,
         header: &Header,
@@ -62,7 +62,7 @@ impl SegmentInfo {
         file_bytes: u64,
     ) -> Option<Self> {
         let (first, after) = (header.begin.first_index, next.begin.first_index);
-        // A first index of 0 was made when no index was known.
+        // A segment created before any index was known has the first index 0.
         let plain = first > 0 && after >= first && next.begin.note == NOTHING_REPLACED;
         plain.then(|| Self {
             last_index: (after > first).then(|| after - 1),
@@ -70,13 +70,13 @@ impl SegmentInfo {
         })
     }
 
-    /// What the header of the next segment says about this one.
+    /// The header fields of the next segment that describe this one.
     pub(super) fn begin_next(&self, first_index: u64) -> Begin {
         let note = self.replaced_from.unwrap_or(NOTHING_REPLACED);
         Begin { first_index, first_sub: 0, note }
     }
 
-    /// Takes the next record into account, which voids what was there from an index on.
+    /// Processes the next record, which voids what was there from an index on.
     pub(super) fn note(&mut self, record: &Record<'_>, voided_from: Option<u64>) {
         let mut voided_from = voided_from;
         if record.kind == Kind::Entry {
@@ -84,7 +84,7 @@ impl SegmentInfo {
                 && voided_from.is_none()
                 && record.index != self.first_index
             {
-                // Not what the header announces: to be read and not reckoned.
+                // The segment does not match its header: it must be read, not inferred.
                 voided_from = Some(0);
             }
             self.last_index = self.last_index.max(Some(record.index));

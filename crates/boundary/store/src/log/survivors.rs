@@ -1,5 +1,5 @@
-//! Which entries remain when later ones replaced the end of the log: kept as runs of consecutive
-//! entries, so that a million of them need a few bytes.
+//! Tracks which entries remain when later ones replaced the end of the log, as runs of consecutive
+//! entries, so that a million entries need a few bytes.
 
 use crate::segments::SEGMENT_HEADER_BYTES;
 use crate::segments::record::{Kind, Position, Record};
@@ -9,34 +9,34 @@ use super::segment::SegmentInfo;
 /// The newest hard state of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HardState {
-    /// The level of the state machine that the payload needs.
+    /// The level of the state machine that the payload requires.
     pub level: u32,
-    /// Exactly the bytes that were appended.
+    /// The bytes as appended.
     pub payload: Vec<u8>,
 }
 
-/// Consecutive entries of one segment, with nothing but hard states between them.
+/// Consecutive entries of one segment, with only hard states between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Where they begin, or a hard state before the first of them.
+    /// The start of the run, or of a hard state before its first entry.
     pub(super) start: Position,
     pub(super) first_index: u64,
     pub(super) entries: u64,
 }
 
-/// What remains of all records noted so far, in the order of writing.
+/// The remaining entries after all records processed so far, in the order of writing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Survivors {
-    /// In the order of index, which is that of position too.
+    /// Ordered by index, which is also the order of positions.
     pub(super) runs: Vec<Run>,
-    /// Index and term of the last entry, or of the restart if no entry came since.
+    /// The index and term of the last entry, or of the restart record if no entry followed it.
     pub(super) last: Option<(u64, u64)>,
-    /// Index and term of the last restart.
+    /// The index and term of the last restart record.
     pub(super) restart: Option<(u64, u64)>,
     pub(super) hard_state: Option<HardState>,
 }
 
-/// The highest index that may follow `last`, or an error with it.
+/// Checks that `index` may follow `last`; the error is the highest index that may.
 pub(super) fn check_next(last: Option<u64>, index: u64) -> Result<(), u64> {
     match last {
         Some(last) if index > last.saturating_add(1) => Err(last.saturating_add(1)),
@@ -45,9 +45,9 @@ pub(super) fn check_next(last: Option<u64>, index: u64) -> Result<(), u64> {
 }
 
 impl Survivors {
-    /// Takes the next record into account, and gives the lowest index from which it voids what was
-    /// before. An entry that leaves a gap changes nothing, and gives the highest index that could
-    /// have come.
+    /// Processes the next record and returns the lowest index from which it voids earlier entries.
+    /// An entry that leaves a gap changes nothing and returns the highest acceptable index as the
+    /// error.
     pub(super) fn note(&mut self, record: &Record<'_>) -> Result<Option<u64>, u64> {
         match record.kind {
             Kind::Entry => return self.note_entry(record),
@@ -70,8 +70,8 @@ impl Survivors {
         Ok(None)
     }
 
-    /// Takes a whole segment into account of which is known that its entries follow each other.
-    /// The term of the last one is taken as 0.
+    /// Processes a whole segment whose entries are known to be consecutive. The term of the last
+    /// one is taken as 0.
     pub(super) fn note_plain(&mut self, segment: &SegmentInfo) {
         let Some(last) = segment.last_index else { return };
         let first_index = segment.first_index;
@@ -111,7 +111,7 @@ impl Survivors {
         }
     }
 
-    /// Forgets what is in a segment that was deleted, and in those before it.
+    /// Forgets the entries of a deleted segment and of those before it.
     pub(super) fn forget_segment(&mut self, sequence: u64) {
         self.runs.retain(|run| run.start.segment > sequence);
     }
@@ -133,7 +133,7 @@ impl Survivors {
 mod tests {
     use super::*;
 
-    /// Notes entries given as `index`, and gives the runs as `first+entries@offset`.
+    /// Processes entries given as `index`, and checks the runs, given as `first+entries@offset`.
     fn check(script: &[(Kind, u64)], runs: &[(u64, u64, u32)]) {
         let mut survivors = Survivors::default();
         for (&(kind, index), offset) in script.iter().zip(0..) {
@@ -164,7 +164,7 @@ mod tests {
         check(&entries(&[1, 2, 3, 3, 2]), &[(1, 1, 0), (2, 1, 4)]);
         check(&entries(&[4, 5, 2, 3]), &[(2, 2, 2)]);
         check(&entries(&[1, 2, 3, 1]), &[(1, 1, 3)]);
-        // After a cut the run must not grow over the replaced entries that lie between.
+        // After a cut, the run must not grow over the replaced entries in between.
         check(&entries(&[1, 2, 3, 2, 3]), &[(1, 1, 0), (2, 2, 3)]);
     }
 

@@ -1,5 +1,4 @@
-//! The end of a sequence of segments: writing records there, syncing, and going on to the next
-//! segment.
+//! The end of a sequence of segments: appends records, syncs, and starts new segments.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,18 +9,18 @@ use super::header::{Begin, Format, Header, SEGMENT_HEADER_BYTES};
 use super::record::{self, Position, RecordRef};
 use crate::{Error, Result, disk};
 
-/// A write buffer larger than this is given back after use.
+/// A write buffer larger than this is freed after use.
 const BUFFER_KEPT_BYTES: usize = 8 << 20;
 
-/// Writes records behind those that are there. Dropping it syncs nothing.
+/// Appends records after the existing ones. Dropping it does not sync.
 #[derive(Debug)]
 pub(crate) struct Appender {
     directory: PathBuf,
     format: &'static Format,
-    /// Where the records end if there is no active segment: the next one follows this.
+    /// The end of the records if there is no active segment; the next segment follows this.
     before: Position,
     active: Option<Active>,
-    /// All before this is durable.
+    /// Everything before this is durable.
     synced: Position,
     /// Reused by every append.
     buffer: Vec<u8>,
@@ -36,8 +35,8 @@ pub(crate) struct Active {
     pub(crate) sequence: u64,
     pub(crate) seed: u32,
     pub(crate) end: u32,
-    /// Behind the end, up to here, there may be bytes of an append that failed. They are
-    /// overwritten with the next one: left alone, they could pass for records that follow it.
+    /// Between the end and this offset there may be bytes of a failed append. The next append
+    /// overwrites them, because otherwise they could pass for records that follow it.
     pub(crate) dirty_end: u32,
     pub(crate) file_bytes: u64,
 }
@@ -49,7 +48,7 @@ struct Poison {
 }
 
 impl Active {
-    /// The last segment of a recovery, whose records end at `end`, opened for going on in it.
+    /// Opens the last segment of a recovery, whose records end at `end`, for appending.
     pub(crate) fn recovered(
         file: File,
         path: &Path,
@@ -63,7 +62,7 @@ impl Active {
 }
 
 impl Appender {
-    /// Goes on after `before`, in a new segment.
+    /// Continues after `before`, in a new segment.
     pub(crate) fn after(directory: &Path, format: &'static Format, before: Position) -> Self {
         Self {
             directory: directory.to_owned(),
@@ -76,8 +75,8 @@ impl Appender {
         }
     }
 
-    /// Goes on in `active`, whose content is durable but for a torn tail of so many bytes behind
-    /// its end, which is cut.
+    /// Continues in `active`, whose content is durable except for a torn tail of this many bytes
+    /// after its end, which is cut.
     pub(crate) fn resume(
         directory: &Path,
         format: &'static Format,
@@ -97,25 +96,25 @@ impl Appender {
         &self.directory
     }
 
-    /// Where the next record goes.
+    /// The position of the next record.
     pub(crate) fn end(&self) -> Position {
         self.active
             .as_ref()
             .map_or(self.before, |active| Position { segment: active.sequence, offset: active.end })
     }
 
-    /// All before this is durable.
+    /// Everything before this is durable.
     pub(crate) fn synced(&self) -> Position {
         self.synced
     }
 
-    /// How many bytes of records the active segment has room for.
+    /// The free space for records in the active segment, in bytes.
     pub(crate) fn room(&self) -> u64 {
         self.active.as_ref().map_or(0, |a| a.file_bytes.saturating_sub(u64::from(a.end)))
     }
 
-    /// Writes records behind the others, with one write. The caller has seen to it that there is
-    /// an active segment with room for them.
+    /// Appends records with one write. The caller ensures that there is an active segment with room
+    /// for them.
     pub(crate) fn append<'a>(
         &mut self,
         records: impl IntoIterator<Item = RecordRef<'a>>,
@@ -144,7 +143,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Makes all that was appended durable, with one fdatasync, or none if all of it is.
+    /// Makes everything appended durable with one fdatasync, or none if everything is durable
+    /// already.
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.check_poison()?;
         let end = self.end();
@@ -159,9 +159,9 @@ impl Appender {
         Ok(())
     }
 
-    /// Goes on to a new segment of `segment_bytes`, or as many as it takes to have room for
-    /// `needed_bytes` of records behind `preface`, and gives it. What is in the old one is made
-    /// durable first: the new one's header says so.
+    /// Starts a new segment of `segment_bytes`, or more if needed to hold `needed_bytes` of records
+    /// after `preface`, and returns it. The old segment is made durable first, as the new one's
+    /// header states.
     pub(crate) fn roll(
         &mut self,
         begin: Begin,
@@ -186,7 +186,7 @@ impl Appender {
         Ok(self.active.insert(active))
     }
 
-    /// Fails once a sync has failed.
+    /// Fails after a failed sync.
     pub(crate) fn check_poison(&self) -> Result<()> {
         match &self.poison {
             None => Ok(()),
@@ -201,7 +201,7 @@ impl Appender {
         Error::Poisoned { path, cause }
     }
 
-    /// To put something else in the place of the file.
+    /// For tests that replace the file.
     #[cfg(test)]
     pub(crate) fn active_mut(&mut self) -> &mut Active {
         self.active.as_mut().unwrap()
@@ -209,7 +209,7 @@ impl Appender {
 }
 
 impl Active {
-    /// Overwrites a torn tail with zeros. Bytes of it that stay could pass for records later.
+    /// Overwrites a torn tail with zeros, because its bytes could pass for records later.
     fn cut_tail(&self, bytes: u64) -> Result<()> {
         let zeros = vec![0; 1 << 20];
         let mut offset = u64::from(self.end);

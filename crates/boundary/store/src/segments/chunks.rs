@@ -1,5 +1,5 @@
-//! Reading the records of one segment one after the other, also while another thread or process
-//! appends to it.
+//! Reads the records of one segment in sequence, also while another thread or process appends to
+//! it.
 
 use std::fs::File;
 use std::io;
@@ -7,35 +7,36 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::header::{Format, Header, Name, SEGMENT_HEADER_BYTES};
-use super::record::{self, Found, Head, NotWhole, Position, STEP};
+use super::record::{self, Found, Head, Incomplete, Position, STEP};
 use super::scan;
 use crate::{Error, Result};
 
-/// How much is read at once. A larger record is read whole.
+/// The number of bytes read at once. A larger record is read as a whole.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// A segment open for reading. What is not whole yet is not there; asked again, it may be.
+/// A segment open for reading. An incomplete record counts as absent; it may be complete in a later
+/// call.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     file: File,
     path: PathBuf,
     header: Header,
     seed: u32,
-    /// Where the next record is.
+    /// The position of the next record.
     position: Position,
-    /// Where in the file the buffer's first byte is from.
+    /// The file offset of the buffer's first byte.
     base: u32,
-    /// How much of the buffer has been read.
+    /// The number of valid bytes in the buffer.
     filled: usize,
-    /// Never shorter than it was.
+    /// Never shrinks.
     buffer: Vec<u8>,
 }
 
 impl Chunks {
-    /// Opens the segment of that name, to begin with its first record.
+    /// Opens the segment of that name, positioned at its first record.
     ///
     /// # Errors
-    /// [`Error::Deleted`] if it is not there any more, the format's error for a bad header,
+    /// [`Error::Deleted`] if it no longer exists, the format's error for a bad header,
     /// [`Error::NewerFormat`] and [`Error::Io`].
     pub(crate) fn open(format: &Format, directory: &Path, name: Name) -> Result<Self> {
         let path = directory.join(name.file(format));
@@ -56,7 +57,7 @@ impl Chunks {
         &self.header
     }
 
-    /// Where the next record is.
+    /// The position of the next record.
     pub(crate) fn position(&self) -> Position {
         self.position
     }
@@ -67,7 +68,7 @@ impl Chunks {
         Ok(found.len())
     }
 
-    /// Goes to another offset, at which a record begins.
+    /// Moves to another offset, at which a record starts.
     pub(crate) fn seek(&mut self, offset: u32) {
         if offset < self.base {
             self.filled = 0;
@@ -76,7 +77,7 @@ impl Chunks {
         self.position.offset = offset;
     }
 
-    /// The next record, or what is there instead of a whole one. Nothing but a record is passed.
+    /// The next record, or what is there instead. Only a record advances the position.
     pub(crate) fn next(&mut self) -> Result<Found<'_>> {
         let position = self.position;
         let mut want = CHUNK_BYTES;
@@ -86,13 +87,13 @@ impl Chunks {
                 Ok(head) => break Ok(head),
                 Err(not) => not,
             };
-            // What was read earlier may have changed by now, or end too early.
+            // Data read earlier may have changed since, or end too early.
             match (not, read) {
-                (NotWhole::Short(needed), Some(had)) if had == want && needed > had => {
+                (Incomplete::Short(needed), Some(had)) if had == want && needed > had => {
                     want = needed;
                 }
                 (_, Some(_)) => break Err(not),
-                (NotWhole::Short(needed), None) => want = want.max(needed),
+                (Incomplete::Short(needed), None) => want = want.max(needed),
                 (_, None) => {}
             }
             read = Some(self.fill(want)?);
@@ -106,9 +107,9 @@ impl Chunks {
         }
     }
 
-    /// Whether an intact record says that the one that [`Self::next`] did not find was durable, and
-    /// its offset. As good as certain only when it is so twice in a row: a write may have come
-    /// while the first of both was read.
+    /// The offset of an intact record which proves that the one that [`Self::next`] did not find
+    /// was durable. Reliable only if found twice in a row, because a write may have happened during
+    /// the first read.
     pub(crate) fn testimony(&self) -> Option<u32> {
         let rest = self.rest();
         if record::is_zero(rest) {
@@ -117,8 +118,8 @@ impl Chunks {
         scan::find_testimony(rest, rest.len(), self.seed, self.position)
     }
 
-    /// The first entry at or behind `offset` whose header is intact, and where it begins; none
-    /// from `end` on. What lies between records is searched for one.
+    /// The first entry at or after `offset` with an intact header, and its offset; `None` from
+    /// `end` on. Bytes between records are searched, too.
     pub(super) fn find_entry(&mut self, offset: u32, end: u32) -> Result<Option<(u32, Head)>> {
         let mut at = offset.checked_next_multiple_of(STEP).unwrap_or(u32::MAX);
         while at < end {
@@ -141,7 +142,7 @@ impl Chunks {
         Ok(None)
     }
 
-    /// What is in the buffer from the position on.
+    /// The buffered bytes from the position on.
     fn rest(&self) -> &[u8] {
         self.from(self.position.offset)
     }
@@ -151,7 +152,7 @@ impl Chunks {
         self.buffer.get(from..self.filled).unwrap_or_default()
     }
 
-    /// Reads up to `want` bytes from the position on, and says how many there were.
+    /// Reads up to `want` bytes from the position on, and returns how many there were.
     fn fill(&mut self, want: usize) -> Result<usize> {
         (self.base, self.filled) = (self.position.offset, 0);
         if self.buffer.len() < want {
@@ -163,7 +164,7 @@ impl Chunks {
     }
 }
 
-/// Reads until `buffer` is full or the file ends, and says how much.
+/// Reads until `buffer` is full or the file ends, and returns the number of bytes.
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {

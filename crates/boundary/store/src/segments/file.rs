@@ -1,4 +1,4 @@
-//! One segment file: its making, and reading it whole.
+//! Creates segment files and reads whole ones.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -13,19 +13,19 @@ use super::header::{Begin, Format, Header, Name, SEGMENT_HEADER_BYTES};
 use super::record::{self, Position, RecordRef};
 use crate::{Error, Result, disk};
 
-/// A segment that was just made, see [`prepare`].
+/// A new segment, see [`prepare`].
 pub(super) struct Prepared {
     pub(super) file: File,
     unfinished: PathBuf,
     pub(super) path: PathBuf,
     pub(super) header: Header,
     pub(super) file_bytes: u32,
-    /// Where the next record goes.
+    /// The offset of the next record.
     pub(super) end: u32,
 }
 
-/// Makes the segment that follows `previous`, of `file_bytes` or more, with `preface` as its first
-/// record, durable but still without its name. On failure nothing is left behind.
+/// Creates the segment that follows `previous`, of at least `file_bytes`, with `preface` as its
+/// first record, durable but without its final name. On failure nothing is left behind.
 pub(super) fn prepare(
     directory: &Path,
     format: &Format,
@@ -55,15 +55,15 @@ pub(super) fn prepare(
         Ok(file)
     });
     if made.is_err() {
-        // The room it took is what others wait for; that it is gone need not be durable.
+        // Others wait for the space; the removal need not be durable.
         let _ = fs::remove_file(&unfinished);
     }
     Ok(Prepared { file: made?, unfinished, path, header, file_bytes, end })
 }
 
 impl Prepared {
-    /// Gives the segment its name. The caller syncs the directory: only the failure of that sync
-    /// leaves open which segments a recovery would find.
+    /// Renames the segment into place. The caller syncs the directory: only if that sync fails is
+    /// it unknown which segments a recovery would find.
     pub(super) fn rename(&self) -> Result<()> {
         fs::rename(&self.unfinished, &self.path).map_err(|e| {
             let _ = fs::remove_file(&self.unfinished);
@@ -72,17 +72,17 @@ impl Prepared {
     }
 }
 
-/// Takes the room now, so that an append inside of it does not fail for the lack of it.
+/// Allocates the space now, so that an append within it does not fail for lack of space.
 pub(crate) fn preallocate(file: &File, bytes: u32) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, i64::from(bytes)) {
         Ok(()) => Ok(()),
-        // Not every file system can; appends may then find the disk full, and roll back.
+        // Some file systems cannot; then appends may find the disk full, and roll back.
         Err(Errno::EOPNOTSUPP) => file.set_len(u64::from(bytes)),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Reads a whole segment into `buffer`, replacing what it held.
+/// Reads a whole segment into `buffer`, replacing its content.
 pub(crate) fn read(path: &Path, buffer: &mut Vec<u8>) -> Result<()> {
     let mut file = File::open(path).map_err(|e| Error::reading(path, e))?;
     let mut read = || -> io::Result<()> {
@@ -95,19 +95,19 @@ pub(crate) fn read(path: &Path, buffer: &mut Vec<u8>) -> Result<()> {
     read().map_err(Error::io("read", path, 0))
 }
 
-/// Opens the last segment so that what is read from it now is what its disk has: an earlier
-/// process may have died between write and sync, or gone on after a failed sync, whose data stays
-/// readable from memory though it never reached the disk.
+/// Opens the last segment so that later reads return what is on disk: an earlier process may have
+/// died between write and sync, or continued after a failed sync, whose data stays readable from
+/// the page cache although it never reached the disk.
 pub(crate) fn settle(path: &Path) -> Result<File> {
     let file =
         OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path, 0))?;
     file.sync_data().map_err(Error::io("sync", path, 0))?;
-    // Advice: a file system that keeps everything in memory has nothing else to read from.
+    // Only a hint: a file system that keeps everything in memory has nothing else to read from.
     let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
     Ok(file)
 }
 
-/// Removes the segments which a crash kept from getting their names.
+/// Removes segments that a crash left without their final names.
 pub(crate) fn remove_unfinished(directory: &Path, format: &Format) -> Result<()> {
     for file in disk::names(directory)? {
         let finished = file.strip_suffix(disk::UNFINISHED).and_then(|file| file.strip_suffix('.'));
@@ -119,8 +119,8 @@ pub(crate) fn remove_unfinished(directory: &Path, format: &Format) -> Result<()>
     Ok(())
 }
 
-/// Different for every segment that was ever made here. The hasher's keys come from the operating
-/// system's randomness, and that nobody can guess them is all that is asked of them.
+/// A value unique to every segment created here. It comes from the operating system's randomness
+/// through the hasher's keys, and must only be hard to guess.
 fn salt() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }

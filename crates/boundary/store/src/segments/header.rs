@@ -1,4 +1,4 @@
-//! What stands before the first record of a segment, and in its name.
+//! The header of a segment, and its file name.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,21 @@ use super::record::{self, Position};
 use crate::disk::Fields as _;
 use crate::{Error, Result};
 
-/// The bytes of a segment before its first record.
+/// The size of a segment's header.
 pub(crate) const SEGMENT_HEADER_BYTES: u32 = 64;
 
 const VERSION: u32 = 1;
 
-/// What tells the segments of one kind from those of another.
+/// What distinguishes the segments of one kind from those of another.
 #[derive(Debug)]
 pub(crate) struct Format {
     pub(crate) magic: [u8; 8],
-    /// How the names of the files end.
+    /// The suffix of the file names.
     pub(crate) suffix: &'static str,
-    /// Whether these are the segments of a log, whose records nobody can make again: their headers
-    /// say how large the file was made, and their tail is taken for torn only where that is known.
+    /// Whether these are the segments of a log, whose records cannot be recreated: their headers
+    /// contain the initial file size, and their tail is considered torn only if that size is known.
     pub(crate) irreplaceable: bool,
-    /// The error for bytes that are not what was written: file, offset in it, and how that is known.
+    /// The error for changed bytes: file, offset, and how the change was detected.
     pub(crate) damaged: fn(PathBuf, u64, String) -> Error,
 }
 
@@ -31,26 +31,27 @@ impl Format {
     }
 }
 
-/// What whoever makes a segment says about its place.
+/// The header fields about a segment's place, set by its creator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begin {
-    /// The index that stands in its name, too.
+    /// The index, which is also part of the file name.
     pub(crate) first_index: u64,
-    /// Only of event files: with the index the place in the stream at which the segment begins.
+    /// Only in event files: together with the index, the position in the stream at which the
+    /// segment starts.
     pub(crate) first_sub: u32,
-    /// Something about the segment before; zero where nothing is known.
+    /// Information about the previous segment; zero if unknown.
     pub(crate) note: u64,
 }
 
-/// What a segment's header says.
+/// A decoded segment header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) sequence: u64,
     pub(crate) salt: u64,
-    /// The end of the segment before, zero in the first one.
+    /// The end of the previous segment, zero in the first one.
     pub(crate) previous: Position,
     pub(crate) begin: Begin,
-    /// With how many bytes the file was made; 0 where the header does not say it.
+    /// The initial size of the file; 0 if the header does not contain it.
     pub(crate) file_bytes: u32,
 }
 
@@ -80,10 +81,10 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of the segment that `path` names.
+    /// Decodes the header of the segment at `path`.
     pub(crate) fn decode(format: &Format, path: &Path, name: Name, bytes: &[u8]) -> Result<Self> {
         let damaged = |offset, why: &str| {
-            let durable = "and a segment gets its name only when its header is durable";
+            let durable = "and a segment is renamed into place only after its header is durable";
             format.damaged(path, offset, format!("{why}, {durable}"))
         };
         let Some(header) = bytes.first_chunk::<{ SEGMENT_HEADER_BYTES as usize }>() else {
@@ -92,7 +93,7 @@ impl Header {
         if header[..8] != format.magic {
             return Err(damaged(0, "the magic number of a segment is missing"));
         }
-        // The header of a newer version may be laid out differently: version before checksum.
+        // A newer version's header may have another layout: check the version before the checksum.
         let version = header.u32_at(8);
         if version > VERSION {
             let path = path.to_owned();
@@ -114,8 +115,7 @@ impl Header {
     }
 }
 
-/// With how many bytes the file was made whose header, of the segments of a log, this is; 0 where it
-/// does not say it.
+/// The initial size of a log segment's file, from its header; 0 if the header does not contain it.
 pub(crate) fn file_bytes(header: &[u8; SEGMENT_HEADER_BYTES as usize]) -> u32 {
     header.u32_at(52)
 }
@@ -124,7 +124,7 @@ fn checksum(header: &[u8; SEGMENT_HEADER_BYTES as usize]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&header[8..12]), &header[16..])
 }
 
-/// What the name of a segment's file says.
+/// The parsed name of a segment's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     pub(crate) sequence: u64,
@@ -136,11 +136,11 @@ impl Name {
         let (sequence, first_index) = file.strip_suffix(format.suffix)?.split_once('-')?;
         let name =
             Self { sequence: sequence.parse().ok()?, first_index: first_index.parse().ok()? };
-        // `7-1.log` or `+7-…` is not how a segment is called.
+        // Non-canonical names such as `7-1.log` or `+7-…` are rejected.
         (name.file(format) == file).then_some(name)
     }
 
-    /// The name of the file.
+    /// The file name.
     pub(crate) fn file(self, format: &Format) -> String {
         format!("{:016}-{:020}{}", self.sequence, self.first_index, format.suffix)
     }

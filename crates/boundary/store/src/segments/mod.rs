@@ -1,8 +1,8 @@
-//! Files of checksummed records that are appended, synced and cut: what the log and the event
-//! stream have in common. The bytes are described in [`crate::log`].
+//! Files of checksummed records that are appended, synced and cut: the common base of the log and
+//! the event stream. The bytes are described in [`crate::log`].
 //!
-//! Nothing here knows what a record means or which may follow which; nothing is decided about
-//! what to keep.
+//! This module knows neither the meaning nor the order of records, and decides nothing about
+//! retention.
 
 mod appender;
 mod chunks;
@@ -21,7 +21,7 @@ pub(crate) use scan::{
 };
 pub(crate) use search::narrow;
 
-/// How large a segment is made, in bytes, from what was asked for: 4 KiB to 1 GiB.
+/// The size of a segment in bytes, clamped to 4 KiB to 1 GiB.
 pub(crate) fn segment_bytes(asked: u64) -> u32 {
     u32::try_from(asked.clamp(4 << 10, 1 << 30)).unwrap_or(1 << 30)
 }

@@ -1,29 +1,29 @@
-//! One record: its fields, its bytes, and what makes it valid. Knows nothing of files.
+//! The fields, encoding and validation of a record, without files.
 
 use crate::disk::Fields as _;
 
-/// The largest payload of one record, in bytes: 64 MiB.
+/// The maximum payload of one record, in bytes: 64 MiB.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
-/// The bytes of a record before its payload.
+/// The size of a record's header.
 pub(crate) const HEADER_BYTES: usize = 48;
 
-/// Records begin at multiples of this.
+/// Records start at multiples of this.
 pub(crate) const STEP: u32 = 8;
 
 /// The same, for lengths in memory.
 pub(crate) const ALIGNMENT: usize = STEP as usize;
 
-/// What a record is.
+/// The kinds of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An entry of the replicated log.
     Entry,
     /// Raft's term, vote and commit index, as opaque bytes; the newest one counts. Its index and
-    /// term fields are kept and not looked at.
+    /// term fields are stored and ignored.
     HardState,
-    /// The log starts again after this index and term, because a snapshot of that moment was
-    /// installed: every entry before this record is void.
+    /// The log restarts after this index and term, because a snapshot was installed: every entry
+    /// before this record is void.
     Restart,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// A place in the log. Positions of one log compare in the order of writing.
+/// A position in the log. Positions of one log are ordered by time of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Position {
     /// The segment's sequence number, from 1.
@@ -58,59 +58,59 @@ pub struct Position {
 /// A record to append. The payload is borrowed and copied once, into the write buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordRef<'a> {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Raft's term of an entry.
+    /// An entry's raft term.
     pub term: u64,
-    /// Raft's index of an entry: at most one above the last.
+    /// An entry's raft index: at most one above the last.
     pub index: u64,
-    /// The level of the state machine that the payload needs, to be checked before decoding it.
+    /// The level of the state machine that the payload requires, to be checked before decoding it.
     pub level: u32,
     /// Opaque bytes, at most [`MAX_PAYLOAD_BYTES`]; may be empty.
     pub payload: &'a [u8],
 }
 
-/// A record read back.
+/// A record as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Where it is.
+    /// Its position.
     pub position: Position,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// Raft's term.
     pub term: u64,
     /// Raft's index.
     pub index: u64,
-    /// The level of the state machine that the payload needs.
+    /// The level of the state machine that the payload requires.
     pub level: u32,
-    /// Exactly the bytes that were appended.
+    /// The bytes as appended.
     pub payload: &'a [u8],
 }
 
 impl Record<'_> {
-    /// Where the next record begins.
+    /// The offset of the next record.
     pub(crate) fn end(&self) -> u32 {
         self.position.offset.saturating_add(stored_bytes(self.payload.len()))
     }
 }
 
-/// What is found at an offset of a segment.
+/// What is at an offset of a segment.
 pub(crate) enum Found<'a> {
     Record(Record<'a>),
-    /// Zeros, where the next record would begin.
+    /// Zeros where the next record would start.
     Nothing,
-    /// No record, and why not.
+    /// Not a record, with the reason.
     Bad(&'static str),
 }
 
-/// The room that a record takes in a segment. The payload is within its limit, or the sum
-/// saturates, which no check of room lets pass.
+/// The space a record takes in a segment. For a payload above its limit the sum saturates and
+/// exceeds any room.
 pub(crate) fn stored_bytes(payload_bytes: usize) -> u32 {
     u32::try_from(HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT)).unwrap_or(u32::MAX)
 }
 
-/// Appends a record's bytes to `buffer`. `seed` is the segment's, `position` where the record
-/// will be, `synced` what is durable by now.
+/// Appends a record's bytes to `buffer`. `seed` is the segment's, `position` the record's future
+/// position, `synced` what is durable by now.
 pub(crate) fn encode(
     buffer: &mut Vec<u8>,
     seed: u32,
@@ -136,7 +136,7 @@ pub(crate) fn encode(
     header[..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The record at `position` of a segment whose bytes are `segment`, checked in full.
+/// Decodes and fully verifies the record at `position` of a segment with the bytes `segment`.
 pub(crate) fn decode(segment: &[u8], seed: u32, position: Position) -> Found<'_> {
     let rest = segment.get(position.offset as usize..).unwrap_or_default();
     match check(rest, seed, position.offset) {
@@ -145,7 +145,7 @@ pub(crate) fn decode(segment: &[u8], seed: u32, position: Position) -> Found<'_>
     }
 }
 
-/// The fields of a record whose bytes are whole.
+/// The fields of a complete record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     pub(crate) kind: Kind,
@@ -156,69 +156,69 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// The record at `position`, whose bytes `rest` begins with; they were checked.
+    /// The record at `position`, at the start of `rest`; its bytes have been verified.
     pub(crate) fn record<'a>(&self, position: Position, rest: &'a [u8]) -> Found<'a> {
         let Self { kind, term, index, level, length } = *self;
         let payload = rest.get(HEADER_BYTES..HEADER_BYTES + length as usize).unwrap_or_default();
         Found::Record(Record { position, kind, term, index, level, payload })
     }
 
-    /// The room that the record takes.
+    /// The space that the record takes.
     pub(crate) fn stored_bytes(&self) -> u32 {
         stored_bytes(self.length as usize)
     }
 }
 
-/// Why there is no whole record.
+/// Why there is no complete record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum NotWhole {
+pub(crate) enum Incomplete {
     /// Zeros.
     Nothing,
-    /// Bytes that are no record, and why not.
+    /// Bytes that are not a record, with the reason.
     Bad(&'static str),
-    /// So many bytes would be needed to tell, and there are fewer.
+    /// At least this many bytes are needed to tell, and there are fewer.
     Short(usize),
 }
 
-impl NotWhole {
-    /// What this means where the file has no bytes but `rest`.
+impl Incomplete {
+    /// What this means if the file ends with `rest`.
     pub(crate) fn at_the_end<'a>(self, rest: &[u8]) -> Found<'a> {
         match self {
             Self::Nothing => Found::Nothing,
             Self::Bad(why) => Found::Bad(why),
             Self::Short(_) if rest.len() >= HEADER_BYTES => {
-                Found::Bad("the record's payload ends behind the file")
+                Found::Bad("the record's payload extends past the end of the file")
             }
-            // Less room than a header needs: only zeros can be there.
+            // Too short for a header: only zeros are valid.
             Self::Short(_) if is_zero(rest) => Found::Nothing,
             Self::Short(_) => Found::Bad("the file ends too early"),
         }
     }
 }
 
-/// Checks the record with which `rest` begins, at `offset` of a segment.
-pub(crate) fn check(rest: &[u8], seed: u32, offset: u32) -> Result<Head, NotWhole> {
-    let header: &[u8; HEADER_BYTES] = rest.first_chunk().ok_or(NotWhole::Short(HEADER_BYTES))?;
+/// Verifies the record at the start of `rest`, at `offset` of a segment.
+pub(crate) fn check(rest: &[u8], seed: u32, offset: u32) -> Result<Head, Incomplete> {
+    let header: &[u8; HEADER_BYTES] = rest.first_chunk().ok_or(Incomplete::Short(HEADER_BYTES))?;
     if is_zero(header) {
-        return Err(NotWhole::Nothing);
+        return Err(Incomplete::Nothing);
     }
     if header_checksum(seed, offset, header) != header.u32_at(0) {
-        return Err(NotWhole::Bad("the checksum of the record's header does not match"));
+        return Err(Incomplete::Bad("the checksum of the record's header does not match"));
     }
-    let head = head(header).ok_or(NotWhole::Bad("the record is of an unknown kind"))?;
+    let head = head(header).ok_or(Incomplete::Bad("the record is of an unknown kind"))?;
     if head.length as usize > MAX_PAYLOAD_BYTES {
-        return Err(NotWhole::Bad("the record is longer than records may be"));
+        return Err(Incomplete::Bad("the record exceeds the maximum length"));
     }
     let end = head.stored_bytes() as usize;
-    let payload = rest.get(HEADER_BYTES..end).ok_or(NotWhole::Short(end))?;
+    let payload = rest.get(HEADER_BYTES..end).ok_or(Incomplete::Short(end))?;
     if crc32c::crc32c(payload) != header.u32_at(4) {
-        return Err(NotWhole::Bad("the checksum of the record's payload does not match"));
+        return Err(Incomplete::Bad("the checksum of the record's payload does not match"));
     }
     Ok(head)
 }
 
-/// The fields of the record at `offset`, with whose bytes `rest` begins, if its header is intact.
-/// Its payload may be bad.
+/// The fields of the record at the start of `rest`, at `offset`, if its header is intact. Its
+/// payload may be bad.
 pub(crate) fn intact_head(rest: &[u8], seed: u32, offset: u32) -> Option<Head> {
     let header = intact_header(rest, seed, offset)?;
     head(header)
@@ -230,8 +230,8 @@ fn head(header: &[u8; HEADER_BYTES]) -> Option<Head> {
     Some(Head { kind: Kind::from_byte(header[44])?, term, index, level, length })
 }
 
-/// What an intact header at `offset` says was durable when its record was written; the payload
-/// may be bad. `rest` begins with its bytes.
+/// The position up to which data was durable when this record was written, from an intact header at
+/// the start of `rest`, at `offset`; the payload may be bad.
 pub(crate) fn testimony(rest: &[u8], seed: u32, offset: u32) -> Option<Position> {
     let header = intact_header(rest, seed, offset)?;
     Some(Position { segment: header.u64_at(24), offset: header.u32_at(32) })
@@ -239,7 +239,7 @@ pub(crate) fn testimony(rest: &[u8], seed: u32, offset: u32) -> Option<Position>
 
 fn intact_header(rest: &[u8], seed: u32, offset: u32) -> Option<&[u8; HEADER_BYTES]> {
     let header: &[u8; HEADER_BYTES] = rest.first_chunk()?;
-    // Cheap refusals first: this is asked at every eighth byte of a torn tail.
+    // Cheap tests first: this runs at every eighth byte of a torn tail.
     if Kind::from_byte(header[44]).is_none() || header[45..] != [0; 3] {
         return None;
     }

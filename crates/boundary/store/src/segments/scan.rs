@@ -1,5 +1,5 @@
-//! Finding the segments of a directory, and walking through the records of one: where they end,
-//! and whether what follows is a torn tail or damage. Changes nothing on the disk.
+//! Lists the segments of a directory, and walks through the records of one: where they end, and
+//! whether a torn tail or damage follows. Changes nothing on the disk.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use super::header::{Format, Header, Name, SEGMENT_HEADER_BYTES};
 use super::record::{self, ALIGNMENT, Found, Position, Record};
 use crate::{Error, Result, disk};
 
-/// The segments in a directory, in order of their sequence, and the names that are not ours.
+/// The segments in a directory, ordered by sequence, and the foreign names.
 pub(crate) fn list(directory: &Path, format: &Format) -> Result<(Vec<Name>, Vec<String>)> {
     let (mut names, mut ignored) = (Vec::new(), Vec::new());
     for file in disk::names(directory)? {
@@ -45,7 +45,8 @@ pub(crate) fn read_header(format: &Format, path: &Path, name: Name) -> Result<He
     Header::decode(format, path, name, &bytes)
 }
 
-/// Segments are deleted from the oldest on, so that the first one may follow anything.
+/// Checks the order of segments. They are deleted oldest first, so the first one may follow
+/// anything.
 pub(crate) fn check_order(format: &Format, headers: &[(PathBuf, Header)]) -> Result<()> {
     for pair in headers.windows(2) {
         let [(before, first), (after, second)] = pair else { continue };
@@ -62,28 +63,28 @@ pub(crate) fn check_order(format: &Format, headers: &[(PathBuf, Header)]) -> Res
     Ok(())
 }
 
-/// What was found behind the last whole record of a segment.
+/// What was found after the last complete record of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Walked {
-    /// Where the records end.
+    /// The end of the records.
     pub(crate) end: u32,
-    /// How many bytes a torn write left behind that; none in a sealed segment.
+    /// The number of bytes that a torn write left after that; 0 in a sealed segment.
     pub(crate) torn_bytes: u64,
 }
 
-/// What vouches for the bytes of a segment.
+/// Which bytes of a segment must be intact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Everything before this offset was durable when the next segment was made.
+    /// Everything before this offset was durable when the next segment was created.
     Sealed(u32),
-    /// This is the last segment, and nobody writes to it.
+    /// This is the last segment, and nothing writes to it.
     Last,
-    /// This is the last segment, and another process may write to it at this moment.
+    /// This is the last segment, and another process may be writing to it.
     Live,
 }
 
-/// Shows every record of a segment whose bytes are `bytes`. `visit` may say what is wrong with a
-/// record.
+/// Visits every record of a segment with the bytes `bytes`. `visit` may reject a record with a
+/// reason.
 pub(crate) fn walk(
     format: &Format,
     path: &Path,
@@ -102,7 +103,7 @@ pub(crate) fn walk(
         let why = match record::decode(bytes, seed, position) {
             Found::Record(record) => {
                 if durable_end.is_some_and(|end| record.end() > end) {
-                    let why = "the next segment says that records end before this one does";
+                    let why = "according to the next segment, the records end before this one does";
                     return Err(format.damaged(path, position.offset, why));
                 }
                 visit(&record).map_err(|why| format.damaged(path, position.offset, why))?;
@@ -131,11 +132,11 @@ pub(crate) fn walk(
     Ok(Walked { end: position.offset, torn_bytes: 0 })
 }
 
-/// Reads the last segment into `buffer` while another process may append to it, and says where its
-/// records end.
+/// Reads the last segment into `buffer` while another process may append to it, and returns where
+/// its records end.
 ///
-/// A write may come while the file is read, so that a record is seen and the one before it is not:
-/// that is damage only if it is so again.
+/// A write may happen during the read, so that a record is visible and the one before it is not: it
+/// is damage only if a second read finds the same.
 pub(crate) fn read_live(
     format: &Format,
     path: &Path,
@@ -157,11 +158,12 @@ pub(crate) fn read_live(
     }
 }
 
-/// Judges what lies behind the last whole record: how many bytes a torn write left there.
+/// Examines what follows the last complete record: the number of bytes that a torn write left
+/// there.
 ///
-/// A record that is not whole although an intact record says that it was durable is damaged. Where
-/// it is `strict`, so is one of which every sector was written: a disk writes a sector whole or not
-/// at all, and what was not written is still the zeros with which the file was made.
+/// An incomplete record is damaged if an intact record proves that it was durable. If `strict`, it
+/// is also damaged if every sector of it was written: a disk writes a sector atomically, and
+/// unwritten sectors still contain the zeros with which the file was created.
 fn judge_tail(
     format: &Format,
     path: &Path,
@@ -190,11 +192,11 @@ fn judge_tail(
     Ok(torn as u64)
 }
 
-/// The most that every disk writes whole or not at all, in bytes.
+/// The largest unit that every disk writes atomically, in bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// Whether a sector that the record at `offset` lies in, or would lie in, was never written, as far
-/// as it belongs to the record or to what follows. `rest` begins with the record, which is not whole.
+/// Whether some sector of the record at `offset`, or of what follows it, was never written. `rest`
+/// starts with the incomplete record.
 fn has_missing_sector(rest: &[u8], seed: u32, offset: u32) -> bool {
     let head = record::intact_head(rest, seed, offset);
     let length = head.map_or(record::HEADER_BYTES, |head| head.stored_bytes() as usize);
@@ -206,8 +208,8 @@ fn has_missing_sector(rest: &[u8], seed: u32, offset: u32) -> bool {
     })
 }
 
-/// The offset of an intact record among the first `bytes` of `rest` that says that the place `bad`,
-/// where `rest` begins, was durable.
+/// The offset of an intact record among the first `bytes` of `rest` which proves that the position
+/// `bad`, where `rest` starts, was durable.
 pub(super) fn find_testimony(rest: &[u8], bytes: usize, seed: u32, bad: Position) -> Option<u32> {
     (0..bytes).step_by(ALIGNMENT).find_map(|from| {
         let offset = bad.offset.saturating_add(u32::try_from(from).unwrap_or(u32::MAX));

@@ -1,6 +1,6 @@
-//! What the tests of the log share.
+//! Helpers shared by the tests of the log.
 
-// Each test file is a crate of its own and uses a part of this.
+// Each test file is a crate of its own and uses only some of these.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod stream;
@@ -33,14 +33,14 @@ pub fn append_unsynced(log: &mut Log, term: u64, indexes: impl IntoIterator<Item
     log.append(&batch).unwrap();
 }
 
-/// 48 bytes, none of them zero, so that a record is 96 bytes and a cut anywhere shows.
+/// 48 non-zero bytes, so that a record has 96 bytes and a cut anywhere is visible.
 pub fn payload(index: u64, term: u64) -> Vec<u8> {
     format!("entry {index:020} of term {term:013}!").bytes().chain(*b"..").take(48).collect()
 }
 
 pub const RECORD_BYTES: u64 = 48 + 48;
 
-/// Index and term of every entry, after a check of every payload.
+/// The index and term of every entry, after a check of every payload.
 pub fn entries(recovered: &Recovered) -> Vec<(u64, u64)> {
     let mut entries = Vec::new();
     recovered

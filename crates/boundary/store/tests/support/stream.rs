@@ -1,4 +1,4 @@
-//! What the tests of the event stream share.
+//! Helpers shared by the tests of the event stream.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -29,7 +29,7 @@ pub fn at(index: u64, sub: u32) -> Cursor {
     Cursor { index, sub }
 }
 
-/// The events of an operation: none to four, at its time of ten microseconds times its index.
+/// The events of an operation: none to four, at a time of ten microseconds times its index.
 pub fn operation(index: u64) -> Vec<Owned> {
     let subs = [3, 1, 0, 4][usize::try_from(index % 4).unwrap()];
     let subs = if index.is_multiple_of(5) { 3 } else { subs };
@@ -41,7 +41,7 @@ pub fn operation(index: u64) -> Vec<Owned> {
         .collect()
 }
 
-/// Different for every event, of different lengths, with no zero in it.
+/// A payload that differs for every event, in content and length, without zero bytes.
 pub fn payload(cursor: Cursor) -> Vec<u8> {
     let length = usize::try_from(cursor.index * 7 + u64::from(cursor.sub) * 3).unwrap() % 60;
     format!("{cursor} happened, and so on and so forth, as was to be expected by all")
@@ -51,26 +51,26 @@ pub fn payload(cursor: Cursor) -> Vec<u8> {
         .collect()
 }
 
-/// The names of the events of some operations.
+/// The identities of the events of some operations.
 pub fn cursors(operations: RangeInclusive<u64>) -> Vec<Cursor> {
     operations.flat_map(operation).map(|event| event.cursor).collect()
 }
 
-/// Opens a stream in which nothing is damaged.
+/// Opens a stream without damage.
 pub fn open(directory: &Path) -> Events {
     let (events, opened) = Events::open(directory, SMALL).unwrap();
     assert!(opened.damage.is_empty(), "{:?}", opened.damage);
     events
 }
 
-/// Appends the events of some operations, and gives how many were new.
+/// Appends the events of some operations, and returns how many were new.
 pub fn append(events: &mut Events, operations: RangeInclusive<u64>) -> usize {
     let owned: Vec<_> = operations.flat_map(operation).collect();
     let batch: Vec<_> = owned.iter().map(Owned::event).collect();
     events.append(&batch).unwrap()
 }
 
-/// Reads on, and gives what was read and the place behind it.
+/// Continues reading, and returns what was read and the position after it.
 pub fn read(
     reader: &mut Reader,
     from: Cursor,
@@ -85,12 +85,12 @@ pub fn read(
     Ok((found, next))
 }
 
-/// Everything from a place on.
+/// Everything from a position on.
 pub fn read_all(reader: &mut Reader, from: Cursor) -> Vec<Owned> {
     read(reader, from, Limit::NONE).unwrap().0
 }
 
-/// For a read that shows nothing.
+/// For a read that visits nothing.
 pub fn unexpected(event: Event<'_>) -> Result<(), Error> {
     panic!("{} was not to be shown", event.cursor())
 }
@@ -106,12 +106,12 @@ pub fn event_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Where a segment's last record ends, whose payload ends without a zero.
+/// The end of a segment's last record, whose payload does not end with a zero.
 pub fn end(content: &[u8]) -> usize {
     content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1).next_multiple_of(8)
 }
 
-/// The place at which a segment begins.
+/// The position at which a segment starts.
 pub fn first_of(file: &Path) -> Cursor {
     let content = fs::read(file).unwrap();
     let index = u64::from_le_bytes(content[24..32].try_into().unwrap());

@@ -1,4 +1,4 @@
-//! What is just within the bounds works on the stack that a thread usually has.
+//! Inputs just within the limits work on a thread's default stack.
 
 use bcl::limits;
 
@@ -21,12 +21,12 @@ fn what_nests_as_deep_as_allowed_is_read() {
         ("[1][", "]", 2),
         ("[", " for x in [1]]", 1),
     ] {
-        // The hidden field is parsed and analysed, the visible ones are the job.
+        // The hidden field is parsed and analysed; the visible fields are the job.
         let times = (deep - 10) / levels;
         let value = open.repeat(times) + "1" + &close.repeat(times);
         let source = format!("{{ name: 'x', cmd: ['a'], deep:: {value} }}");
         assert_eq!(jobs(&source).len(), 1, "{open}");
-        // Errors are placed by walking the same trees.
+        // Errors are located by walking the same trees.
         let source = format!("{{ name: 'x', cmd: ['a'], env: {{ A: {value} }}, cpu: -1 }}");
         assert!(says(source).contains("error: "), "{open}");
         assert!(says(value).contains("error: "), "{open}");
@@ -69,5 +69,5 @@ fn large_files_are_read() {
 fn files_that_are_too_large_are_refused() {
     let large = " ".repeat(limits::SOURCE_BYTES_MAX + 1);
     let says = says(large);
-    assert_eq!(says, "error: the files have more than 16777216 bytes together\n");
+    assert_eq!(says, "error: the files together have more than 16777216 bytes\n");
 }

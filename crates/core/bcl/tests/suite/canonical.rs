@@ -1,4 +1,4 @@
-//! The canonical JSON of a description is BCL, and gives that very description.
+//! The canonical JSON of a description is BCL and evaluates to the same description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use spec::{
 use crate::with_files;
 
 fn span(span: Span) -> Value {
-    // As protobuf writes durations: 0, 3, 6 or 9 digits behind the point.
+    // As protobuf writes durations: 0, 3, 6 or 9 digits after the point.
     let (seconds, micros) = (span.0 / 1_000_000, span.0 % 1_000_000);
     let text = match (micros, micros % 1_000) {
         (0, _) => format!("{seconds}s"),
@@ -43,7 +43,7 @@ fn constraints_json(constraints: &[Constraint]) -> Value {
     let constraint = |constraint: &Constraint| {
         let relation = constraint.relation.name().replace('-', "_").to_uppercase();
         let mut fields = json!({ "attribute": constraint.attribute, "relation": relation });
-        // As protobuf: what is empty or false is left out.
+        // As in protobuf, empty and false values are omitted.
         if !constraint.value.is_empty() {
             fields["value"] = json!(constraint.value);
         }
@@ -181,7 +181,7 @@ fn spans() -> impl Strategy<Value = Span> {
     ]
 }
 
-/// Any text without references and zero bytes, the awkward ones included.
+/// Any text without references and zero bytes, including awkward ones.
 fn text() -> impl Strategy<Value = String> {
     any::<String>().prop_map(|text| text.replace(['\0', '$'], "?"))
 }
@@ -225,7 +225,7 @@ fn constraint() -> impl Strategy<Value = Constraint> {
     )
 }
 
-/// A job that cannot be the one that names it, whose name is shorter.
+/// A reference that cannot be to the job itself, whose name is shorter.
 fn reference() -> impl Strategy<Value = JobReference> {
     (option::of(label()), label()).prop_map(|(user, job)| JobReference {
         user: user.map(|user| UserName::new(&user).expect("a label")),

@@ -1,4 +1,4 @@
-//! Every file in `examples/` evaluates, to what its comments say.
+//! Every file in `examples/` evaluates to what its comments say.
 
 use crate::{Files, settings};
 use model::{Bytes, MilliCores, TaskIndex};
@@ -10,7 +10,7 @@ macro_rules! example {
     };
 }
 
-/// Their names and what is in them.
+/// The files' names and contents.
 pub(crate) const EXAMPLES: [(&str, &str); 7] = [
     example!("hello.bcl"),
     example!("batch.bcl"),

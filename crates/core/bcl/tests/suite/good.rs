@@ -1,4 +1,4 @@
-//! Files that give a job, and the fields that it then has.
+//! Valid files and the fields of the resulting job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn constraint(attribute: &str, relation: Relation, value: &str, hard: bool) -> C
     Constraint { attribute: attribute.to_owned(), relation, value: value.to_owned(), hard }
 }
 
-/// Checks that a job with these fields is the usual one but for a change.
+/// Checks that a job with these fields equals the default one with a change.
 fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
     let mut expected = usual();
     change(&mut expected);
@@ -146,7 +146,7 @@ fn constraints_are_given_by_relation_and_value() {
     one("attribute: 'x', value: -8", constraint("x", Relation::Equal, "-8", true));
     one("attribute: 'x', value: ''", constraint("x", Relation::Equal, "", true));
     one("attribute: 'ssd'", constraint("ssd", Relation::Present, "", true));
-    // Canonical JSON leaves out what is empty.
+    // Canonical JSON omits empty values.
     one("attribute: 'x', relation: 'EQUAL'", constraint("x", Relation::Equal, "", true));
     one("attribute: 'x', soft: true", constraint("x", Relation::Present, "", false));
     one("attribute: 'x', soft: false", constraint("x", Relation::Present, "", true));
@@ -256,7 +256,7 @@ fn everything_of_a_task_can_be_overridden() {
     assert_eq!((label(1, "shard"), label(1, "team")), (Some("7"), Some("search")));
     assert_eq!((last.ports.len(), last.constraints.len()), (0, 0));
     assert_eq!((last.notice, &last.health_check), (job.task.notice, &job.task.health_check));
-    // Without a check for all, there may be one for some.
+    // If the job has no check, individual tasks may have one.
     let source = "{ name: 'x', cmd: ['a'], tasks: 2, healthCheck: { port: null },
         overrides: { '0': { healthCheck: { port: 'http' } }, '1': { healthCheck: null } } }";
     let job = &jobs(source)[0];

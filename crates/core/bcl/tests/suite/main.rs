@@ -1,4 +1,4 @@
-//! Tables and golden texts: what files give, and what is said about those that give nothing.
+//! Tables and golden texts: the results of valid files and the errors of invalid ones.
 
 mod bounds;
 mod canonical;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use bcl::{Loaded, Loader, NotLoaded, Settings};
 use spec::JobSpec;
 
-/// Files by name, all in one folder, and what they traced.
+/// Files by name, all in one folder, and their trace output.
 #[derive(Default)]
 pub(crate) struct Files {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
@@ -51,20 +51,19 @@ pub(crate) fn jobs(source: &str) -> Vec<JobSpec> {
     with_files(source.as_bytes(), &[]).unwrap_or_else(|errors| panic!("{source}\n{errors}"))
 }
 
-/// The only job of a file that begins with the library's import.
+/// The only job of a file that starts with the library's import.
 pub(crate) fn job(source: &str) -> JobSpec {
     let mut jobs = jobs(&format!("local borg = import 'borg.libsonnet';\n{source}"));
     assert_eq!(jobs.len(), 1, "{source}");
     jobs.remove(0)
 }
 
-/// What is said about a file that is wrong.
+/// The errors of an invalid file.
 pub(crate) fn says(source: impl AsRef<[u8]>) -> String {
     with_files(source.as_ref(), &[]).expect_err("the file is wrong")
 }
 
-/// What is said about each of several files, in short: the message, the place, and the text there
-/// that is marked.
+/// The errors of several files in short: the message, the place, and the marked text there.
 pub(crate) fn table<'s>(
     sources: impl IntoIterator<Item = (&'s str, String)>,
     files: &[(&str, &str)],

@@ -1,4 +1,5 @@
-//! Where a wrong value was written: the field itself where that is certain, else what is around.
+//! The reported place of an invalid value: the field itself if that is certain, else the enclosing
+//! text.
 
 use expect_test::{Expect, expect};
 
@@ -12,7 +13,7 @@ const FILES: [(&str, &str); 1] = [(
      job: { name: 'x', cmd: ['a'], cpu: 'x' },\n}",
 )];
 
-/// What is said about files that begin with the library's import.
+/// The errors of files that start with the library's import.
 fn check(cases: &[&str], expected: &Expect) {
     let cases = cases.iter().map(|source| (*source, format!("{LIBRARY}{source}")));
     expected.assert_eq(&table(cases, &FILES));
@@ -57,7 +58,7 @@ fn in_what_follows_a_template() {
                 at job.bcl:2:24 `'${task.x}'`
 
             borg.service('x', cmd=['a']) { env: { A: '${HOME} ${prot.http}' } }
-                env["A"]: '${prot.http}' is no reference: did you mean '${port.http}'?
+                env["A"]: '${prot.http}' is not a reference: did you mean '${port.http}'?
                 at job.bcl:2:39 `A: '${HOME} ${prot.http}'`
 
         "#]],
@@ -85,13 +86,13 @@ fn in_the_arguments_of_a_template() {
                 at job.bcl:2:25 `0`
 
             borg.service('x', 2, ['a', {}])
-                cmd[1]: must be a text, a number or a boolean, is an object
+                cmd[1]: must be a string, a number or a boolean, is an object
                 at job.bcl:2:28 `{}`
 
             borg.batch('x', tasks=2, cmd=['a'], perTask=function(i) { cmd+: [{}], rma: i })
                 'rma' is not a field of an override; the nearest is 'ram'
                 at job.bcl:2:71 `rma`
-                overrides["0"].cmd[1]: must be a text, a number or a boolean, is an object
+                overrides["0"].cmd[1]: must be a string, a number or a boolean, is an object
                 at job.bcl:2:66 `{}`
 
             local f(i) = { ram: i };
@@ -127,9 +128,9 @@ fn in_the_librarys_constraints() {
                 at job.bcl:2:76 `'many'`
 
             borg.batch('x', cmd=['a']) { constraints: [borg.attribute('').preferred.equal({})] }
-                constraints[0].attribute: must be the name of an attribute, such as 'gpu', is the text ''
+                constraints[0].attribute: must be the name of an attribute, such as 'gpu', is the string ''
                 around job.bcl:2:44 `borg.attribute('').preferred.equal({})`
-                constraints[0].value: must be a text or a whole number, such as 'H200' or 8, is an object
+                constraints[0].value: must be a string or a whole number, such as 'H200' or 8, is an object
                 around job.bcl:2:44 `borg.attribute('').preferred.equal({})`
 
             borg.batch('x', cmd=['a']) { constraints: [borg.attribute(7), borg.attribute(8).preferred] }
@@ -140,7 +141,7 @@ fn in_the_librarys_constraints() {
 
             local gpu(kind) = borg.attribute('gpu').equal(kind);
             borg.batch('x', cmd=['a']) { constraints+: [gpu('H200'), gpu([])] }
-                constraints[1].value: must be a text or a whole number, such as 'H200' or 8, is a list
+                constraints[1].value: must be a string or a whole number, such as 'H200' or 8, is a list
                 at job.bcl:3:62 `[]`
 
             borg.batch('x', cmd=['a']) { constraints: [borg.attribute('a').equal('b') { soft: 1 }] }
@@ -227,31 +228,31 @@ fn where_it_is_not_certain_what_is_around_is_given() {
     check(
         &cases,
         &expect![[r#"
-        { name: 'x', cmd: ['a'] } + (if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 })
-            cpu: must not be negative, is -1
-            around job.bcl:2:30 `if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 }`
+            { name: 'x', cmd: ['a'] } + (if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 })
+                cpu: must not be negative, is -1
+                around job.bcl:2:30 `if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 }`
 
-        { name: 'x', cmd: ['a'], ['c' + 'pu']: -1 }
-            cpu: must not be negative, is -1
-            around job.bcl:2:1 `{ name: 'x', cmd: ['a'], ['c' + 'pu']: -1 }`
+            { name: 'x', cmd: ['a'], ['c' + 'pu']: -1 }
+                cpu: must not be negative, is -1
+                around job.bcl:2:1 `{ name: 'x', cmd: ['a'], ['c' + 'pu']: -1 }`
 
-        { name: 'x', cmd: ['a'] } + std.mergePatch({ cpu: 1 }, { cpu: -1 })
-            cpu: must not be negative, is -1
-            around job.bcl:2:29 `std.mergePatch({ cpu: 1 }, { cpu: -1 })`
+            { name: 'x', cmd: ['a'] } + std.mergePatch({ cpu: 1 }, { cpu: -1 })
+                cpu: must not be negative, is -1
+                around job.bcl:2:29 `std.mergePatch({ cpu: 1 }, { cpu: -1 })`
 
-        { name: 'x', cmd: ['a'], cpu: 1 } + { ['cpu']: -1 for i in [1] }
-            cpu: must not be negative, is -1
-            around job.bcl:2:37 `{ ['cpu']: -1 for i in [1] }`
+            { name: 'x', cmd: ['a'], cpu: 1 } + { ['cpu']: -1 for i in [1] }
+                cpu: must not be negative, is -1
+                around job.bcl:2:37 `{ ['cpu']: -1 for i in [1] }`
 
-        { name: 'x', cmd: ['a'], env: { ['1']: 'x' } }
-            env["1"]: is not a variable's name: use letters, digits and underscores, and no digit first
-            at job.bcl:2:33 `['1']: 'x'`
+            { name: 'x', cmd: ['a'], env: { ['1']: 'x' } }
+                env["1"]: is not a variable's name: use letters, digits and underscores, and no digit first
+                at job.bcl:2:33 `['1']: 'x'`
 
-        borg.service('x', cmd=['a']) { cmd+: std.map(function(x) {}, ['b']) }
-            cmd[1]: must be a text, a number or a boolean, is an object
-            around job.bcl:2:32 `cmd+: std.map(function(x) {}, ['b'])`
+            borg.service('x', cmd=['a']) { cmd+: std.map(function(x) {}, ['b']) }
+                cmd[1]: must be a string, a number or a boolean, is an object
+                around job.bcl:2:32 `cmd+: std.map(function(x) {}, ['b'])`
 
-    "#]],
+        "#]],
     );
 }
 

@@ -1,12 +1,12 @@
-//! What the library and the examples take of Jsonnet's standard library: nothing that Jsonnet 0.18, as
-//! Debian 12 has it, does not have. Editors, linters and other programs evaluate them with such a one.
-//! `bourg/tests/system/jsonnet.rs` has it evaluate them.
+//! The library and the examples use only functions of Jsonnet 0.18, the version in Debian 12,
+//! because editors, linters and other programs may evaluate them with that version.
+//! `bourg/tests/system/jsonnet.rs` runs it on them.
 
 use std::collections::BTreeSet;
 
 use crate::examples::EXAMPLES;
 
-/// Every function of Jsonnet 0.18: `jsonnet -e 'std.objectFieldsAll(std)'`, but for internal ones.
+/// Every public function of Jsonnet 0.18: `jsonnet -e 'std.objectFieldsAll(std)'`.
 const FUNCTIONS: &str = "
     abs acos asciiLower asciiUpper asin assertEqual atan base64 base64Decode base64DecodeBytes ceil char
     clamp codepoint cos count decodeUTF8 deepJoin encodeUTF8 endsWith equals escapeStringBash

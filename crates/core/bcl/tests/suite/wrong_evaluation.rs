@@ -25,43 +25,43 @@ fn what_is_not_jsonnet() {
         &cases,
         &expect![[r#"
 
-            the end of the file cannot stand here; expected a value
-            at job.bcl:1:1 ``
+                unexpected end of file; expected a value
+                at job.bcl:1:1 ``
 
-        { name: 'x', cmd: ['a' }
-            '}' cannot stand here; expected 'for', ',', ']' or an operator
-            at job.bcl:1:24 `}`
+            { name: 'x', cmd: ['a' }
+                unexpected '}'; expected 'for', ',', ']' or an operator
+                at job.bcl:1:24 `}`
 
-        { name: 'x
-        }
-            the text does not end
-            at job.bcl:1:9 `'x`
+            { name: 'x
+            }
+                unterminated string
+                at job.bcl:1:9 `'x`
 
-        { name: 'a', name: 'b' }
-            the field 'name' is given twice
-            at job.bcl:1:14 `name`
+            { name: 'a', name: 'b' }
+                the field 'name' is defined twice
+                at job.bcl:1:14 `name`
 
-        local a = 1, a = 2; a
-            the variable 'a' is given twice
-            at job.bcl:1:14 `a`
+            local a = 1, a = 2; a
+                the variable 'a' is defined twice
+                at job.bcl:1:14 `a`
 
-        { name 'x' }
-            a text cannot stand here; expected ':'
-            at job.bcl:1:8 `'x'`
+            { name 'x' }
+                unexpected string; expected ':'
+                at job.bcl:1:8 `'x'`
 
-        borg.service('x', cmd=['a'])
-            there is no variable 'borg': begin the file with local borg = import 'borg.libsonnet';
-            at job.bcl:1:1 `borg`
+            borg.service('x', cmd=['a'])
+                there is no variable 'borg': begin the file with local borg = import 'borg.libsonnet';
+                at job.bcl:1:1 `borg`
 
-        { name: nme, cmd: ['a'] }
-            there is no variable 'nme'
-            at job.bcl:1:9 `nme`
+            { name: nme, cmd: ['a'] }
+                there is no variable 'nme'
+                at job.bcl:1:9 `nme`
 
-        self
-            'self' outside an object
-            at job.bcl:1:1 `self`
+            self
+                'self' outside an object
+                at job.bcl:1:1 `self`
 
-    "#]],
+        "#]],
     );
 }
 
@@ -69,7 +69,7 @@ fn what_is_not_jsonnet() {
 fn what_is_not_even_text() {
     let elf = b"\x7fELF\x02\x01\x01\x00\x00\xff\xfe";
     expect![[r#"
-        error: the character '\u{7f}' cannot stand here
+        error: unexpected character '\u{7f}'
           --> job.bcl:1:1
            |
          1 | \u{7f}ELF\u{2}\u{1}\u{1}\0\0��
@@ -132,7 +132,7 @@ fn what_fails_while_it_is_evaluated() {
                 at job.bcl:1:15 `null.y`
 
             { cpu: 1 - 'x' }
-                '-' does not go with a number and a text
+                '-' cannot be applied to a number and a string
                 at job.bcl:1:8 `1 - 'x'`
 
             { name: std.extVar('usr') }
@@ -140,17 +140,17 @@ fn what_fails_while_it_is_evaluated() {
                 at job.bcl:1:9 `std.extVar('usr')`
 
             { name: std.length(1) }
-                argument 1 of std.length must be a text or a list or an object or a function, is a number
+                argument 1 of std.length must be a string or a list or an object or a function, is a number
                 at job.bcl:1:9 `std.length(1)`
 
             local borg = import 'borg.libsonnet';
             borg.srevice('x', cmd=['a'])
-                there is no field 'srevice' here; the nearest of the library's is 'service'
+                there is no field 'srevice' here; the nearest name in the library is 'service'
                 at job.bcl:2:1 `borg.srevice`
 
             local borg = import 'borg.libsonnet';
             borg.service('x', task=2, cmd=['a'])
-                the function has no parameter 'task'; the nearest of the library's is 'tasks'
+                the function has no parameter 'task'; the nearest name in the library is 'tasks'
                 at job.bcl:2:19 `task`
 
             local borg = import 'borg.libsonnet';
@@ -160,29 +160,29 @@ fn what_fails_while_it_is_evaluated() {
 
             local borg = import 'borg.libsonnet';
             borg.service('x', cmd=5)
-                cmd: must be a list of texts, such as ['bourg', 'example-server'], is the number 5
+                cmd: must be a list of strings, such as ['bourg', 'example-server'], is the number 5
                 at job.bcl:2:23 `5`
 
             local borg = import 'borg.libsonnet';
             borg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }
                 assertion failed: perTask cannot remove variables, as it does with A: use env+: { ... }
                 at job.bcl:2:50 `env: {}`
-                from borg.libsonnet:153:7
+                from borg.libsonnet:154:7
 
             local borg = import 'borg.libsonnet';
             borg.batch('x', cmd=['a'], perTask=function(i) { labels: {} }) { labels: { a: 1 } }
                 assertion failed: perTask cannot remove labels, as it does with a: use labels+: { ... }
                 at job.bcl:2:50 `labels: {}`
-                from borg.libsonnet:153:7
+                from borg.libsonnet:154:7
 
             local borg = import 'borg.libsonnet';
             borg.attribute('gpu').equals('H200')
-                there is no field 'equals' here; the nearest of the library's is 'equal'
+                there is no field 'equals' here; the nearest name in the library is 'equal'
                 at job.bcl:2:1 `borg.attribute('gpu').equals`
 
             local borg = import 'borg.libsonnet';
             borg.attribute('gpu').equal
-                a file must give a job (an object) or a list of jobs, this one gives a function; call it, or read std.extVar('user') and std.extVar('cell')
+                a file must evaluate to a job (an object) or a list of jobs, this one evaluates to a function; call it, or read std.extVar('user') and std.extVar('cell')
                 at job.bcl:2:1 `borg.attribute('gpu').equal`
 
             local borg = import 'borg.libsonnet';
@@ -206,31 +206,31 @@ fn what_does_not_end() {
     check(
         &cases,
         &expect![[r#"
-        local f(x) = f(x + 1) + 1;
-        { tasks: f(1) }
-            calls or values nest more than 500 deep: does something call or contain itself?
-            at job.bcl:1:14 `f(x + 1)`
-            from job.bcl:2:10
+            local f(x) = f(x + 1) + 1;
+            { tasks: f(1) }
+                calls or values are nested more than 500 deep: does something call or contain itself?
+                at job.bcl:1:14 `f(x + 1)`
+                from job.bcl:2:10
 
-        { a: self }
-            calls or values nest more than 500 deep: does something call or contain itself?
-            at job.bcl:1:3 `a: self`
+            { a: self }
+                calls or values are nested more than 500 deep: does something call or contain itself?
+                at job.bcl:1:3 `a: self`
 
-        { tasks: self.tasks }
-            this needs its own value to be computed
-            at job.bcl:1:10 `self.tasks`
+            { tasks: self.tasks }
+                this value depends on itself
+                at job.bcl:1:10 `self.tasks`
 
-        local a = b, b = a; a
-            this needs its own value to be computed
-            at job.bcl:1:18 `a`
-            from job.bcl:1:11
-            from job.bcl:1:21
+            local a = b, b = a; a
+                this value depends on itself
+                at job.bcl:1:18 `a`
+                from job.bcl:1:11
+                from job.bcl:1:21
 
-        { name: 'x', cmd: std.foldl(function(a, i) [a], std.range(1, 100000), 1) }
-            calls or values nest more than 500 deep: does something call or contain itself?
-            at job.bcl:1:14 `cmd: std.foldl(function(a, i) [a], std.range(1, 100000), 1)`
+            { name: 'x', cmd: std.foldl(function(a, i) [a], std.range(1, 100000), 1) }
+                calls or values are nested more than 500 deep: does something call or contain itself?
+                at job.bcl:1:14 `cmd: std.foldl(function(a, i) [a], std.range(1, 100000), 1)`
 
-    "#]],
+        "#]],
     );
 }
 
@@ -243,7 +243,7 @@ fn what_is_nested_too_deep() {
     }
     let nested = "[".repeat(100) + &"]".repeat(100);
     let says = says(format!("{{ labels: {{ a: {nested} }} }}"));
-    assert!(says.starts_with("error: the result nests more than 32 deep\n"), "{says}");
+    assert!(says.starts_with("error: the result is nested more than 32 deep\n"), "{says}");
 }
 
 #[test]
@@ -278,25 +278,25 @@ fn what_is_no_job() {
     check(
         &cases,
         &expect![[r#"
-        1
-            a file must give a job (an object) or a list of jobs, this one gives a number
-            at job.bcl:1:1 `1`
+            1
+                a file must evaluate to a job (an object) or a list of jobs, this one evaluates to a number
+                at job.bcl:1:1 `1`
 
-        function(user) { name: user }
-            a file must give a job (an object) or a list of jobs, this one gives a function; call it, or read std.extVar('user') and std.extVar('cell')
-            at job.bcl:1:1 `function(user) { name: user }`
+            function(user) { name: user }
+                a file must evaluate to a job (an object) or a list of jobs, this one evaluates to a function; call it, or read std.extVar('user') and std.extVar('cell')
+                at job.bcl:1:1 `function(user) { name: user }`
 
-        [1]
-            [0]: must be a job, such as { name: 'hello', cmd: ['bourg', 'example-server'] }, is the number 1
-            at job.bcl:1:2 `1`
+            [1]
+                [0]: must be a job, such as { name: 'hello', cmd: ['bourg', 'example-server'] }, is the number 1
+                at job.bcl:1:2 `1`
 
-        {}
-            a job needs the field 'name', such as name: 'hello'
-            at job.bcl:1:1 `{}`
-            a job needs the field 'cmd', such as cmd: ['bourg', 'example-server']
-            at job.bcl:1:1 `{}`
+            {}
+                a job needs the field 'name', such as name: 'hello'
+                at job.bcl:1:1 `{}`
+                a job needs the field 'cmd', such as cmd: ['bourg', 'example-server']
+                at job.bcl:1:1 `{}`
 
-    "#]],
+        "#]],
     );
     assert_eq!(with_files(b"[]", &[]), Ok(Vec::new()));
 }
@@ -326,27 +326,27 @@ fn what_cannot_be_imported() {
             at job.bcl:1:1 `import 'borg.libsonet'`
 
         import 'a' + 'b'
-            what is imported must be named by a plain text
+            the path of an import must be a string literal
             at job.bcl:1:8 `'a' + 'b'`
 
 
         (import 'lib.bcl') { cpu: 1 }
-            '+' does not go with a number and null
+            '+' cannot be applied to a number and null
             at lib.bcl:3:9 `1 + null`
 
 
         import 'bad.bcl'
-            '}' cannot stand here; expected a value
+            unexpected '}'; expected a value
             at bad.bcl:1:9 `}`
             from job.bcl:2:1
 
         import 'outer.bcl'
-            '}' cannot stand here; expected a value
+            unexpected '}'; expected a value
             at bad.bcl:1:9 `}`
             from outer.bcl:2:3
 
         import 'self.bcl'
-            this needs its own value to be computed
+            this value depends on itself
             at self.bcl:1:1 `import 'self.bcl'`
             from job.bcl:1:1
 

@@ -1,4 +1,4 @@
-//! Files that evaluate, but not to a valid job.
+//! Files that evaluate to an invalid job.
 
 use expect_test::{Expect, expect};
 
@@ -8,7 +8,7 @@ fn with(fields: &str) -> String {
     format!("{{ name: 'x', cmd: ['a'] }} {{\n  {fields},\n}}")
 }
 
-/// What is said about a job with these fields beside the required ones.
+/// The errors of a job with these fields in addition to the required ones.
 pub(crate) fn check(cases: &[&str], expected: &Expect) {
     expected.assert_eq(&table(cases.iter().map(|fields| (*fields, with(fields))), &[]));
 }
@@ -74,11 +74,11 @@ fn wrong_names() {
                 at job.bcl:2:23 `priority`
 
             hiddenEnv: ['TOKEN']
-                hiddenEnv: stands where the values of env were left out, as they are hidden from whoever was shown this description: give env with values instead
+                hiddenEnv: replaces env in a description shown to a user who may not see its values: set env with its values instead
                 at job.bcl:2:3 `hiddenEnv: ['TOKEN']`
 
             overrides: { '0': { hiddenEnv: ['TOKEN'] } }
-                overrides["0"].hiddenEnv: stands where the values of env were left out, as they are hidden from whoever was shown this description: give env with values instead
+                overrides["0"].hiddenEnv: replaces env in a description shown to a user who may not see its values: set env with its values instead
                 at job.bcl:2:23 `hiddenEnv: ['TOKEN']`
 
             healthCheck: { port: 'http', hiddenEnv: [] }
@@ -131,7 +131,7 @@ fn wrong_units() {
                 at job.bcl:2:3 `notice: '10 sec'`
 
             notice: '10'
-                notice: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is the text '10'
+                notice: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is the string '10'
                 at job.bcl:2:3 `notice: '10'`
 
         "#]],
@@ -158,7 +158,7 @@ fn wrong_types() {
         ],
         &expect![[r#"
             tasks: 'three'
-                tasks: must be a whole number, such as 3, is the text 'three'
+                tasks: must be a whole number, such as 3, is the string 'three'
                 at job.bcl:2:3 `tasks: 'three'`
 
             cpu: true
@@ -170,11 +170,11 @@ fn wrong_types() {
                 at job.bcl:2:3 `ram: [1]`
 
             cmd+: [['b']]
-                cmd[1]: must be a text, a number or a boolean, is a list
+                cmd[1]: must be a string, a number or a boolean, is a list
                 at job.bcl:2:10 `['b']`
 
             env: { A: null, B: {} }
-                env["B"]: must be a text, a number or a boolean, is an object
+                env["B"]: must be a string, a number or a boolean, is an object
                 at job.bcl:2:19 `B: {}`
 
             labels: ['a']
@@ -182,7 +182,7 @@ fn wrong_types() {
                 at job.bcl:2:3 `labels: ['a']`
 
             ports: 'http'
-                ports: must be a list of port names, such as ['http'], is the text 'http'
+                ports: must be a list of port names, such as ['http'], is the string 'http'
                 at job.bcl:2:3 `ports: 'http'`
 
             healthCheck: true
@@ -202,7 +202,7 @@ fn wrong_types() {
                 at job.bcl:2:3 `overrides: []`
 
             restart: { failures: 'never' }
-                restart.failures: must be a number of failures, or 'unlimited', is the text 'never'
+                restart.failures: must be a number of failures, or 'unlimited', is the string 'never'
                 at job.bcl:2:14 `failures: 'never'`
 
             notice: function() 1
@@ -279,7 +279,7 @@ fn wrong_ranges() {
                 at job.bcl:2:3 `cpuMilli: 0`
 
             ram: 1e16
-                ram: 10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as text
+                ram: 10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as a string
                 at job.bcl:2:3 `ram: 1e16`
 
             ram: 1
@@ -339,11 +339,11 @@ fn wrong_ranges() {
                 at job.bcl:2:35 `ram: 1`
 
             cpu: 1, cpuMilli: 1000
-                cpuMilli: 'cpu' and 'cpuMilli' say the same: give one of them
+                cpuMilli: 'cpu' and 'cpuMilli' are two spellings of one field: use one of them
                 at job.bcl:2:11 `cpuMilli: 1000`
 
             restart: { failures: 3, unlimited: true }
-                restart.unlimited: 'failures' and 'unlimited' say the same: give one of them
+                restart.unlimited: 'failures' and 'unlimited' are two spellings of one field: use one of them
                 at job.bcl:2:27 `unlimited: true`
 
             env: { A: '${task.indx}' }

@@ -1,4 +1,4 @@
-//! Constraints, other jobs and overrides that are wrong.
+//! Invalid constraints, references to other jobs and overrides.
 
 use expect_test::expect;
 
@@ -94,7 +94,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `allocSet: 'x'`
 
             allocs: {}
-                cmd: is a task's, and an alloc runs none itself: leave it out
+                cmd: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:1:14 `cmd: ['a']`
 
             allocs: { user: ['ana'] }, cmd: null
@@ -102,15 +102,15 @@ fn wrong_names() {
                 at job.bcl:2:13 `user`
 
             allocs: { users: ['Ana'] }, cmd: null, allocSet: 'room'
-                allocSet: is a task's, and an alloc runs none itself: leave it out
+                allocSet: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:2:42 `allocSet: 'room'`
                 allocs.users[0]: 'Ana' is not a user name: use lower-case letters, digits and inner hyphens, for example 'ana'
                 at job.bcl:2:21 `'Ana'`
 
             allocs: {}, cmd: null, ports: ['http'], overrides: { '0': { env: { A: 'b' } } }
-                ports: is a task's, and an alloc runs none itself: leave it out
+                ports: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:2:26 `ports: ['http']`
-                overrides["0"].env: is a task's, and an alloc runs none itself: leave it out
+                overrides["0"].env: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:2:63 `env: { A: 'b' }`
 
         "#]],
@@ -135,7 +135,7 @@ fn wrong_types() {
         ],
         &expect![[r#"
             schedulingClass: 'high'
-                schedulingClass: must be a scheduling class from 0 (batch) to 3 (the most latency-sensitive), is the text 'high'
+                schedulingClass: must be a scheduling class from 0 (batch) to 3 (the most latency-sensitive), is the string 'high'
                 at job.bcl:2:3 `schedulingClass: 'high'`
 
             schedulingClass: 1.5
@@ -143,7 +143,7 @@ fn wrong_types() {
                 at job.bcl:2:3 `schedulingClass: 1.5`
 
             after: 'y'
-                after: must be a list of jobs, such as ['extract', 'ana/load'], is the text 'y'
+                after: must be a list of jobs, such as ['extract', 'ana/load'], is the string 'y'
                 at job.bcl:2:3 `after: 'y'`
 
             after: [1]
@@ -159,7 +159,7 @@ fn wrong_types() {
                 at job.bcl:2:3 `constraints: { attribute: 'x' }`
 
             constraints: ['x']
-                constraints[0]: must be a constraint, such as { attribute: 'gpu', value: 'H200' }, is the text 'x'
+                constraints[0]: must be a constraint, such as { attribute: 'gpu', value: 'H200' }, is the string 'x'
                 at job.bcl:2:17 `'x'`
 
             constraints: [{}]
@@ -167,13 +167,13 @@ fn wrong_types() {
                 at job.bcl:2:17 `{}`
 
             constraints: [{ attribute: '', value: true, soft: 'yes', relation: 7 }]
-                constraints[0].attribute: must be the name of an attribute, such as 'gpu', is the text ''
+                constraints[0].attribute: must be the name of an attribute, such as 'gpu', is the string ''
                 at job.bcl:2:19 `attribute: ''`
                 constraints[0].relation: must be a relation, such as 'equal' or 'greater-than-equal', is the number 7
                 at job.bcl:2:60 `relation: 7`
-                constraints[0].value: must be a text or a whole number, such as 'H200' or 8, is true
+                constraints[0].value: must be a string or a whole number, such as 'H200' or 8, is true
                 at job.bcl:2:34 `value: true`
-                constraints[0].soft: must be true or false, is the text 'yes'
+                constraints[0].soft: must be true or false, is the string 'yes'
                 at job.bcl:2:47 `soft: 'yes'`
 
             constraints: [{ attribute: 'x', relation: 'less-than' }]
@@ -181,7 +181,7 @@ fn wrong_types() {
                 at job.bcl:2:17 `{ attribute: 'x', relation: 'less-than' }`
 
             overrides: { '0': { labels: [], ports: 'http', constraints: {}, notice: [] } }
-                overrides["0"].ports: must be a list of port names, such as ['http'], is the text 'http'
+                overrides["0"].ports: must be a list of port names, such as ['http'], is the string 'http'
                 at job.bcl:2:35 `ports: 'http'`
                 overrides["0"].constraints: must be a list of constraints, such as [{ attribute: 'gpu', value: 'H200' }], is an object
                 at job.bcl:2:50 `constraints: {}`
@@ -235,17 +235,17 @@ fn wrong_values() {
                 at job.bcl:2:58 `value: 'fast'`
 
             constraints: [{ attribute: 'x', relation: 'PRESENT', value: 1 }]
-                constraints[0].value: present looks at no value: leave it out
+                constraints[0].value: present takes no value: leave it out
                 at job.bcl:2:56 `value: 1`
 
             constraints: [{ attribute: 'x', value: 1.5 }, { attribute: 'x', value: 1e16 }]
                 constraints[0].value: must be a whole number, is 1.5
                 at job.bcl:2:35 `value: 1.5`
-                constraints[1].value: 10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as text
+                constraints[1].value: 10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as a string
                 at job.bcl:2:67 `value: 1e16`
 
             constraints: [{ attribute: 'x\u001b' }]
-                constraints[0].attribute: holds the control character \u{1b}, which is not possible here
+                constraints[0].attribute: contains the control character \u{1b}, which is not allowed here
                 at job.bcl:2:19 `attribute: 'x\u001b'`
 
             constraints: [{ attribute: 'x' + i } for i in std.range(1, 65)]
@@ -253,11 +253,11 @@ fn wrong_values() {
                 at job.bcl:2:3 `constraints: [{ attribute: 'x' + i } for i in std.range(1, 65)]`
 
             healthCheck: { port: 'p' }, overrides: { '0': { healthCheck: null } }
-                overrides["0"].healthCheck: a single task cannot do without the job's health check: give the check to those tasks that have one, and none to the job
+                overrides["0"].healthCheck: a single task cannot disable the job's health check: set the check in the overrides of the tasks that have one, and not in the job
                 at job.bcl:2:51 `healthCheck: null`
 
             healthCheck: { port: 'p' }, overrides: { '0': { healthCheck: { port: null } } }
-                overrides["0"].healthCheck: a single task cannot do without the job's health check: give the check to those tasks that have one, and none to the job
+                overrides["0"].healthCheck: a single task cannot disable the job's health check: set the check in the overrides of the tasks that have one, and not in the job
                 at job.bcl:2:51 `healthCheck: { port: null }`
 
             overrides: { '0-2': { healthCheck: { port: 'p', path: 'x' }, notice: '2d' } }, tasks: 3
@@ -267,11 +267,11 @@ fn wrong_values() {
                 at job.bcl:2:64 `notice: '2d'`
 
             overrides: { '0': { constraints: [{ attribute: 'x', relation: 'present', value: 1 }] } }
-                overrides["0"].constraints[0].value: present looks at no value: leave it out
+                overrides["0"].constraints[0].value: present takes no value: leave it out
                 at job.bcl:2:76 `value: 1`
 
             overrides: { '0': { labels: { a: '\n' } } }
-                overrides["0"].labels["a"]: holds the control character \n, which is not possible here
+                overrides["0"].labels["a"]: contains the control character \n, which is not allowed here
                 at job.bcl:2:33 `a: '\n'`
 
         "#]],
@@ -289,14 +289,14 @@ fn jobs_are_named_by_those_that_come_later() {
           { name: 'b', cmd: ['b'], after: ['c', 'a'] },
           { name: 'a', cmd: ['a'] },
         ]
-            [0].after[1]: 'a' comes later in this file, and its jobs are submitted one after the other: put it first
+            [0].after[1]: 'a' comes later in this file, and jobs are submitted in file order: move it up
             at job.bcl:2:41 `'a'`
 
         [
           { name: 'b', cmd: ['b'], parent: 'a' },
           { name: 'a', cmd: ['a'], after: ['b'] },
         ]
-            [0].parent: 'a' comes later in this file, and its jobs are submitted one after the other: put it first
+            [0].parent: 'a' comes later in this file, and jobs are submitted in file order: move it up
             at job.bcl:2:28 `parent: 'a'`
 
     "#]].assert_eq(&table(cases.map(|source| (source, source.to_owned())), &[]));

@@ -1,8 +1,8 @@
-//! A machine whose disk is nearly full: who used more of it than they asked for is ended, so that
-//! everybody else, and the Borglet, can go on.
+//! Handles a nearly full disk: ends tasks that exceed their disk request, so that all others, and
+//! the Borglet, can continue.
 //!
-//! While there is room nobody is held to a request of disk. What asked for room is one account: a
-//! task, or an alloc with all that is in it.
+//! While there is enough free space, requests are not enforced. Usage is accounted per task, or per
+//! alloc with everything in it.
 
 use std::collections::BTreeMap;
 
@@ -10,68 +10,68 @@ use model::{Bytes, InstanceId, Priority, Resources, Span, Time};
 
 use super::{Borglet, Effect, Local, Phase};
 
-/// So many files are anybody's, however little disk they asked for.
+/// Every account may have this many files, however small its disk request.
 const FILES_MIN: u64 = 100;
-/// What has less than this part of what is to stay free is not worth an end, ...
+/// An excess below this fraction of the reserve is not worth ending a task for, ...
 const WORTH: u64 = 64;
-/// ... nor what has less than so many bytes.
+/// ... nor is an excess below this many bytes.
 const WORTH_MIN: Bytes = Bytes(256 << 10);
-/// For so long after somebody was ended nobody else is, unless there was room meanwhile: a file system
-/// may take as long to count as free what was deleted.
+/// After a task was ended, no other is ended for this long, unless there was enough space in
+/// between: a file system may take that long to account for deleted files.
 const SETTLING: Span = Span::from_secs(6);
-/// And for as long as what they had is being deleted, up to this.
+/// The same while the ended tasks' files are being deleted, up to this maximum.
 const DELETING_MAX: Span = Span::from_secs(30);
 
-/// So much of a disk.
+/// An amount of disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskAmount {
-    /// In bytes.
+    /// Bytes.
     pub bytes: Bytes,
-    /// In files and directories.
+    /// Files and directories.
     pub files: u64,
 }
 
-/// What an instance has of its machine's disk.
+/// The disk usage of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// As far as it was counted.
+    /// The amount counted.
     pub amount: DiskAmount,
-    /// Whether it has more, which could not be counted.
+    /// Whether there is more that could not be counted.
     pub more: bool,
 }
 
-/// A machine's disk, and how much of it each task and alloc uses.
+/// The state of a machine's disk, with the usage of each task and alloc.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskReport {
-    /// Its size; 0 files where there is no bound on them.
+    /// The size; 0 files if the file system does not limit them.
     pub size: DiskAmount,
-    /// What is free of it.
+    /// The free amount.
     pub free: DiskAmount,
-    /// What is to stay free.
+    /// The amount that should stay free.
     pub reserve: DiskAmount,
-    /// Whether what others left is being deleted.
+    /// Whether files of ended instances are being deleted.
     pub deleting: bool,
-    /// What each task has, and what each alloc has beside its tasks.
+    /// The usage of each task, and of each alloc without its tasks.
     pub used: BTreeMap<InstanceId, DiskUse>,
 }
 
-/// What is remembered of a disk.
+/// What is remembered of the disk.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watched {
-    /// Since when it is short of something.
+pub(super) struct DiskState {
+    /// Since when there is a shortage.
     short_since: Option<Time>,
-    /// When somebody was ended for it last.
+    /// When a task was last ended for it.
     ended: Option<Time>,
 }
 
-/// What a disk can be short of.
+/// What the disk is short of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Short {
+enum Shortage {
     Bytes,
     Files,
 }
 
-/// Somebody who asked for room, with all that is theirs.
+/// A task or alloc with its request and total usage.
 #[derive(Debug)]
 struct Account {
     instance: InstanceId,
@@ -82,32 +82,33 @@ struct Account {
 }
 
 impl DiskReport {
-    /// What there is too little of, and how much is missing of what is to stay free.
-    fn short(&self) -> impl Iterator<Item = (Short, u64)> {
+    /// The shortages, each with the amount missing to the reserve.
+    fn short(&self) -> impl Iterator<Item = (Shortage, u64)> {
         let bytes = self.reserve.bytes.0.saturating_sub(self.free.bytes.0);
         let files = self.reserve.files.saturating_sub(self.free.files);
-        [(Short::Bytes, bytes), (Short::Files, files)].into_iter().filter(|(_, by)| *by > 0)
+        [(Shortage::Bytes, bytes), (Shortage::Files, files)].into_iter().filter(|(_, by)| *by > 0)
     }
 
-    /// The least that somebody must have for their end to help.
-    fn worth(&self, short: Short) -> u64 {
+    /// The minimum excess for which a task is ended.
+    fn worth(&self, short: Shortage) -> u64 {
         match short {
-            Short::Bytes => (self.reserve.bytes.0 / WORTH).max(WORTH_MIN.0),
-            Short::Files => self.reserve.files / WORTH,
+            Shortage::Bytes => (self.reserve.bytes.0 / WORTH).max(WORTH_MIN.0),
+            Shortage::Files => self.reserve.files / WORTH,
         }
     }
 
-    /// How many files a request of bytes stands for: as large a part of all that the disk can have.
+    /// The number of files that a request of bytes stands for: the same fraction of the disk's
+    /// maximum.
     fn files_for(&self, request: Bytes) -> u64 {
         let part = u128::from(request.0) * u128::from(self.size.files);
         let part = part.checked_div(u128::from(self.size.bytes.0)).unwrap_or_default();
         u64::try_from(part).unwrap_or(u64::MAX).max(FILES_MIN)
     }
 
-    /// Whom to end so that enough is free again: of all who have more than they asked for the one with
-    /// the largest excess first, and the least important one among equals.
-    fn whom_to_end<'a>(&self, accounts: &'a [Account]) -> Vec<(&'a Account, Short)> {
-        let mut chosen: Vec<(&Account, Short)> = Vec::new();
+    /// Selects accounts to end until enough is free: the largest excess first, and the lowest
+    /// priority among equals.
+    fn select_victims<'a>(&self, accounts: &'a [Account]) -> Vec<(&'a Account, Shortage)> {
+        let mut chosen: Vec<(&Account, Shortage)> = Vec::new();
         for (short, missing) in self.short() {
             let mut over: Vec<_> = accounts
                 .iter()
@@ -131,28 +132,28 @@ impl DiskReport {
         chosen
     }
 
-    /// How much more than its request an account has; none where it has no more, or nothing to speak of.
-    fn excess(&self, account: &Account, short: Short) -> Option<u64> {
+    /// The usage of an account beyond its request; `None` if there is none or it is negligible.
+    fn excess(&self, account: &Account, short: Shortage) -> Option<u64> {
         let request = match short {
-            Short::Bytes => account.request.0,
-            Short::Files => self.files_for(account.request),
+            Shortage::Bytes => account.request.0,
+            Shortage::Files => self.files_for(account.request),
         };
         let used = account.has(short);
         let over = used > request || account.used.more;
         (over && used >= self.worth(short)).then(|| used.saturating_sub(request))
     }
 
-    /// The reason that a task is given when it is ended.
-    fn reason(&self, account: &Account, short: Short) -> String {
+    /// The reason given to a task that is ended.
+    fn reason(&self, account: &Account, short: Shortage) -> String {
         let Account { is_alloc, request, used, .. } = account;
         let who = if *is_alloc { "its alloc" } else { "it" };
         let more = if used.more { " at least" } else { "" };
         match short {
-            Short::Bytes => format!(
+            Shortage::Bytes => format!(
                 "{who} used{more} {} of disk, its request is {request}, and the machine ran out of disk",
                 used.amount.bytes
             ),
-            Short::Files => format!(
+            Shortage::Files => format!(
                 "{who} used{more} {} files, its request of {request} of disk stands for {}, and the \
                  machine ran out of room for files",
                 used.amount.files,
@@ -163,10 +164,10 @@ impl DiskReport {
 }
 
 impl Account {
-    fn has(&self, short: Short) -> u64 {
+    fn has(&self, short: Shortage) -> u64 {
         match short {
-            Short::Bytes => self.used.amount.bytes.0,
-            Short::Files => self.used.amount.files,
+            Shortage::Bytes => self.used.amount.bytes.0,
+            Shortage::Files => self.used.amount.files,
         }
     }
 }
@@ -181,13 +182,13 @@ impl DiskUse {
 
 impl Borglet {
     /// Ends tasks that exceed their request while the disk is nearly full.
-    pub(super) fn see_disk(&mut self, now: Time, disk: &DiskReport, effects: &mut Vec<Effect>) {
+    pub(super) fn handle_disk(&mut self, now: Time, disk: &DiskReport, effects: &mut Vec<Effect>) {
         if disk.short().next().is_none() {
             self.disk.short_since = None;
             return;
         }
         let since = *self.disk.short_since.get_or_insert(now);
-        // Let that be free first which is on its way.
+        // First wait until the space being freed is free.
         let ended = self.disk.ended.filter(|ended| *ended >= since);
         let wait = if disk.deleting { DELETING_MAX } else { SETTLING };
         match ended {
@@ -197,7 +198,7 @@ impl Borglet {
         }
         let accounts = self.accounts(disk);
         let chosen: Vec<_> = disk
-            .whom_to_end(&accounts)
+            .select_victims(&accounts)
             .into_iter()
             .map(|(account, short)| (account.instance, disk.reason(account, short)))
             .collect();
@@ -234,7 +235,7 @@ impl Borglet {
             let desired = &local.launch.desired;
             match desired.alloc.and_then(|alloc| allocs.get_mut(&alloc)) {
                 Some(alloc) => alloc.used = alloc.used.plus(used(*id)),
-                // What stops has it until it has ended, and may go on to take more.
+                // A stopping task has its space until it has ended, and may use even more.
                 None => {
                     accounts.push(account(*id, false, local.takes(), desired.priority, used(*id)));
                 }

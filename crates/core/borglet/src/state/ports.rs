@@ -1,8 +1,8 @@
-//! Ports of the machine's range that something holds which they were not given to.
+//! Detects ports of the machine's range that are held by something they are not assigned to.
 //!
-//! The kernel lets every task bind every port. So the Borglet checks which task holds which port, and ends
-//! a task that holds one that is not its own. It leaves other programs alone: it reports their ports with
-//! what holds them, and the cell gives those ports to no task.
+//! The kernel lets every task bind every port. So the Borglet checks which task holds which port,
+//! and ends a task that holds a port not assigned to it. It does not touch other programs: it
+//! reports their ports with the holder, and the cell assigns those ports to no task.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -12,33 +12,33 @@ use model::{End, FinalUsage, HeldPorts, InstanceId, PortRange, Span, Time};
 
 use super::{Borglet, Effect, Local, Phase};
 
-/// How long after it was last seen a port still counts as held: what opens and closes it again and
-/// again would change the report each time.
-const KEPT_FOR: Span = Span::from_secs(10);
-/// How long a task that is being ended for it may hold a port before that is reported.
+/// How long after it was last seen a port still counts as held, so that a program that repeatedly
+/// opens and closes it does not change the report each time.
+const HELD_FOR: Span = Span::from_secs(10);
+/// How long a task that is being ended may hold a port before the port is reported.
 const ENDING_FOR: Span = Span::from_secs(5);
-/// How many groups of neighbouring ports are reported.
+/// The maximum number of groups of consecutive ports reported.
 const REPORTED_MAX: usize = 256;
 
-/// A port of the machine's range, and what holds it.
+/// A port of the machine's range with its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPort {
     /// The port.
     pub port: u16,
-    /// What holds it.
+    /// The holder.
     pub by: Holder,
 }
 
-/// What holds a port.
+/// The holder of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// An instance of this Borglet.
     Instance(InstanceId),
-    /// Something else, as people read it: its control group and its program.
+    /// Another program, for display: its control group and its name.
     Other(Arc<str>),
 }
 
-/// The ports that were seen held, and by whom.
+/// The ports seen in use, with their holders.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ports {
     seen: BTreeMap<u16, Seen>,
@@ -49,30 +49,31 @@ struct Seen {
     by: Arc<str>,
     since: Time,
     last: Time,
-    /// It is a task, which is being ended.
+    /// The holder is this task, which is being ended.
     ends: Option<InstanceId>,
 }
 
 impl Ports {
-    /// Something holds a port that it was not given: a task, which is ended for it, or something else.
-    /// Each task has its own time to end: one after the other is not one that does not end.
-    pub(crate) fn see(&mut self, now: Time, port: u16, by: Arc<str>, ends: Option<InstanceId>) {
+    /// Records a port held by something it is not assigned to: a task, which is ended for it, or a
+    /// foreign program. Each task has its own time to end, so that several tasks in a row do not
+    /// count as one that does not end.
+    pub(crate) fn record(&mut self, now: Time, port: u16, by: Arc<str>, ends: Option<InstanceId>) {
         let new = Seen { by, since: now, last: now, ends };
         let before = self.seen.get(&port).filter(|before| before.ends == ends);
         let since = before.map_or(now, |before| before.since);
         self.seen.insert(port, Seen { since, ..new });
     }
 
-    /// What nobody was seen to hold for long enough is free again; what a task held, as soon as that has
-    /// ended.
+    /// Forgets ports that were not seen in use for long enough, and a task's ports as soon as it
+    /// has ended.
     pub(crate) fn forget(&mut self, now: Time, is_here: impl Fn(InstanceId) -> bool) {
         self.seen.retain(|_, seen| {
             let is_gone = seen.last < now && seen.ends.is_some_and(|task| !is_here(task));
-            !is_gone && now.since(seen.last) < KEPT_FOR
+            !is_gone && now.since(seen.last) < HELD_FOR
         });
     }
 
-    /// What of a range is to be reported.
+    /// The held ports of a range that are to be reported.
     pub(crate) fn reported(&self, now: Time, range: PortRange) -> Vec<HeldPorts> {
         let counts = |seen: &Seen| seen.ends.is_none() || now.since(seen.since) >= ENDING_FOR;
         let within = self.seen.iter().filter(|(port, seen)| range.contains(**port) && counts(seen));
@@ -93,8 +94,9 @@ impl Ports {
 }
 
 impl Borglet {
-    /// An instance was not started, as one of its ports is taken. It waits for the end of a task that
-    /// holds it; what else holds it may do so for long: the cell gives the next life another port.
+    /// An instance was not started because one of its ports is in use. If a task that is being
+    /// ended holds it, the instance waits for that. Another holder may keep it for long, so the
+    /// instance ends and the cell gives its next incarnation another port.
     pub(super) fn port_taken(
         &mut self,
         now: Time,
@@ -103,11 +105,11 @@ impl Borglet {
         effects: &mut Vec<Effect>,
     ) {
         let port = held.port;
-        self.see_ports(now, slice::from_ref(held), effects);
+        self.handle_ports(now, slice::from_ref(held), effects);
         let ends = |local: &Local| local.grabbed(now).contains(&port);
         let holder = match &held.by {
             Holder::Instance(id) if self.tasks.get(id).is_some_and(ends) => {
-                // The holder is being ended, and it is started then.
+                // The holder is being ended; the instance starts after that.
                 if let Some(local) = self.tasks.get_mut(&instance)
                     && let Phase::Starting = local.phase
                 {
@@ -126,12 +128,12 @@ impl Borglet {
     }
 
     /// Ends tasks that hold ports of others, and records ports that other programs hold.
-    pub(super) fn see_ports(&mut self, now: Time, held: &[HeldPort], effects: &mut Vec<Effect>) {
+    pub(super) fn handle_ports(&mut self, now: Time, held: &[HeldPort], effects: &mut Vec<Effect>) {
         let mut offenders: BTreeMap<InstanceId, Vec<u16>> = BTreeMap::new();
         for HeldPort { port, by } in held {
             let id = match by {
                 Holder::Other(name) => {
-                    self.ports.see(now, *port, Arc::clone(name), None);
+                    self.ports.record(now, *port, Arc::clone(name), None);
                     continue;
                 }
                 Holder::Instance(id) => id,
@@ -139,7 +141,7 @@ impl Borglet {
             let local = self.tasks.get(id);
             if local.is_none_or(|local| local.port_name(*port).is_none()) {
                 let name = self.name_of(*id).into();
-                self.ports.see(now, *port, name, local.map(|local| local.launch.instance));
+                self.ports.record(now, *port, name, local.map(|local| local.launch.instance));
                 offenders.entry(*id).or_default().push(*port);
             }
         }
@@ -155,7 +157,8 @@ impl Borglet {
         self.ports.forget(now, |task| tasks.get(&task).is_some_and(Local::is_here));
     }
 
-    /// What an instance is told that holds these ports; one that is another's is named first.
+    /// The reason given to an instance that holds these ports; a port of another task is named
+    /// first.
     fn rule_about(&self, offender: InstanceId, ports: &[u16]) -> String {
         let owner = |port: &u16| {
             let mut others = self.tasks.values().filter(|local| local.launch.instance != offender);
@@ -163,35 +166,35 @@ impl Borglet {
             Some((*port, self.name_of(owner.launch.instance)))
         };
         let what = match (ports.iter().find_map(owner), ports.first()) {
-            (Some((port, owner)), _) => format!("port {port}, which is given to {owner}"),
+            (Some((port, owner)), _) => format!("port {port}, which is assigned to {owner}"),
             (None, first) => {
-                format!("port {}, which it was not given", first.copied().unwrap_or_default())
+                format!("port {}, which is not assigned to it", first.copied().unwrap_or_default())
             }
         };
         let more = match ports.len() {
             0 | 1 => String::new(),
             count => format!(", and {} more", count - 1),
         };
-        format!("it held {what}{more}: a task may hold only ports that it was given")
+        format!("it held {what}{more}: a task may hold only ports assigned to it")
     }
 
-    /// `ana/web/3`, or what else there is to call it by.
+    /// `ana/web/3`, or the instance's id if the task is unknown.
     fn name_of(&self, instance: InstanceId) -> String {
         match self.tasks.get(&instance).map(|local| &local.launch.desired) {
             Some(desired) => format!("{}/{}/{}", desired.user, desired.job, instance.index),
-            None => format!("what is left of {instance}"),
+            None => format!("the remains of {instance}"),
         }
     }
 }
 
 impl Local {
-    /// What a port of its own is called; none where it was not given it.
+    /// The name of a port assigned to this task; `None` if the port is not.
     fn port_name(&self, port: u16) -> Option<&str> {
         let mut ports = self.launch.desired.ports.iter();
         ports.find(|(_, own)| *own == port).map(|(name, _)| name.as_str())
     }
 
-    /// The ports of others that will be free when it has ended, as it will have at once.
+    /// The foreign ports that become free when it has ended, which is about to happen.
     pub(super) fn grabbed(&self, now: Time) -> &[u16] {
         match &self.grabbed {
             Some((since, ports)) if self.is_here() && now.since(*since) < ENDING_FOR => ports,
@@ -221,7 +224,7 @@ mod tests {
         for (port, by) in
             [(9, "a"), (10, "a"), (11, "a"), (12, "b"), (14, "b"), (19, "a"), (20, "a")]
         {
-            ports.see(at(0), port, by.into(), None);
+            ports.record(at(0), port, by.into(), None);
         }
         assert_eq!(shown(&ports, 0), "10-11 by a, 12 by b, 14 by b, 19 by a");
     }
@@ -229,8 +232,8 @@ mod tests {
     #[test]
     fn a_port_is_free_again_when_nobody_was_seen_to_hold_it_for_a_while() {
         let mut ports = Ports::default();
-        ports.see(at(0), 10, "a".into(), None);
-        ports.see(at(4_000), 10, "b".into(), None);
+        ports.record(at(0), 10, "a".into(), None);
+        ports.record(at(4_000), 10, "b".into(), None);
         for (ms, expected) in [(13_999, "10 by b"), (14_000, "")] {
             ports.forget(at(ms), |_| true);
             assert_eq!(shown(&ports, ms), expected, "after {ms} ms");
@@ -242,10 +245,10 @@ mod tests {
         let mut ports = Ports::default();
         let incarnation = |generation: u32| format!("1-0-{generation}").parse::<InstanceId>().ok();
         for ms in [0, 1_000, 4_999] {
-            ports.see(at(ms), 10, "ana/hog/0".into(), incarnation(1));
+            ports.record(at(ms), 10, "ana/hog/0".into(), incarnation(1));
             assert_eq!(shown(&ports, ms), "", "after {ms} ms");
         }
-        ports.see(at(5_000), 10, "ana/hog/0".into(), incarnation(1));
+        ports.record(at(5_000), 10, "ana/hog/0".into(), incarnation(1));
         assert_eq!(shown(&ports, 5_000), "10 by ana/hog/0");
         ports.forget(at(5_001), |_| false);
         assert_eq!(shown(&ports, 5_001), "", "it has ended");
@@ -256,7 +259,7 @@ mod tests {
         let mut ports = Ports::default();
         for second in 0..60 {
             let incarnation = format!("1-0-{second}").parse::<InstanceId>().ok();
-            ports.see(at(second * 1_000), 10, "ana/hog/0".into(), incarnation);
+            ports.record(at(second * 1_000), 10, "ana/hog/0".into(), incarnation);
             ports.forget(at(second * 1_000 + 900), |_| second % 2 == 0);
             assert_eq!(shown(&ports, second * 1_000 + 900), "", "after {second} s");
         }
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn the_report_has_an_end() {
         let mut ports = Ports::default();
-        (1..2_000_u16).for_each(|port| ports.see(at(0), port * 2, "a".into(), None));
+        (1..2_000_u16).for_each(|port| ports.record(at(0), port * 2, "a".into(), None));
         let all = PortRange { first: 1, last: u16::MAX };
         assert_eq!(ports.reported(at(0), all).len(), REPORTED_MAX);
     }

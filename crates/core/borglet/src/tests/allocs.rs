@@ -1,4 +1,4 @@
-//! Allocs and the tasks in them. An alloc's ids begin with 9.
+//! Allocs and their tasks. The ids of allocs begin with 9.
 
 use super::*;
 use crate::{DesiredAlloc, DiskAmount, DiskReport, DiskUse, RecoveredAlloc};
@@ -18,12 +18,12 @@ fn alloc(index: u32, mib: u64) -> DesiredAlloc {
     }
 }
 
-/// A task of so much memory in an alloc.
+/// A task with a memory limit in an alloc.
 fn inside(alloc: u32, index: u32, mib: u64) -> Desired {
     Desired { alloc: Some(alloc_id(alloc)), ..sized(index, mib) }
 }
 
-/// The start of an adopted task's life.
+/// An adopted task that is running.
 fn running(desired: Desired) -> Recovered {
     let launch = Launch::new(desired, None, 200_000);
     Recovered { launch, status: RecoveredStatus::Running(Time::ZERO) }
@@ -43,7 +43,7 @@ impl World {
         words(&effects)
     }
 
-    /// The states in one word each.
+    /// The states, one word each.
     fn brief(&self) -> String {
         let task = |task: TaskReport| {
             let status = match task.status {
@@ -83,7 +83,7 @@ fn an_alloc_is_made_filled_emptied_and_removed() {
     assert_eq!(world.made(0), "");
     world.input(Input::Started(instance(0)));
     assert_eq!(world.brief(), "1-0-1 running None, 1-1-1 starting, 9-0-1 running Some(true)");
-    // The cell takes the alloc, and with it its tasks; one that ends alone changes nothing.
+    // The cell removes the alloc and its tasks; a task that ends alone changes nothing.
     assert_eq!(world.ended(1), "");
     assert_eq!(world.orders(6, vec![], vec![]), "persist 6, retire 1-1-1, terminate 1-0-1");
     assert_eq!(world.brief(), "1-0-1 stopping, 9-0-1 stopping");
@@ -100,7 +100,7 @@ fn an_alloc_is_made_filled_emptied_and_removed() {
 
 #[test]
 fn a_task_is_never_started_where_its_alloc_is_not() {
-    // What the order has, and what is done and reported then.
+    // The contents of the order, the resulting effects, and the report.
     let table = [
         ("neither", vec![], vec![], "persist 5", ""),
         ("no alloc", vec![], vec![inside(0, 0, 9)], "persist 5", ""),
@@ -133,7 +133,7 @@ fn a_task_ends_with_its_alloc_even_where_the_order_still_names_it() {
     world.made(0);
     let went = world.orders(6, vec![], vec![inside(0, 0, 40), inside(0, 1, 90)]);
     assert_eq!(short(&went), "terminate 0, terminate 1");
-    // It does not come back, and nothing new is started in it.
+    // The alloc does not come back, and nothing new is started in it.
     let tasks = vec![inside(0, 0, 40), inside(0, 2, 1)];
     assert_eq!(world.orders(7, vec![alloc(0, 100)], tasks), "persist 7");
     assert_eq!(world.ended(1), "");
@@ -213,26 +213,27 @@ fn what_outlived_the_last_borglet_is_adopted_with_what_is_in_it() {
          start 1-1-1 [serve 31001 1] as 200001",
         "whoever set the limits may have died while doing so"
     );
-    // After a reboot its files are there, and no task; it is made again when it is still wanted.
+    // After a reboot its files exist and its tasks do not; it is created again if it is still
+    // desired.
     let mut world = recovered(vec![found(false)], vec![]);
     assert_eq!(world.brief(), "9-0-1 starting");
     assert_eq!(world.after(60_000), "", "nobody has said so yet");
     let next = world.orders(5, vec![alloc(0, 120)], vec![inside(0, 1, 9)]);
     assert_eq!(next, "persist 5, make 9-0-1 of 1 core, 120 MiB");
     assert_eq!(short(&world.made(0)), "start 1");
-    // And removed when it is not.
+    // It is removed if it is not.
     for made in [true, false] {
         let mut world = recovered(vec![found(made)], vec![]);
         assert_eq!(world.orders(5, vec![], vec![]), "persist 5, remove 9-0-1");
     }
-    // Also one whose files could not be read: it holds what runs in it.
+    // The same for an alloc whose files could not be read: tasks still run in it.
     let mut world = recovered(vec![], vec![running(inside(0, 0, 40))]);
     let next = world.orders(5, vec![alloc(0, 100)], vec![inside(0, 0, 40)]);
     assert!(next.ends_with("make 9-0-1 of 1 core, 100 MiB"), "{next}");
     assert_eq!(world.brief(), "1-0-1 running None, 9-0-1 starting");
 }
 
-/// Nothing may have changed there for long, and its order is known to have been obeyed.
+/// The last change may be long ago, and its order is known to have been obeyed.
 #[test]
 fn after_a_reboot_the_order_is_asked_for_again_where_there_was_an_alloc() {
     let obeyed = order(7, vec![]).stamp;
@@ -253,7 +254,7 @@ fn after_a_reboot_the_order_is_asked_for_again_where_there_was_an_alloc() {
 #[test]
 fn an_alloc_holds_its_room_and_its_tasks_share_it() {
     let mut world = World::with_mib(100);
-    // A task has to leave for the alloc; what is in the alloc takes nothing more of the machine.
+    // A task is evicted for the alloc; tasks in the alloc use no further resources of the machine.
     world.orders(1, vec![], vec![sized(7, 60)]);
     let inner = || vec![inside(0, 0, 30), inside(0, 1, 30)];
     assert_eq!(world.orders(2, vec![alloc(0, 60)], inner()), "persist 2, terminate 1-7-1");
@@ -262,12 +263,12 @@ fn an_alloc_holds_its_room_and_its_tasks_share_it() {
     let mut tasks = inner();
     tasks.push(sized(8, 40));
     assert_eq!(short(&world.orders(3, vec![alloc(0, 60)], tasks)), "start 8");
-    // In it a task waits for the room of one that stops, though the machine has some.
+    // In it, a task waits for the room of a stopping one although the machine has some.
     let change = || vec![inside(0, 1, 30), inside(0, 2, 20), inside(0, 3, 10)];
     assert_eq!(short(&world.orders(4, vec![alloc(0, 60)], change())), "terminate 0, terminate 8");
     assert_eq!(short(&world.ended(8)), "");
     assert_eq!(short(&world.ended(0)), "start 2, start 3");
-    // While the alloc goes, another waits for its room.
+    // While the alloc is being removed, another waits for its room.
     assert_eq!(
         short(&world.orders(5, vec![alloc(1, 70)], vec![])),
         "terminate 1, terminate 2, terminate 3"
@@ -335,7 +336,7 @@ fn an_alloc_that_has_too_much_of_the_disk_is_emptied_with_all_in_it() {
     assert_eq!(world.borglet.report().stamp, order(1, vec![]).stamp);
     assert_eq!(world.input(Input::AllocRemoved(alloc_id(0))), "");
     assert_eq!(world.borglet.report().stamp, Stamp::default(), "an order has to come");
-    // Its tasks begin again in it.
+    // Its tasks start again in it.
     let (allocs, mut tasks) = with_disk();
     tasks.iter_mut().for_each(|task| task.instance.generation = Generation(2));
     assert_eq!(

@@ -1,5 +1,4 @@
-//! A disk that is nearly full: 1,000 MiB and 10,000 files, of which 10 MiB and 100 files are to stay
-//! free.
+//! A nearly full disk: 1,000 MiB and 10,000 files, of which 10 MiB and 100 files are reserved.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ fn amount(mib: u64, files: u64) -> DiskAmount {
     DiskAmount { bytes: Bytes(mib << 20), files }
 }
 
-/// What is free, and who has what: `INSTANCE MIB FILES`, with a `+` where there is more.
+/// The free amounts, and the usage as `INSTANCE MIB FILES`, with a `+` for more.
 fn disk(free: (u64, u64), used: &str) -> DiskReport {
     let line = |line: &str| {
         let [instance, mib, files] =
@@ -32,7 +31,7 @@ fn disk(free: (u64, u64), used: &str) -> DiskReport {
     }
 }
 
-/// One that asks for so much disk, at a priority.
+/// A task with a disk request and a priority.
 fn asks(index: u32, mib: u64, priority: i64) -> Desired {
     let mut desired = sized(index, 10);
     let spec = Arc::make_mut(&mut desired.spec);
@@ -41,8 +40,8 @@ fn asks(index: u32, mib: u64, priority: i64) -> Desired {
     Desired { priority: Priority::new(priority).expect("a priority"), ..desired }
 }
 
-/// Tasks that run: 0 asks for nothing, 1 for 100 MiB, 2 for 1 MiB and is more important, 3 for as much
-/// and is not.
+/// Running tasks: 0 requests nothing, 1 requests 100 MiB, 2 requests 1 MiB with a higher priority,
+/// 3 the same with a lower one.
 fn four() -> World {
     let mut world = World::new();
     let tasks = vec![asks(0, 0, 200), asks(1, 100, 200), asks(2, 1, 200), asks(3, 1, 10)];
@@ -121,12 +120,12 @@ fn what_was_ended_makes_room_before_another_one_is() {
     world.now = world.now + Span::from_secs(2);
     assert_eq!(sees(&mut world, rest(true)), "kill 1-2-1", "not for ever");
     world.input(Input::Ended(instance(2), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED));
-    // There is room, and then there is none again.
+    // There is enough space, and then there is none again.
     assert_eq!(sees(&mut world, disk((10, 100), "")), "");
     world.now = world.now + Span::from_millis(1);
     let last = disk((0, 100), "1-3-1 100 9");
     assert_eq!(sees(&mut world, last.clone()), "kill 1-3-1");
-    // Nor before a deletion that was under way already.
+    // Nor before a deletion already under way.
     let mut world = four();
     assert_eq!(sees(&mut world, DiskReport { deleting: true, ..last.clone() }), "");
     assert_eq!(sees(&mut world, last), "kill 1-3-1");

@@ -1,4 +1,4 @@
-//! Ports that something holds which they were not given to.
+//! Ports held by something they are not assigned to.
 
 use model::PortRange;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{HeldPort, Holder};
 
 impl World {
-    /// One whose machine gives the ports from 31000 to 31255.
+    /// A world whose machine offers the ports from 31000 to 31255.
     fn with_ports() -> Self {
         let ports = PortRange { first: 31_000, last: 31_255 };
         let machine = Arc::new(MachineReport { ports, ..MachineReport::clone(&machine(1 << 20)) });
@@ -14,8 +14,8 @@ impl World {
         Self { borglet, now: Time(1_000_000) }
     }
 
-    /// So many ms later these are seen: of each the port, and the index of a task or a name. What is
-    /// done then beside health checks.
+    /// After `ms` milliseconds these ports are in use: each with the index of a task or a name.
+    /// Returns the effects without health checks.
     fn sees(&mut self, ms: u64, held: &[(u16, &str)]) -> String {
         self.now = self.now + Span::from_millis(ms);
         let held = held.iter().map(|(port, by)| HeldPort { port: *port, by: holder(by) });
@@ -29,7 +29,7 @@ impl World {
         held.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// How the task of an index has ended.
+    /// How the task with an index has ended.
     fn end(&self, index: u32) -> String {
         let report = self.borglet.report();
         let task = report.tasks.iter().find(|task| task.instance == instance(index));
@@ -44,7 +44,7 @@ fn holder(by: &str) -> Holder {
     by.parse().map_or_else(|_| Holder::Other(by.into()), |index| Holder::Instance(instance(index)))
 }
 
-/// A Borglet whose tasks run, each with a port.
+/// A Borglet with running tasks, one port each.
 fn running(ports: &[(u32, u16)]) -> World {
     let mut world = World::with_ports();
     world.order(1, ports);
@@ -59,12 +59,12 @@ const KILLED: End = End::Signalled { signal: 9 };
 #[test]
 fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was() {
     for (what, held, reason) in [
-        ("another's", &[31_001][..], "it held port 31001, which is given to ana/web/1"),
-        ("nobody's", &[31_005], "it held port 31005, which it was not given"),
+        ("another's", &[31_001][..], "it held port 31001, which is assigned to ana/web/1"),
+        ("nobody's", &[31_005], "it held port 31005, which is not assigned to it"),
         (
             "many, and among them another's",
             &[31_000, 31_007, 31_001, 31_008],
-            "it held port 31001, which is given to ana/web/1, and 2 more",
+            "it held port 31001, which is assigned to ana/web/1, and 2 more",
         ),
     ] {
         let mut world = running(&[(0, 31_000), (1, 31_001)]);
@@ -73,7 +73,7 @@ fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was(
         assert_eq!(world.sees(1_000, &held), "", "{what}: once");
         assert_eq!(world.reported(), "", "{what}: they will be free at once");
         world.input(Input::Ended(instance(0), KILLED, FinalUsage::UNMEASURED));
-        let rule = "a task may hold only ports that it was given";
+        let rule = "a task may hold only ports assigned to it";
         assert_eq!(world.end(0), format!("ended by rule: {reason}: {rule}"), "{what}");
         assert_eq!(world.end(1), "Running { healthy: None }", "{what}");
     }
@@ -117,7 +117,7 @@ fn what_stops_already_has_no_more_notice() {
 fn a_port_that_is_taken_is_avoided_and_its_holder_named() {
     for (by, words, reported) in [
         ("/ssh.service (sshd)", "/ssh.service (sshd)", "31000 by /ssh.service (sshd)"),
-        ("7", "what is left of 1-7-1", "31000 by what is left of 1-7-1"),
+        ("7", "the remains of 1-7-1", "31000 by the remains of 1-7-1"),
     ] {
         let mut world = running(&[(1, 31_001)]);
         world.order(2, &[(0, 31_000), (1, 31_001)]);
@@ -142,7 +142,8 @@ fn one_whose_port_a_task_holds_waits_for_the_end_of_that() {
         world.input(Input::Ended(instance(1), KILLED, FinalUsage::UNMEASURED)),
         "start 1-0-1 [serve 31000 0] as 200001"
     );
-    // One that does not end is not waited for: the port is said to be held, and another is given.
+    // A holder that does not end is not waited for: the port is reported as held, and another is
+    // assigned.
     world.order(3, &[(0, 31_000), (1, 31_001), (2, 31_002)]);
     world.input(Input::Started(instance(2)));
     world.input(Input::PortTaken(instance(0), HeldPort { port: 31_000, by: holder("2") }));

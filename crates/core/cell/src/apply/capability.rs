@@ -5,7 +5,7 @@ use spec::JobSpec;
 
 use super::Events;
 use crate::state::bounds::CAPABILITY_HOLDERS_MAX;
-use crate::{CAPABILITIES, Cell, EventKind, Job, Rejection, Reply, Subject};
+use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
 impl Cell {
     /// Whether a user may act by a capability: who holds it, and administrators.
@@ -24,9 +24,6 @@ impl Cell {
         capability: Capability,
         what: impl FnOnce() -> String,
     ) -> Result<(), Rejection> {
-        if self.level < CAPABILITIES {
-            return self.only_administrators(by, what);
-        }
         match self.may(by, capability) {
             true => Ok(()),
             false => Err(not_allowed(by, what(), "", capability)),
@@ -73,10 +70,6 @@ impl Cell {
     pub(super) fn not_the_owner(&self, by: &UserName, job: &Job, what: &str) -> Rejection {
         let owner = &job.owner;
         let what = format!("{what} {owner}/{}", job.spec.name);
-        if self.level < CAPABILITIES {
-            let who = format!("{owner} or an administrator");
-            return Rejection::NotAllowed { by: by.clone(), what, who };
-        }
         not_allowed(by, what, &format!("{owner}, "), Capability::AdministerJobs)
     }
 
@@ -88,8 +81,7 @@ impl Cell {
         id: CollectionId,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.capabilities_are_there()?;
-        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         if job.owner == *by {
             return Ok(Reply::Done);
         }
@@ -101,14 +93,6 @@ impl Cell {
         Ok(Reply::Done)
     }
 
-    fn capabilities_are_there(&self) -> Result<(), Rejection> {
-        if self.level < CAPABILITIES {
-            let why = format!("capabilities need a cell at level {CAPABILITIES}");
-            return Err(Rejection::Impossible(why));
-        }
-        Ok(())
-    }
-
     /// Grants a capability, or takes it away.
     pub(super) fn set_capability(
         &mut self,
@@ -118,7 +102,6 @@ impl Cell {
         granted: bool,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.capabilities_are_there()?;
         self.only_administrators(by, || match granted {
             true => format!("grant {capability} to {user}"),
             false => format!("take {capability} from {user}"),

@@ -11,8 +11,8 @@ use crate::state::bounds::{
     TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };
 use crate::{
-    Act, Cell, Certificate, Credentials, ENROLMENT, EventKind, Rejection, ReplicaToken, Reply,
-    Subject, Token, TokenUse,
+    Act, Cell, Certificate, Credentials, EventKind, Rejection, ReplicaToken, Reply, Subject, Token,
+    TokenUse,
 };
 
 impl Cell {
@@ -23,7 +23,7 @@ impl Cell {
         (serial, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_enrolment(by, || format!("issue a join token for machine {machine}"))?;
+        self.only_administrators(by, || format!("issue a join token for machine {machine}"))?;
         valid_for_token(validity)?;
         let now = self.time;
         if self.token(serial).is_some_and(|known| known.expires > now) {
@@ -85,7 +85,7 @@ impl Cell {
         (serial, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_enrolment(by, || format!("issue a join token for replica {id}"))?;
+        self.only_administrators(by, || format!("issue a join token for replica {id}"))?;
         valid_for_token(validity)?;
         let now = self.time;
         let replica = self.replicas.records.get_mut(&id).filter(|replica| !replica.leaving);
@@ -162,7 +162,7 @@ impl Cell {
         name: &MachineName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_enrolment(by, || format!("revoke machine {name}"))?;
+        self.only_administrators(by, || format!("revoke machine {name}"))?;
         let id = self.machine_names.get(name).copied();
         let known = id.is_some()
             || self.revoked_machines.contains_key(name)
@@ -223,27 +223,7 @@ impl Cell {
         if self.name.is_none() {
             return Err(Rejection::NotBootstrapped);
         }
-        if self.level < ENROLMENT {
-            let why = format!(
-                "machines enrol from level {ENROLMENT} of the state machine on, and the cell is at \
-                 level {}: ask again when every replica runs a build that has it",
-                self.level
-            );
-            return Err(Rejection::Impossible(why));
-        }
         Ok(())
-    }
-
-    fn may_change_enrolment(
-        &self,
-        by: &UserName,
-        what: impl Fn() -> String,
-    ) -> Result<(), Rejection> {
-        if self.level < ENROLMENT {
-            let who = format!("an administrator of a cell at level {ENROLMENT}");
-            return Err(Rejection::NotAllowed { by: by.clone(), what: what(), who });
-        }
-        self.only_administrators(by, what)
     }
 }
 

@@ -12,8 +12,8 @@ use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
-    CAPABILITIES, Cell, Death, Event, EventKind, Job, JobParts, JobState, KillReason, Op,
-    PendingCause, Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
+    Cell, Death, Event, EventKind, Job, JobParts, JobState, Kill, KillReason, PendingCause,
+    Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The jobs that a description names, found.
@@ -32,11 +32,6 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         texts::description(spec)?;
-        if let Some((what, level)) = Op::beyond_level_1(spec)
-            && self.level < level
-        {
-            return Err(Rejection::Invalid(format!("{what} need a cell at level {level}")));
-        }
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {
@@ -169,11 +164,13 @@ impl Cell {
     pub(super) fn kill(
         &mut self,
         by: &UserName,
-        id: CollectionId,
-        selection: &TaskSelection,
+        Kill { owner, job, tasks }: &Kill,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        let job = self
+            .job_named(owner, job)
+            .ok_or_else(|| Rejection::NoSuchJob { user: owner.clone(), name: job.clone() })?;
+        let id = job.id;
         // Who has let a job into their alloc set can end it there.
         let set = job.alloc_set.and_then(|set| self.jobs.get(set));
         let foreign = *by != job.owner && set.is_none_or(|set| set.owner != *by);
@@ -181,18 +178,18 @@ impl Cell {
             return Err(self.not_the_owner(by, job, "kill"));
         }
         let last = job.spec.tasks.saturating_sub(1);
-        if !selection.is_within(last.saturating_add(1)) {
+        if !tasks.is_within(last.saturating_add(1)) {
             return Err(Rejection::NoSuchTask { last });
         }
         let (mut killed, place) = (0, events.events.len());
-        if *selection == TaskSelection::All && job.spec.kind.is_alloc_set() {
+        if *tasks == TaskSelection::All && job.spec.kind.is_alloc_set() {
             self.kill_jobs_in(id, events);
         }
         let why = KillReason::User(by.clone());
-        for index in selection.of(last.saturating_add(1)) {
+        for index in tasks.of(last.saturating_add(1)) {
             killed += u32::from(self.kill_task(id, index, &why, events));
         }
-        if foreign && events.events.len() > place && self.level >= CAPABILITIES {
+        if foreign && events.events.len() > place {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
             // Before what it did: a job of which that was the end is not heard of after it.
@@ -201,7 +198,7 @@ impl Cell {
                 Event { subject: Subject::Job(id), kind, usage: FinalUsage::UNMEASURED },
             );
         }
-        Ok(Reply::Killed { tasks: killed })
+        Ok(Reply::Killed { collection: id, tasks: killed })
     }
 
     /// Ends every task of a job.

@@ -13,23 +13,19 @@ use crate::state::bounds::{
     ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
 };
 use crate::{
-    Cell, Death, Drain, EventKind, EvictionCause, HELD_PORTS, LOST_MACHINES, Machine, MachineState,
-    Rejection, Reply, StopReason, Subject, attribute,
+    Cell, Death, Drain, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply,
+    StopReason, Subject, attribute,
 };
 
 impl Cell {
-    /// What a machine says of itself, as the cell keeps it: of bounded length, and without what the
-    /// cell's level does not know.
+    /// What a machine says of itself, as the cell keeps it: of bounded length.
     #[must_use]
     pub fn kept_report(&self, report: &Arc<MachineReport>) -> Arc<MachineReport> {
         let report = bounded_report(report);
         if report.held_ports.is_empty() {
             return report;
         }
-        let held_ports = match self.level >= HELD_PORTS {
-            true => bounded_ports(&report.held_ports),
-            false => Vec::new(),
-        };
+        let held_ports = bounded_ports(&report.held_ports);
         Arc::new(MachineReport { held_ports, ..MachineReport::clone(&report) })
     }
 
@@ -155,10 +151,9 @@ impl Cell {
     }
 
     pub(super) fn machine_unreachable(&mut self, id: MachineId, events: &mut Events) {
-        let (now, level) = (self.time, self.level);
+        let now = self.time;
         // One that is joining has no tasks, and gets none before it answers.
-        if level >= LOST_MACHINES
-            && let Some(machine) = self.machines.get_mut(id)
+        if let Some(machine) = self.machines.get_mut(id)
             && machine.state == MachineState::Up
         {
             machine.state = MachineState::Unreachable { since: now };

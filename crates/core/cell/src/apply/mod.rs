@@ -19,15 +19,10 @@ mod texts;
 mod update;
 mod user;
 
-use model::{CollectionId, End, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
-use spec::{JobSpec, Kind};
+use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
-use crate::{
-    ALLOCS, Actor, Applied, CAPABILITIES, Cell, ENROLMENT, Event, EventKind, HELD_PORTS, LEVEL,
-    LOST_MACHINES, Mutation, Observation, Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection,
-    Subject, TASK_IDENTITIES, USERS,
-};
+use crate::{Actor, Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
 
 /// What one operation does beside its answer, as it comes.
 #[derive(Debug, Default)]
@@ -65,79 +60,16 @@ fn ids_used_up(what: &str, last: u64) -> Rejection {
     Rejection::Full { what: what.to_owned(), has: last, most: u64::MAX }
 }
 
-fn tells_of_a_rule(observation: &Observation) -> bool {
-    matches!(observation, Observation::Ended { end: End::BrokeRule { .. }, .. })
-}
-
 impl Op {
     /// The level of the state machine that it takes to read it, whatever level the cell is at. What
     /// needs more than the cell's level does nothing, but for raising that.
     #[must_use]
     pub fn needs(&self) -> Level {
         match self {
-            Self::MachineUnreachable { .. }
-            | Self::StopRescheduling { .. }
-            | Self::AllowRescheduling
-            | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
-            Self::Request {
-                mutation:
-                    Mutation::GrantQuota { .. }
-                    | Mutation::RevokeQuota { .. }
-                    | Mutation::Oversell { .. }
-                    | Mutation::MeterQuota { .. },
-                ..
-            }
-            | Self::MeterQuota => QUOTA,
-            Self::Request {
-                mutation: Mutation::SetCapability { .. } | Mutation::UseCapability { .. },
-                ..
-            } => CAPABILITIES,
-            Self::Reserve(_) => RESERVATIONS,
-            Self::DescribeMachine { report, .. } if !report.held_ports.is_empty() => HELD_PORTS,
-            Self::Observe { observations, .. } if observations.iter().any(tells_of_a_rule) => {
-                HELD_PORTS
-            }
-            Self::Request {
-                mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
-                ..
-            } => USERS,
-            Self::Request {
-                mutation: Mutation::AddReplica { .. } | Mutation::RemoveReplica { .. },
-                ..
-            }
-            | Self::ChangeMember { .. }
-            | Self::DescribeReplica { .. } => REPLICAS,
-            Self::Request {
-                mutation:
-                    Mutation::IssueToken { .. }
-                    | Mutation::IssueReplicaToken { .. }
-                    | Mutation::RevokeMachine { .. },
-                ..
-            }
-            | Self::Enrol { .. }
-            | Self::JoinReplica { .. }
-            | Self::RenewMachine { .. } => ENROLMENT,
-            Self::Request { mutation: Mutation::Submit(spec), .. } => {
-                Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
-            }
-            Self::Assign(assignments) if assignments.iter().any(|a| a.alloc.is_some()) => ALLOCS,
+            Self::Request { mutation, .. } => mutation.needs(),
             Self::RaiseLevel { to } => *to,
             _ => Level(1),
         }
-    }
-
-    /// What of a description is known from a later level than the first on, and from which.
-    pub(crate) fn beyond_level_1(spec: &JobSpec) -> Option<(&'static str, Level)> {
-        if spec.task.api {
-            return Some(("tasks with api", TASK_IDENTITIES));
-        }
-        if spec.has_maxima() {
-            return Some(("maxPerMachine and maxPerSwitch", RESERVATIONS));
-        }
-        if spec.capabilities().next().is_some() {
-            return Some(("estimation and kernelFeatures", CAPABILITIES));
-        }
-        (spec.kind != Kind::default()).then_some(("allocs and allocSet", ALLOCS))
     }
 
     /// Who caused it; the master itself where it takes a cell to say which machine did.
@@ -230,7 +162,7 @@ impl Cell {
             Op::Reserve(reservations) => self.reserve(reservations),
             Op::Forget { collections } => collections.iter().for_each(|id| self.forget(*id)),
             Op::RaiseLevel { to } => {
-                if (self.level..=LEVEL).contains(to) && *to != self.level {
+                if *to > self.level && crate::has_level(*to) {
                     self.level = *to;
                     events.add(Subject::Cell, EventKind::LevelRaised { to: *to });
                 }

@@ -9,21 +9,17 @@ use super::{Events, cut};
 use crate::lifecycle::{NotAStep, Transition};
 use crate::state::bounds::RESTART_DELAY_MIN;
 use crate::{
-    Cell, Death, EventKind, HELD_PORTS, Health, Observation, ObservationRefused, Phase, Placement,
-    RESTARTS, StopReason, Subject, TaskState,
+    Cell, Death, EventKind, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
+    Subject, TaskState,
 };
 
 type Observed = Result<(), ObservationRefused>;
 
 impl Cell {
-    /// How an instance ended, as the cell keeps it: of bounded length, and in words that the cell's
-    /// level knows.
+    /// How an instance ended, as the cell keeps it: of bounded length.
     #[must_use]
     pub fn kept_end(&self, end: &End) -> End {
         match end {
-            End::BrokeRule { reason } if self.level < HELD_PORTS => {
-                End::Unhealthy { reason: cut(reason) }
-            }
             End::BrokeRule { reason } => End::BrokeRule { reason: cut(reason) },
             End::NotStarted { reason } => End::NotStarted { reason: cut(reason) },
             End::Unhealthy { reason } => End::Unhealthy { reason: cut(reason) },
@@ -169,10 +165,7 @@ impl Cell {
     fn restart_policy(&self, instance: InstanceId) -> RestartPolicy {
         let job = self.jobs.get(instance.collection);
         let policy = job.map(|job| job.spec.restart).unwrap_or_default();
-        match self.level >= RESTARTS {
-            true => policy.at_least(RESTART_DELAY_MIN),
-            false => policy,
-        }
+        policy.at_least(RESTART_DELAY_MIN)
     }
 
     fn failed(
@@ -183,9 +176,8 @@ impl Cell {
         events: &mut Events,
     ) {
         let (now, policy) = (self.time, self.restart_policy(instance));
-        let knows_users = self.level >= RESTARTS;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let user = knows_users.then(|| job.owner.clone());
+        let user = job.owner.clone();
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         let failures = task.failures;

@@ -11,7 +11,7 @@ use crate::lifecycle::Stage;
 use crate::shortfall::{Oversold, Shortfall};
 use crate::state::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
 use crate::state::{Grant, Quota, Total, judged_together};
-use crate::{Cell, EventKind, Job, QUOTA, Rejection, Reply, Subject};
+use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
 /// What is charged for a job, and where: nothing for the free band, and nothing for a job that runs
 /// in an alloc set, which is charged as a whole.
@@ -211,9 +211,8 @@ impl Cell {
         Ok(Reply::Done)
     }
 
-    /// From level 2 on; below, it changes nothing.
     pub(super) fn set_metering(&mut self, on: bool, events: &mut Events) {
-        if self.level >= QUOTA && self.quota.metering.on != on {
+        if self.quota.metering.on != on {
             self.quota.metering.on = on;
             events.add(Subject::Cell, EventKind::Metering { on });
         }
@@ -224,9 +223,6 @@ impl Cell {
         by: &UserName,
         what: impl FnOnce() -> String,
     ) -> Result<(), Rejection> {
-        if self.level < QUOTA {
-            return Err(Rejection::Impossible(format!("quota needs a cell at level {QUOTA}")));
-        }
         self.only_holders(by, model::Capability::GrantQuota, what)
     }
 

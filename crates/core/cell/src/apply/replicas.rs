@@ -8,10 +8,7 @@ use model::{DirectoryId, Level, ReplicaId, UserName};
 use super::{Events, ids_used_up, texts};
 use crate::state::FIRST;
 use crate::state::bounds::REPLICAS_MAX;
-use crate::{
-    Cell, DIRECTORIES, EventKind, Member, MemberChange, REPLICAS, Rejection, Replica, Reply,
-    Subject,
-};
+use crate::{Cell, EventKind, Member, MemberChange, Rejection, Replica, Reply, Subject};
 
 impl Cell {
     pub(super) fn add_replica(
@@ -20,7 +17,7 @@ impl Cell {
         address: &str,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_replicas(by, || format!("add a replica at {}", address.escape_debug()))?;
+        self.only_administrators(by, || format!("add a replica at {}", address.escape_debug()))?;
         texts::replica_address(address)?;
         let there = |replica: &&Replica| *replica.address == *address && !replica.leaving;
         if let Some(other) = self.replicas().find(there) {
@@ -50,7 +47,7 @@ impl Cell {
         id: ReplicaId,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_replicas(by, || format!("remove replica {id}"))?;
+        self.only_administrators(by, || format!("remove replica {id}"))?;
         let Some(replica) = self.replicas.records.get(&id) else {
             let only = self.replicas.records.is_empty() && id == FIRST;
             let why = if only { Rejection::LastVoter } else { Rejection::NoSuchReplica };
@@ -73,9 +70,6 @@ impl Cell {
 
     /// What is not the next step of the replica changes nothing.
     pub(super) fn change_member(&mut self, id: ReplicaId, to: MemberChange, events: &mut Events) {
-        if self.level < REPLICAS {
-            return;
-        }
         let Some(replica) = self.replicas.records.get_mut(&id) else { return };
         match (replica.member, replica.leaving, to) {
             (Member::Waiting, false, MemberChange::Learner) => replica.member = Member::Learner,
@@ -96,10 +90,6 @@ impl Cell {
         directory: DirectoryId,
         events: &mut Events,
     ) {
-        if self.level < REPLICAS {
-            return;
-        }
-        let directory = if self.level < DIRECTORIES { DirectoryId::default() } else { directory };
         let address = if texts::replica_address(address).is_ok() { address } else { "" };
         if id == FIRST && self.record_first(address, level, directory, events) {
             return;
@@ -142,17 +132,5 @@ impl Cell {
         self.replicas.records.insert(id, first);
         events.add(Subject::Cell, EventKind::ReplicaDescribed { replica: id, address, level });
         true
-    }
-
-    fn may_change_replicas(
-        &self,
-        by: &UserName,
-        what: impl Fn() -> String,
-    ) -> Result<(), Rejection> {
-        if self.level < REPLICAS {
-            let who = format!("an administrator of a cell at level {REPLICAS}");
-            return Err(Rejection::NotAllowed { by: by.clone(), what: what(), who });
-        }
-        self.only_administrators(by, what)
     }
 }

@@ -86,7 +86,7 @@ impl Cell {
         }
         match mutation {
             Mutation::Submit(spec) => self.submit(by, spec, events),
-            Mutation::Kill { collection, tasks } => self.kill(by, *collection, tasks, events),
+            Mutation::Kill(kill) => self.kill(by, kill, events),
             Mutation::AddMachine { name, address } => self.add_machine(by, name, address, events),
             Mutation::DrainMachine { machine, reason } => {
                 self.drain_machine(by, machine, reason, events)

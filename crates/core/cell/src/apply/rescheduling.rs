@@ -4,12 +4,12 @@
 use model::UserName;
 
 use super::Events;
-use crate::{Cell, EventKind, LOST_MACHINES, Rejection, Reply, Rescheduling, Subject};
+use crate::{Cell, EventKind, Rejection, Reply, Rescheduling, Subject};
 
 impl Cell {
     pub(super) fn stop_rescheduling(&mut self, silent: u32, of: u32, events: &mut Events) {
         let allowed = self.rescheduling == Rescheduling::Allowed;
-        if self.level < LOST_MACHINES || !allowed || silent > of {
+        if !allowed || silent > of {
             return;
         }
         self.rescheduling = Rescheduling::Stopped { since: self.time, silent, of };
@@ -17,7 +17,6 @@ impl Cell {
     }
 
     pub(super) fn allow_rescheduling(&mut self, events: &mut Events) {
-        // Below the level it is nothing but allowed.
         if self.rescheduling != Rescheduling::Allowed {
             self.rescheduling = Rescheduling::Allowed;
             events.add(Subject::Cell, EventKind::ReschedulingAllowed);

@@ -3,15 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::{Cell, RESERVATIONS, Reservation, TaskState};
+use crate::{Cell, Reservation, TaskState};
 
 impl Cell {
     /// Takes over the reservations of those that live. It changes what they count for on their
     /// machines and nothing that they do: there are no events, and no machine is told.
     pub(super) fn reserve(&mut self, reservations: &[Reservation]) {
-        if self.level < RESERVATIONS {
-            return;
-        }
         for reservation in reservations {
             self.reserve_one(reservation);
         }
@@ -51,8 +48,8 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use model::{
-        Band, CellName, CollectionId, End, Generation, InstanceId, JobName, Level, MachineId,
-        MachineName, MachineReport, Resources, SessionId, TaskId, TaskIndex, UserName,
+        Band, CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
+        MachineReport, Resources, SessionId, TaskId, TaskIndex, UserName,
     };
     use spec::{JobSpec, Maximum, TaskSpec};
 
@@ -71,12 +68,11 @@ mod tests {
 
     impl Life {
         /// A machine of 1,000 milli-cores and 1 GiB, and a job of two tasks of half of it each.
-        fn at_level(level: u32, change: fn(&mut JobSpec)) -> Self {
+        fn with(change: fn(&mut JobSpec)) -> Self {
             let mut incarnation = Self(Cell::empty());
             let root = UserName::new("root").expect("a name");
             let name = CellName::new("test").expect("a name");
             incarnation.apply(&Op::Bootstrap { name, administrator: root.clone() });
-            incarnation.apply(&Op::RaiseLevel { to: Level(level) });
             incarnation.apply(&Op::OpenSession { user: root });
             let name = MachineName::new("m1").expect("a name");
             incarnation.ask(1, Mutation::AddMachine { name, address: "m1:1".to_owned() });
@@ -128,12 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_counts_from_level_2_on_and_never_for_more_than_the_limit() {
+    fn a_reservation_never_counts_for_more_than_the_limit() {
         let half = resources(500, 512 * MIB);
-        let mut old = Life::at_level(1, |_| {});
-        assert!(old.place(0));
-        assert_eq!(old.reserve(0, 100), half);
-        let mut incarnation = Life::at_level(2, |_| {});
+        let mut incarnation = Life::with(|_| {});
         assert!(incarnation.place(0));
         assert_eq!(incarnation.reserve(0, 100), resources(100, 512 * MIB));
         assert_eq!(incarnation.reserve(0, 9_999), half);
@@ -146,7 +139,7 @@ mod tests {
     #[test]
     fn what_is_not_estimated_keeps_its_limit() {
         let half = resources(500, 512 * MIB);
-        let mut incarnation = Life::at_level(2, |spec| spec.estimation = false);
+        let mut incarnation = Life::with(|spec| spec.estimation = false);
         assert!(incarnation.place(0));
         assert_eq!(incarnation.reserve(0, 100), half);
         incarnation.submit(3, |_| {});
@@ -161,7 +154,7 @@ mod tests {
 
     #[test]
     fn another_life_begins_with_its_limit_and_a_lower_limit_lowers_the_reservation() {
-        let mut incarnation = Life::at_level(2, |_| {});
+        let mut incarnation = Life::with(|_| {});
         assert!(incarnation.place(0));
         incarnation.reserve(0, 400);
         incarnation.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
@@ -183,8 +176,7 @@ mod tests {
 
     #[test]
     fn production_that_reserves_little_is_judged_by_its_limits() {
-        let mut incarnation =
-            Life::at_level(2, |spec| spec.task.limit.cpu = model::MilliCores(600));
+        let mut incarnation = Life::with(|spec| spec.task.limit.cpu = model::MilliCores(600));
         assert!(incarnation.place(0));
         incarnation.reserve(0, 100);
         assert!(!incarnation.place(1), "1,200 of 1,000 milli-cores");
@@ -200,33 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_build_would_leave_out_needs_level_2() {
-        let needs = |change: fn(&mut JobSpec)| {
-            let name = JobName::new("web").expect("a name");
-            let task = TaskSpec::of(vec!["x".to_owned()]);
-            let mut spec = JobSpec::of(name, Band::Production.usual(), 1, task);
-            change(&mut spec);
-            let id = RequestId { session: SessionId(1), sequence: 1 };
-            let (by, mutation) =
-                (UserName::new("ana").expect("a name"), Mutation::Submit(Arc::new(spec)));
-            Op::Request { id, by, mutation }.needs()
-        };
-        assert_eq!(needs(|_| {}), Level(1));
-        for level in [
-            needs(|spec| spec.max_per_machine = Some(Maximum { tasks: 1, hard: true })),
-            needs(|spec| spec.max_per_switch = Some(Maximum { tasks: 1, hard: false })),
-            Op::Reserve(Vec::new()).needs(),
-        ] {
-            assert_eq!(level, Level(2));
-        }
-    }
-
-    #[test]
-    fn maxima_are_taken_from_level_2_on() {
-        let apart: fn(&mut JobSpec) =
-            |spec| spec.max_per_machine = Some(Maximum { tasks: 1, hard: true });
-        assert_eq!(Life::at_level(1, apart).0.job_count(), 0);
-        let mut incarnation = Life::at_level(2, apart);
+    fn no_more_run_on_a_machine_than_the_maximum() {
+        let mut incarnation = Life::with(|spec| {
+            spec.max_per_machine = Some(Maximum { tasks: 1, hard: true });
+        });
         assert!(incarnation.place(0) && !incarnation.place(1));
     }
 }

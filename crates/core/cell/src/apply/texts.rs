@@ -50,7 +50,7 @@ impl Mutation {
             Self::SetPlatform { platform, .. } => self::platform(platform),
             // Names, numbers and digests are bounded by their types, ranges of tasks where they are asked
             // for.
-            Self::Kill { .. }
+            Self::Kill(_)
             | Self::UndrainMachine { .. }
             | Self::RemoveMachine { .. }
             | Self::AddUser { .. }
@@ -134,7 +134,7 @@ mod tests {
     use spec::TaskSpec;
 
     use super::*;
-    use crate::{Cell, LEVEL, Outcome, RequestId};
+    use crate::{Cell, Outcome, RequestId};
 
     /// A cell of root's with machine m1.
     fn cell() -> Cell {
@@ -142,7 +142,6 @@ mod tests {
         let name = "lab".parse().expect("a name");
         let administrator = "root".parse().expect("a name");
         cell.apply(Time(1), &Op::Bootstrap { name, administrator });
-        cell.apply(Time(2), &Op::RaiseLevel { to: LEVEL });
         cell.apply(Time(3), &Op::OpenSession { user: "root".parse().expect("a name") });
         let m1 = Mutation::AddMachine { name: machine(), address: "m1:1".to_owned() };
         assert_eq!(apply(&mut cell, m1), Ok(crate::Reply::MachineAdded(MachineId(1))));

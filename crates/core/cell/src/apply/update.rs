@@ -11,7 +11,7 @@ use super::quota::charge;
 use crate::feasibility::{Request, Sums, fits_a_running_task};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
-use crate::{Cell, EventKind, Job, RESERVATIONS, Rejection, Subject, TaskState};
+use crate::{Cell, EventKind, Job, Rejection, Subject, TaskState};
 
 impl Cell {
     /// Gives a living job another description. All of its tasks take it over where they are, or
@@ -22,7 +22,7 @@ impl Cell {
         spec: &Arc<JobSpec>,
         events: &mut Events,
     ) -> Result<(), Rejection> {
-        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         let fields = job.spec.needs_restart(spec);
         if !fields.is_empty() {
             return Err(Rejection::NeedsRestart {
@@ -99,10 +99,9 @@ impl Cell {
             let demand = changing.demand(index);
             let ask = Request { demand, ports: 0, constraints, ..Request::of(&changing, index) };
             // What asks for no more than before stays, even on a machine that became too small.
-            // To become production is to grow there. That is so from level 2 on.
+            // To become production is to grow there.
             let grows = more.reservations.first_above(&less.reservations).is_some()
-                || (self.level >= RESERVATIONS
-                    && more.limits_of_prod.first_above(&less.limits_of_prod).is_some());
+                || more.limits_of_prod.first_above(&less.limits_of_prod).is_some();
             if let Err(unschedulable_reason) = fits_a_running_task(&ask, &offer, grows) {
                 let (task, machine) = (model::TaskId { collection: job.id, index }, &machine.name);
                 return Err(Rejection::WouldNotFit {

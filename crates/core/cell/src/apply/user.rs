@@ -9,7 +9,7 @@ use super::Events;
 use crate::state::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, CERTIFICATES_OF_A_USER_MAX, USERS_MAX,
 };
-use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, USERS, User};
+use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, User};
 
 impl Cell {
     pub(super) fn add_user(
@@ -19,7 +19,7 @@ impl Cell {
         (serial, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_users(by, || format!("add user {name}"))?;
+        self.only_administrators(by, || format!("add user {name}"))?;
         if !(CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX).contains(&validity) {
             return Err(Rejection::Validity(validity));
         }
@@ -45,7 +45,7 @@ impl Cell {
         name: &UserName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.may_change_users(by, || format!("revoke user {name}"))?;
+        self.only_administrators(by, || format!("revoke user {name}"))?;
         if by == name {
             return Err(Rejection::RevokesOneself(name.clone()));
         }
@@ -60,14 +60,6 @@ impl Cell {
         self.users.insert(name.clone(), Arc::new(user));
         events.add(Subject::Cell, EventKind::UserRevoked { user: name.clone() });
         Ok(Reply::UserRevoked { known })
-    }
-
-    fn may_change_users(&self, by: &UserName, what: impl Fn() -> String) -> Result<(), Rejection> {
-        if self.level < USERS {
-            let who = format!("an administrator of a cell at level {USERS}");
-            return Err(Rejection::NotAllowed { by: by.clone(), what: what(), who });
-        }
-        self.only_administrators(by, what)
     }
 
     /// What is known of a user, to be changed.

@@ -8,7 +8,7 @@ use model::MachineName;
 use super::decision::Step;
 use super::{Found, Violation};
 use crate::state::bounds::{CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKENS_MAX};
-use crate::{Cell, Credentials, ENROLMENT, Event, EventKind};
+use crate::{Cell, Credentials, Event, EventKind};
 
 impl Cell {
     pub(super) fn check_enrolment(&self, found: &mut Found) {
@@ -35,10 +35,6 @@ impl Cell {
             if token.used.is_some() && !machine_is_there || token.expires < token.issued.at {
                 found.add(Violation::Token(serial));
             }
-            if self.level < ENROLMENT {
-                let what = format!("join token {serial} was issued");
-                found.add(Violation::TooEarly { what, level: self.level, needs: ENROLMENT });
-            }
         }
         let kept: BTreeSet<_> = self.tokens.by_expiry.iter().copied().collect();
         let expire = self.tokens().map(|(serial, token)| (token.expires, serial)).collect();
@@ -50,10 +46,6 @@ impl Cell {
     fn check_credentials(&self, name: &MachineName, said: &Credentials, found: &mut Found) {
         let (has, most) = (said.certificates.len(), CERTIFICATES_OF_A_MACHINE_MAX);
         found.at_most("certificates of a machine", has, most);
-        if self.level < ENROLMENT {
-            let what = format!("machine {name} was enrolled or revoked");
-            found.add(Violation::TooEarly { what, level: self.level, needs: ENROLMENT });
-        }
         let revoked = said.revoked.as_ref().map(|act| act.at);
         for certificate in &said.certificates {
             let backwards = certificate.expires < certificate.issued;

@@ -13,19 +13,12 @@ use crate::state::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
 use crate::state::judged_together;
-use crate::{
-    CAPABILITIES, Cell, Event, EventKind, Grant, Metering, PendingCause, QUOTA, Subject, Total,
-};
+use crate::{Cell, Event, EventKind, Grant, PendingCause, Subject, Total};
 
 impl Cell {
     pub(super) fn check_quota(&self, found: &mut Found) {
         self.check_charges(found);
         let metering = self.quota.metering;
-        let early = metering != Metering::default() || !self.quota.grants.is_empty();
-        if self.level < QUOTA && early {
-            let (what, needs) = ("there is quota".to_owned(), QUOTA);
-            found.add(Violation::TooEarly { what, level: self.level, needs });
-        }
         for band in [Band::BestEffortBatch, Band::Mid] {
             let (percent, most) = (metering.percent(band), OVERSELL_PERCENT_MAX);
             if !(1..=most).contains(&percent) {
@@ -66,10 +59,6 @@ impl Cell {
     }
 
     fn check_capabilities(&self, found: &mut Found) {
-        if self.level < CAPABILITIES && !self.capabilities.is_empty() {
-            let (what, needs) = ("users hold capabilities".to_owned(), CAPABILITIES);
-            found.add(Violation::TooEarly { what, level: self.level, needs });
-        }
         for (user, held) in &self.capabilities {
             if held.is_empty() {
                 found.add(Violation::NoCapability(user.clone()));

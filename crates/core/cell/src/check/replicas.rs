@@ -7,7 +7,7 @@ use model::ReplicaId;
 use super::decision::Step;
 use super::{Found, Violation};
 use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
-use crate::{Cell, DIRECTORIES, ENROLMENT, Member, REPLICAS};
+use crate::{Cell, Member};
 
 impl Cell {
     pub(super) fn check_replicas(&self, found: &mut Found) {
@@ -28,18 +28,6 @@ impl Cell {
                 if token.certificate.expires < token.certificate.issued {
                     found.add(Violation::Token(token.certificate.serial));
                 }
-                if self.level < ENROLMENT {
-                    let what = format!("a join token was issued for replica {id}");
-                    found.add(Violation::TooEarly { what, level: self.level, needs: ENROLMENT });
-                }
-            }
-            if self.level < DIRECTORIES && replica.directory.is_known() {
-                let what = format!("the directory of replica {id} is recorded");
-                found.add(Violation::TooEarly { what, level: self.level, needs: DIRECTORIES });
-            }
-            if self.level < REPLICAS {
-                let what = format!("replica {id} is recorded");
-                found.add(Violation::TooEarly { what, level: self.level, needs: REPLICAS });
             }
         }
         let stays = |id| records.get(&id).is_none_or(|replica| !replica.leaving);

@@ -176,50 +176,29 @@ fn whatever_is_spoilt_is_named() {
         ),
         (|cell| cell.level = model::Level(9), &["the cell is at level 9"]),
         (
-            |cell| machine(cell).state = MachineState::Unreachable { since: Time(1) },
-            &["machine 1 is unreachable, and the cell is at level 1: that is so from level 2 on"],
-        ),
-        (
             |cell| machine(cell).state = MachineState::Down { since: Time(1) },
             &["machine 1 is down and has 2 tasks"],
         ),
         (
             |cell| {
-                cell.level = crate::LOST_MACHINES;
                 cell.rescheduling = Rescheduling::Stopped { since: Time(1), silent: 4, of: 3 };
             },
             &["rescheduling was stopped for 4 of 3 machines"],
         ),
         (
             |cell| {
-                let by = user("root");
-                cell.rescheduling = Rescheduling::Resumed { since: Time(1), by };
-            },
-            &["rescheduling was stopped, and the cell is at level 1: that is so from level 2 on"],
-        ),
-        (
-            |cell| revoke(cell, |_| {}),
-            &[
-                "user ana was added or revoked, and the cell is at level 1: that is so from level 2 on",
-            ],
-        ),
-        (
-            |cell| {
-                cell.level = crate::USERS;
                 revoke(cell, |ana| ana.certificates.push(certificate(8)));
             },
             &["certificate 07 of ana ends before it begins, or is from before ana was revoked"],
         ),
         (
             |cell| {
-                cell.level = crate::USERS;
                 revoke(cell, |ana| ana.certificates = vec![certificate(9); 17]);
             },
             &["17 certificates of a user, at most 16 are kept"],
         ),
         (
             |cell| {
-                cell.level = crate::USERS;
                 revoke(cell, |ana| ana.revoked = None);
             },
             &["user ana was neither added nor revoked, and is kept"],

@@ -1,8 +1,8 @@
 //! What must hold of the users whom the cell has said something of.
 
 use super::{Found, Violation};
+use crate::Cell;
 use crate::state::bounds::{CERTIFICATES_OF_A_USER_MAX, USERS_MAX};
-use crate::{Cell, USERS};
 
 impl Cell {
     pub(super) fn check_users(&self, found: &mut Found) {
@@ -10,10 +10,6 @@ impl Cell {
         for (name, user) in &self.users {
             let most = CERTIFICATES_OF_A_USER_MAX;
             found.at_most("certificates of a user", user.certificates.len(), most);
-            if self.level < USERS {
-                let what = format!("user {name} was added or revoked");
-                found.add(Violation::TooEarly { what, level: self.level, needs: USERS });
-            }
             let revoked = user.revoked.as_ref().map(|act| act.at);
             for certificate in &user.certificates {
                 let backwards = certificate.expires < certificate.issued;

@@ -103,16 +103,6 @@ pub enum Violation {
     /// The cell is at a level that does not exist.
     #[error("the cell is at level {0}")]
     Level(Level),
-    /// Something is so that there is not at the level that the cell is at.
-    #[error("{what}, and the cell is at level {level}: that is so from level {needs} on")]
-    TooEarly {
-        /// What.
-        what: String,
-        /// The cell's level.
-        level: Level,
-        /// From which level on it can be.
-        needs: Level,
-    },
     /// A machine is down, and tasks are placed on it.
     #[error("machine {machine} is down and has {tasks} tasks")]
     TasksOnDownMachine {

@@ -7,7 +7,7 @@ use model::{CollectionId, ReplicaId, TaskIndex};
 
 use super::Image;
 use crate::state::Tokens;
-use crate::{Cell, Job, Member, REPLICAS, Replica, Task, TaskState};
+use crate::{Cell, Job, Member, Replica, Task, TaskState};
 
 /// How many ids of each kind a restored cell leaves out: as many as the cell may have given after
 /// the checkpoint that it was restored from.
@@ -64,14 +64,8 @@ impl Image {
     /// address that is given, else the one that is known of it. Ids that were given to replicas, or
     /// may have been in a lost time, are never given again. Everything else is as it was: ids of
     /// other kinds are [`Cell::restored`]'s to leave out.
-    ///
-    /// Below level 2 nothing is recorded and replica 1 is the voter, whichever is asked for: the
-    /// image is as it was.
     #[must_use]
     pub fn of_one_replica(mut self, id: ReplicaId, address: Option<Arc<str>>) -> Self {
-        if self.level < REPLICAS {
-            return self;
-        }
         let last = self.replicas.iter().map(|replica| replica.id).fold(id, ReplicaId::max);
         let last = self.last_replica.max(last);
         self.last_replica = ReplicaId(last.0.saturating_add(REPLICA_IDS_LEFT_OUT));

@@ -25,7 +25,7 @@ pub const MACHINES_MAX: usize = 8;
 pub const MACHINES_OF_A_SUSPECT: usize = 3;
 /// A machine on which tasks of so many jobs, of so many users, crashed within [`MACHINE_WINDOW`] is
 /// suspect: those of one job may well crash by themselves, and those of one user by what that user
-/// does. Before level 3 the jobs alone count.
+/// does.
 pub const JOBS_OF_A_SUSPECT: usize = 3;
 /// See [`JOBS_OF_A_SUSPECT`].
 pub const USERS_OF_A_SUSPECT: usize = 2;
@@ -50,8 +50,8 @@ pub struct Crash {
 pub struct CrashSeen {
     /// Which task.
     pub task: TaskId,
-    /// Whose it is; unknown of crashes before level 3.
-    pub user: Option<UserName>,
+    /// Whose it is.
+    pub user: UserName,
     /// When it last did.
     pub at: Time,
 }
@@ -102,11 +102,11 @@ impl Machine {
     pub fn is_suspect(&self, now: Time) -> bool {
         let recent = || self.crashes.iter().filter(|seen| now.since(seen.at) < MACHINE_WINDOW);
         let jobs: BTreeSet<_> = recent().map(|seen| seen.task.collection).collect();
-        let users: BTreeSet<_> = recent().filter_map(|seen| seen.user.as_ref()).collect();
-        jobs.len() >= JOBS_OF_A_SUSPECT && (users.is_empty() || users.len() >= USERS_OF_A_SUSPECT)
+        let users: BTreeSet<_> = recent().map(|seen| &seen.user).collect();
+        jobs.len() >= JOBS_OF_A_SUSPECT && users.len() >= USERS_OF_A_SUSPECT
     }
 
-    pub(crate) fn saw_crash(&mut self, task: TaskId, user: Option<UserName>, now: Time) {
+    pub(crate) fn saw_crash(&mut self, task: TaskId, user: UserName, now: Time) {
         self.crashes.retain(|seen| seen.task != task && now.since(seen.at) < MACHINE_WINDOW);
         if self.crashes.len() >= TASKS_MAX {
             self.crashes.remove(0);
@@ -119,6 +119,10 @@ impl Machine {
 mod tests {
     use super::*;
     use model::{CollectionId, TaskIndex};
+
+    fn user(name: &str) -> UserName {
+        UserName::new(name).expect("a name")
+    }
 
     fn at(minutes: u64) -> Time {
         Time::ZERO + Span::from_secs(minutes * 60)
@@ -156,20 +160,19 @@ mod tests {
         let mut machine = Machine::testing();
         let task = |job, index| TaskId { collection: CollectionId(job), index: TaskIndex(index) };
         for minute in 0..4 {
-            machine.saw_crash(task(1, 0), None, at(minute));
+            machine.saw_crash(task(1, 0), user("ana"), at(minute));
             assert!(!machine.is_suspect(at(minute)), "one task that crashes often is one");
         }
-        (1..40).for_each(|index| machine.saw_crash(task(1, index), None, at(4)));
+        (1..40).for_each(|index| machine.saw_crash(task(1, index), user("ana"), at(4)));
         assert!(!machine.is_suspect(at(4)), "the tasks of one job are one job's");
-        machine.saw_crash(task(2, 0), None, at(4));
-        machine.saw_crash(task(3, 0), None, at(4));
+        machine.saw_crash(task(2, 0), user("ana"), at(4));
+        machine.saw_crash(task(3, 0), user("ben"), at(4));
         assert!(machine.is_suspect(at(4)) && machine.crashes.len() == TASKS_MAX);
         assert!(!machine.is_suspect(at(14)));
     }
 
     #[test]
     fn the_jobs_of_one_user_make_no_machine_suspect() {
-        let user = |name: &str| Some(UserName::new(name).expect("a name"));
         let task = |job| TaskId { collection: CollectionId(job), index: TaskIndex(0) };
         let mut machine = Machine::testing();
         (1..9).for_each(|job| machine.saw_crash(task(job), user("ana"), at(0)));

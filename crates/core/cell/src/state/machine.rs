@@ -92,7 +92,6 @@ pub enum MachineState {
     /// It answers, and tasks can be placed on it.
     Up,
     /// It did not answer several polls: nothing is placed on it, and its tasks stay where they are.
-    /// From level 2 on.
     Unreachable {
         /// Since when.
         since: Time,

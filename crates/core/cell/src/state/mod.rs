@@ -67,7 +67,7 @@ pub mod bounds {
     /// machine says beyond that is left out.
     pub const HELD_PORTS_MAX: usize = 256;
     /// The shortest wait of a task that failed, or was lost, before it is tried again, whatever its job
-    /// says; from level 3 on.
+    /// says.
     pub const RESTART_DELAY_MIN: model::Span = model::Span::from_secs(1);
     /// Platforms with a factor of their own.
     pub const PLATFORMS_MAX: usize = 1_000;

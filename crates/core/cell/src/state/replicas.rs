@@ -26,9 +26,9 @@ pub struct Replica {
     pub member: Member,
     /// Whether it is to be removed: it is until consensus has let it go.
     pub leaving: bool,
-    /// With what its process joins; nothing where nobody asked for a token. From level 3 on.
+    /// With what its process joins; nothing where nobody asked for a token.
     pub token: Option<ReplicaToken>,
-    /// Its data directory: nobody else is this replica. Not known before it said so. From level 3 on.
+    /// Its data directory: nobody else is this replica. Not known before it said so.
     pub directory: DirectoryId,
 }
 

@@ -8,10 +8,6 @@ use crate::script::session;
 fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
     session(&expect![[r#"
         > submit ana/room 1 allocs=ben cpu=400 ram=256
-        refused: the job description is not valid: allocs and allocSet need a cell at level 2
-        > level 2
-        LEVEL 2
-        > submit ana/room 1 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
         job 1
@@ -105,8 +101,6 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
 #[test]
 fn what_is_asked_of_an_alloc_is_what_it_has_left() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 1 allocs=none cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -176,8 +170,6 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
 #[test]
 fn the_tasks_of_a_job_in_one_alloc_grow_together_or_not_at_all() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 2 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -243,8 +235,6 @@ fn the_tasks_of_a_job_in_one_alloc_grow_together_or_not_at_all() {
 #[test]
 fn an_alloc_leaves_with_its_tasks_and_they_wait_for_where_it_goes() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 2 allocs=none cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -328,8 +318,6 @@ fn an_alloc_leaves_with_its_tasks_and_they_wait_for_where_it_goes() {
 #[test]
 fn an_alloc_that_ends_of_itself_takes_its_tasks_with_it() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 1 allocs=none cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -375,8 +363,6 @@ fn an_alloc_that_ends_of_itself_takes_its_tasks_with_it() {
 #[test]
 fn more_important_work_evicts_an_alloc_with_all_that_is_in_it() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 1 allocs=none cpu=800 ram=256 priority=110
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -425,8 +411,6 @@ fn more_important_work_evicts_an_alloc_with_all_that_is_in_it() {
 #[test]
 fn an_alloc_set_that_is_killed_ends_the_jobs_in_it() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 2 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -485,8 +469,6 @@ fn an_alloc_set_that_is_killed_ends_the_jobs_in_it() {
 #[test]
 fn who_owns_an_alloc_set_says_who_is_in_it() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/room 1 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)

@@ -205,7 +205,7 @@ fn crashes_make_a_machine_or_a_task_suspect() {
         SUBMIT job 2 (new)
         SUBMIT 2-0-1 (new)
         job 2
-        > submit ana/c 1 failures=9 delay=0
+        > submit ben/c 1 failures=9 delay=0
         SUBMIT job 3 (new)
         SUBMIT 3-0-1 (new)
         job 3
@@ -234,6 +234,7 @@ fn crashes_make_a_machine_or_a_task_suspect() {
         FAIL 3-0-1 (signal 11)
         SUBMIT 3-0-2 (failed, and is tried again)
         SUSPECT machine 1
+        > at 1
         > assign 2-0-2 m2
         SCHEDULE 2-0-2 on 2
         accepted
@@ -246,21 +247,17 @@ fn crashes_make_a_machine_or_a_task_suspect() {
         > ended 1-0-2 exit 1 on m2
         FAIL 1-0-2 (exit code 1)
         SUBMIT 1-0-3 (failed, and is tried again)
+        > at 2
         > assign 1-0-3 m3
-        SCHEDULE 1-0-3 on 3
-        accepted
+        refused: task 1/0 waits until its next try
         > ended 1-0-3 exit 1 on m3
-        FAIL 1-0-3 (exit code 1)
-        SUBMIT 1-0-4 (failed, and is tried again)
-        SUSPECT 1-0-3
+        refused: 1-0-3: FAIL is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
     "#]]);
 }
 
 #[test]
 fn a_machine_is_suspect_where_jobs_of_several_users_crash() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > submit ana/a 1 failures=9
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -314,12 +311,14 @@ fn the_level_only_rises_and_only_as_far_as_this_build() {
         > level 1
         (nothing)
         > level 2
-        LEVEL 2
-        > level 3
-        LEVEL 3
-        > level 2
         (nothing)
-        > level 4
+        > level 1000001
+        (nothing)
+        > level 1000000
+        LEVEL 1000000
+        > level 1
+        (nothing)
+        > level 1000001
         (nothing)
     "#]]);
 }

@@ -9,8 +9,6 @@ use crate::script::{session, user};
 #[test]
 fn a_machine_joins_with_a_token() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > at 100
         > token m3 7
         ISSUE_TOKEN m3 07 until 3700 s
@@ -43,8 +41,6 @@ fn a_machine_joins_with_a_token() {
 #[test]
 fn a_token_is_the_keys_that_used_it_first() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > token m3 7
         ISSUE_TOKEN m3 07 until 3600 s
         token 07 until 3600 s
@@ -75,10 +71,8 @@ fn a_token_is_the_keys_that_used_it_first() {
 #[test]
 fn a_replicas_process_joins_with_a_token_once() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > add-replica h2:1
-        REPLICA_DESCRIBED 1 at '' level 3
+        REPLICA_DESCRIBED 1 at '' level 1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > replica-token 2 7
@@ -96,7 +90,7 @@ fn a_replicas_process_joins_with_a_token_once() {
         > join 2 7 2
         refused: the join token for replica 2 was used before, with another key: where that was not you, whoever has it has the cell's authority; remove the replica (bourg master remove 2) and add another (bourg master add)
         > show replicas
-        1 voter at '' level 3
+        1 voter at '' level 1
         2 waiting at 'h2:1' level 0, token 07 used by 1
         voters 1; learners; last id 2
         > replica-token 2 9
@@ -139,8 +133,6 @@ fn a_replicas_process_joins_with_a_token_once() {
 #[test]
 fn a_token_that_is_unknown_or_has_expired_lets_nobody_join() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > enrol 7 1 m3:1 8
         refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > token m3 7 for=60
@@ -192,8 +184,6 @@ fn a_token_that_is_unknown_or_has_expired_lets_nobody_join() {
 #[test]
 fn a_machine_that_is_there_gets_its_new_address_and_another_certificate() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > token m2 7
         ISSUE_TOKEN m2 07 until 3600 s
         token 07 until 3600 s
@@ -225,8 +215,6 @@ fn a_machine_that_is_there_gets_its_new_address_and_another_certificate() {
 #[test]
 fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > trusts m1 3
         yes
         > at 100
@@ -281,8 +269,6 @@ fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
 #[test]
 fn a_revocation_outlives_the_machine_and_its_tokens_do_not() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > token m1 6
         ISSUE_TOKEN m1 06 until 3600 s
         token 06 until 3600 s
@@ -348,8 +334,6 @@ fn a_revocation_outlives_the_machine_and_its_tokens_do_not() {
 #[test]
 fn a_name_that_no_machine_has_can_be_revoked() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > revoke-machine m9
         REVOKE_MACHINE the cell (m9)
         revoked, and nothing was known of it
@@ -381,8 +365,6 @@ fn a_name_that_no_machine_has_can_be_revoked() {
 #[test]
 fn a_certificate_is_renewed_before_it_expires() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > renew m9 1 2
         refused: there is no machine m9
         > renew m1 1 2
@@ -415,8 +397,6 @@ fn a_certificate_is_renewed_before_it_expires() {
 #[test]
 fn of_too_many_certificates_the_oldest_goes_and_never_the_one_in_use() {
     session(&expect![[r#"
-        > level 3
-        LEVEL 3
         > revoke-machine m1
         REVOKE_MACHINE machine 1 (m1)
         revoked
@@ -468,22 +448,8 @@ fn of_too_many_certificates_the_oldest_goes_and_never_the_one_in_use() {
 }
 
 #[test]
-fn only_administrators_issue_and_revoke_from_level_3_on_and_within_bounds() {
+fn only_administrators_issue_and_revoke_and_within_bounds() {
     session(&expect![[r#"
-        > token m3 7
-        refused: root may not issue a join token for machine m3: an administrator of a cell at level 3 may
-        > revoke-machine m1
-        refused: root may not revoke machine m1: an administrator of a cell at level 3 may
-        > enrol 7 1 m3:1 8
-        refused: machines enrol from level 3 of the state machine on, and the cell is at level 1: ask again when every replica runs a build that has it
-        > renew m1 1 2
-        refused: machines enrol from level 3 of the state machine on, and the cell is at level 1: ask again when every replica runs a build that has it
-        > level 2
-        LEVEL 2
-        > token m3 7
-        refused: root may not issue a join token for machine m3: an administrator of a cell at level 3 may
-        > level 3
-        LEVEL 3
         > as ana token m3 7
         refused: ana may not issue a join token for machine m3: an administrator may
         > as ana revoke-machine m1
@@ -521,8 +487,6 @@ fn only_administrators_issue_and_revoke_from_level_3_on_and_within_bounds() {
 fn nobody_joins_a_cell_that_is_not_founded() {
     session(&expect![[r#"
         > empty
-        > level 3
-        LEVEL 3
         > enrol 7 1 m3:1 8
         refused: the cell is not bootstrapped yet
         > renew m1 1 2
@@ -542,7 +506,6 @@ fn bootstrapped() -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
     cell.apply(Time::ZERO, &Op::Bootstrap { name, administrator: user("root") });
-    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::ENROLMENT });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     cell
 }

@@ -279,7 +279,7 @@ fn a_machine_is_drained_used_again_and_removed() {
         accepted
         accepted
         > as ana drain m1
-        refused: ana may not drain machine m1: an administrator may
+        refused: ana may not drain machine m1: an administrator or a user with the capability drain-machines may
         > drain m1 bad DIMM
         DRAIN machine 1 (bad DIMM)
         STOP 1-0-1 (evict, machine shutdown)

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use cell::{Assignment, Cell, DecisionChecker, Mutation, Observation, Op, RequestId};
+use cell::{Assignment, Cell, DecisionChecker, Kill, Mutation, Observation, Op, RequestId};
 use model::{
     CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
     SessionId, TaskIndex, TaskSelection, Time,
@@ -107,8 +107,9 @@ fn submit(cell: &Cell, name: &str, option: &str) -> Option<Op> {
 }
 
 fn kill(cell: &Cell, name: &str) -> Option<Op> {
-    let collection = newest(cell, name)?.collection;
-    Some(request(cell, Mutation::Kill { collection, tasks: TaskSelection::All }))
+    let job = cell.job(newest(cell, name)?.collection)?;
+    let kill = Kill::of(job, TaskSelection::All);
+    Some(request(cell, Mutation::Kill(kill)))
 }
 
 fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
@@ -161,7 +162,6 @@ fn begun() -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
     cell.apply(Time::ZERO, &Op::Bootstrap { name, administrator: user("root") });
-    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     for id in [1, 2] {
         let name = MachineName::new(&format!("m{id}")).expect("a name");

@@ -217,20 +217,21 @@ fn owners_and_administrators_may_kill_and_nobody_else() {
         SUBMIT 1-1-1 (new)
         job 1
         > as bob kill ana/web
-        refused: bob may not kill ana/web: ana or an administrator may
+        refused: bob may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
         > as bob kill ana/web/7
-        refused: bob may not kill ana/web: ana or an administrator may
+        refused: bob may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
         > as root kill ana/web/0
+        USE_CAPABILITY job 1 administer-jobs
         KILL 1-0-1 (by root)
         killed 1
         > as ana kill web/1
         KILL 1-1-1 (by ana)
         KILL job 1 (by root)
         killed 1
-        > as root kill job 1
+        > as root kill ana/web
         killed 0
-        > as bob kill job 1
-        refused: bob may not kill ana/web: ana or an administrator may
+        > as bob kill ana/web
+        refused: bob may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
     "#]]);
 }
 
@@ -248,10 +249,10 @@ fn a_kill_of_what_is_not_there_is_refused_and_changes_nothing() {
         refused: the job has tasks 0 to 1 only
         > kill ana/web/0-4294967295
         refused: the job has tasks 0 to 1 only
-        > as ana kill job 2
-        refused: there is no job 2
-        > as ana kill job 18446744073709551615
-        refused: there is no job 18446744073709551615
+        > as ana kill other
+        refused: there is no job ana/other
+        > as ana kill bob/web
+        refused: there is no job bob/web
         > show
         0 s
         job 1 ana/web pending
@@ -298,8 +299,8 @@ fn only_the_dead_are_forgotten() {
           2-0-1 starting on 1 [], stopping (kill, by ana)
         m1 up [2-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
-        > as ana kill job 3
-        refused: there is no job 3
+        > as ana kill dead
+        refused: there is no job ana/dead
         > submit ana/dead 1
         SUBMIT job 4 (new)
         SUBMIT 4-0-1 (new)

@@ -122,9 +122,9 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
 fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
     let replica = |id, member, leaving| Replica {
         leaving,
-        ..Replica::new(ReplicaId(id), format!("h{id}:1"), Level(2), member)
+        ..Replica::new(ReplicaId(id), format!("h{id}:1"), Level(1), member)
     };
-    let (voter, level) = (|id| replica(id, Member::Voter, false), Level(2));
+    let (voter, level) = (|id| replica(id, Member::Voter, false), Level(1));
     let nobody: &[&str] = &[
         "none of the replicas in the head votes: let at least one be a voter that is not leaving",
     ];
@@ -163,7 +163,7 @@ fn tokens_and_revoked_names_are_there_once() {
         let said = Credentials { certificates: Vec::new(), revoked: Some(act()) };
         (MachineName::new(name).expect("a name"), Arc::new(said))
     };
-    let m1 = || Image { level: Level(3), ..image(vec![machine(1, "m1")], vec![]) };
+    let m1 = || Image { level: Level(1), ..image(vec![machine(1, "m1")], vec![]) };
     let cases: Vec<(Image, &[&str])> = vec![
         (Image { tokens: vec![token(1), token(2)], ..m1() }, &[]),
         (Image { tokens: vec![token(1), token(1)], ..m1() }, &["join token 01 is there twice"]),
@@ -215,7 +215,7 @@ fn one_replica_goes_on_alone_with_everything_else() {
         Replica { leaving, ..alone }
     };
     let before = Image {
-        level: Level(2),
+        level: Level(1),
         last_replica: ReplicaId(5),
         replicas: vec![
             replica(1, 2, Member::Voter, true),
@@ -229,9 +229,9 @@ fn one_replica_goes_on_alone_with_everything_else() {
         (1, None, "h1:1", 2, 1_006),
         (2, None, "h2:1", 3, 1_006),
         (2, Some("new:1"), "new:1", 3, 1_006),
-        (5, None, "h5:1", 2, 1_006),
-        (7, None, "", 2, 1_008),
-        (7, Some("new:1"), "new:1", 2, 1_008),
+        (5, None, "h5:1", 1, 1_006),
+        (7, None, "", 1, 1_008),
+        (7, Some("new:1"), "new:1", 1, 1_008),
     ] {
         let id = ReplicaId(id);
         let after = before.clone().of_one_replica(id, address.map(Into::into));
@@ -254,15 +254,6 @@ fn one_replica_goes_on_alone_with_everything_else() {
 }
 
 #[test]
-fn below_level_2_the_first_replica_goes_on_without_a_record() {
-    let before = image(vec![], vec![]);
-    let image = before.clone().of_one_replica(ReplicaId(1), Some("h1:1".into()));
-    assert_eq!(image, before);
-    let cell = Cell::from_image(image).expect("the image of a cell");
-    assert_eq!((cell.voters().collect(), cell.check()), (vec![ReplicaId(1)], vec![]));
-}
-
-#[test]
 fn a_job_has_as_many_tasks_as_its_description_says() {
     let spec = submitted("web", 2, &[]);
     let job = Job::from_parts(parts(1, spec, vec![]));
@@ -275,7 +266,7 @@ fn a_job_has_as_many_tasks_as_its_description_says() {
 fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let almost = u64::MAX - 1;
     let mut cell = Cell::from_image(Image {
-        level: Level(2),
+        level: Level(1),
         last_replica: ReplicaId(almost),
         last_collection: CollectionId(almost),
         last_machine: MachineId(almost),

@@ -157,6 +157,7 @@ fn a_dying_task_of_a_later_life_is_said_to_have_ended_with_its_machine() {
         > ended 1-0-1 exit 3
         FAIL 1-0-1 (exit code 3)
         SUBMIT 1-0-2 (failed, and is tried again)
+        > at 1
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1
         accepted
@@ -168,7 +169,7 @@ fn a_dying_task_of_a_later_life_is_said_to_have_ended_with_its_machine() {
         KILL 1-0-2 (by ana)
         KILL job 1 (by ana)
         > show
-        0 s
+        1 s
         job 1 ana/web dead
           1-0-2 killed by ana, failures 1, last: lost: machine m1 went silent
         m1 down [] takes 0 cores, 0 B, ports [], 4 free

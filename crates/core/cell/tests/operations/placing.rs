@@ -361,8 +361,6 @@ fn a_port_rests_before_it_is_given_again_even_the_last_of_all() {
 #[test]
 fn ports_that_something_else_holds_are_given_to_nobody() {
     session(&expect![[r#"
-        > describe m1 held=31000-31001:/ssh.service
-        (nothing)
         > submit ana/web 2 ports=http,admin
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -372,8 +370,6 @@ fn ports_that_something_else_holds_are_given_to_nobody() {
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
-        > level 3
-        LEVEL 3
         > describe m1 held=31000-31001:/ssh.service
         (nothing)
         > show ports

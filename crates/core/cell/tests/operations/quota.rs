@@ -8,8 +8,6 @@ use crate::script::session;
 #[test]
 fn a_job_beyond_its_quota_is_refused_with_what_is_short_and_what_would_pass() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > metered
         METER_QUOTA on
         > metered
@@ -75,8 +73,6 @@ fn a_job_beyond_its_quota_is_refused_with_what_is_short_and_what_would_pass() {
 #[test]
 fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > meter on
         METER_QUOTA on
         done
@@ -147,8 +143,6 @@ fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
 #[test]
 fn a_grant_that_ends_kills_nothing_and_stops_growth() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > meter on
         METER_QUOTA on
         done
@@ -212,8 +206,6 @@ fn a_grant_that_ends_kills_nothing_and_stops_growth() {
 #[test]
 fn production_and_monitoring_together_are_within_the_capacity_at_every_moment() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > grant ana production cpu=1500 until=100
         GRANT_QUOTA 1: ana production 1.5 cores from 0 s until 100 s by root
         grant 1
@@ -257,8 +249,6 @@ fn production_and_monitoring_together_are_within_the_capacity_at_every_moment() 
 #[test]
 fn the_lower_bands_are_oversold_as_far_as_is_said_and_the_others_never() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > grant ana best-effort-batch cpu=8001
         refused: best-effort-batch quota may be 400 % of the cell's capacity (2 cores and 2 GiB): asked: 8.001 cores; left for the whole of that time: 8 cores and 8 GiB; grant less, revoke a grant (bourg quota show), or oversell it further (bourg quota oversell best-effort-batch PERCENT)
         > grant ana best-effort-batch cpu=8000
@@ -298,8 +288,6 @@ fn the_lower_bands_are_oversold_as_far_as_is_said_and_the_others_never() {
 #[test]
 fn what_is_refused_forgets_no_grant_and_what_is_granted_forgets_those_that_ended_30_days_ago() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > grant ana production cpu=1000 until=100
         GRANT_QUOTA 1: ana production 1 core from 0 s until 100 s by root
         grant 1
@@ -326,8 +314,6 @@ fn what_is_refused_forgets_no_grant_and_what_is_granted_forgets_those_that_ended
 #[test]
 fn grants_of_a_user_are_bounded_and_those_that_ended_30_days_ago_make_room() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > open root
         session 2
         > request 2#1-999 as root grant ana production cpu=1 until=100
@@ -358,8 +344,6 @@ fn grants_of_a_user_are_bounded_and_those_that_ended_30_days_ago_make_room() {
 #[test]
 fn who_may_grant_and_what_no_grant_is() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > as ana grant ana production cpu=100
         refused: ana may not grant quota to ana: an administrator or a user with the capability grant-quota may
         > as ana oversell mid 300
@@ -415,56 +399,12 @@ fn who_may_grant_and_what_no_grant_is() {
 }
 
 #[test]
-fn below_level_2_there_is_neither_quota_nor_a_capability() {
+fn whoever_kills_or_drains_what_is_not_theirs_needs_a_capability() {
     session(&expect![[r#"
-        > metered
-        (nothing)
-        > meter on
-        refused: quota needs a cell at level 2
-        > grant ana production cpu=100
-        refused: quota needs a cell at level 2
-        > allow-to ana grant-quota
-        refused: capabilities need a cell at level 2
-        > submit ana/web 1 estimation=no
-        refused: the job description is not valid: estimation and kernelFeatures need a cell at level 2
-        > submit ana/web 1 kernel=net-raw
-        refused: the job description is not valid: estimation and kernelFeatures need a cell at level 2
-        > submit ana/web 1 api=yes
-        refused: the job description is not valid: tasks with api need a cell at level 3
-        > submit ana/web 9
+        > submit ana/web 1 cpu=100
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
-        SUBMIT 1-1-1 (new)
-        SUBMIT 1-2-1 (new)
-        SUBMIT 1-3-1 (new)
-        SUBMIT 1-4-1 (new)
-        SUBMIT 1-5-1 (new)
-        SUBMIT 1-6-1 (new)
-        SUBMIT 1-7-1 (new)
-        SUBMIT 1-8-1 (new)
         job 1
-        > as bob kill ana/web
-        refused: bob may not kill ana/web: ana or an administrator may
-        > as bob drain m1
-        refused: bob may not drain machine m1: an administrator may
-        > as root kill ana/web
-        KILL 1-0-1 (by root)
-        KILL 1-1-1 (by root)
-        KILL 1-2-1 (by root)
-        KILL 1-3-1 (by root)
-        KILL 1-4-1 (by root)
-        KILL 1-5-1 (by root)
-        KILL 1-6-1 (by root)
-        KILL 1-7-1 (by root)
-        KILL 1-8-1 (by root)
-        KILL job 1 (by root)
-        killed 9
-        > level 2
-        LEVEL 2
-        > submit ana/web 1 cpu=100
-        SUBMIT job 2 (new)
-        SUBMIT 2-0-1 (new)
-        job 2
         > charges
         ana production 0.1 cores and 64 MiB of nothing
         > as bob kill ana/web
@@ -472,9 +412,9 @@ fn below_level_2_there_is_neither_quota_nor_a_capability() {
         > as bob drain m1
         refused: bob may not drain machine m1: an administrator or a user with the capability drain-machines may
         > as root kill ana/web
-        USE_CAPABILITY job 2 administer-jobs
-        KILL 2-0-1 (by root)
-        KILL job 2 (by root)
+        USE_CAPABILITY job 1 administer-jobs
+        KILL 1-0-1 (by root)
+        KILL job 1 (by root)
         killed 1
     "#]]);
 }
@@ -482,8 +422,6 @@ fn below_level_2_there_is_neither_quota_nor_a_capability() {
 #[test]
 fn a_capability_allows_what_is_not_ones_own_and_its_use_is_an_event() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > as ana allow-to bob administer-jobs
         refused: ana may not grant administer-jobs to bob: an administrator may
         > submit ana/web 2
@@ -559,8 +497,6 @@ fn a_capability_allows_what_is_not_ones_own_and_its_use_is_an_event() {
 #[test]
 fn unestimated_jobs_and_kernel_features_take_their_capability_anew_each_time() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 1 estimation=no
         refused: ana may not submit a job with estimation: false: an administrator or a user with the capability no-estimation may
         > submit ana/raw 1 kernel=net-raw,perfmon

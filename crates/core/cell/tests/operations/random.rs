@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, DecisionChecker, Image, Job, Machine, MachineState, MemberChange,
-    Mutation, Observation, Op, Outcome, RequestId,
+    Applied, Assignment, Cell, DecisionChecker, Image, Job, Kill, Machine, MachineState,
+    MemberChange, Mutation, Observation, Op, Outcome, RequestId,
 };
 use model::{
     Bytes, Capability, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, GrantId,
@@ -152,8 +152,11 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             .prop_map(|(allocs, option)| {
                 Mutation::Submit(submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]))
             }),
-        3 => (small_or_huge(), tasks)
-            .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
+        3 => (select(vec!["ana", "bob"]), select(vec!["web", "db", "room", "none"]), tasks)
+            .prop_map(|(owner, job, tasks)| {
+                let job = job.parse().expect("a name");
+                Mutation::Kill(Kill { owner: user(owner), job, tasks })
+            }),
         2 => names,
         3 => machines,
     ]
@@ -312,7 +315,8 @@ fn absurd() -> impl Strategy<Value = Op> {
         1 => of_replicas(),
         2 => of_enrolment(),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
-        1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
+        1 => prop_oneof![small_or_huge_32(), Just(cell::TEST_LEVEL.0)]
+            .prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
             .prop_map(|collections| Op::Forget { collections }),
     ]
@@ -439,7 +443,6 @@ fn begun() -> Cell {
         cell.apply(Time::ZERO, &Op::Request { id, by: user("root"), mutation });
     }
     cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(1), report: report(&[]) });
-    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell
 }
 
@@ -580,6 +583,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 48, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 49, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

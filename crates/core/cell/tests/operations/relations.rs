@@ -1,8 +1,8 @@
 //! Jobs that wait for others, and jobs that end with others.
 
-use cell::{Cell, Mutation, Op, RequestId};
+use cell::{Cell, Kill, Mutation, Op, RequestId};
 use expect_test::expect;
-use model::{CellName, CollectionId, SessionId, TaskSelection, Time};
+use model::{CellName, SessionId, TaskSelection, Time};
 
 use crate::script::{session, submitted, user};
 
@@ -332,7 +332,11 @@ fn a_chain_may_be_as_long_as_there_are_jobs() {
         let submit = Mutation::Submit(submitted(&format!("j{number}"), 1, options));
         cell.apply(Time::ZERO, &request(number, submit));
     }
-    let kill = Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All };
+    let kill = Mutation::Kill(Kill {
+        owner: user("ana"),
+        job: "j1".parse().expect("a name"),
+        tasks: TaskSelection::All,
+    });
     cell.apply(Time::ZERO, &request(JOBS + 1, kill));
     assert_eq!(cell.jobs().filter(|job| job.is_alive()).count(), 0);
     assert_eq!((cell.job_count() as u64, cell.check()), (JOBS, vec![]));

@@ -9,8 +9,6 @@ use crate::script::session;
 #[test]
 fn a_replica_comes_and_goes_step_by_step() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > replica 1 has 2 h1:1
         REPLICA_DESCRIBED 1 at 'h1:1' level 2
         > show replicas
@@ -57,8 +55,6 @@ fn a_replica_comes_and_goes_step_by_step() {
 #[test]
 fn a_learner_leaves_by_consensus_and_one_that_waits_at_once() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > replica 1 has 2 h1:1
         REPLICA_DESCRIBED 1 at 'h1:1' level 2
         > add-replica h2:1
@@ -94,8 +90,6 @@ fn what_is_not_the_next_step_changes_nothing() {
     session(&expect![[r#"
         > member 1 out
         (nothing)
-        > level 2
-        LEVEL 2
         > member 1 out
         (nothing)
         > member 1 learner
@@ -144,8 +138,6 @@ fn what_is_not_the_next_step_changes_nothing() {
 #[test]
 fn a_voter_stays() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > remove-replica 1
         refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
         > remove-replica 2
@@ -183,10 +175,8 @@ fn a_voter_stays() {
 #[test]
 fn no_id_is_given_twice() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > add-replica h2:1
-        REPLICA_DESCRIBED 1 at '' level 2
+        REPLICA_DESCRIBED 1 at '' level 1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > remove-replica 2
@@ -208,7 +198,7 @@ fn no_id_is_given_twice() {
         > remove-replica 3
         refused: there is no replica 3: look for it with bourg master list
         > show replicas
-        1 voter at '' level 2
+        1 voter at '' level 1
         4 waiting at 'h2:1' level 0
         voters 1; learners; last id 4
     "#]]);
@@ -217,22 +207,18 @@ fn no_id_is_given_twice() {
 #[test]
 fn the_first_replica_is_recorded_by_what_it_says_or_with_the_first_that_is_added() {
     session(&expect![[r#"
-        > replica 1 has 2 h1:1
-        (nothing)
         > show replicas
         voters 1; learners; last id 1
-        > level 2
-        LEVEL 2
         > replica 2 has 2 h2:1
         (nothing)
         > show replicas
         voters 1; learners; last id 1
         > add-replica h2:1
-        REPLICA_DESCRIBED 1 at '' level 2
+        REPLICA_DESCRIBED 1 at '' level 1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > show replicas
-        1 voter at '' level 2
+        1 voter at '' level 1
         2 waiting at 'h2:1' level 0
         voters 1; learners; last id 2
         > replica 1 has 2 h1:1
@@ -249,8 +235,6 @@ fn the_first_replica_is_recorded_by_what_it_says_or_with_the_first_that_is_added
 #[test]
 fn a_replica_says_what_is_new_and_what_it_does_not_know_stays() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > replica 1 has 2
         REPLICA_DESCRIBED 1 at '' level 2
         > replica 1 has 2
@@ -285,8 +269,6 @@ fn a_replica_says_what_is_new_and_what_it_does_not_know_stays() {
 #[test]
 fn an_address_is_that_of_one_replica_that_stays() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > add-replica
         refused: a replica's address must be 1 to 256 characters, none of them a control character
         > replica 1 has 2 h1:1
@@ -317,10 +299,8 @@ fn an_address_is_that_of_one_replica_that_stays() {
 #[test]
 fn replicas_are_bounded_those_that_wait_and_leave_included() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > add-replica h2:1
-        REPLICA_DESCRIBED 1 at '' level 2
+        REPLICA_DESCRIBED 1 at '' level 1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > add-replica h3:1
@@ -362,20 +342,14 @@ fn replicas_are_bounded_those_that_wait_and_leave_included() {
 }
 
 #[test]
-fn only_administrators_add_and_remove_from_level_2_on() {
+fn only_administrators_add_and_remove() {
     session(&expect![[r#"
-        > add-replica h2:1
-        refused: root may not add a replica at h2:1: an administrator of a cell at level 2 may
-        > remove-replica 1
-        refused: root may not remove replica 1: an administrator of a cell at level 2 may
-        > level 2
-        LEVEL 2
         > as ana add-replica h2:1
         refused: ana may not add a replica at h2:1: an administrator may
         > as ana remove-replica 1
         refused: ana may not remove replica 1: an administrator may
         > add-replica h2:1
-        REPLICA_DESCRIBED 1 at '' level 2
+        REPLICA_DESCRIBED 1 at '' level 1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > open root
@@ -386,7 +360,7 @@ fn only_administrators_add_and_remove_from_level_2_on() {
         > request 3#1 as root add-replica h3:1
         replica 3
         > show replicas
-        1 voter at '' level 2
+        1 voter at '' level 1
         2 waiting at 'h2:1' level 0
         3 waiting at 'h3:1' level 0
         voters 1; learners; last id 3
@@ -396,7 +370,6 @@ fn only_administrators_add_and_remove_from_level_2_on() {
 #[test]
 fn an_address_that_is_none_leaves_the_one_that_is_known() {
     let mut cell = Cell::empty();
-    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     let replica = ReplicaId(1);
     for (address, level, is) in [
         ("h1:1", 2, "h1:1"),

@@ -155,6 +155,7 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
         SUBMIT 1-0-2 (failed, and is tried again)
+        > at 1
         > assign 1-0-2 m2
         SCHEDULE 1-0-2 on 2
         accepted
@@ -167,7 +168,7 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         > ended 1-0-2 exit 0
         refused: 1-0-2 is placed on machine 2, and not on 1
         > show
-        0 s
+        1 s
         job 1 ana/web running
           1-0-2 starting on 2 [], failures 1, last: exit code 1
           1-1-1 pending (new), not before 0 s
@@ -180,7 +181,7 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         > ended 1-0-2 exit 3 on m2
         refused: 1-0-2: FAIL is no step from dead: from there, SUBMIT
         > show
-        0 s
+        1 s
         job 1 ana/web running
           1-0-2 finished, failures 1, last: exit code 0
           1-1-1 pending (new), not before 0 s
@@ -411,10 +412,8 @@ fn one_that_broke_a_rule_has_failed_and_its_machine_is_not_to_blame() {
         SCHEDULE 1-0-1 on 1
         accepted
         > ended 1-0-1 rule it held port 31000
-        FAIL 1-0-1 (unhealthy: it held port 31000)
+        FAIL 1-0-1 (ended by rule: it held port 31000)
         SUBMIT 1-0-2 (failed, and is tried again)
-        > level 3
-        LEVEL 3
         > at 100
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1
@@ -461,65 +460,15 @@ fn what_failed_or_was_lost_waits_for_a_second_at_least() {
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (failed, and is tried again), not before 0 s, failures 1, last: exit code 1
-          1-1-2 pending (was lost), not before 0 s, last: lost: port 31000 is taken
+          1-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1
+          1-1-2 pending (was lost), not before 1 s, last: lost: port 31000 is taken
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
-        > level 3
-        LEVEL 3
-        > assign 1-0-2 m1; 1-1-2 m1
-        SCHEDULE 1-0-2 on 1
-        SCHEDULE 1-1-2 on 1
-        accepted
-        accepted
-        > ended 1-0-2 exit 1
-        FAIL 1-0-2 (exit code 1)
-        SUBMIT 1-0-3 (failed, and is tried again)
-        > ended 1-1-2 lost port 31000 is taken
-        LOST 1-1-2 (lost: port 31000 is taken)
-        SUBMIT 1-1-3 (was lost)
-        > show
-        0 s
-        job 1 ana/web running
-          1-0-3 pending (failed, and is tried again), not before 2 s, failures 2, last: exit code 1
-          1-1-3 pending (was lost), not before 1 s, last: lost: port 31000 is taken
-        m1 up [] takes 0 cores, 0 B, ports [], 4 free
-        m2 up [] takes 0 cores, 0 B, ports [], 4 free
-        > assign 1-0-3 m1
+        > assign 1-0-2 m1
         refused: task 1/0 waits until its next try
-        > at 2
-        > assign 1-0-3 m1
-        SCHEDULE 1-0-3 on 1
+        > at 1
+        > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
         accepted
-        > ended 1-0-3 exit 1
-        FAIL 1-0-3 (exit code 1)
-        SUBMIT 1-0-4 (failed, and is tried again)
-        > show
-        2 s
-        job 1 ana/web running
-          1-0-4 pending (failed, and is tried again), not before 6 s, failures 3, last: exit code 1
-          1-1-3 pending (was lost), not before 1 s, last: lost: port 31000 is taken
-        m1 up [] takes 0 cores, 0 B, ports [], 4 free
-        m2 up [] takes 0 cores, 0 B, ports [], 4 free
-        > submit ana/patient 1 failures=9 delay=7
-        SUBMIT job 2 (new)
-        SUBMIT 2-0-1 (new)
-        job 2
-        > assign 2-0-1 m1
-        SCHEDULE job 2 on 1
-        SCHEDULE 2-0-1 on 1
-        accepted
-        > ended 2-0-1 exit 1
-        FAIL 2-0-1 (exit code 1)
-        SUBMIT 2-0-2 (failed, and is tried again)
-        > show
-        2 s
-        job 1 ana/web running
-          1-0-4 pending (failed, and is tried again), not before 6 s, failures 3, last: exit code 1
-          1-1-3 pending (was lost), not before 1 s, last: lost: port 31000 is taken
-        job 2 ana/patient running
-          2-0-2 pending (failed, and is tried again), not before 9 s, failures 1, last: exit code 1
-        m1 up [] takes 0 cores, 0 B, ports [], 4 free
-        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

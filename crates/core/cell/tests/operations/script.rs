@@ -15,7 +15,7 @@
 //!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
 //!                               [in=SET] [allocs=USER,…|none]
 //!                               [estimation=no] [kernel=FEATURE,…]
-//! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
+//! [as USER] kill ADDRESS           without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
 //! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
 //! say MACHINE NAME[=VALUE]…        without a value, it is not said any more
@@ -31,14 +31,14 @@
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
 //! resume                           root does it
-//! [as USER] certify NAME SERIAL [for=SECONDS]    add a user: level 2 first. Root does it
+//! [as USER] certify NAME SERIAL [for=SECONDS]    add a user. Root does it
 //! [as USER] revoke-user NAME            root does it
 //! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
 //! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
 //! [as USER] add-replica ADDRESS         [as USER] remove-replica ID         root does it
 //! member ID learner|voter|out      what becomes of a replica in consensus
 //! replica ID [in DIRECTORY] has LEVEL [ADDRESS]      what a replica says of itself
-//! [as USER] token MACHINE SERIAL [for=SECONDS]      level 3 first. Root does it
+//! [as USER] token MACHINE SERIAL [for=SECONDS]      root does it
 //! [as USER] revoke-machine MACHINE      root does it
 //! enrol TOKEN KEY ADDRESS SERIAL [for=SECONDS]      a key is a number
 //! renew MACHINE OLD SERIAL [for=SECONDS]
@@ -53,7 +53,7 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
-//! [as USER] replica-token ID SERIAL [for=SECONDS]    level 3 first. Root does it
+//! [as USER] replica-token ID SERIAL [for=SECONDS]    root does it
 //! join ID TOKEN KEY                a replica's process, with a token
 //! show replicas                    who the replicas are
 //! show users                       who was added or revoked
@@ -69,15 +69,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, DecisionChecker, MemberChange, Mutation, Observation, Op, Outcome, Reply,
-    RequestId,
+    Assignment, Cell, DecisionChecker, Kill, MemberChange, Mutation, Observation, Op, Outcome,
+    Reply, RequestId,
 };
 use expect_test::Expect;
 use model::{
     Address, Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, GrantId, HeldPorts,
     InstanceId, JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores,
-    PortName, ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time,
-    UserName,
+    PortName, ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -294,14 +293,10 @@ impl Script {
                 let (_, job) = address.split_once('/').expect("OWNER/JOB");
                 Mutation::Submit(submitted(job, number(tasks), options))
             }
-            ["kill", "job", id] => {
-                Mutation::Kill { collection: CollectionId(number(id)), tasks: TaskSelection::All }
-            }
             ["kill", address] => {
                 let address: Address = address.parse().expect("an address");
-                let owner = address.user.unwrap_or_else(|| user(by));
-                let job = self.cell.job_named(&owner, &address.job).expect("a job of that name");
-                Mutation::Kill { collection: job.id, tasks: address.tasks }
+                let Address { user: owner, job, tasks } = address;
+                Mutation::Kill(Kill { owner: owner.unwrap_or_else(|| user(by)), job, tasks })
             }
             ["add", name, address] => Mutation::AddMachine {
                 name: MachineName::new(name).expect("a machine's name"),

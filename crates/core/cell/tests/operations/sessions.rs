@@ -131,7 +131,7 @@ fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() 
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
         job 1
-        > request 2#6-36 as ana kill job 1
+        > request 2#6-36 as ana kill ana/web
         killed 0
         > request 2#5 as ana submit ana/web 1
         job 1
@@ -142,7 +142,7 @@ fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() 
         job 2
         > request 2#5 as ana submit ana/web 1
         refused: request 5 is older than the answers kept for its session: look at the state to see whether it was done
-        > request 2#6 as ana kill job 1
+        > request 2#6 as ana kill ana/web
         killed 1
         > request 2#4 as ana submit ana/other 1
         refused: request 4 is older than the answers kept for its session: look at the state to see whether it was done
@@ -165,8 +165,8 @@ fn a_request_older_than_every_answer_kept_is_done_once_and_then_forgotten() {
     session(&expect![[r#"
         > open ana
         session 2
-        > request 2#101-132 as ana kill job 1
-        refused: there is no job 1
+        > request 2#101-132 as ana kill ana/none
+        refused: there is no job ana/none
         > request 2#50 as ana submit ana/web 1
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -180,7 +180,7 @@ fn a_request_older_than_every_answer_kept_is_done_once_and_then_forgotten() {
         SUBMIT 2-0-1 (new)
         job 2
         > request 2#101 as ana submit ana/x 1
-        refused: there is no job 1
+        refused: there is no job ana/none
     "#]]);
 }
 
@@ -251,5 +251,35 @@ fn a_user_who_opens_too_many_closes_his_own() {
         SUBMIT job 2 (new)
         SUBMIT 2-0-1 (new)
         job 2
+    "#]]);
+}
+
+#[test]
+fn a_kill_that_is_sent_again_does_not_kill_what_has_the_name_by_then() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#1 as ana kill ana/web
+        refused: there is no job ana/web
+        > submit ana/web 1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > request 2#1 as ana kill ana/web
+        refused: there is no job ana/web
+        > request 2#2 as ana kill ana/web
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
+        killed 1
+        > submit ana/web 1
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > request 2#2 as ana kill ana/web
+        killed 1
+        > request 2#3 as ana kill ana/web
+        KILL 2-0-1 (by ana)
+        KILL job 2 (by ana)
+        killed 1
     "#]]);
 }

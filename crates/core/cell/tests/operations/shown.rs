@@ -34,7 +34,7 @@ fn reply(reply: &Reply) -> String {
             Submission::Unchanged => format!("job {collection}, unchanged"),
             Submission::Updated => format!("job {collection}, updated"),
         },
-        Reply::Killed { tasks } => format!("killed {tasks}"),
+        Reply::Killed { tasks, .. } => format!("killed {tasks}"),
         Reply::MachineAdded(id) => format!("machine {id}"),
         Reply::Granted(id) => format!("grant {id}"),
         Reply::Drained { tasks } => format!("{tasks} leave"),

@@ -1,34 +1,12 @@
-//! Machines that do not answer, and the breaker that keeps them from being marked down: level 2.
+//! Machines that do not answer, and the breaker that keeps them from being marked down.
 
 use expect_test::expect;
 
 use crate::script::session;
 
 #[test]
-fn at_level_1_a_machine_is_up_or_down_and_rescheduling_never_stops() {
-    session(&expect![[r#"
-        > unreachable m1
-        (nothing)
-        > stop 3 4
-        (nothing)
-        > allow
-        (nothing)
-        > resume
-        refused: rescheduling is not stopped: there is nothing to resume
-        > silent m1
-        DOWN machine 1
-        > show
-        0 s
-        m1 down [] takes 0 cores, 0 B, ports [], 4 free
-        m2 up [] takes 0 cores, 0 B, ports [], 4 free
-    "#]]);
-}
-
-#[test]
 fn an_unreachable_machine_keeps_its_tasks_and_gets_no_others() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 3 ports=http
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -71,8 +49,6 @@ fn an_unreachable_machine_keeps_its_tasks_and_gets_no_others() {
 #[test]
 fn it_goes_down_and_its_tasks_begin_again() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 2 ports=http
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -122,8 +98,6 @@ fn it_goes_down_and_its_tasks_begin_again() {
 #[test]
 fn only_a_machine_that_is_up_becomes_unreachable() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > add m3 m3:1
         ADD machine 3
         machine 3
@@ -141,8 +115,6 @@ fn only_a_machine_that_is_up_becomes_unreachable() {
 #[test]
 fn who_is_killed_on_an_unreachable_machine_dies_when_it_is_down_or_says_so() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 2
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -183,8 +155,6 @@ fn who_is_killed_on_an_unreachable_machine_dies_when_it_is_down_or_says_so() {
 #[test]
 fn an_unreachable_machine_is_drained_described_and_removed_like_any_other() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 2
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -245,8 +215,6 @@ fn an_unreachable_machine_is_drained_described_and_removed_like_any_other() {
 #[test]
 fn what_runs_on_an_unreachable_machine_is_updated_in_place() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 1
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -275,8 +243,6 @@ fn what_runs_on_an_unreachable_machine_is_updated_in_place() {
 #[test]
 fn nobody_is_evicted_from_an_unreachable_machine() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/train 1 cpu=900 priority=free
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -299,8 +265,6 @@ fn nobody_is_evicted_from_an_unreachable_machine() {
 #[test]
 fn the_breaker_stops_rescheduling_until_the_cell_answers_again() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > allow
         (nothing)
         > at 5
@@ -327,8 +291,6 @@ fn the_breaker_stops_rescheduling_until_the_cell_answers_again() {
 #[test]
 fn a_person_resumes_rescheduling_and_the_breaker_is_armed_anew() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > resume
         refused: rescheduling is not stopped: there is nothing to resume
         > stop 3 8

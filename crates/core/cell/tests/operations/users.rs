@@ -7,8 +7,6 @@ use crate::script::session;
 #[test]
 fn a_revoked_user_is_heard_with_what_was_issued_since_and_nothing_else() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > at 100
         > accepts ana 7
         yes
@@ -53,8 +51,6 @@ fn a_revoked_user_is_heard_with_what_was_issued_since_and_nothing_else() {
 #[test]
 fn what_a_revoked_user_runs_runs_on() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > submit ana/web 1
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -80,12 +76,6 @@ fn what_a_revoked_user_runs_runs_on() {
 #[test]
 fn only_administrators_add_and_revoke_and_none_themselves() {
     session(&expect![[r#"
-        > certify ana 7
-        refused: root may not add user ana: an administrator of a cell at level 2 may
-        > revoke-user ana
-        refused: root may not revoke user ana: an administrator of a cell at level 2 may
-        > level 2
-        LEVEL 2
         > as ana certify ana 7
         refused: ana may not add user ana: an administrator may
         > as ana revoke-user bob
@@ -114,8 +104,6 @@ fn only_administrators_add_and_revoke_and_none_themselves() {
 #[test]
 fn certificates_are_bounded_and_those_that_have_expired_make_room() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > certify ana 1 for=60
         ADD_USER ana 01 until 60 s
         certificate 01 until 60 s
@@ -182,8 +170,6 @@ fn certificates_are_bounded_and_those_that_have_expired_make_room() {
 #[test]
 fn a_repeated_request_answers_with_the_same_certificate() {
     session(&expect![[r#"
-        > level 2
-        LEVEL 2
         > open root
         session 2
         > request 2#1 as root certify ana 7
@@ -201,8 +187,6 @@ fn a_repeated_request_answers_with_the_same_certificate() {
 fn one_administrator_is_always_heard() {
     session(&expect![[r#"
         > administrators ana root
-        > level 2
-        LEVEL 2
         > as ana drain m1
         DRAIN machine 1 ()
         0 leave

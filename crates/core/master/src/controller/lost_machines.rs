@@ -82,7 +82,7 @@ impl Controller for LostMachines {
 
     fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
         let Self { lost, opinions } = self;
-        lost.settle(now, cell, op);
+        lost.settle(op);
         let here = about(op).into_iter().chain(joining(cell, op));
         here.for_each(|machine| lost.count(now, cell, machine));
         if let Op::Request { mutation: Mutation::RemoveMachine { .. }, .. } = op {

@@ -1,4 +1,4 @@
-//! Where report and cell agree, neither is looked at again; nothing that differs is overlooked.
+//! If report and cell agree, they are not compared again; no difference is overlooked.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::link::Link;
 
 impl LinkShard {
-    /// The machines whose reports are taken to agree with the cell, and do not.
+    /// Machines whose reports are marked as agreeing with the cell but do not.
     pub(super) fn overlooked(&self, now: Time, cell: &Cell) -> Vec<MachineId> {
         let differs = |(id, link): &(&MachineId, &Link)| {
             let (mut actions, settings) = (Vec::new(), Settings::default());
@@ -17,18 +17,18 @@ impl LinkShard {
         self.links.iter().filter(differs).map(|(id, _)| *id).collect()
     }
 
-    /// What a machine was last heard to report.
+    /// The last report of a machine.
     fn last_report(&self, machine: MachineId) -> Option<Arc<Report>> {
         self.links.get(&machine)?.report.clone()
     }
 
-    /// Whether the last report of a machine is taken to agree with the cell.
+    /// Whether the last report of a machine is marked as agreeing with the cell.
     pub(super) fn agrees(&self, machine: MachineId) -> bool {
         self.links[&machine].agrees
     }
 }
 
-/// Something that changes the cell, or what the machine reports.
+/// A change of the cell, or of the machine's report.
 #[derive(Clone, Debug)]
 enum Step {
     Submit(u32),
@@ -36,8 +36,8 @@ enum Step {
     Kill(u32),
     Op(Op),
     Request(Mutation),
-    /// The machine obeys the newest order, or reports with an older stamp; each task that it runs is
-    /// in one of four states.
+    /// The machine obeys the newest order, or reports with an older stamp; each task that it runs
+    /// is in one of four states.
     Report {
         current: bool,
         attribute: u8,
@@ -72,7 +72,7 @@ impl World {
             Step::Submit(limit) => {
                 let name = model::JobName::new("web").expect("a name");
                 let mut task = TaskSpec::of(vec!["x".to_owned()]);
-                // A living job is updated in place.
+                // A live job is updated in place.
                 task.limit.cpu = MilliCores((*limit).into());
                 let spec = JobSpec::of(name, model::Band::Production.usual(), 3, task);
                 self.request(Mutation::Submit(Arc::new(spec)));
@@ -93,7 +93,8 @@ impl World {
             Step::Kill(index) => {
                 let Some(job) = self.cell.jobs().find(|job| job.is_alive()) else { return };
                 let tasks = TaskSelection::Some(vec![(TaskIndex(*index), TaskIndex(*index))]);
-                self.request(Mutation::Kill { collection: job.id, tasks });
+                let kill = Mutation::Kill(cell::Kill::of(job, tasks));
+                self.request(kill);
             }
             Step::Op(op) => drop(self.apply(op)),
             Step::Request(mutation) => self.request(mutation.clone()),
@@ -129,7 +130,7 @@ impl World {
             machine: Arc::new(said),
             tasks: tasks.iter().map(task).collect(),
         });
-        // What is the same is said again, and a version may be given to another report.
+        // Reports are repeated, and a version may be reused for another report.
         for _ in 0..2 {
             let answer =
                 Answer::Report { report: Arc::clone(&report), version, usage: Usage::default() };
@@ -148,7 +149,6 @@ proptest! {
     #[test]
     fn nothing_that_differs_is_overlooked(steps in prop::collection::vec(step(), 0..40)) {
         let mut world = World::new();
-        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
         for step in &steps {
             world.take(step);
             prop_assert!(world.master.counts_right(world.now, &world.cell));
@@ -172,7 +172,7 @@ fn a_report_that_is_repeated_is_compared_once() {
     assert!(world.shard.agrees(M1), "what it said was applied, and compared again");
     assert_eq!(world.answer(false, 6, &running), "");
     assert!(world.shard.agrees(M1));
-    // The same version from a Borglet that was started anew, with another report.
+    // A restarted Borglet uses the same version with another report.
     let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }, model::FinalUsage::UNMEASURED))];
     assert!(world.answer(false, 6, &ended).contains("Exited"));
 }

@@ -1,13 +1,12 @@
-//! Allocs: ordered apart from tasks, and observed as they are.
+//! Allocs: ordered separately from tasks, and observed in the same way.
 
 use super::*;
 use borglet::DesiredAlloc;
 use model::JobName;
 
-/// An alloc set, of whose allocs some are placed on the machine.
+/// An alloc set, some of whose allocs are placed on the machine.
 fn world(allocs: u32) -> World {
     let mut world = World::new();
-    world.apply(&Op::RaiseLevel { to: cell::LEVEL });
     world.tick();
     world.answer(true, 3, &[]);
     let mut task = TaskSpec::of(vec![]);
@@ -37,7 +36,7 @@ fn an_order_has_allocs_apart_from_tasks() {
     };
     let alone = |alloc| Order { allocs: vec![alloc], ..Order::default() };
     assert_eq!(order(&world), alone(expected));
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("room", TaskSelection::All));
     assert_eq!(order(&world), Order::default(), "it is told to stop as a task is");
 }
 

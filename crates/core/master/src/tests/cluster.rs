@@ -1,29 +1,30 @@
 //! Several replicas with one log, real Borglets, and messages that may be lost.
 //!
-//! What is proposed to the leader is committed at once; the others apply it in their next step, unless
-//! they lag. The expected text of a session is its script: lines that begin with `> ` are its commands.
+//! Proposals to the leader are committed at once; the others apply them in their next step unless
+//! they lag. The expected text of a session is its script: lines that begin with `> ` are its
+//! commands.
 //!
 //! ```text
-//! cluster REPLICAS MACHINES TASKS    so many replicas, all active, the first leads; so many tasks
-//!                                    on each machine
-//! active REPLICA…                    the leader says that these are active
-//! lead REPLICA                       it leads from now on
-//! lag REPLICA, go REPLICA            it applies nothing, until it does again
-//! cut REPLICA, heal REPLICA          it and the leader hear nothing of each other, until they do
-//! deaf REPLICA, hear REPLICA         it hears nothing of the leader, which hears it; until it does
-//! silent MACHINE…, answer MACHINE…   they answer no poll: m3, m2-m5; until they do again
+//! cluster REPLICAS MACHINES TASKS    this many replicas, all active, the first one leads; this
+//!                                    many tasks on each machine
+//! active REPLICA…                    the leader sends out that these are active
+//! lead REPLICA                       it becomes the leader
+//! lag REPLICA, go REPLICA            it stops and resumes applying operations
+//! cut REPLICA, heal REPLICA          cuts and restores its connection with the leader
+//! deaf REPLICA, hear REPLICA         loses and restores messages from the leader to it only
+//! silent MACHINE…, answer MACHINE…   they stop and resume answering polls: m3, m2-m5
 //! silent MACHINE… to REPLICA, answer MACHINE… to REPLICA
-//!                                    they do not hear that replica alone; until they do again
-//! kill TASK                          a user kills one
+//!                                    the same for polls of that replica only
+//! kill TASK                          a user kills a task
 //! for SECONDS                        time passes
-//! polls                              who polled whom since this was last said, and how often; with
-//!                                    an order is *
-//! contacts                           how the machines answer, as the leader has heard
-//! seconds                            which machines are polled by others than their own replica
-//! runs MACHINE…                      what runs there, by the stamp that was obeyed
+//! polls                              who polled whom since the last time, and how often; * marks
+//!                                    polls with an order
+//! reachability                       the reachability of the machines, as reported to the leader
+//! seconds                            the machines polled by replicas other than their own
+//! runs MACHINE…                      what runs there, by the stamp obeyed
 //! ```
 //!
-//! What is proposed of machines' states is said when it is.
+//! Proposals about the state of machines are printed when they are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,12 +56,12 @@ pub(super) struct Replica {
     pub(super) cell: Cell,
     pub(super) shard: LinkShard,
     pub(super) master: Master,
-    /// The newest term of which it has applied anything.
+    /// The newest term of which it has applied an operation.
     term: Term,
     pub(super) lags: bool,
     pub(super) cut: bool,
     deaf: bool,
-    /// How often it polled a machine, and whether with an order.
+    /// How often it polled each machine, with and without an order.
     polls: BTreeMap<(MachineId, bool), u32>,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct Host {
     version: u64,
     held: Vec<(u64, Call)>,
     silent: bool,
-    /// It does not hear these.
+    /// It does not receive the polls of these replicas.
     pub(super) deaf_to: BTreeSet<ReplicaId>,
 }
 
@@ -81,7 +82,7 @@ impl Host {
     }
 }
 
-/// Who polled, and how.
+/// Which replica polled, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     replica: ReplicaId,
@@ -105,31 +106,31 @@ pub(super) struct Cluster {
     pub(super) replicas: BTreeMap<ReplicaId, Replica>,
     pub(super) hosts: BTreeMap<MachineId, Host>,
     later: BTreeMap<(Time, u64), Later>,
-    /// How long messages take; a millisecond where it is not drawn.
+    /// The delays of messages; a millisecond if not random.
     pub(super) delays: Option<Random>,
     sequence: u64,
     requests: u64,
     /// Every order that was obeyed.
     pub(super) obeyed: Vec<(MachineId, Order)>,
-    /// Everything that shards had proposed.
+    /// Every operation proposed by shards.
     pub(super) proposed: Vec<Op>,
     said: String,
 }
 
 impl Replica {
-    /// Whether it hears what the leader says to shards.
+    /// Whether it receives what the leader sends to shards.
     fn hears(&self) -> bool {
         !self.cut && !self.deaf
     }
 
-    /// How often it polled anybody.
+    /// The number of its polls.
     pub(super) fn polled(&self) -> u32 {
         self.polls.values().sum()
     }
 }
 
 impl Cluster {
-    /// Everything that is committed.
+    /// All committed operations.
     pub(super) fn log(&self) -> &[(Term, Time, Op)] {
         &self.log
     }
@@ -210,7 +211,6 @@ impl Cluster {
         let cell = CellName::new("dev").expect("a name");
         self.propose(Op::Nothing);
         self.propose(Op::Bootstrap { name: cell, administrator: ana.clone() });
-        self.propose(Op::RaiseLevel { to: cell::LEVEL });
         self.propose(Op::OpenSession { user: ana });
         for number in 1..=machines {
             let address = format!("m{number}:1");
@@ -251,7 +251,7 @@ impl Cluster {
 
     pub(super) fn kill(&mut self, index: u32) {
         let tasks = TaskSelection::Some(vec![(TaskIndex(index), TaskIndex(index))]);
-        self.request(Mutation::Kill { collection: CollectionId(1), tasks });
+        self.request(kill("web", tasks));
     }
 
     pub(super) fn request(&mut self, mutation: Mutation) {
@@ -261,13 +261,13 @@ impl Cluster {
         self.propose(Op::Request { id, by, mutation });
     }
 
-    /// It is committed, and the leader applies it.
+    /// Commits an operation, which the leader applies.
     pub(super) fn propose(&mut self, op: Op) {
         self.log.push((self.term, self.now, op));
         self.apply(self.leader);
     }
 
-    /// A replica applies what it has not applied yet; at most so many operations.
+    /// Applies what a replica has not applied yet, up to a number of operations.
     fn apply(&mut self, id: ReplicaId) {
         while self.apply_one(id) {}
     }
@@ -302,13 +302,13 @@ impl Cluster {
         self.propose(Op::Nothing);
     }
 
-    /// What a replica polls, as the leader says.
+    /// The partition of a replica, as the leader assigns it.
     fn partition(&self, me: ReplicaId) -> Partition {
         let seconds = self.replicas[&self.leader].master.seconds().cloned().collect();
         Partition { me, spread: Arc::new(Spread { active: self.active.clone(), seconds }) }
     }
 
-    /// One step of a replica; whether anything came of it.
+    /// One step of a replica; returns whether it did anything.
     pub(super) fn step(&mut self, id: ReplicaId) -> bool {
         let leader = self.leader;
         let before = self.sequence;
@@ -332,7 +332,7 @@ impl Cluster {
         self.sequence != before
     }
 
-    /// What a replica has to say of its machines, before what it wants to be proposed.
+    /// Delivers a replica's reachabilities, before its proposals.
     fn say_contacts(&mut self, id: ReplicaId) {
         let (now, leader, active) = (self.now, self.leader, self.active.clone());
         let replica = self.replica(id);
@@ -427,7 +427,7 @@ impl Cluster {
         }
     }
 
-    /// As a real Borglet is polled: a new poll ends the hold of the one before.
+    /// Polls like a real Borglet: a new poll ends the hold of the previous one.
     fn polled(&mut self, replica: ReplicaId, poll: Poll) {
         let (machine, seen, had_order) = (poll.machine, poll.seen, poll.order.is_some());
         let call = Call { replica, machine, had_order };

@@ -10,7 +10,7 @@ fn with_work_for_all() -> World {
     world.tick();
     world.answer(true, 3, &[]);
     world.submit(1);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     // What the leader wants from here on is what its controllers are asked for.
     world.now = world.now + Settings::default().dead_jobs_for;
     for _missed in 0..Settings::default().missed_polls_max {

@@ -1,12 +1,12 @@
-//! Whatever parts replicas have, however far behind they are and however late their polls: what a
-//! Borglet obeys never goes back, and nothing is concluded that is not so.
+//! Whatever the partitions, however far replicas lag and however late polls complete: the stamps
+//! that a Borglet obeys never go back, and no false conclusion is drawn.
 
 use proptest::prelude::*;
 
 use super::cluster::Cluster;
 use super::*;
 
-/// Something that happens to a cluster of three replicas and four machines.
+/// A change of a cluster of three replicas and four machines.
 #[derive(Clone, Debug)]
 enum Step {
     Submitted,
@@ -15,7 +15,7 @@ enum Step {
         machine: u64,
     },
     Kill(u32),
-    /// The leader says who is active; some do not hear of it.
+    /// The leader sends the active replicas; some do not receive it.
     Active {
         active: Vec<u64>,
         hear: Vec<u64>,
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What each machine was to run after each operation, by the log alone.
+/// The expected instances of each machine after each operation, from the log alone.
 struct Reference(BTreeMap<LogIndex, Cell>);
 
 impl Reference {
@@ -53,7 +53,7 @@ impl Reference {
         Self(after)
     }
 
-    /// What an order of this stamp has to be.
+    /// The expected content of an order with this stamp.
     fn order(&self, machine: MachineId, stamp: Stamp) -> Order {
         order::for_machine(&self.0[&stamp.index], machine, stamp)
     }
@@ -88,7 +88,7 @@ impl Cluster {
         }
     }
 
-    /// What must hold of everything that was ordered and proposed so far.
+    /// The invariants of everything ordered and proposed so far.
     fn is_sound(&self) {
         let reference = Reference::of(self);
         let mut newest: BTreeMap<MachineId, Stamp> = BTreeMap::new();
@@ -99,14 +99,14 @@ impl Cluster {
         }
         for op in &self.proposed {
             let Op::Observe { observations, .. } = op else { continue };
-            let lost = |observation: &cell::Observation| {
-                matches!(observation, cell::Observation::Ended { end: End::Lost { .. }, .. })
+            let lost = |observation: &Observation| {
+                matches!(observation, Observation::Ended { end: End::Lost { .. }, .. })
             };
             assert!(!observations.iter().any(lost), "no machine loses anything here: {op:?}");
         }
     }
 
-    /// Every machine runs what the cell says, and the cell has all that it reports.
+    /// Every machine runs what the cell says, and the cell contains all that it reports.
     fn is_settled(&self) {
         let cell = &self.replicas[&self.leader].cell;
         for (machine, host) in &self.hosts {
@@ -140,7 +140,7 @@ proptest! {
             cluster.take(step);
         }
         cluster.is_sound();
-        // Everyone hears of everyone again, and all of the machines are served.
+        // All connections work again, and all machines are served.
         cluster.active = vec![ReplicaId(1), ReplicaId(2), ReplicaId(3)];
         for replica in cluster.replicas.values_mut() {
             (replica.cut, replica.lags) = (false, false);
@@ -151,7 +151,7 @@ proptest! {
     }
 }
 
-/// Two shards serve one idle machine for a long time: they do not drive each other.
+/// Two shards serve one idle machine for a long time without driving each other.
 #[test]
 fn two_that_poll_one_machine_ask_it_no_more_often_than_one_does() {
     let mut cluster = Cluster::new();

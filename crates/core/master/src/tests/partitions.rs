@@ -1,4 +1,4 @@
-//! Parts of several replicas, contacts, and what a change of leader moves: sessions of a [`Cluster`].
+//! Partitions, reachabilities, and what a change of leader moves: sessions of a [`Cluster`].
 //!
 //! [`Cluster`]: super::cluster::Cluster
 
@@ -33,9 +33,9 @@ fn a_change_of_leader_alone_polls_nobody_anew_and_loses_no_poll() {
         2: m1 m2 m4 m5 m6
         3: m10 m12
         > runs m1 m3 m12
-        m1: 1-0-1 (term 2, index 54)
-        m3: 1-2-1 (term 2, index 54)
-        m12: 1-11-1 (term 2, index 54)
+        m1: 1-0-1 (term 2, index 53)
+        m3: 1-2-1 (term 2, index 53)
+        m12: 1-11-1 (term 2, index 53)
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
@@ -66,8 +66,8 @@ fn machines_of_a_replica_that_leaves_are_polled_at_once_and_no_others() {
         2:
         3: m10* m12*
         > runs m10 m12
-        m10: 1-9-1 (term 1, index 39)
-        m12: 1-11-1 (term 1, index 41)
+        m10: 1-9-1 (term 1, index 38)
+        m12: 1-11-1 (term 1, index 40)
         > active
         > polls
         1:
@@ -122,7 +122,7 @@ fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
     "#]]);
 }
 
-/// Whose shard moves has to miss all its polls with the new one.
+/// A machine whose shard changes must miss all its polls at the new one.
 #[test]
 fn a_machine_that_moves_begins_anew() {
     session(&expect![[r#"
@@ -217,7 +217,7 @@ fn machines_begin_anew_with_every_shard() {
     "#]]);
 }
 
-/// A shard that does not hear it says once more that its machine is silent, and is told once more.
+/// A shard that missed the message reports its machine silent again, and is told again.
 #[test]
 fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
     session(&expect![[r#"
@@ -246,7 +246,7 @@ fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
     "#]]);
 }
 
-/// A replica that the leader does not hear goes on with its part, and the others serve it too.
+/// A replica that the leader cannot hear keeps its partition, and the others serve it, too.
 #[test]
 fn a_replica_that_is_cut_off_does_no_harm() {
     session(&expect![[r#"
@@ -261,12 +261,12 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         > kill 9
         > for 3
         > runs m10
-        m10: (term 1, index 55)
+        m10: (term 1, index 54)
         > lag 3
         > kill 11
         > for 20
         > runs m12
-        m12: (term 1, index 57)
+        m12: (term 1, index 56)
         > go 3
         > heal 3
         > active 1 2 3
@@ -276,8 +276,8 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         2: m1x22 m2x22 m4x22 m5x22 m6x22 m10x12 m10*x2 m12x12 m12*x2
         3: m10x22 m10*x3 m12x23 m12*
         > runs m10 m12
-        m10: (term 1, index 55)
-        m12: (term 1, index 57)
+        m10: (term 1, index 54)
+        m12: (term 1, index 56)
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
@@ -301,7 +301,7 @@ fn what_a_replica_says_in_vain_is_said_again() {
     "#]]);
 }
 
-/// What many machines are asked for the first time is spread, and with it all that follows.
+/// First polls of many machines are spread over time, and with them everything that follows.
 #[test]
 fn of_many_machines_that_are_taken_over_so_many_are_polled_at_once() {
     let mut world = World::new();

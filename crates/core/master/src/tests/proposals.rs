@@ -1,9 +1,9 @@
-//! What a link shard proposes: again where it was lost, and nothing from what it cannot judge yet.
+//! Proposals of a link shard: repeated if lost, and none from what it cannot judge yet.
 
 use super::*;
 
 impl World {
-    /// What is proposed so far, in words; all of it is lost.
+    /// The proposals so far as text; all of them are lost.
     fn lost(&mut self) -> String {
         let word = |action| match action {
             Action::Propose(op) => Some(in_words(&op)),
@@ -12,7 +12,7 @@ impl World {
         self.actions.drain(..).filter_map(word).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is proposed so many milliseconds after a moment, and lost.
+    /// The proposals this many milliseconds after a moment, all lost.
     fn lost_at(&mut self, since: Time, ms: u64) -> String {
         self.now = since + Span::from_millis(ms);
         self.shard.tick(self.now, &self.cell, &mut self.actions);
@@ -26,10 +26,10 @@ impl World {
         self.shard.term_began(self.now, &self.cell, since);
     }
 
-    /// A machine that runs its only task, and the cell knows both.
+    /// A machine that runs its only task, both known to the cell.
     fn running() -> Self {
         let mut world = Self::new();
-        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
+        world.apply(&Op::Nothing);
         world.tick();
         world.answer(true, 3, &[]);
         world.submit(1);
@@ -47,7 +47,7 @@ const KILLED: [(u32, TaskStatus); 1] =
 
 type Begin = fn() -> World;
 
-/// Of each kind, how a shard comes to propose it.
+/// How a shard comes to propose each kind.
 const KINDS: [(&str, Begin); 4] = [
     ("describe", || {
         let mut world = World::new();
@@ -81,7 +81,7 @@ fn what_is_lost_is_proposed_again_after_a_while_and_not_before() {
         let begun = world.now;
         let first = world.lost();
         assert!(first.contains(kind), "{kind}: {first}");
-        // Each wait is twice the one before, up to eight times the first.
+        // Each wait is twice the previous one, up to eight times the first.
         for again in [2_000, 6_000, 14_000, 30_000, 46_000, 62_000] {
             assert_eq!(world.lost_at(begun, again - 1), "", "{kind} before {again} ms");
             assert_eq!(world.shard.next_tick(), Some(begun + Span::from_millis(again)), "{kind}");
@@ -145,11 +145,11 @@ fn a_machine_that_a_master_marks_down_in_vain_is_marked_down_again() {
     }
 }
 
-/// A machine that runs a task has obeyed an order that the shard's cell does not hold yet, and reports
-/// what that order has made of it.
+/// A machine with a running task has obeyed an order that the shard's cell has not reached yet, and
+/// reports the effect of that order.
 #[test]
 fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
-    let kill = Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All };
+    let kill = kill("web", TaskSelection::All);
     let drain = || {
         let name = MachineName::new("m1").expect("a name");
         Mutation::DrainMachine { machine: name, reason: String::new() }
@@ -202,19 +202,19 @@ fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
     assert_eq!(world.lost_at(begun, 120_000), "", "the cell was restored, and this is the old one");
 }
 
-/// A later report takes the place of one that waits.
+/// A later report replaces one that waits.
 #[test]
 fn of_what_waits_the_last_report_counts() {
     let mut world = World::running();
     world.reported(false, 10, &[]);
     world.reported(false, 9, &RUNNING);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     assert_eq!(world.lost(), "", "it runs on, and will be told to stop");
     world.apply(&Op::Nothing);
     assert_eq!(world.lost(), "");
 }
 
-/// What another shard has proposed is not contradicted before the machine does it.
+/// A proposal of another shard is not contradicted before the machine does something.
 #[test]
 fn a_machines_state_follows_from_its_polls_and_not_from_what_others_propose() {
     let mut world = World::running();

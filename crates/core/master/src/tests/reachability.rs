@@ -1,4 +1,5 @@
-//! What a link shard says of how its machine answers: what is new, and all of it when that may be lost.
+//! The reachabilities that a link shard reports: changes, and all of them when messages may be
+//! lost.
 
 use super::*;
 

@@ -1,20 +1,20 @@
-//! Sessions: the only replica, which leads, its cell and machines that answer or do not, while time passes.
+//! Sessions: a single replica, which leads, its cell, and machines that answer or do not, while
+//! time passes.
 //!
 //! The expected text is the script: lines that begin with `> ` are its commands, and below each is
-//! what was proposed meanwhile, with its second. The world is woken by
-//! [`LinkShard::next_tick`], [`Master::next_tick`] and answers alone, so what is not woken for does
-//! not happen.
+//! what was proposed meanwhile, with its second. Only [`LinkShard::next_tick`],
+//! [`Master::next_tick`] and answers wake the world, so missing wake-ups show up as missing
+//! actions.
 //!
 //! ```text
-//! cell MACHINES TASKS       so many machines, m1 and so on, with so many tasks on each
+//! cell MACHINES TASKS       this many machines, m1 and so on, with this many tasks on each
 //! set rate=N burst=N again=SECONDS   before the cell
-//! level N                   of the cell, before it; 2 unless said
-//! slow SECONDS              so long it takes from now on until what is proposed is applied
-//! silent MACHINE…           they answer no poll any more: m3, m2-m5
-//! answer MACHINE…           they do again
+//! slow SECONDS              the delay from now on until a proposal is applied
+//! silent MACHINE…           they stop answering polls: m3, m2-m5
+//! answer MACHINE…           they resume
 //! for SECONDS               time passes
 //! resume                    an administrator resumes rescheduling
-//! remove MACHINE            one without tasks
+//! remove MACHINE            removes one without tasks
 //! lead                      another term of the same process begins
 //! restart                   another process begins, with a term of its own
 //! show                      the machines by state, and the breaker
@@ -26,8 +26,8 @@ use borglet::{TaskReport, TaskStatus, Usage};
 use cell::{Assignment, Mutation, Outcome, RequestId, Rescheduling};
 use expect_test::Expect;
 use model::{
-    Bytes, CellName, InstanceId, Level, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    Stamp, TaskId, TaskIndex, Term, UserName,
+    Bytes, CellName, InstanceId, MachineReport, MilliCores, PortRange, Resources, SessionId, Stamp,
+    TaskId, TaskIndex, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -47,7 +47,7 @@ pub(super) fn session(expected: &Expect) {
 }
 
 impl Master {
-    /// Whether the silent machines that are counted are those that there are.
+    /// Whether the incremental counts of silent machines equal a recount.
     pub(super) fn counts_right(&self, now: Time, cell: &Cell) -> bool {
         self.leading.as_ref().is_none_or(|leading| leading.lost_machines.lost.is_right(now, cell))
     }
@@ -61,7 +61,7 @@ struct Borglet {
     runs: Vec<InstanceId>,
 }
 
-/// What comes in later.
+/// What arrives later.
 enum Later {
     Answer { machine: MachineId, had_order: bool },
     Apply(Op),
@@ -69,7 +69,6 @@ enum Later {
 
 struct World {
     settings: Settings,
-    level: Level,
     slow: Span,
     now: Time,
     term: u64,
@@ -95,7 +94,6 @@ impl World {
         let settings = Settings::default();
         Self {
             settings,
-            level: cell::LEVEL,
             slow: Span::ZERO,
             now: Time::ZERO,
             term: 1,
@@ -122,7 +120,6 @@ impl World {
                     }
                 }
             }
-            ["level", level] => self.level = Level(number(level)),
             ["cell", machines, tasks] => self.begin(number(machines), number(tasks)),
             ["slow", seconds] => self.slow = Span::from_secs(number(seconds)),
             ["silent", ref machines @ ..] => self.silence(machines, true),
@@ -135,7 +132,7 @@ impl World {
             ["show"] => self.show(),
             _ => panic!("there is no command '{command}'"),
         }
-        // What follows from it at once.
+        // Process its immediate consequences.
         if self.master.is_leading() {
             self.pass(Span::ZERO);
         }
@@ -146,7 +143,6 @@ impl World {
         let ana = UserName::new("ana").expect("a name");
         let cell = CellName::new("dev").expect("a name");
         self.apply(&Op::Bootstrap { name: cell, administrator: ana.clone() });
-        self.apply(&Op::RaiseLevel { to: self.level });
         self.apply(&Op::OpenSession { user: ana });
         let report = machine_report();
         for number in 1..=machines {
@@ -304,8 +300,8 @@ impl World {
         }
     }
 
-    /// A poll is answered when it has been held, or at once where it has an order. One that is not
-    /// answered fails at once: nobody listens.
+    /// A poll is answered after its hold, or at once if it has an order. Unanswered polls fail at
+    /// once, as if nothing listened.
     fn poll(&mut self, poll: Poll, sequence: u64) {
         let borglet = self.borglets.get_mut(&poll.machine).expect("a machine");
         let had_order = poll.order.is_some();

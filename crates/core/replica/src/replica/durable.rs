@@ -1,4 +1,4 @@
-//! What the disk has to remember, and what follows when it does.
+//! The hard state, and what follows when a write is durable.
 
 use model::{Term, Time};
 
@@ -7,9 +7,9 @@ use crate::HardState;
 use crate::io::{Output, ReplicaError};
 
 impl<C: Codec> Replica<C> {
-    /// What is worth a note on the disk when nothing else is to be written: that more is known to be
-    /// committed than when this was last asked. It need not be durable. Nothing where that is not
-    /// so, or where the disk does not have everything yet that was handed to it.
+    /// The hard state to write when nothing else is to be written: the commit index has advanced
+    /// since the last call. It need not be durable. `None` if it has not advanced, or if an earlier
+    /// write is not durable yet.
     pub fn note(&mut self) -> Option<HardState> {
         let committed = self.commit_index();
         if self.handed > self.durable || committed <= self.hard_state.committed {
@@ -30,7 +30,9 @@ impl<C: Codec> Replica<C> {
         if let Some((_, index)) = self.installing.take_if(|(installed, _)| *installed <= number) {
             self.node.advance_apply_to(index.0);
         }
-        while let Some((_, messages)) = self.held.pop_front_if(|(after, _)| *after <= number) {
+        while let Some((_, messages)) =
+            self.awaiting_disk.pop_front_if(|(after, _)| *after <= number)
+        {
             self.send(messages, outputs);
         }
         while let Some((_, agreed)) = self.agreeing.pop_front_if(|(after, _)| *after <= number) {
@@ -40,10 +42,9 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// What the disk has to remember from now on, where that has changed. A commit index that is
-    /// lost is found again by the next leader, and needs no fsync; only that a change of who takes
-    /// part is agreed upon must not be forgotten by a replica that has acted on it, or it could
-    /// elect a leader among those of before.
+    /// The hard state to write, if it changed. A lost commit index is found again by the next
+    /// leader and needs no fsync; only the commit of a membership change must not be forgotten by a
+    /// replica that has acted on it, because it could then elect a leader among the former members.
     pub(super) fn promise(&mut self, promised: Option<(Term, u64)>) -> Option<HardState> {
         let mut memberships = self.committed.iter().rev().map(|entry| entry.index);
         let changed = memberships.find(|index| self.node.store().is_membership(*index));

@@ -1,4 +1,4 @@
-//! What a replica says to the others and hears from them.
+//! Messages to and from the other replicas.
 
 use cell::Op;
 use master::Reachability;
@@ -11,13 +11,12 @@ use crate::io::{Output, Progress, ReplicaError};
 use crate::members;
 use crate::message::{Body, Consensus, ConsensusKind, Message};
 
-/// How much waits at most to be said when the disk has what it says. Where a disk takes nothing for a long
-/// time, what is lost is what was to be said first, and consensus makes up for it.
-const HELD_MAX: usize = 1_024;
+/// The maximum number of messages that wait for a write to become durable. If a disk hangs for
+/// long, the oldest ones are dropped, and consensus compensates for that.
+const AWAITING_DISK_MAX: usize = 1_024;
 
 impl<C: Codec> Replica<C> {
-    /// What this replica sees of each that takes part, itself included; nothing where it does not
-    /// lead.
+    /// The leader's view of all members, including itself; empty on other replicas.
     #[must_use]
     pub fn progress(&self, now: Time) -> Vec<Progress> {
         if self.role != StateRole::Leader {
@@ -35,19 +34,19 @@ impl<C: Codec> Replica<C> {
         progress
     }
 
-    /// Of the machines that are up, how many have answered since this replica leads: with the first answer
-    /// of each, what it says of its tasks is proposed. None where it does not lead.
+    /// The number of machines that are up and have answered since this replica became the leader:
+    /// the first answer of each leads to proposals about its tasks. 0 if it does not lead.
     #[must_use]
     pub fn machines_heard(&self) -> u32 {
         self.master.machines_heard()
     }
 
-    /// A message of another replica. What comes from before a restoration, or for another, is not
-    /// listened to.
+    /// Handles a message of another replica. Messages from before a restoration, or for another
+    /// replica, are ignored.
     pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
         let Message { from, to, restore_epoch, directory, body } = message;
-        // With an empty directory it cannot know how often the cell was restored. Whoever is restored
-        // begins with a checkpoint, and so does this one: with it the epoch is on its disk.
+        // With an empty directory it cannot know how often the cell was restored. A restored
+        // replica starts from a checkpoint, and so does this one: that puts the epoch on its disk.
         if restore_epoch > self.restore_epoch && self.has_nothing() {
             self.restore_epoch = restore_epoch;
         }
@@ -66,7 +65,7 @@ impl<C: Codec> Replica<C> {
             }
             Body::Active(spread) => {
                 if self.leader == Some(from) {
-                    self.links.told(now, &self.cell, spread);
+                    self.links.received(now, &self.cell, spread);
                 }
                 Ok(())
             }
@@ -81,7 +80,7 @@ impl<C: Codec> Replica<C> {
                 let differs = known.is_some_and(|known| {
                     known.address != address
                         || known.level != level
-                        || members::says_directory(&self.cell, known, directory)
+                        || members::says_directory(known, directory)
                 });
                 if differs && self.master.is_leading() {
                     let (replica, address) = (from, address.to_string());
@@ -93,7 +92,7 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    /// Fails where the cell knows this replica by another directory than the one it is in.
+    /// Fails if the cell has recorded another data directory for this replica.
     pub(super) fn check_directory(&self) -> Result<(), ReplicaError> {
         let (replica, own) = (self.settings.id, self.settings.directory);
         let recorded = self.cell.replica(replica).map(|known| known.directory).unwrap_or_default();
@@ -103,12 +102,13 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    /// Whether it has neither a record nor a cell: it was never part of anything.
+    /// Whether it has neither a record nor a cell: it was never a member.
     pub(super) fn has_nothing(&self) -> bool {
         self.cell.index() == LogIndex(0) && self.node.store().last() == LogIndex(0)
     }
 
-    /// What another replica's link shard has to say: what it does not poll is not its to speak of.
+    /// Handles observations of another replica's link shard, ignoring machines that it does not
+    /// poll.
     pub(super) fn heard(
         &mut self,
         now: Time,
@@ -119,7 +119,7 @@ impl<C: Codec> Replica<C> {
         if !self.master.is_leading() {
             return;
         }
-        let partition = self.links.part_of(from);
+        let partition = self.links.partition_of(from);
         self.master.heard(now, &self.cell, from, reachabilities);
         for op in proposals {
             if partition.may_propose(op) && self.master.may_propose(op) {
@@ -136,7 +136,7 @@ impl<C: Codec> Replica<C> {
     ) -> Result<(), ReplicaError> {
         let last = self.node.store().last();
         match consensus.kind {
-            // The leader never says that more is agreed upon than this replica has acknowledged.
+            // The leader never announces a commit index beyond what this replica has acknowledged.
             ConsensusKind::Heartbeat
                 if consensus.commit > last && consensus.term.0 >= self.node.raft.term =>
             {
@@ -148,13 +148,13 @@ impl<C: Codec> Replica<C> {
                     return Err(ReplicaError::Contradicted { leader: from, index, committed });
                 }
             }
-            // What it may have promised was in the directory that it had before.
+            // Its earlier votes were in the directory that it lost.
             ConsensusKind::RequestVote | ConsensusKind::RequestPreVote if self.has_nothing() => {
                 return Ok(());
             }
             ConsensusKind::TimeoutNow if self.installing.is_some() => return Ok(()),
             ConsensusKind::Snapshot => {
-                // One at a time, and one without a cell says nothing.
+                // One at a time, and a message without a cell is ignored.
                 if self.installing.is_some() || consensus.snapshot.is_none() {
                     return Ok(());
                 }
@@ -163,24 +163,24 @@ impl<C: Codec> Replica<C> {
             _ => {}
         }
         let snapshot = consensus.snapshot.clone();
-        // What one that was away has missed goes out by its answers: in many messages, or the library
-        // makes a single one of all of them.
+        // What a returning replica has missed is sent in response to its answers: in many messages,
+        // because the library would otherwise batch all of it into one.
         self.node.set_batch_append(!consensus.kind.is_answer());
         let message = consensus.into_raft(from, to, &Kinds(&self.codec));
-        // What does not fit the present term or membership is dropped.
+        // Messages that do not fit the current term or membership are dropped.
         let _ignored = self.node.step(message);
         self.node.set_batch_append(self.proposed_bytes <= MESSAGE_BYTES_MAX);
         let taken = self.node.raft.raft_log.unstable_snapshot().as_ref();
         let taken = taken.map(|taken| taken.get_metadata().index);
-        // One that consensus refuses does not take the place of one that it took.
+        // A snapshot that consensus rejects does not replace one that it accepted.
         if let Some(snapshot) = snapshot.filter(|it| Some(it.cell.index().0) == taken) {
             self.arrived = Some(snapshot);
         }
         Ok(())
     }
 
-    /// The first record in a message of the leader that is another than the one which was committed
-    /// here in its place.
+    /// The first record in a leader's message that differs from the one committed here at its
+    /// index.
     fn contradicted(&self, append: &Consensus) -> Option<LogIndex> {
         if append.term.0 < self.node.raft.term {
             return None;
@@ -189,7 +189,7 @@ impl<C: Codec> Replica<C> {
         let records = append.entries.iter().map(|entry| (entry.index, entry.term));
         let committed = self.known_committed();
         let mut judged = std::iter::once(before).chain(records);
-        // The log's newest records are not in its storage yet. It gives 0 for what it does not have.
+        // The newest records of the log are not in its storage yet. It returns 0 for missing ones.
         let log = &self.node.raft.raft_log;
         let differs = |(index, term): &(LogIndex, Term)| {
             let own = log.term(index.0).unwrap_or_default();
@@ -198,22 +198,22 @@ impl<C: Codec> Replica<C> {
         judged.find(differs).map(|(index, _)| index)
     }
 
-    /// Up to here it is known that records are committed, also by what an earlier process noted.
+    /// The commit index, including what an earlier process recorded.
     fn known_committed(&self) -> LogIndex {
         self.hard_state.committed.max(self.commit_index())
     }
 
-    /// Keeps what is to be said when the disk has what was handed to it.
-    pub(super) fn hold(&mut self, messages: Vec<eraftpb::Message>) {
-        if self.held.len() >= HELD_MAX {
-            self.held.pop_front();
+    /// Queues messages until the last write handed to the disk is durable.
+    pub(super) fn send_when_durable(&mut self, messages: Vec<eraftpb::Message>) {
+        if self.awaiting_disk.len() >= AWAITING_DISK_MAX {
+            self.awaiting_disk.pop_front();
         }
-        self.held.push_back((self.handed, messages));
+        self.awaiting_disk.push_back((self.handed, messages));
     }
 
-    /// Lets another replica lead, where this one does.
+    /// Transfers leadership to another replica, if this one leads.
     pub(super) fn transfer(&mut self, now: Time, to: Option<ReplicaId>) {
-        // Whoever was chosen first is waited for: of several that are told to lead, none may win.
+        // Wait for the replica chosen first: if several are told to lead, possibly none wins.
         let under_way = to.is_none() && self.node.raft.lead_transferee.is_some();
         if self.role != StateRole::Leader || under_way {
             return;
@@ -239,7 +239,7 @@ impl<C: Codec> Replica<C> {
                     let message = Message { from, to, restore_epoch, directory, body };
                     outputs.push(Output::Send(message));
                 }
-                // The one that was meant is gone: consensus tries another.
+                // The cell it referred to is gone: consensus tries another one.
                 None if is_snapshot => {
                     self.node.report_snapshot(to.0, SnapshotStatus::Failure);
                 }

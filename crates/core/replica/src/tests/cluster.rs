@@ -1,4 +1,4 @@
-//! Several replicas, a network of a queue, and disks of vectors.
+//! Several replicas with a queue as network and vectors as disks.
 
 mod forgotten;
 mod idle;
@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use borglet::{Report, Usage};
-use cell::{LEVEL, MachineState, Member, Mutation, Outcome, REPLICAS, Reply, RequestId};
+use cell::{LEVEL, MachineState, Member, Mutation, Op, Outcome, Reply, RequestId, TEST_LEVEL};
 use master::{Answer, Poll};
 use model::{
     CellName, DirectoryId, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange,
-    ReplicaId, Resources, Serial, SessionId, Span, Stamp, Term, Time,
+    ReplicaId, Resources, SessionId, Span, Stamp, Term, Time,
 };
 
 use super::{Table, user};
@@ -20,15 +20,15 @@ use crate::{
     Persist, Recovered, Refusal, Replica, ReplicaError, Settings, Snapshot, Ticket,
 };
 
-/// What a replica has on its disk.
+/// The disk of a replica.
 #[derive(Clone, Default)]
 struct Disk {
     checkpoint: Option<(cell::Cell, Term)>,
     entries: Vec<LogEntry>,
     hard_state: HardState,
-    /// It is kept with the checkpoint.
+    /// Stored with the checkpoint.
     restore_epoch: u64,
-    /// Not known where nothing is said.
+    /// Unknown by default.
     directory: DirectoryId,
 }
 
@@ -74,25 +74,25 @@ struct Cluster {
     hosts: BTreeMap<ReplicaId, Host>,
     network: VecDeque<Message>,
     cut: BTreeSet<ReplicaId>,
-    /// Whose disks write nothing any more, and what waits for them.
+    /// Disks that write nothing any more, with their pending writes.
     stuck: BTreeMap<ReplicaId, Vec<Persist>>,
-    /// Which cannot reach machines.
+    /// Replicas that cannot reach machines.
     blind: BTreeSet<ReplicaId>,
-    /// Polls that machines keep back, by when they answer.
+    /// Polls that machines hold, with the time of the answer.
     held: Vec<(Time, ReplicaId, Poll)>,
-    /// Which order each machine obeyed last.
+    /// The last order that each machine obeyed.
     obeyed: BTreeMap<MachineId, Stamp>,
-    /// Of which level replicas are that are started.
+    /// The level of replicas that are started.
     level: Level,
     snapshots: usize,
-    /// How many bytes of records the largest message had.
+    /// The largest number of bytes of records in a message.
     largest: usize,
     failed: Option<ReplicaError>,
-    /// Whether the first one founds the cell where it has nothing.
+    /// Whether the first replica bootstraps the cell if it is empty.
     founds: bool,
 }
 
-/// What a machine reports: nothing runs there.
+/// A machine's report: nothing runs there.
 fn report(stamp: Stamp) -> Report {
     let machine = Arc::new(MachineReport {
         capacity: Resources::default(),
@@ -113,7 +113,7 @@ fn address(id: ReplicaId) -> String {
 }
 
 impl Cluster {
-    /// A bootstrapped cell of one replica, in which a session is open.
+    /// A bootstrapped cell of one replica, with an open session.
     fn bootstrapped(level: Level) -> Self {
         let mut cluster = Self {
             table: Table::default(),
@@ -140,19 +140,14 @@ impl Cluster {
         cluster
     }
 
-    /// One of so many voters.
+    /// A cell with this many voters.
     fn of(replicas: u64) -> Self {
-        Self::at(LEVEL, replicas)
-    }
-
-    /// The same at a level.
-    fn at(level: Level, replicas: u64) -> Self {
-        let mut cluster = Self::bootstrapped(level);
+        let mut cluster = Self::bootstrapped(LEVEL);
         (2..=replicas).for_each(|number| cluster.grow(number));
         cluster
     }
 
-    /// Adds a replica with an empty disk, and waits until it votes.
+    /// Adds a replica with an empty disk, and waits until it is a voter.
     fn grow(&mut self, number: u64) {
         let leader = self.leader().expect("somebody leads");
         let added = self.change(leader, Mutation::AddReplica { address: address(id(number)) });
@@ -194,7 +189,7 @@ impl Cluster {
         self.hosts[&id].replica.as_ref().expect("it runs").cell()
     }
 
-    /// Everybody takes a turn; what they say arrives in the next one.
+    /// Every replica takes a step; messages arrive in the next turn.
     fn turn(&mut self) {
         self.now = self.now + STEP;
         for message in std::mem::take(&mut self.network) {
@@ -274,7 +269,7 @@ impl Cluster {
         panic!("never: {what}");
     }
 
-    /// Who leads, and has said so last.
+    /// The latest leader.
     fn leader(&self) -> Option<ReplicaId> {
         let leads = |host: &&Host| {
             let said = host.outputs.iter().rev().find_map(|output| match output {
@@ -294,7 +289,7 @@ impl Cluster {
         self.leader().expect("somebody leads")
     }
 
-    /// Asks a replica, and waits for the answer; none where it never comes.
+    /// Sends an input to a replica, and waits for the answer; `None` if it never comes.
     fn ask(&mut self, id: ReplicaId, input: Input) -> Option<Result<(LogIndex, Outcome), Refusal>> {
         let host = self.hosts.get_mut(&id).expect("a host");
         let is_answer = |output: &Output| {
@@ -318,7 +313,7 @@ impl Cluster {
         None
     }
 
-    /// Has a replica do something, in a session of its own request.
+    /// Sends a mutation to a replica, in its own session.
     fn change(
         &mut self,
         at: ReplicaId,
@@ -341,7 +336,7 @@ impl Cluster {
         )
     }
 
-    /// All that run and are not cut off have the same state, once they have had time.
+    /// All running and connected replicas have the same state after some time.
     fn agree(&mut self) {
         self.run(200);
         let cells = self.hosts.iter().filter(|(id, _)| !self.cut.contains(id));
@@ -352,7 +347,7 @@ impl Cluster {
     }
 }
 
-/// A vote of one that nobody ever heard could not be missed, and the cell would stand still.
+/// The vote of a replica that never ran would be missing, and the cell would be stuck.
 #[test]
 fn one_that_was_added_and_does_not_run_gets_no_vote() {
     let mut cluster = Cluster::bootstrapped(LEVEL);
@@ -440,14 +435,14 @@ fn one_that_is_too_far_behind_goes_on_from_a_snapshot() {
     cluster.agree();
     assert_eq!(cluster.cell(id(3)).machine_count(), 21);
     assert!(cluster.snapshots > 0);
-    // And from its disk alone it is there again.
+    // It recovers from its disk alone.
     cluster.crash(id(3));
     cluster.start(id(3), LEVEL);
     cluster.agree();
     assert_eq!(cluster.cell(id(3)).machine_count(), 21);
 }
 
-/// One message of all would be larger than the transport sends, and nothing else would come meanwhile.
+/// A single message would be larger than the transport allows, and would block all others.
 #[test]
 fn what_one_has_missed_comes_in_many_messages() {
     let mut cluster = Cluster::of(3);
@@ -471,7 +466,7 @@ fn what_waits_to_be_said_for_a_disk_that_takes_nothing_is_bounded() {
     assert_eq!(cluster.elected(), id(1));
     cluster.stuck.insert(id(3), Vec::new());
     assert!(cluster.add_machine(id(1), "m1"));
-    // The leader is heard, and would be answered, ten times a second.
+    // The leader's heartbeats arrive, and would be answered, ten times a second.
     cluster.run(20_000);
     let waits = cluster.stuck.remove(&id(3)).expect("it is stuck");
     assert!(!waits.is_empty());
@@ -484,7 +479,7 @@ fn what_waits_to_be_said_for_a_disk_that_takes_nothing_is_bounded() {
     assert_eq!(cluster.cell(id(3)).machine_count(), 1);
 }
 
-/// Of one that led before, which comes late.
+/// From a former leader, arriving late.
 #[test]
 fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
     let mut cluster = Cluster::of(2);
@@ -525,7 +520,7 @@ fn a_cell_that_was_restored_takes_in_new_replicas_and_none_from_before() {
     cluster.start(id(1), LEVEL);
     assert_eq!(cluster.elected(), id(1));
     cluster.start(id(2), LEVEL);
-    // Ids that may have been given in the lost time are left out.
+    // Ids that may have been assigned in the lost time are skipped.
     let new = 1_003;
     cluster.grow(new);
     assert!(cluster.add_machine(id(1), "m2"));
@@ -533,7 +528,7 @@ fn a_cell_that_was_restored_takes_in_new_replicas_and_none_from_before() {
     let machines = |number| cluster.cell(id(number)).machine_count();
     assert_eq!([1, new].map(machines), [2, 2]);
     assert!(machines(2) < 2, "nobody listens to it, or tells it anything");
-    // It knows the epoch from then on by itself.
+    // It has stored the epoch by then.
     cluster.crash(id(new));
     cluster.start(id(new), LEVEL);
     cluster.run(100);
@@ -550,7 +545,7 @@ fn the_leader_hands_over_and_can_be_removed() {
     host.inbox.push(Input::Transfer(Some(id(2))));
     cluster.until("the other leads", |cluster| cluster.leader() == Some(id(2)));
     assert!(cluster.add_machine(id(2), "m1"));
-    // The one that leads is removed: it hands over first.
+    // The leader is removed: it transfers leadership first.
     let removed = cluster.change(id(2), Mutation::RemoveReplica { replica: id(2) });
     assert_eq!(removed, Some(Ok(Reply::Done)));
     cluster.until("it is gone", |cluster| {
@@ -561,7 +556,7 @@ fn the_leader_hands_over_and_can_be_removed() {
     assert_eq!(cluster.cell(leader).voters().collect::<Vec<_>>(), [id(1), id(3)]);
 }
 
-/// Its followers have what it cannot write: it could acknowledge nothing for as long as it leads.
+/// Its followers have records that it cannot write: it could acknowledge nothing while it leads.
 #[test]
 fn a_leader_whose_disk_is_stuck_hands_over() {
     let mut cluster = Cluster::of(3);
@@ -583,11 +578,11 @@ fn a_disk_that_lost_what_it_had_acknowledged_takes_no_part() {
     cluster.start(id(3), LEVEL);
     cluster.until("it stops", |cluster| cluster.failed.is_some());
     let said = cluster.failed.as_ref().map(ToString::to_string).unwrap_or_default();
-    assert!(said.contains("it lost what it had acknowledged"), "{said}");
+    assert!(said.contains("it lost acknowledged records"), "{said}");
     assert!(cluster.add_machine(id(1), "m2"));
 }
 
-/// A message that was on its way to a process that is no more arrives at the next one.
+/// A message to a process that has ended arrives at the next one.
 #[test]
 fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
     let mut cluster = Cluster::of(3);
@@ -608,7 +603,7 @@ fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
     assert!(cluster.add_machine(id(1), "m1"));
     let acknowledged = cluster.cell(id(1)).index();
     cluster.start(id(3), LEVEL);
-    // It hears who leads, and gets nothing of what it has missed.
+    // It knows the leader, and receives none of the missed records.
     let step = |cluster: &mut Cluster| {
         cluster.network.retain(|message| !is(message, ConsensusKind::Append));
         cluster.turn();
@@ -654,14 +649,14 @@ fn a_replica_that_is_cut_off_from_machines_polls_none_and_they_stay_up() {
     assert_eq!((up(&cluster), active(&cluster)), (24, vec![id(1), id(2)]));
     let polled = |cluster: &Cluster, by| cluster.held.iter().any(|(_, id, _)| *id == by);
     assert!(!polled(&cluster, id(3)));
-    // It is tried again, and in vain as long as it is cut off.
+    // It is tried again, in vain while it is cut off.
     cluster.run(4_000);
     assert_eq!((up(&cluster), active(&cluster)), (24, vec![id(1), id(2)]));
     cluster.blind.clear();
     cluster.run(7_000);
     assert_eq!((up(&cluster), active(&cluster)), (24, vec![id(1), id(2), id(3)]));
     assert!(polled(&cluster, id(3)));
-    // The machines that are gone themselves are gone for all of them.
+    // Machines that are gone are gone for all replicas.
     cluster.blind.extend([id(1), id(2), id(3)]);
     cluster.until("they are known to be", |cluster| up(cluster) == 0);
     assert_eq!(active(&cluster), [id(1), id(2), id(3)]);
@@ -669,29 +664,28 @@ fn a_replica_that_is_cut_off_from_machines_polls_none_and_they_stay_up() {
 
 #[test]
 fn a_cell_of_mixed_levels_serves_and_is_raised_when_all_can() {
-    let mut cluster = Cluster::at(REPLICAS, 3);
-    let token = |cluster: &mut Cluster, at| {
-        let machine = MachineName::new("m9").expect("a name");
-        let serial = Serial([7; Serial::BYTES]);
-        let validity = Span::from_secs(3_600);
-        cluster.change(at, Mutation::IssueToken { machine, serial, validity })
+    let mut cluster = Cluster::of(3);
+    // There is no request yet that needs more than the first level.
+    let new = |cluster: &mut Cluster, at| {
+        cluster.ask(at, Input::Enrolment(Ticket(1), Op::RaiseLevel { to: TEST_LEVEL }))
     };
     let levels = |cluster: &Cluster| [1, 2, 3].map(|number| cluster.cell(id(number)).level());
-    for (number, expected) in [(3, REPLICAS), (2, REPLICAS), (1, LEVEL)] {
+    for (number, expected) in [(3, LEVEL), (2, LEVEL), (1, TEST_LEVEL)] {
         let leader = cluster.elected();
         assert!(cluster.add_machine(leader, &format!("m{number}")));
-        assert!(!matches!(token(&mut cluster, leader), Some(Ok(_))), "a replica is older");
-        // The newer build takes the place of the older.
+        let older = Refusal::Level { needs: TEST_LEVEL, is: LEVEL };
+        assert_eq!(new(&mut cluster, leader), Some(Err(older)), "a replica is older");
+        // The newer build replaces the older one.
         cluster.crash(id(number));
         let leader = cluster.elected();
         assert!(cluster.add_machine(leader, &format!("m{number}b")), "two of three serve");
-        cluster.start(id(number), LEVEL);
+        cluster.start(id(number), TEST_LEVEL);
         cluster.agree();
         cluster.run(500);
         assert_eq!(levels(&cluster), [expected; 3], "after replica {number}");
     }
     let leader = cluster.elected();
-    assert!(matches!(token(&mut cluster, leader), Some(Ok(Reply::TokenIssued(_)))));
+    assert!(matches!(new(&mut cluster, leader), Some(Ok((_, Outcome::Done)))));
     cluster.agree();
     assert_eq!(cluster.cell(id(1)).machine_count(), 6);
 }

@@ -13,15 +13,15 @@ mod e_pvm;
 mod hybrid;
 mod maxima;
 mod mixing;
+mod policy;
 mod soft;
 mod spread;
 
 pub(crate) use maxima::over as over_a_maximum;
 pub(crate) use mixing::raw as mixing;
+pub use policy::Policy;
 pub(crate) use soft::unmatched;
 pub(crate) use spread::share as share_lost;
-
-use crate::Policy;
 
 /// A whole: shares of a machine or of a job are in so many parts.
 pub(crate) const WHOLE: u32 = 4_096;

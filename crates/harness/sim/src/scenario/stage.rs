@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cell::{Cell, EventKind, EvictionCause, Job, Mutation, TaskState};
+use cell::{Cell, EventKind, EvictionCause, Job, Kill, Mutation, TaskState};
 use model::{
     Bytes, InstanceId, JobName, MachineName, MilliCores, Priority, Resources, Span, TaskSelection,
     Time, UserName,
@@ -162,7 +162,7 @@ impl<C: Codec> Stage<C> {
     /// Its owner kills a job.
     pub(super) fn kill(&mut self, name: &str, tasks: TaskSelection) {
         if let Some(job) = self.world.cell().and_then(|cell| named(cell, name)) {
-            let mutation = Mutation::Kill { collection: job.id, tasks };
+            let mutation = Mutation::Kill(Kill::of(job, tasks));
             self.world.ask(ANA, mutation);
         }
     }

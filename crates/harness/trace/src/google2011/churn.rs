@@ -1,54 +1,55 @@
-//! What becomes of the cell after time 0, in a form that another scheduler can live through: what
-//! people and hardware did has its moment, what followed from placements has a run time.
+//! What happens in the cell after time 0, in a form that another scheduler can replay: actions of
+//! users and failures of hardware have a time; consequences of placements have a run time.
 
 use model::{Span, Time};
 
 use crate::cell::Job;
 
-/// What becomes of a cell.
+/// The churn of a cell.
 ///
-/// The trace tells what Borg's own placements led to; a replay has its own. So a task that finishes
-/// or fails does so after it has *run* for a while, whenever that begins ([`Life`]); jobs arrive,
-/// kills and removals happen when they did ([`Step`]). Evictions are the replay's own: those of the
-/// trace are only counted, and a task that was evicted lives the same life again from its beginning.
+/// The trace records the consequences of Borg's own placements; a replay has its own. Therefore a
+/// task that finishes or fails does so after it has *run* for a while, whenever that run starts
+/// ([`Life`]); jobs arrive, and kills and removals happen, at the times of the trace ([`Step`]).
+/// Evictions belong to the replay: those of the trace are only counted, and a task that is evicted
+/// repeats the same run from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Churn {
-    /// What happens, in the order of time. Removals go on after [`Churn::until`].
+    /// What happens, ordered by time. Removals continue after [`Churn::until`].
     pub steps: Vec<Step>,
-    /// The lives of the tasks that were there at time 0: for each job of the snapshot, for each of
-    /// its tasks. Their runs count from [`super::START`].
+    /// The runs of the tasks that exist at time 0: for each job of the snapshot, for each of its
+    /// tasks. Their run times count from [`super::START`].
     pub standing: Vec<Vec<Vec<Life>>>,
-    /// The jobs that come, in the order of time.
+    /// The arriving jobs, ordered by time.
     pub arrivals: Vec<Arrival>,
-    /// The machines that go, in the order of time.
+    /// The removed machines, ordered by time.
     pub away: Vec<Away>,
-    /// The moment up to which it is known what happens to tasks.
+    /// The time up to which events of tasks are known.
     pub until: Time,
-    /// What there was, and what of it is not in the above.
+    /// Counts of what the trace contains and of what is not represented above.
     pub counts: Counts,
 }
 
-/// Something happens at a moment.
+/// An event with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// What.
+    /// The event.
     pub what: Happening,
 }
 
-/// What people and hardware do.
+/// An action of users or a failure of hardware.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Happening {
-    /// A machine goes: the one of this place in [`Churn::away`].
+    /// A machine is removed: the position in [`Churn::away`].
     Remove(usize),
-    /// A job comes: the one of this place in [`Churn::arrivals`].
+    /// A job arrives: the position in [`Churn::arrivals`].
     Arrive(usize),
     /// Tasks are killed by their user, or by a program on whose behalf they ran.
     Kill {
-        /// Of which job.
+        /// The job.
         job: JobIn,
-        /// Which, as places in [`Job::tasks`].
+        /// The tasks, as positions in [`Job::tasks`].
         tasks: Vec<usize>,
     },
 }
@@ -56,103 +57,104 @@ pub enum Happening {
 /// A job of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobIn {
-    /// The one of this place in the snapshot.
+    /// The position in the snapshot.
     Snapshot(usize),
-    /// The one of this place in [`Churn::arrivals`].
+    /// The position in [`Churn::arrivals`].
     Arrivals(usize),
 }
 
-/// A job that comes.
+/// An arriving job.
 ///
-/// The trace submits tasks, each again and again. Those of one job that come [`TOGETHER`] are one
-/// arrival. A task that is submitted anew after it had ended is an arrival too, of a job with the
-/// same id and the name `j7-2`, `j7-3`, …: the first may still be alive. One that is submitted
-/// within [`TOGETHER`] after a failure or a kill is not: it goes on with its next [`Life`].
+/// The trace submits tasks individually, and again after each end. Tasks of one job that arrive
+/// [`TOGETHER`] are one arrival. A task that is submitted again after it ended is an arrival too,
+/// of a job with the same id and the name `j7-2`, `j7-3`, …, because the first may still be
+/// running. A task that is submitted within [`TOGETHER`] after a failure or a kill is not an
+/// arrival: it continues with its next [`Life`].
 ///
 /// [`TOGETHER`]: super::TOGETHER
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// What. Its tasks are pending.
+    /// The job, with pending tasks.
     pub job: Job,
-    /// The lives of its tasks, in the order of [`Job::tasks`].
+    /// The runs of its tasks, in the order of [`Job::tasks`].
     pub lives: Vec<Vec<Life>>,
 }
 
-/// One life of a task: it comes to a machine, runs, and ends. After the last known one a task runs
-/// on.
+/// One run of a task: it is placed on a machine, runs, and ends. After the last known one the task
+/// keeps running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// How it ended.
     pub outcome: Outcome,
-    /// How long it had run on its last machine; nothing where it ended without having run.
+    /// How long it had run on its last machine; `None` if it ended without having run.
     pub run: Option<Span>,
-    /// When that was in the trace.
+    /// When it ended in the trace.
     pub at: Time,
 }
 
-/// How a life ended.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It came to its end.
+    /// It finished.
     Finished,
-    /// It failed. Where another life follows, it was started again at once.
+    /// It failed. If another run follows, it was restarted at once.
     Failed,
-    /// It was killed. As the last life of a task it is also a [`Happening::Kill`], at its moment: a
-    /// replay goes by one of the two. Where another life follows, it was started again at once.
+    /// It was killed. A task's last run that was killed is also a [`Happening::Kill`] at its time:
+    /// a replay uses one of the two. If another run follows, it was restarted at once.
     Killed,
 }
 
-/// A machine is away.
+/// The absence of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away {
-    /// From when on.
+    /// When it starts.
     pub at: Time,
-    /// Which, as a place in the snapshot's machines.
+    /// The machine, as a position in the snapshot.
     pub machine: usize,
-    /// For how long. The trace's own returns are not in the data that is to be had: a machine is back
-    /// after ten minutes, or half-way to its next removal where that comes first.
+    /// How long it lasts. The available data does not contain the returns: a machine returns after
+    /// ten minutes, or half-way to its next removal if that is earlier.
     pub lasts: Span,
 }
 
-/// What a history had, and what of it a replay does not live through.
+/// Counts of what a history contains, and of what a replay omits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows of task events.
     pub rows: u64,
-    /// Tasks that were submitted after time 0.
+    /// Tasks submitted after time 0.
     pub submitted: u64,
-    /// Lives that began at once after one that had failed or been killed.
+    /// Runs that started at once after a failure or a kill.
     pub restarts: u64,
     /// Placements after time 0.
     pub scheduled: u64,
-    /// Evictions: left to the replay.
+    /// Evictions; a replay has its own.
     pub evictions: u64,
-    /// Lives that finished.
+    /// Runs that finished.
     pub finished: u64,
-    /// Lives that failed.
+    /// Runs that failed.
     pub failed: u64,
-    /// Lives that were killed.
+    /// Runs that were killed.
     pub killed: u64,
-    /// Tasks that were lost: as an eviction, left to the replay.
+    /// Lost tasks; as with evictions, a replay has its own.
     pub lost: u64,
-    /// Tasks that come and do not say what they ask for: they ask for nothing.
+    /// Arriving tasks without a request: they request nothing.
     pub without_request: u64,
-    /// Changes of what a task asks for: not replayed.
+    /// Changes of requests: not replayed.
     pub updates: u64,
-    /// Rows of tasks that the snapshot leaves out.
+    /// Rows of tasks that the snapshot omits.
     pub of_dropped_tasks: u64,
-    /// Rows with a time before that of the row above: taken as if they had that time.
+    /// Rows with an earlier time than the row before: treated as if they had that row's time.
     pub out_of_order: u64,
-    /// Rows that cannot be after those before: an end without a beginning, a second submission, an
-    /// eviction of what was pending.
+    /// Rows that contradict earlier ones: an end without a start, a second submission, an eviction
+    /// of a pending task.
     pub impossible: u64,
-    /// Rows whose user or scheduling class is another than that of their job's first row, which
-    /// holds.
+    /// Rows whose user or scheduling class differs from that of their job's first row, which is
+    /// used.
     pub contradicting: u64,
-    /// Removals of machines that the cell does not have.
+    /// Removals of unknown machines.
     pub removals_unknown: u64,
-    /// Removals of machines that were removed at that very moment.
+    /// Repeated removals of a machine at the same time.
     pub removals_doubled: u64,
 }

@@ -1,5 +1,5 @@
-//! The tables' form: lines of fields with commas between them, without quotes. What is read is
-//! bounded: a line has a longest, and a table has a last.
+//! The format of the tables: lines of comma-separated fields without quotes. Line length and number
+//! of rows are limited.
 
 use std::io::{self, BufRead};
 use std::str::FromStr;
@@ -11,95 +11,95 @@ use super::share::{Share, ShareError};
 /// A table of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
-    /// The machines and what they have.
+    /// The machines and their capacities.
     Machines,
     /// The removals of machines.
     Removals,
-    /// What happened to tasks.
+    /// The events of tasks.
     TaskEvents,
 }
 
-/// Why a table cannot be read.
+/// A table cannot be read.
 #[derive(Debug, Error)]
 #[error("{table}, line {line}: {problem}")]
 pub struct ReadError {
-    /// Which table.
+    /// The table.
     pub table: Table,
     /// The line, from 1.
     pub line: u64,
-    /// What is wrong there.
+    /// The problem.
     pub problem: RowProblem,
 }
 
-/// What is wrong with a line.
+/// The problem with a line.
 #[derive(Debug, Error)]
 pub enum RowProblem {
-    /// The bytes do not come.
+    /// The bytes cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// Not a text, and so perhaps still compressed.
-    #[error("is not a text: decompress the table first")]
+    /// Not text, so perhaps still compressed.
+    #[error("is not text: decompress the table first")]
     NotText,
-    /// Longer than any row is.
+    /// Longer than any row.
     #[error("is longer than {} bytes", super::limits::LINE_BYTES_MAX)]
     TooLong,
-    /// The first line is not the one that names the columns.
+    /// The first line is not the expected header.
     #[error("must be the names of the columns: {expected}")]
     NoHeader {
-        /// As they should be.
+        /// The expected header.
         expected: &'static str,
     },
-    /// Too few columns, or too many.
+    /// Wrong number of columns.
     #[error("has {has} columns, and must have {expected}")]
     Columns {
-        /// How many it has.
+        /// The actual number.
         has: usize,
-        /// How many it should have.
+        /// The expected number.
         expected: usize,
     },
-    /// Nothing where something must be.
+    /// A required field is empty.
     #[error("{column} is empty")]
     Empty {
-        /// Where.
+        /// The column.
         column: &'static str,
     },
-    /// Not a number of those that are possible there.
+    /// Not a number in the valid range.
     #[error("{column} must be a number from 0 to {most}, is '{}'", .is.escape_debug())]
     NotANumber {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What is there.
+        /// The actual value.
         is: String,
-        /// The most that it may be.
+        /// The maximum.
         most: u64,
     },
     /// Not a share of the largest machine.
     #[error("{column}: '{}' {error}", .is.escape_debug())]
     NotAShare {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What is there.
+        /// The actual value.
         is: String,
-        /// Why it is none.
+        /// The problem.
         error: ShareError,
     },
-    /// More, or other characters, than a name or a hash has.
+    /// Longer than a name or a hash, or with invalid characters.
     #[error("{column} must be up to {} printable ASCII characters, is '{}'", super::limits::TEXT_BYTES_MAX, .is.escape_debug())]
     NotAName {
-        /// Where.
+        /// The column.
         column: &'static str,
-        /// What is there.
+        /// The actual value.
         is: String,
     },
-    /// A machine that an earlier line has.
-    #[error("machine {0} is there twice")]
+    /// A machine occurs twice.
+    #[error("machine {0} occurs twice")]
     Doubled(model::MachineId),
-    /// More rows, jobs or tasks than are taken in.
-    #[error("is more than is taken in: at most {most} {what}")]
+    /// More rows, jobs or tasks than allowed.
+    #[error("exceeds the maximum of {most} {what}")]
     TooMany {
-        /// The most that there may be.
+        /// The maximum.
         most: usize,
-        /// Of what.
+        /// What is counted.
         what: &'static str,
     },
 }
@@ -114,7 +114,7 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// The lines of a table, one at a time.
+/// The lines of a table, read one at a time.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     read: R,
@@ -128,7 +128,7 @@ impl<R: BufRead> Lines<R> {
         Self { read, table, line: 0, buffer: Vec::new() }
     }
 
-    /// A table whose first line names its columns.
+    /// A table with a header line.
     pub(super) fn with_header(
         read: R,
         table: Table,
@@ -146,7 +146,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Takes the next line apart; nothing at the end.
+    /// Parses the next line; `None` at the end.
     pub(super) fn row<T>(
         &mut self,
         take: impl FnOnce(Row<'_>) -> Result<T, RowProblem>,
@@ -160,12 +160,12 @@ impl<R: BufRead> Lines<R> {
         Some(done.map_err(|problem| self.error(problem)))
     }
 
-    /// An error at the line that was read last.
+    /// An error at the last line read.
     pub(super) fn error(&self, problem: RowProblem) -> ReadError {
         ReadError { table: self.table, line: self.line, problem }
     }
 
-    /// Reads a line without its end into the buffer.
+    /// Reads a line without its line end into the buffer.
     fn next_line(&mut self) -> Result<Option<()>, RowProblem> {
         self.buffer.clear();
         let most = super::limits::LINE_BYTES_MAX as u64 + 2;
@@ -191,7 +191,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Its fields, of which there must be so many.
+    /// The fields, of which there must be exactly `N`.
     pub(super) fn fields<const N: usize>(self) -> Result<[&'a str; N], RowProblem> {
         let mut fields = [""; N];
         let mut has = 0;
@@ -208,7 +208,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A number, or nothing where the field is empty.
+/// A number, or `None` if the field is empty.
 pub(super) fn number<T: TryFrom<u64>>(
     column: &'static str,
     text: &str,
@@ -227,7 +227,7 @@ pub(super) fn number<T: TryFrom<u64>>(
     }
 }
 
-/// A share, or nothing where the field is empty.
+/// A share, or `None` if the field is empty.
 pub(super) fn share(column: &'static str, text: &str) -> Result<Option<Share>, RowProblem> {
     match text {
         "" => Ok(None),
@@ -239,7 +239,7 @@ pub(super) fn share(column: &'static str, text: &str) -> Result<Option<Share>, R
     }
 }
 
-/// A name or a hash, or nothing where the field is empty.
+/// A name or a hash, or `None` if the field is empty.
 pub(super) fn name(column: &'static str, text: &str) -> Result<Option<Box<str>>, RowProblem> {
     let fits = text.len() <= super::limits::TEXT_BYTES_MAX;
     match text {
@@ -249,7 +249,7 @@ pub(super) fn name(column: &'static str, text: &str) -> Result<Option<Box<str>>,
     }
 }
 
-/// What must be there.
-pub(super) fn there<T>(column: &'static str, field: Option<T>) -> Result<T, RowProblem> {
+/// A required field.
+pub(super) fn required<T>(column: &'static str, field: Option<T>) -> Result<T, RowProblem> {
     field.ok_or(RowProblem::Empty { column })
 }

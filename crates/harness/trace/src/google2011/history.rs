@@ -1,4 +1,4 @@
-//! From rows to a cell: follows every task through what the trace says of it.
+//! Converts rows to a cell by following every task through its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -16,13 +16,13 @@ use super::scale::{Scale, Users, priority};
 use super::{START, TOGETHER, limits, machines, removals};
 use crate::cell::{CellSnapshot, Dropped, Job, Machine, Task};
 
-/// How long a machine is away at most.
+/// The maximum absence of a machine.
 const AWAY_MAX: Span = Span::from_secs(600);
 
-/// Rows, made into the cell at time 0 and what becomes of it.
+/// Collects rows and builds the cell at time 0 and its churn.
 ///
-/// No row is refused for what others say: one that cannot be after those before is counted
-/// ([`Counts`]) and otherwise passed over.
+/// No row is rejected because of others: rows that contradict earlier ones are counted ([`Counts`])
+/// and otherwise ignored.
 #[derive(Debug, Default)]
 pub struct History {
     scale: Scale,
@@ -31,9 +31,9 @@ pub struct History {
     away: Vec<Away>,
     users: Users,
     drafts: Vec<Draft>,
-    /// The newest draft of a job at one priority: the trace has jobs with tasks of two.
+    /// The newest draft of a job at one priority: the trace has jobs with tasks of two priorities.
     newest: BTreeMap<(CollectionId, u8), usize>,
-    /// How many drafts a job has.
+    /// The number of drafts of a job.
     rounds: BTreeMap<CollectionId, u32>,
     tasks: BTreeMap<(CollectionId, TaskIndex), Known>,
     tasks_in_all: usize,
@@ -43,12 +43,12 @@ pub struct History {
     counts: Counts,
 }
 
-/// The cell at time 0, and what becomes of it.
+/// The cell at time 0 and its churn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
     /// The cell at time 0.
     pub snapshot: CellSnapshot,
-    /// What becomes of it.
+    /// The events after time 0.
     pub churn: Churn,
 }
 
@@ -56,22 +56,22 @@ pub struct Whole {
 #[derive(Debug)]
 struct Draft {
     begun: Time,
-    /// When its last task came.
+    /// When its last task arrived.
     last: Time,
     job: Job,
-    /// For each task of the job.
+    /// The runs, for each task of the job.
     lives: Vec<Vec<Life>>,
-    /// The places of tasks that are left out in the end.
+    /// The positions of tasks that are omitted in the end.
     dropped: BTreeSet<usize>,
-    /// The places of tasks whose request is not known.
+    /// The positions of tasks whose request is unknown.
     without_request: BTreeSet<usize>,
-    /// Whether its tasks are to be on different machines, as their submissions have it, and as their
-    /// placements before the trace have it: the newer word, and the one that was kept to.
+    /// Whether its tasks must run on different machines: from the submissions, or, before the
+    /// trace, from the placements, which are newer and were enforced.
     apart: bool,
     apart_as_placed: Option<bool>,
 }
 
-/// Where a task is in its life, and in which draft.
+/// A task's stage and draft.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     draft: usize,
@@ -88,10 +88,10 @@ enum Stage {
     Evicted,
     Ended {
         at: Time,
-        /// Whether it may be started again, as the same task.
+        /// Whether it may be restarted as the same task.
         again: bool,
     },
-    /// It runs where nothing is known of the machine.
+    /// It runs on an unknown machine.
     Dropped,
 }
 
@@ -99,7 +99,7 @@ impl Whole {
     /// Reads the three tables, decompressed.
     ///
     /// # Errors
-    /// At the first row that cannot be.
+    /// At the first invalid row.
     pub fn read(
         scale: Scale,
         of_machines: impl BufRead,
@@ -114,7 +114,7 @@ impl Whole {
 }
 
 impl History {
-    /// A cell of these machines, with no task yet.
+    /// A cell of these machines, without tasks.
     #[must_use]
     pub fn new(scale: Scale, machines: &[MachineRow], removals: &[Removal]) -> Self {
         let mut machines: Vec<Machine> = machines.iter().map(|row| machine(&scale, row)).collect();
@@ -127,10 +127,10 @@ impl History {
         Self { scale, machines, places, away, counts, ..Self::default() }
     }
 
-    /// Takes in a table of task events; of several, in their order.
+    /// Reads a table of task events; several tables must be read in order.
     ///
     /// # Errors
-    /// At the first row that cannot be, and at more than [`limits::TASKS_MAX`] tasks.
+    /// At the first invalid row, and at more than [`limits::TASKS_MAX`] tasks.
     pub fn read(&mut self, task_events: impl BufRead) -> Result<(), ReadError> {
         let mut events = TaskEvents::new(task_events);
         while let Some(event) = events.next() {
@@ -139,7 +139,7 @@ impl History {
         Ok(())
     }
 
-    /// Takes in a row.
+    /// Processes a row.
     ///
     /// # Errors
     /// At more than [`limits::TASKS_MAX`] tasks.
@@ -205,8 +205,8 @@ impl History {
         self.place(event, known);
     }
 
-    /// A task runs at time 0. Of what the trace says there, the placement is newer than the
-    /// submission: it has the request and the wish for different machines as they are now.
+    /// A task runs at time 0. Of its rows at that time, the placement is newer than the submission:
+    /// it has the current request and the current setting for different machines.
     fn place(&mut self, event: &TaskEvent, known: Known) {
         let request = event.request.map(|request| self.scale.request(&request));
         let Some(draft) = self.drafts.get_mut(known.draft) else { return };
@@ -259,7 +259,7 @@ impl History {
         self.set(event, known, Stage::Ended { at: self.now, again });
     }
 
-    /// A task that can lose its machine or end; any other is counted.
+    /// Passes on a task that can lose its machine or end, and counts any other row as impossible.
     fn alive(&mut self, known: Option<Known>) -> Option<Known> {
         match known.map(|known| known.stage) {
             Some(Stage::Pending | Stage::Running { .. } | Stage::Evicted) => return known,
@@ -273,7 +273,7 @@ impl History {
         self.tasks.insert((event.job, event.index), Known { stage, ..known });
     }
 
-    /// A task comes, with others of its job or as the first of a new draft.
+    /// A task arrives, with others of its job or as the first of a new draft.
     fn arrive(&mut self, event: &TaskEvent) -> Known {
         self.counts.submitted += u64::from(self.now > Time::ZERO);
         self.tasks_in_all += 1;
@@ -298,7 +298,7 @@ impl History {
         known
     }
 
-    /// The draft that a task belongs to which comes now: that of those that came with it.
+    /// The draft that an arriving task belongs to: that of the tasks that arrived with it.
     fn open_draft(&self, event: &TaskEvent) -> Option<usize> {
         let number = self.newest.get(&(event.job, event.priority)).copied()?;
         let draft = self.drafts.get(number)?;
@@ -307,7 +307,7 @@ impl History {
             now => draft.begun > Time::ZERO && now.since(draft.last) <= TOGETHER,
         };
         let earlier = self.tasks.get(&(event.job, event.index));
-        // A draft that is older than the task's newest may have it too.
+        // A draft older than the task's newest one may contain it too.
         let is_in_it = earlier.is_some_and(|known| known.draft >= number);
         let room = draft.job.tasks.len() < TASKS_OF_JOB_MAX as usize;
         (together && room && !is_in_it).then_some(number)
@@ -345,7 +345,7 @@ impl History {
         event.request.map(|request| self.scale.request(&request)).unwrap_or_default()
     }
 
-    /// What came of it.
+    /// Builds the result.
     #[must_use]
     pub fn finish(mut self) -> Whole {
         let mut whole = Whole::default();
@@ -393,7 +393,7 @@ impl History {
 }
 
 impl Draft {
-    /// Its job and the lives of its tasks, in the order of their indexes, without those dropped.
+    /// The job and the runs of its tasks, ordered by index, without the omitted ones.
     fn in_order(self) -> (Job, Vec<Vec<Life>>) {
         let Self { mut job, lives, dropped, .. } = self;
         job.different_machines = self.apart_as_placed.unwrap_or(self.apart);
@@ -418,7 +418,7 @@ fn machine(scale: &Scale, row: &MachineRow) -> Machine {
     }
 }
 
-/// `j7`, and `j7-2` where its tasks come a second time.
+/// `j7`, and `j7-2` if its tasks arrive a second time.
 fn job_name(id: CollectionId, round: u32) -> JobName {
     let name = match round {
         1 => format!("j{id}"),
@@ -427,8 +427,8 @@ fn job_name(id: CollectionId, round: u32) -> JobName {
     JobName::new(&name).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// The kills that ended tasks for good, those that come together as one, and whatever else ended
-/// without having run: no run of a replay can end it.
+/// The kills that ended tasks for good, those at the same time combined, and all other ends without
+/// a run, because no run of a replay can produce those.
 fn kills(job: JobIn, lives: &[Vec<Life>]) -> Vec<Step> {
     let last = lives.iter().enumerate().filter_map(|(place, lives)| Some((place, lives.last()?)));
     let killed = last.filter(|(_, life)| life.outcome == Outcome::Killed || life.run.is_none());
@@ -444,7 +444,7 @@ fn kills(job: JobIn, lives: &[Vec<Life>]) -> Vec<Step> {
     together.map(step).collect()
 }
 
-/// How long machines are away.
+/// The absences of machines.
 fn away(
     removals: &[Removal],
     places: &BTreeMap<MachineId, usize>,

@@ -1,14 +1,13 @@
-//! The trace of 2011 (`clusterdata-2011-2`): 29 days of a Borg cell of 12,583 machines, in rows of
-//! what happened to its tasks. The data is Google's, under CC-BY 4.0; docs/traces.md says where all
-//! of it is.
+//! The 2011 trace (`clusterdata-2011-2`): 29 days of a Borg cell of 12,583 machines, as rows of
+//! task events. The data is Google's, under CC-BY 4.0; docs/traces.md says where to find it.
 //!
-//! [`TaskEvents`], [`machines()`] and [`removals`] read the tables as they are. [`History`] makes of
-//! them what the rest of the house understands: the cell at time 0, as a [`crate::CellSnapshot`],
-//! and its [`Churn`].
+//! [`TaskEvents`], [`machines()`] and [`removals`] read the tables as they are. [`History`]
+//! converts them to the types of this crate: the cell at time 0, as a [`crate::CellSnapshot`], and
+//! its [`Churn`].
 //!
-//! What the trace does not say is chosen here, and said where it is chosen: how large a machine is
-//! ([`Scale`]), the number of a priority ([`priority`]), how long a machine stays away
-//! ([`Churn::away`]). Constraints, racks and the usage of every task are not in it.
+//! What the trace does not contain is chosen here and documented where it is chosen: the size of a
+//! machine ([`Scale`]), the number of a priority ([`priority`]), how long a machine stays away
+//! ([`Churn::away`]). Constraints, racks and the usage of individual tasks are not included.
 
 mod churn;
 mod csv;
@@ -27,17 +26,17 @@ pub use share::{Share, ShareError};
 
 use model::{Span, Time};
 
-/// The moment at which the trace begins. What is at time 0 was there before.
+/// When the trace starts. Rows at time 0 describe what existed before.
 pub const START: Time = Time(600_000_000);
 
-/// Rows of one job that come within such a time of each other belong together: tasks submitted so
-/// are one job, tasks killed so one kill, and a task that ended and is submitted again so soon was
-/// started again, not asked for anew.
+/// Rows of one job that follow each other within this time belong together: tasks submitted so are
+/// one job, tasks killed so are one kill, and a task that ended and is submitted again so soon was
+/// restarted.
 pub const TOGETHER: Span = Span::from_secs(1);
 
-/// The bounds of what is taken in.
+/// The limits of the input.
 pub mod limits {
-    /// Bytes of a line.
+    /// Bytes per line.
     pub const LINE_BYTES_MAX: usize = 1_024;
     /// Bytes of a hash or a name.
     pub const TEXT_BYTES_MAX: usize = 128;
@@ -45,12 +44,12 @@ pub mod limits {
     pub const MACHINES_MAX: usize = 1_000_000;
     /// Removals of machines.
     pub const REMOVALS_MAX: usize = 10_000_000;
-    /// Tasks with all their lives: the 29 days have about 26 million.
+    /// Tasks with all their runs: the 29 days have about 26 million.
     pub const TASKS_MAX: usize = 50_000_000;
-    /// The largest index of a task.
+    /// The maximum index of a task.
     pub const INDEX_MAX: u64 = u32::MAX as u64;
-    /// The largest priority.
+    /// The maximum priority.
     pub const PRIORITY_MAX: u64 = 11;
-    /// The last moment, which stands for "after the trace".
+    /// The maximum time, which stands for "after the trace".
     pub const TIME_MAX: u64 = i64::MAX as u64;
 }

@@ -1,65 +1,65 @@
-//! The rows of the three tables, as the trace has them.
+//! The rows of the three tables.
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
 
 use model::{CollectionId, MachineId, SchedulingClass, TaskIndex, Time};
 
-use super::csv::{Lines, ReadError, RowProblem, Table, name, number, share, there};
+use super::csv::{Lines, ReadError, RowProblem, Table, name, number, required, share};
 use super::limits;
 use super::share::Share;
 
-/// A machine and what it has, as shares of the largest.
+/// A machine and its capacity, as shares of the largest machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineRow {
-    /// Which.
+    /// The machine.
     pub id: MachineId,
-    /// Its CPU.
+    /// CPU.
     pub cpu: Share,
-    /// Its memory.
+    /// Memory.
     pub memory: Share,
-    /// Its microarchitecture and chipset, as an opaque text.
+    /// Microarchitecture and chipset, as an opaque text.
     pub platform: Option<Box<str>>,
 }
 
-/// A machine was taken out of the cell.
+/// The removal of a machine from the cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Which.
+    /// The machine.
     pub machine: MachineId,
 }
 
-/// Something happened to a task. Only what [`TaskEvents`] refuses to do without is not an option.
+/// An event of a task. Fields that [`TaskEvents`] requires are not optional.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEvent {
-    /// When, in microseconds: 0 is before the trace, which begins at 600 s.
+    /// The time in microseconds: 0 is before the trace, which starts at 600 s.
     pub at: Time,
-    /// Why the row was made up afterwards, where it was: 0 to 2 (the trace's `missing info`).
+    /// Why the row was synthesised, if it was: 0 to 2 (the trace's `missing info`).
     pub missing_info: Option<u8>,
     /// The job.
     pub job: CollectionId,
-    /// The task of it.
+    /// The task's index.
     pub index: TaskIndex,
-    /// The machine that it was placed on.
+    /// The machine it was placed on.
     pub machine: Option<MachineId>,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
-    /// Who owns the job, hashed.
+    /// The job's owner, hashed.
     pub user: Option<Box<str>>,
-    /// How latency-sensitive it is.
+    /// How latency-sensitive the job is.
     pub scheduling_class: Option<SchedulingClass>,
     /// 0 to 11: see [`super::priority`].
     pub priority: u8,
-    /// What it asks for; nothing where the trace does not say.
+    /// The request; `None` if the trace does not contain it.
     pub request: Option<Request>,
-    /// Whether it must be on another machine than its job's other tasks.
+    /// Whether it must run on another machine than its job's other tasks.
     pub different_machines: Option<bool>,
 }
 
-/// What a task asks for, as shares of the largest machine. A field that is empty beside others that
-/// are not is nothing.
+/// The request of a task, as shares of the largest machine. A field that is empty while others are
+/// not is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// CPU.
@@ -70,31 +70,31 @@ pub struct Request {
     pub disk: Share,
 }
 
-/// What happened to a task.
+/// The kinds of events of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
     /// It became pending.
     Submit,
     /// It was placed on a machine.
     Schedule,
-    /// It lost its machine to another task, or with the machine.
+    /// It was preempted or lost its machine.
     Evict,
     /// It failed.
     Fail,
-    /// It came to its end.
+    /// It finished.
     Finish,
-    /// Its user, or a program that it depended on, ended it.
+    /// It was killed by its user or by a program that it depended on.
     Kill,
     /// It is gone, and the trace does not say how.
     Lost,
-    /// What it asks for was changed while it waited.
+    /// Its request changed while it was pending.
     UpdatePending,
-    /// What it asks for was changed while it ran.
+    /// Its request changed while it ran.
     UpdateRunning,
 }
 
 impl EventKind {
-    /// All of them, in the order of their numbers in the trace.
+    /// All kinds, in the order of their numbers in the trace.
     pub const ALL: [Self; 9] = [
         Self::Submit,
         Self::Schedule,
@@ -108,7 +108,8 @@ impl EventKind {
     ];
 }
 
-/// The rows of `task_events`, 13 columns and no header, one at a time. The first error is the end.
+/// An iterator over the rows of `task_events`, which has 13 columns and no header. It ends at the
+/// first error.
 #[derive(Debug)]
 pub struct TaskEvents<R> {
     lines: Lines<R>,
@@ -116,12 +117,12 @@ pub struct TaskEvents<R> {
 }
 
 impl<R: BufRead> TaskEvents<R> {
-    /// Reads them from decompressed bytes.
+    /// Reads rows from decompressed bytes.
     pub fn new(read: R) -> Self {
         Self { lines: Lines::new(read, Table::TaskEvents), failed: false }
     }
 
-    /// An error at the row that was read last.
+    /// An error at the last row read.
     pub(super) fn error(&self, problem: RowProblem) -> ReadError {
         self.lines.error(problem)
     }
@@ -156,19 +157,19 @@ fn task_event(fields: [&str; 13]) -> Result<TaskEvent, RowProblem> {
         disk,
         different,
     ] = fields;
-    let kind: usize = there("event type", number("event type", kind, 8)?)?;
+    let kind: usize = required("event type", number("event type", kind, 8)?)?;
     let class: Option<u8> = number("scheduling class", class, SchedulingClass::MAX.into())?;
     let different: Option<u8> = number("different machines", different, 1)?;
     Ok(TaskEvent {
         at: time(at)?,
         missing_info: number("missing info", missing, 2)?,
-        job: CollectionId(there("job id", number("job id", job, u64::MAX)?)?),
-        index: TaskIndex(there("task index", number("task index", index, limits::INDEX_MAX)?)?),
+        job: CollectionId(required("job id", number("job id", job, u64::MAX)?)?),
+        index: TaskIndex(required("task index", number("task index", index, limits::INDEX_MAX)?)?),
         machine: number("machine id", machine, u64::MAX)?.map(MachineId),
-        kind: there("event type", EventKind::ALL.get(kind).copied())?,
+        kind: required("event type", EventKind::ALL.get(kind).copied())?,
         user: name("user", user)?,
         scheduling_class: class.and_then(|class| SchedulingClass::new(class.into()).ok()),
-        priority: there("priority", number("priority", priority, limits::PRIORITY_MAX)?)?,
+        priority: required("priority", number("priority", priority, limits::PRIORITY_MAX)?)?,
         request: request(cpu, memory, disk)?,
         different_machines: different.map(|different| different == 1),
     })
@@ -186,14 +187,15 @@ fn request(cpu: &str, memory: &str, disk: &str) -> Result<Option<Request>, RowPr
 }
 
 fn time(text: &str) -> Result<Time, RowProblem> {
-    Ok(Time(there("time", number("time", text, limits::TIME_MAX)?)?))
+    Ok(Time(required("time", number("time", text, limits::TIME_MAX)?)?))
 }
 
-/// The machines, with the header `machine_id,cpu,memory,platform_id`, in the order of their rows.
+/// Reads the machines, with the header `machine_id,cpu,memory,platform_id`, in the order of their
+/// rows.
 ///
 /// # Errors
-/// At the first row that cannot be, at a machine that is there twice, and at more than
-/// [`limits::MACHINES_MAX`] of them.
+/// At the first invalid row, at a machine that occurs twice, and at more than
+/// [`limits::MACHINES_MAX`] machines.
 pub fn machines(read: impl BufRead) -> Result<Vec<MachineRow>, ReadError> {
     let header = "machine_id,cpu,memory,platform_id";
     let mut lines = Lines::with_header(read, Table::Machines, header)?;
@@ -215,18 +217,18 @@ pub fn machines(read: impl BufRead) -> Result<Vec<MachineRow>, ReadError> {
 
 fn machine([id, cpu, memory, platform]: [&str; 4]) -> Result<MachineRow, RowProblem> {
     Ok(MachineRow {
-        id: MachineId(there("machine id", number("machine id", id, u64::MAX)?)?),
-        cpu: there("cpu", share("cpu", cpu)?)?,
-        memory: there("memory", share("memory", memory)?)?,
+        id: MachineId(required("machine id", number("machine id", id, u64::MAX)?)?),
+        cpu: required("cpu", share("cpu", cpu)?)?,
+        memory: required("memory", share("memory", memory)?)?,
         platform: name("platform id", platform)?,
     })
 }
 
-/// The removals of machines, with the header `time_us,machine_id,platform_id,cpu,memory`, in the
-/// order of their rows. The last three columns say again what the machine has, and are not read.
+/// Reads the removals of machines, with the header `time_us,machine_id,platform_id,cpu,memory`, in
+/// the order of their rows. The last three columns repeat the machine's capacity and are ignored.
 ///
 /// # Errors
-/// At the first row that cannot be, and at more than [`limits::REMOVALS_MAX`] of them.
+/// At the first invalid row, and at more than [`limits::REMOVALS_MAX`] removals.
 pub fn removals(read: impl BufRead) -> Result<Vec<Removal>, ReadError> {
     let header = "time_us,machine_id,platform_id,cpu,memory";
     let mut lines = Lines::with_header(read, Table::Removals, header)?;
@@ -242,6 +244,6 @@ pub fn removals(read: impl BufRead) -> Result<Vec<Removal>, ReadError> {
 }
 
 fn removal([at, machine, _, _, _]: [&str; 5]) -> Result<Removal, RowProblem> {
-    let machine = there("machine id", number("machine id", machine, u64::MAX)?)?;
+    let machine = required("machine id", number("machine id", machine, u64::MAX)?)?;
     Ok(Removal { at: time(at)?, machine: MachineId(machine) })
 }

@@ -1,4 +1,4 @@
-//! What the trace's shares, priorities and hashes are in this house.
+//! Converts the trace's shares, priorities and hashes to the project's types.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use model::{Bytes, MilliCores, Priority, Resources, UserName};
 
 use super::row::{MachineRow, Request};
 
-/// How large the largest machine of the cell is. The trace gives only shares of it, so that this is
-/// a choice; it changes no packing, as everything is scaled alike.
+/// The size of the cell's largest machine. The trace gives only shares of it, so this is a choice;
+/// it does not affect packing, because everything is scaled alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// What the largest machine has.
+    /// The capacity of the largest machine.
     pub largest: Resources,
 }
 
@@ -29,7 +29,7 @@ impl Default for Scale {
 }
 
 impl Scale {
-    /// What a machine has. The trace says nothing of disks: each machine has the largest's.
+    /// The capacity of a machine. The trace contains no disks: each machine has the largest one's.
     #[must_use]
     pub fn capacity(&self, machine: &MachineRow) -> Resources {
         Resources {
@@ -40,7 +40,7 @@ impl Scale {
         }
     }
 
-    /// What a task asks for. Rounded down, as capacities are, so that tasks which fit a machine in
+    /// The request of a task. Rounded down like capacities, so that tasks that fit a machine in
     /// shares fit it here.
     #[must_use]
     pub fn request(&self, request: &Request) -> Resources {
@@ -53,9 +53,9 @@ impl Scale {
     }
 }
 
-/// The priority that a number of the trace stands for. The order is the trace's, and so are the
-/// bands: 0 and 1 are free, 2 to 8 best-effort batch, 9 and 10 production, 11 monitoring. A number
-/// above 11 is as 11.
+/// The priority for a number of the trace. It preserves the trace's order and bands: 0 and 1 are
+/// free, 2 to 8 best-effort batch, 9 and 10 production, 11 monitoring. Numbers above 11 are treated
+/// as 11.
 #[must_use]
 pub fn priority(of_trace: u8) -> Priority {
     const NUMBERS: [i64; 12] = [0, 25, 100, 102, 104, 106, 108, 110, 112, 200, 220, 360];
@@ -63,14 +63,14 @@ pub fn priority(of_trace: u8) -> Priority {
     Priority::new(*number).unwrap_or_else(|_| model::Band::Monitoring.usual())
 }
 
-/// Names for the trace's users, who are hashes: `u1`, `u2`, … in the order in which they come.
+/// Names for the trace's users, who are hashes: `u1`, `u2`, … in the order of their appearance.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     names: BTreeMap<Box<str>, UserName>,
 }
 
 impl Users {
-    /// The name of a user; `unknown` for one that the trace does not name.
+    /// The name of a user; `unknown` if the trace does not name one.
     #[must_use]
     pub fn name(&mut self, hash: Option<&str>) -> UserName {
         let Some(hash) = hash else { return UserName::nearest("unknown") };
@@ -82,13 +82,13 @@ impl Users {
         name
     }
 
-    /// How many there are.
+    /// The number of users.
     #[must_use]
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no users.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()

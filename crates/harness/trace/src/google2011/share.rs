@@ -1,46 +1,46 @@
-//! Shares of the largest machine, as the trace gives every quantity.
+//! Shares of the largest machine, the trace's unit of every quantity.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A share of what the largest machine of the cell has in one dimension, in units of 10⁻¹⁵:
-/// exact for every decimal of the traces, of which 9.537e-07 and 0.0833740234375 are the finest.
+/// A share of the largest machine in one dimension, in units of 10⁻¹⁵: exact for every decimal of
+/// the traces, of which 9.537e-07 and 0.0833740234375 are the finest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share(u64);
 
-/// Why a text is not a share.
+/// The text is not a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ShareError {
     /// Not a decimal number.
     #[error("is not a decimal number, such as 0.0625 or 9.537e-07")]
     NotOne,
-    /// Finer than it is kept.
+    /// More decimals than are stored.
     #[error("has more than {} decimals", Share::DECIMALS)]
     TooFine,
-    /// More than anybody asks for.
+    /// Larger than the maximum.
     #[error("is more than {} of the largest machine", Share::MOST)]
     TooLarge,
 }
 
 impl Share {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// The largest machine.
     pub const ONE: Self = Self(1_000_000_000_000_000);
-    /// How many decimals are kept.
+    /// The number of decimals stored.
     pub const DECIMALS: u32 = 15;
-    /// The largest share, in largest machines.
+    /// The maximum, in largest machines.
     pub const MOST: u64 = 1_000;
 
-    /// It in units of 10⁻¹⁵.
+    /// The share in units of 10⁻¹⁵.
     #[must_use]
     pub fn parts(self) -> u64 {
         self.0
     }
 
-    /// So much of an amount, rounded down.
+    /// This share of an amount, rounded down.
     #[must_use]
     pub fn of(self, whole: u64) -> u64 {
         let part = u128::from(self.0) * u128::from(whole) / u128::from(Self::ONE.0);
@@ -48,7 +48,7 @@ impl Share {
     }
 }
 
-/// A decimal number as the trace writes them: `0.5`, `1`, `9.537e-07`.
+/// Parses a decimal number as the trace writes it: `0.5`, `1`, `9.537e-07`.
 impl FromStr for Share {
     type Err = ShareError;
 
@@ -79,7 +79,7 @@ impl FromStr for Share {
     }
 }
 
-/// `-07`, `+2`, `3`: two digits at most.
+/// `-07`, `+2`, `3`: at most two digits.
 fn read_exponent(text: &str) -> Result<i32, ShareError> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -94,7 +94,7 @@ fn read_exponent(text: &str) -> Result<i32, ShareError> {
     Ok(sign * number)
 }
 
-/// A value with its decimal point moved to the right, or to the left where nothing is lost by it.
+/// A value with its decimal point moved to the right, or to the left if that loses no digits.
 fn shifted(value: u128, places: i64) -> Result<u128, ShareError> {
     if value == 0 {
         return Ok(0);
@@ -108,7 +108,7 @@ fn shifted(value: u128, places: i64) -> Result<u128, ShareError> {
     }
 }
 
-/// `0.5`, `1`, `0.0000009537`: all decimals that it has.
+/// Displays all decimals: `0.5`, `1`, `0.0000009537`.
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{}.{:015}", self.0 / Self::ONE.0, self.0 % Self::ONE.0);

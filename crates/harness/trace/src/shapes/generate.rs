@@ -1,4 +1,4 @@
-//! Draws a cell from a shape.
+//! Generates a cell from a shape.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,13 @@ const MACHINES_A_RACK: usize = 40;
 const RACKS_A_SWITCH: usize = 5;
 const RACKS_A_POWER_DOMAIN: usize = 5;
 
-/// The most tasks of a job; and never more than a twentieth of the cell's.
+/// The maximum number of tasks of a job, which is also limited to a twentieth of the cell's tasks.
 const TASKS_OF_JOB_MAX: u64 = 10_000;
 
-/// Users, the first of whom own the most.
+/// The number of users; the first ones own the most.
 const USERS: u64 = 200;
 
-/// A band: how many of 1,000 jobs are in it, their priorities, and how many of 1,000 of them have
-/// which scheduling class.
+/// A band: its jobs in 1,000, their priorities, and the scheduling classes of 1,000 of them.
 struct Share {
     of_jobs: u64,
     priorities: &'static [i64],
@@ -38,8 +37,8 @@ const BANDS: [Share; 5] = [
     Share { of_jobs: 40, priorities: &[360], classes: [0, 0, 1_000, 0] },
 ];
 
-/// A cell of so many machines and pending tasks that looks like a shape. The same arguments give the
-/// same cell, on every build.
+/// Generates a cell with the given numbers of machines and pending tasks that resembles a shape.
+/// The same arguments give the same cell, in every build.
 #[must_use]
 pub fn generate(shape: &Shape, machines: usize, tasks: usize, seed: u64) -> CellSnapshot {
     let mut random = Random::new(seed);
@@ -55,7 +54,7 @@ pub fn generate(shape: &Shape, machines: usize, tasks: usize, seed: u64) -> Cell
         left -= size;
         let id = CollectionId(jobs.len() as u64 + 1);
         let (priority, class) = draw_band(&mut random);
-        // A number below a number drawn evenly: the first users own the most.
+        // A number below a uniformly drawn number: the first users own the most.
         let bound = random.below(USERS) + 1;
         let user = usize::try_from(random.below(bound)).unwrap_or(0);
         let owner = users.get(user).cloned().unwrap_or_else(|| UserName::nearest(""));
@@ -74,11 +73,11 @@ pub fn generate(shape: &Shape, machines: usize, tasks: usize, seed: u64) -> Cell
     CellSnapshot { machines, jobs, dropped: Dropped::default() }
 }
 
-/// Machines in the proportions of the shape, in racks of one shape each but at the borders, and the
-/// racks in any order.
+/// Machines in the shape's proportions, in racks of one machine shape each except at the borders,
+/// with the racks shuffled.
 fn draw_machines(shape: &Shape, count: usize, random: &mut Random) -> Vec<Machine> {
     let (of_shape, real) = (u128::from(shape.machines()).max(1), &shape.machines);
-    // The machine at a place is the one at the same part of the way through the real cell.
+    // The machine at a position is the one at the same fraction of the real cell.
     let mut ends = real.iter().scan(0_u128, |sum, (units, count)| {
         *sum += u128::from(*count);
         Some((*units, *sum))
@@ -92,7 +91,7 @@ fn draw_machines(shape: &Shape, count: usize, random: &mut Random) -> Vec<Machin
     });
     let blocks: Vec<Units> = blocks.collect();
     let mut racks: Vec<&[Units]> = blocks.chunks(MACHINES_A_RACK).collect();
-    // The last rack may be smaller, and stays the last.
+    // The last rack may be smaller and stays last.
     let whole_racks = count / MACHINES_A_RACK;
     for place in (1..whole_racks).rev() {
         racks.swap(place, usize::try_from(random.below(place as u64 + 1)).unwrap_or(0));
@@ -125,7 +124,7 @@ fn machine(number: usize, units: Units, attributes: [(&str, String); 4]) -> Mach
     }
 }
 
-/// The platforms of a shape: the machines with the same CPU are of one. The most common first.
+/// The platforms of a shape, most common first: machines with the same CPU have the same platform.
 fn platforms(shape: &Shape) -> Vec<(u32, String)> {
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
     for (units, count) in &shape.machines {
@@ -137,8 +136,9 @@ fn platforms(shape: &Shape) -> Vec<(u32, String)> {
     numbered.map(|((_, cpu), number)| (cpu, format!("platform-{number}"))).collect()
 }
 
-/// How many tasks a job has: three of four have one. Of the others, 62 of 100 of those that have so
-/// many have twice as many: Pareto with α 0.69, as 2 to the power of −0.69 is 0.62.
+/// The number of tasks of a job: three of four jobs have one. Of the other jobs with at least a
+/// given size, 62 of 100 have at least twice that: Pareto with α 0.69, because 2 to the power of
+/// −0.69 is 0.62.
 fn draw_size(random: &mut Random) -> u64 {
     if random.chance(750) {
         return 1;
@@ -160,7 +160,7 @@ fn draw_band(random: &mut Random) -> (Priority, SchedulingClass) {
     (priority.unwrap_or_else(|| model::Band::Free.usual()), class)
 }
 
-/// The place of one of some weights that sum to 1,000.
+/// Draws a position by weights that sum to 1,000.
 fn chosen(random: &mut Random, weights: impl Iterator<Item = u64>) -> usize {
     let at = random.below(1_000);
     let ends = weights.scan(0, |sum, weight| {
@@ -170,7 +170,7 @@ fn chosen(random: &mut Random, weights: impl Iterator<Item = u64>) -> usize {
     ends.take_while(|end| *end <= at).count()
 }
 
-/// What a job wants of its machines. Two of three times it is the most common platform.
+/// The constraints of a job; two of three times the most common platform.
 fn draw_constraints(platforms: &[(u32, String)], random: &mut Random) -> Vec<Constraint> {
     let (relation, hard) = match random.below(1_000) {
         0..40 => (Relation::Equal, true),

@@ -1,8 +1,9 @@
-//! Cells of any size that look like those of 2019: **calibrated synthetic**, and to be called so.
+//! Cells of any size that resemble those of 2019. They are **calibrated synthetic** and must be
+//! called so.
 //!
-//! Of each of the eight cells of the 2019 trace, real are the machines' shapes and how many there
-//! are of each, and pairs of CPU and memory that its instances asked for (`data/google2019`). The
-//! rest is drawn, calibrated where there are published or measured figures:
+//! Real are, for each of the eight cells of the 2019 trace, the machine shapes with their counts,
+//! and pairs of CPU and memory requests of instances (`data/google2019`). The rest is drawn,
+//! calibrated where published or measured figures exist:
 //!
 //! | what | how |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! | constraints | chosen: 4 % of the jobs want a platform, 2 % prefer one, 1 % avoid one |
 //! | disk | every machine has the largest's, and nobody asks for any: the trace has none |
 //!
-//! All tasks are pending. Everything follows from shape, sizes and seed, in integers, and is the same
-//! on every build.
+//! All tasks are pending. Everything is derived from shape, sizes and seed, in integers, and is the
+//! same in every build.
 
 mod generate;
 mod tables;
@@ -26,17 +27,17 @@ use model::{Bytes, MilliCores, Resources};
 
 use crate::google2011::Scale;
 
-/// What the machines and requests of one cell look like.
+/// The distributions of one cell's machines and requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     name: &'static str,
-    /// What machines have, and how many of the real cell have it.
+    /// Machine capacities, each with its count in the real cell.
     machines: Vec<(Units, u64)>,
-    /// What instances ask for, each with how many of the sample asked for it or one before it.
+    /// Requests of instances, each with the cumulative count in the sample.
     requests: Vec<(Units, u64)>,
 }
 
-/// Shares of the largest machine, in 65,536ths.
+/// Shares of the largest machine, in units of 1/65,536.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Units {
     cpu: u32,
@@ -44,7 +45,7 @@ struct Units {
 }
 
 impl Shape {
-    /// The shape of a cell by its name, `2019-a` to `2019-h`.
+    /// The shape of a cell by name, `2019-a` to `2019-h`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let tables = tables::TABLES.iter().find(|tables| tables.name == name)?;
@@ -55,18 +56,18 @@ impl Shape {
         })
     }
 
-    /// The names that there are.
+    /// All names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         tables::TABLES.iter().map(|tables| tables.name)
     }
 
-    /// Its name.
+    /// The name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// How many machines the real cell has.
+    /// The number of machines of the real cell.
     #[must_use]
     pub fn machines(&self) -> u64 {
         self.machines.iter().map(|(_, count)| count).sum()
@@ -76,8 +77,8 @@ impl Shape {
 impl Units {
     const ONE: u32 = 1 << 16;
 
-    /// With the largest machine as large as that of 2011 is taken to be. It is another machine, and a
-    /// core another core: what one trace has never goes to the other's machines.
+    /// Scaled with the same largest machine as for 2011. It is a different machine with different
+    /// cores: never combine requests of one trace with machines of the other.
     fn resources(self) -> Resources {
         let largest = Scale::default().largest;
         let part = |units: u32, whole: u64| u64::from(units) * whole / u64::from(Self::ONE);

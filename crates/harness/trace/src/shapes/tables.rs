@@ -1,4 +1,4 @@
-//! The tables of the eight cells, which are part of the program.
+//! The embedded tables of the eight cells.
 
 use super::Units;
 use crate::google2011::Share;
@@ -23,7 +23,7 @@ macro_rules! tables {
 pub(super) const TABLES: &[Tables] =
     tables!["2019-a", "2019-b", "2019-c", "2019-d", "2019-e", "2019-f", "2019-g", "2019-h"];
 
-/// What machines have, and how many have it: the most common first.
+/// Machine capacities with their counts, the most common first.
 pub(super) fn machines(table: &str) -> Vec<(Units, u64)> {
     let rows = table.lines().skip(1).filter_map(|line| {
         let mut columns = line.split(',');
@@ -39,7 +39,7 @@ pub(super) fn machines(table: &str) -> Vec<(Units, u64)> {
     rows
 }
 
-/// What instances ask for, each with how many asked for it or for one before it.
+/// Requests of instances, each with its cumulative count.
 pub(super) fn requests(table: &str) -> Vec<(Units, u64)> {
     let mut sum = 0_u64;
     let rows = table.lines().skip(1).filter_map(|line| {

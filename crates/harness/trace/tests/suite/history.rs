@@ -1,4 +1,4 @@
-//! Rows in, the cell at time 0 and what becomes of it out.
+//! From rows to the cell at time 0 and its churn.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,8 @@ const REMOVALS: &str = "time_us,machine_id,platform_id,cpu,memory\n";
 const KINDS: [&str; 9] =
     ["submit", "schedule", "evict", "fail", "finish", "kill", "lost", "pending", "running"];
 
-/// A row for each line `SECONDS JOB/INDEX KIND [MACHINE]`: of user `u`, class 2, priority 9, and a
-/// request of half a machine, where `column=value` does not say otherwise.
+/// A row for each line `SECONDS JOB/INDEX KIND [MACHINE]`: with user `u`, class 2, priority 9 and a
+/// request of half a machine, unless `column=value` sets them.
 fn whole(lines: &str) -> Whole {
     whole_with(REMOVALS, lines)
 }
@@ -47,7 +47,7 @@ fn row(line: &str) -> String {
     format!("{at:.0},,{job},{index},{machine},{kind},{user},2,{priority},{cpu},{memory},,{apart}")
 }
 
-/// What came of it, as a person would tell it.
+/// The result in words.
 fn told(whole: &Whole) -> String {
     let mut text = String::new();
     let mut say = |line: String| writeln!(text, "{line}").expect("a text");
@@ -99,7 +99,7 @@ fn ends(lives: &[Life]) -> String {
     lives.collect()
 }
 
-/// Compares texts without their indents.
+/// Compares texts, ignoring indentation.
 #[track_caller]
 fn assert_told(whole: &Whole, expected: &str) {
     let lines = |text: &str| {

@@ -1,4 +1,4 @@
-//! The traces as their users see them.
+//! Tests of the public interface.
 
 mod history;
 mod properties;

@@ -1,4 +1,4 @@
-//! Whatever a table holds, it is read or refused; whatever rows say, a cell comes of them.
+//! Any table is read or rejected; any rows result in a cell.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn read(removals: &str, task_events: &str) -> Option<Whole> {
     Whole::read(Scale::default(), machines, removals, task_events.as_bytes()).ok()
 }
 
-/// Rows that each can be, and mostly contradict each other.
+/// Rows that are individually valid and mostly contradict each other.
 fn rows() -> impl Strategy<Value = String> {
     let at = prop_oneof![Just(0_u64), 600_000_000..610_000_000_u64];
     let row = (at, 0..3_u8, 0..3_u8, 0..4_u8, 0..9_u8, 0..3_u8, 0..12_u8).prop_map(

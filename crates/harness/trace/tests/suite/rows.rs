@@ -1,4 +1,4 @@
-//! The tables, row by row, and what is said of rows that cannot be.
+//! The tables, row by row, and the errors of invalid rows.
 
 use model::{CollectionId, MachineId, SchedulingClass, TaskIndex, Time};
 use trace::google2011::{
@@ -116,7 +116,7 @@ fn what_is_no_text_or_has_no_end_is_refused() {
     };
     assert_eq!(
         says(b"\x1f\x8b\x08\x00"),
-        "the task events, line 1: is not a text: decompress the table first"
+        "the task events, line 1: is not text: decompress the table first"
     );
     assert_eq!(says(&[b','; 1 << 20]), "the task events, line 1: is longer than 1024 bytes");
 }
@@ -139,7 +139,7 @@ fn machines_and_removals_are_read() {
         ("", "line 1: must be the names of the columns: machine_id,cpu,memory,platform_id"),
         ("5,1,1,\n", "line 1: must be the names of the columns: machine_id,cpu,memory,platform_id"),
         ("machine_id,cpu,memory,platform_id\n5,1,1,\n6,,1,\n", "line 3: cpu is empty"),
-        ("machine_id,cpu,memory,platform_id\n5,1,1,\n5,1,1,\n", "line 3: machine 5 is there twice"),
+        ("machine_id,cpu,memory,platform_id\n5,1,1,\n5,1,1,\n", "line 3: machine 5 occurs twice"),
     ] {
         assert_eq!(read(text), Err(format!("the machines, {says}")));
     }

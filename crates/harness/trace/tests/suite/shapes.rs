@@ -1,4 +1,4 @@
-//! Cells that look like those of 2019.
+//! Cells that resemble those of 2019.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ fn requests_are_those_of_the_cell() {
     assert!((800..1_400).contains(&cpu) && (1_600..2_800).contains(&ram), "{cpu} {ram}");
 }
 
-/// A number made of all that a cell is: FNV-1a over its numbers and names.
+/// A hash of the whole cell: FNV-1a over its numbers and names.
 fn digest_of(cell: &CellSnapshot) -> u64 {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     let mut take = |text: &str| {

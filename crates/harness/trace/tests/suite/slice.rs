@@ -1,4 +1,4 @@
-//! The slice of the real cell that is part of the crate.
+//! The embedded slice of the real cell.
 
 use std::collections::BTreeSet;
 

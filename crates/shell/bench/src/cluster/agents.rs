@@ -1,11 +1,11 @@
-//! `bourg bench agents`: what it takes a master to poll many Borglets.
+//! `bourg bench agents`: the cost for a master of polling many Borglets.
 //!
-//! Real connections, each over mutual TLS to a server of its own, with a certificate of its own; all
-//! servers are in one other process on this machine. They are simulated Borglets without tasks
-//! ([`super::borglets`]). The time between two polls is what they see. Memory is what the masters'
-//! processes have grown by for each machine, whatever it is for: the link to it, its place in the
-//! cell, what is known of it. Then the Borglets' process is killed, stays away until all are
-//! unreachable, and comes back: that is the storm.
+//! Uses real connections with mutual TLS, each to a server with its own certificate; all servers
+//! are in one other process on this machine. They are simulated Borglets without tasks
+//! ([`super::borglets`]), which measure the time between polls. Memory is the growth of the
+//! masters' processes per machine: the link, the machine's share of the cell's state, and what is
+//! known of it. Then the Borglets' process is killed, stays away until all are unreachable, and
+//! comes back: the storm.
 
 use std::time::Duration;
 
@@ -22,30 +22,30 @@ use tokio::time::Instant;
 use super::borglets::{self, Process};
 use super::latencies::Latencies;
 use super::masters::Masters;
-use super::{AsAll, Disk, micros_each, process, rounded, run, waiting};
+use super::{CommonOptions, Disk, micros_each, process, rounded, run, waiting};
 
-/// What is to be measured.
+/// The options.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Wanted {
-    /// How many Borglets.
+pub(crate) struct Options {
+    /// The number of Borglets.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     agents: u32,
-    /// How many replicas the master has.
+    /// The number of replicas of the master.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
     replicas: u8,
-    /// For how long, in seconds.
+    /// The duration of the measurement, in seconds.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// For how long they are away before they come back together, in seconds. 0: they stay.
+    /// How long the Borglets are away before they come back together, in seconds; 0 to skip this.
     #[arg(long, default_value_t = 15)]
     away: u64,
     #[command(flatten)]
-    as_all: AsAll,
+    common: CommonOptions,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     agents: u32,
     replicas: u8,
     seconds: u64,
@@ -53,12 +53,12 @@ struct Found {
     poll_interval_p50_ms: f64,
     poll_interval_p95_ms: f64,
     poll_interval_max_ms: f64,
-    /// What the masters' memory has grown by for each, all in all.
+    /// The growth of the masters' memory per Borglet, in total.
     bytes_per_agent: u64,
     masters_cpu_cores: f64,
     masters_resident_bytes: u64,
     cpu_us_per_poll: f64,
-    /// Of the Borglets, which use the same processors.
+    /// Of the Borglets, which share the processors.
     agents_cpu_us_per_poll: f64,
     agents_bytes_each: u64,
     extrapolated_cpu_cores_at_10000: f64,
@@ -68,68 +68,68 @@ struct Found {
     disk: Disk,
 }
 
-/// All Borglets come back together.
+/// The results of all Borglets coming back together.
 #[derive(Debug, Serialize)]
 struct Storm {
     away_s: u64,
     /// How many were unreachable when they came back.
     unreachable: u32,
-    /// From when all listen until each was polled.
+    /// From the moment when all listen until each was polled.
     all_polled_ms: f64,
-    /// Until the cell has all of them up.
+    /// The same until all are up in the cell.
     all_up_ms: f64,
     masters_cpu_ms: f64,
-    /// How long changes took meanwhile.
+    /// Concurrent changes, and their latency.
     changes: u64,
     change_p50_ms: f64,
     change_p99_ms: f64,
     change_max_ms: f64,
 }
 
-/// How long it runs before it counts: several rounds of polls.
-const WARMING: Duration = Duration::from_secs(8);
-const LOOK: Duration = Duration::from_millis(50);
+/// The warm-up: several rounds of polls.
+const WARM_UP: Duration = Duration::from_secs(8);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = run(measured(wanted))?;
-    let format = wanted.as_all.format();
-    output::object(&format, &found, "agents", || {
-        let storm = found.storm.as_ref().map(|storm| {
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = run(measured(options))?;
+    let format = options.common.format();
+    output::object(&format, &figures, "agents", || {
+        let storm = figures.storm.as_ref().map(|storm| {
             format!(
-                "after {} s away all are polled within {:.0} ms and up within {:.0} ms; changes \
-                 meanwhile p99 {:.0} ms\n",
+                "after {} s of absence, all polled within {:.0} ms and up within {:.0} ms; concurrent \
+                 changes p99 {:.0} ms\n",
                 storm.away_s, storm.all_polled_ms, storm.all_up_ms, storm.change_p99_ms
             )
         });
         format!(
             "{} Borglets over mutual TLS: polled every {:.0} ms (p95 {:.0} ms), {:.2} cores, {} bytes \
              each\nextrapolated to 10000: {:.2} cores, {}\n{}",
-            found.agents,
-            found.poll_interval_p50_ms,
-            found.poll_interval_p95_ms,
-            found.masters_cpu_cores,
-            found.bytes_per_agent,
-            found.extrapolated_cpu_cores_at_10000,
-            model::Bytes(found.extrapolated_resident_bytes_at_10000),
+            figures.agents,
+            figures.poll_interval_p50_ms,
+            figures.poll_interval_p95_ms,
+            figures.masters_cpu_cores,
+            figures.bytes_per_agent,
+            figures.extrapolated_cpu_cores_at_10000,
+            model::Bytes(figures.extrapolated_resident_bytes_at_10000),
             storm.unwrap_or_default(),
         )
     })
 }
 
-async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let place = wanted.as_all.below();
-    let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
+async fn measured(options: &Options) -> Result<Figures, Failure> {
+    let place = options.common.below();
+    let mut masters = Masters::prepare(&place, options.replicas, None, &[])?;
     masters.start()?;
     let mut connection = masters.connect()?;
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
-    let lasts = Duration::from_secs(wanted.seconds);
-    let mut agents = Process::start(masters.directory(), wanted.agents, Duration::ZERO)?;
+    let lasts = Duration::from_secs(options.seconds);
+    let mut agents = Process::start(masters.directory(), options.agents, Duration::ZERO)?;
     let before = masters.resident()?;
-    add(&mut connection, &masters, wanted.agents).await?;
-    tokio::time::sleep(WARMING.min(lasts)).await;
+    add(&mut connection, &masters, options.agents).await?;
+    tokio::time::sleep(WARM_UP.min(lasts)).await;
     agents.seen()?;
     let cpu = (masters.cpu_time()?, process::cpu_time(agents.pid())?);
     let begun = Instant::now();
@@ -140,17 +140,17 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     let agents_cpu = process::cpu_time(agents.pid())?.saturating_sub(cpu.1);
     let resident = masters.resident()?;
     let agents_resident = process::resident(agents.pid())?;
-    let number = u64::from(wanted.agents);
+    let number = u64::from(options.agents);
     let bytes_per_agent = resident.saturating_sub(before) / number;
     let cores = masters_cpu.as_secs_f64() / lasted.as_secs_f64();
-    let storm = match wanted.away {
+    let storm = match options.away {
         0 => None,
-        away => Some(storm(wanted, away, &masters, &mut connection, leader, agents).await?),
+        away => Some(storm(options, away, &masters, &mut connection, leader, agents).await?),
     };
-    Ok(Found {
-        agents: wanted.agents,
-        replicas: wanted.replicas,
-        seconds: wanted.seconds,
+    Ok(Figures {
+        agents: options.agents,
+        replicas: options.replicas,
+        seconds: options.seconds,
         polls_per_second: super::rate(seen.polls, lasted),
         poll_interval_p50_ms: seen.interval_p50_ms,
         poll_interval_p95_ms: seen.interval_p95_ms,
@@ -161,7 +161,7 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
         cpu_us_per_poll: micros_each(masters_cpu, seen.polls),
         agents_cpu_us_per_poll: micros_each(agents_cpu, seen.polls),
         agents_bytes_each: agents_resident / number,
-        extrapolated_cpu_cores_at_10000: rounded(cores * 10_000.0 / f64::from(wanted.agents), 3),
+        extrapolated_cpu_cores_at_10000: rounded(cores * 10_000.0 / f64::from(options.agents), 3),
         extrapolated_resident_bytes_at_10000: before + bytes_per_agent * 10_000,
         storm,
         disk,
@@ -184,7 +184,7 @@ pub(super) async fn add(
     up(connection, number).await
 }
 
-/// Waits until so many machines are up.
+/// Waits until this number of machines is up.
 async fn up(connection: &mut Connection, number: u32) -> Result<(), Failure> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -196,12 +196,12 @@ async fn up(connection: &mut Connection, number: u32) -> Result<(), Failure> {
             let text = format!("error: only {} of {number} machines are up", status.machines_up);
             return Err(Failure::failed(text));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 async fn storm(
-    wanted: &Wanted,
+    options: &Options,
     away: u64,
     masters: &Masters,
     connection: &mut Connection,
@@ -212,18 +212,18 @@ async fn storm(
     tokio::time::sleep(Duration::from_secs(away)).await;
     let unreachable = connection.cell_status().await?.machines_unreachable;
     let cpu = masters.cpu_time()?;
-    let mut agents = Process::start(masters.directory(), wanted.agents, Duration::ZERO)?;
+    let mut agents = Process::start(masters.directory(), options.agents, Duration::ZERO)?;
     let back = Instant::now();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let client = masters.clients(leader, 1, 1)?.pop();
-    let client = client.ok_or_else(|| Failure::failed("error: there is no client"))?;
+    let client = client.ok_or_else(|| Failure::failed("error: no client"))?;
     let probes = tokio::spawn(probe(client, stopped));
     let until = back + PATIENCE;
-    while agents.seen()?.polled < u64::from(wanted.agents) && Instant::now() < until {
-        tokio::time::sleep(LOOK).await;
+    while agents.seen()?.polled < u64::from(options.agents) && Instant::now() < until {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let all_polled = back.elapsed();
-    up(connection, wanted.agents).await?;
+    up(connection, options.agents).await?;
     let all_up = back.elapsed();
     stop.send_replace(true);
     let times = probes.await.map_err(anyhow::Error::from)??;
@@ -242,7 +242,7 @@ async fn storm(
     })
 }
 
-/// How long changes take, one behind the other, until it is told to stop.
+/// Measures the latency of changes, one after another, until told to stop.
 async fn probe(
     mut client: BorgmasterClient<Link>,
     stopped: tokio::sync::watch::Receiver<bool>,

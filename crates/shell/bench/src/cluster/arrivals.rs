@@ -1,11 +1,11 @@
-//! `bourg bench arrivals`: tasks from their arrival to running, in a cell whose Borglets are simulated.
+//! `bourg bench arrivals`: the time of tasks from arrival to running, in a cell with simulated
+//! Borglets.
 //!
-//! The masters and the scheduler are processes of this program, as in any cell, and so is everything
-//! between them and the Borglets: polls, orders and reports over mutual TLS. Simulated is what a
-//! Borglet does with an order ([`super::borglets`]): a task runs at once, and ends well after a given
-//! time. Three quarters of the jobs have one task, the others a thousand. A client submits them at a
-//! given pace, all of them in the free band. A task's start is when its Borglet has it running; all of
-//! them are waited for at the end.
+//! The masters and the scheduler are processes of this program, as in any cell, and polls, orders
+//! and reports use mutual TLS. Only the execution of orders is simulated ([`super::borglets`]): a
+//! task runs at once, and succeeds after a given time. Three quarters of the jobs have one task,
+//! the others a thousand. A client submits them at a given rate, all in the free band. A task has
+//! started when its Borglet reports it running; the benchmark waits for all of them at the end.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -26,50 +26,50 @@ use tokio::time::Instant;
 
 use super::borglets::{self, Process};
 use super::masters::{LeanClient, Masters};
-use super::{AsAll, Disk, agents, micros_each, process, rate, run};
+use super::{CommonOptions, Disk, agents, micros_each, process, rate, run};
 
-/// What is to be measured.
+/// The options.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Wanted {
-    /// How many tasks arrive a second.
+pub(crate) struct Options {
+    /// The number of tasks arriving per second.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
-    /// For how long, in seconds.
+    /// The duration of arrivals, in seconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// How many tasks the larger jobs have.
+    /// The number of tasks of large jobs.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     large: u32,
-    /// How many Borglets.
+    /// The number of Borglets.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     agents: u32,
-    /// How long a task runs, in seconds.
+    /// The running time of a task, in seconds.
     #[arg(long, default_value_t = 2)]
     task_seconds: u64,
-    /// How many replicas the master has.
+    /// The number of replicas of the master.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
     replicas: u8,
     #[command(flatten)]
-    as_all: AsAll,
+    common: CommonOptions,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     rate: u32,
     seconds: u64,
     replicas: u8,
     agents: u32,
     jobs: u64,
     tasks: u64,
-    /// Tasks that arrived a second, and that began to run, in the given time.
+    /// Tasks that arrived, and that started, per second of the given time.
     arrived_per_second: f64,
     started_per_second: f64,
-    /// How many had arrived and did not run yet at its end.
+    /// How many had arrived but not started at its end.
     behind: u64,
-    /// How long after that the last of them ran.
+    /// How long after that the last of them started.
     drained_ms: f64,
-    /// From the moment at which the client sent the job until a task of it ran, of all tasks.
+    /// From sending the job until a task of it runs, over all tasks.
     start_p50_ms: f64,
     start_p99_ms: f64,
     masters_cpu_us_per_task: f64,
@@ -79,45 +79,45 @@ struct Found {
     disk: Disk,
 }
 
-/// How many submissions may wait for their acknowledgement.
-const WAITING_MAX: usize = 64;
+/// The maximum number of unacknowledged submissions.
+const IN_FLIGHT_MAX: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = run(measured(wanted))?;
-    let format = wanted.as_all.format();
-    output::object(&format, &found, "arrivals", || {
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = run(measured(options))?;
+    let format = options.common.format();
+    output::object(&format, &figures, "arrivals", || {
         format!(
-            "{} tasks in {} jobs: {:.0} arrived a second, {:.0} ran a second, for {} s; {} behind at \
-             its end, which ran within {:.0} ms; from arrival to running p50 {:.0} ms, p99 {:.0} ms\n",
-            found.tasks,
-            found.jobs,
-            found.arrived_per_second,
-            found.started_per_second,
-            found.seconds,
-            found.behind,
-            found.drained_ms,
-            found.start_p50_ms,
-            found.start_p99_ms,
+            "{} tasks in {} jobs: {:.0} arrived and {:.0} started per second, for {} s; {} behind at \
+             the end, started within {:.0} ms; from arrival to running p50 {:.0} ms, p99 {:.0} ms\n",
+            figures.tasks,
+            figures.jobs,
+            figures.arrived_per_second,
+            figures.started_per_second,
+            figures.seconds,
+            figures.behind,
+            figures.drained_ms,
+            figures.start_p50_ms,
+            figures.start_p99_ms,
         )
     })
 }
 
-async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let place = wanted.as_all.below();
-    let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
+async fn measured(options: &Options) -> Result<Figures, Failure> {
+    let place = options.common.below();
+    let mut masters = Masters::prepare(&place, options.replicas, None, &[])?;
     masters.start()?;
     let mut connection = masters.connect()?;
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
-    let task = Duration::from_secs(wanted.task_seconds);
-    let mut agents = Process::start(masters.directory(), wanted.agents, task)?;
-    agents::add(&mut connection, &masters, wanted.agents).await?;
+    let task = Duration::from_secs(options.task_seconds);
+    let mut agents = Process::start(masters.directory(), options.agents, task)?;
+    agents::add(&mut connection, &masters, options.agents).await?;
     let scheduler = Scheduler::start(&masters)?;
     while connection.cell_status().await?.schedulers == 0 {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     agents.seen()?;
     let pids = [scheduler.pid(), agents.pid()];
@@ -129,30 +129,30 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     let before = cpu()?;
     let client = masters.clients(leader, 1, 1)?.pop().context("no client")?;
     let begun = Instant::now();
-    let (jobs, tasks) = arrive(client, wanted).await?;
+    let (jobs, tasks) = arrive(client, options).await?;
     let lasted = begun.elapsed();
     let mut seen = agents.seen()?;
     let in_time = seen.started;
     let (start_p50_ms, start_p99_ms) = (seen.start_p50_ms, seen.start_p99_ms);
     let mut started = in_time;
     while started < tasks && begun.elapsed() < lasted + PATIENCE {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         seen = agents.seen()?;
         started += seen.started;
     }
     let drained = begun.elapsed().saturating_sub(lasted);
     if started < tasks {
-        let text = format!("error: of {tasks} tasks only {started} ran");
+        let text = format!("error: only {started} of {tasks} tasks started");
         return Err(Failure::failed(text));
     }
     let after = cpu()?;
     let [masters_cpu, scheduler_cpu, agents_cpu] =
         std::array::from_fn(|place| micros_each(after[place].saturating_sub(before[place]), tasks));
-    Ok(Found {
-        rate: wanted.rate,
-        seconds: wanted.seconds,
-        replicas: wanted.replicas,
-        agents: wanted.agents,
+    Ok(Figures {
+        rate: options.rate,
+        seconds: options.seconds,
+        replicas: options.replicas,
+        agents: options.agents,
         jobs,
         tasks,
         arrived_per_second: rate(tasks, lasted),
@@ -168,22 +168,22 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     })
 }
 
-/// Submits jobs at the given pace, for the given time; how many, and how many tasks they have.
-async fn arrive(mut client: LeanClient, wanted: &Wanted) -> Result<(u64, u64), Failure> {
+/// Submits jobs at the given rate for the given time; returns the number of jobs and of tasks.
+async fn arrive(mut client: LeanClient, options: &Options) -> Result<(u64, u64), Failure> {
     let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
     let begun = Instant::now();
     let (mut jobs, mut tasks, mut waiting) = (0, 0, JoinSet::new());
     loop {
-        let due = begun + Duration::from_secs_f64(tasks as f64 / f64::from(wanted.rate));
-        if due >= begun + Duration::from_secs(wanted.seconds) {
+        let due = begun + Duration::from_secs_f64(tasks as f64 / f64::from(options.rate));
+        if due >= begun + Duration::from_secs(options.seconds) {
             break;
         }
         tokio::time::sleep_until(due).await;
-        while waiting.len() >= WAITING_MAX {
+        while waiting.len() >= IN_FLIGHT_MAX {
             acknowledged(waiting.join_next().await)?;
         }
         jobs += 1;
-        let spec = job(jobs, if jobs % 4 == 0 { wanted.large } else { 1 })?;
+        let spec = job(jobs, if jobs % 4 == 0 { options.large } else { 1 })?;
         tasks += u64::from(spec.tasks);
         let id = Some(v1::RequestId { session, sequence: jobs });
         let request = v1::SubmitRequest { id, spec: Some((&spec).into()) };
@@ -214,7 +214,7 @@ fn job(number: u64, tasks: u32) -> anyhow::Result<JobSpec> {
     Ok(JobSpec::of(name, Band::Free.usual(), tasks, task))
 }
 
-/// The scheduler's process. Dropped, it is killed.
+/// The scheduler's process, killed on drop.
 struct Scheduler(Child);
 
 impl Scheduler {

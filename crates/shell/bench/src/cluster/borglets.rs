@@ -1,7 +1,7 @@
-//! Simulated Borglets that answer like real ones: many of them in one process of its own, each with
-//! its own certificate, port and server, and with the real Borglet's decisions (crate `borglet`).
-//! Simulated is what a Borglet does: a task runs as soon as it is to be started, and ends by itself
-//! after a given time; nothing is written to a disk, and no process is started.
+//! Simulated Borglets that answer like real ones: many in one process, each with its own
+//! certificate, port and server, and with the real Borglet's decisions (crate `borglet`). Only
+//! effects are simulated: a task runs as soon as it is started, and ends after a given time;
+//! nothing is written to disk, and no process is started.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
@@ -29,52 +29,52 @@ use tonic::{Request, Response, Status};
 
 use super::latencies::Latencies;
 
-/// What the process is started with.
+/// The options of the process.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct Options {
     /// The directory of the cell's authority.
     #[arg(long)]
     authority: PathBuf,
-    /// A file with the addresses at which they answer, a line each; made where it is not there.
+    /// The file with the listening addresses, one per line; created if missing.
     #[arg(long)]
     addresses: PathBuf,
-    /// How many.
+    /// The number of Borglets.
     #[arg(long)]
     number: u32,
-    /// How long their tasks run, in milliseconds.
+    /// The running time of tasks, in milliseconds.
     #[arg(long)]
     task_ms: u64,
 }
 
-/// What they have seen since they were asked last.
+/// What they observed since the last query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Seen {
-    /// How many polls came.
+pub(super) struct Observed {
+    /// The number of polls.
     pub(super) polls: u64,
-    /// How many of the Borglets were polled at least once since the process began.
+    /// How many of the Borglets were polled since the process began.
     pub(super) polled: u64,
-    /// How long from one poll of a Borglet to its next.
+    /// The time between two polls of a Borglet.
     pub(super) interval_p50_ms: f64,
     pub(super) interval_p95_ms: f64,
     pub(super) interval_max_ms: f64,
-    /// How many tasks began to run, and ended.
+    /// The tasks that started, and that ended.
     pub(super) started: u64,
     pub(super) ended: u64,
-    /// How long after its arrival, which its job's name says, a task began to run.
+    /// The time from a task's arrival, taken from its job's name, to its start.
     pub(super) start_p50_ms: f64,
     pub(super) start_p99_ms: f64,
 }
 
-/// What is told at the start.
+/// The first line of output.
 pub(super) const READY: &str = "ready";
-/// What a job is called whose tasks arrived at a moment: this, and the wall clock's microseconds.
+/// The prefix of a job's name that contains the arrival time in microseconds of the wall clock.
 pub(super) const ARRIVED: &str = "a";
 
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
 
-/// What is counted, of all of them.
+/// The counters of all Borglets.
 #[derive(Debug, Default)]
-struct Counted {
+struct Counters {
     polls: u64,
     polled: u64,
     intervals: Latencies,
@@ -83,24 +83,24 @@ struct Counted {
     starts: Latencies,
 }
 
-type Counts = Arc<Mutex<Counted>>;
+type Counts = Arc<Mutex<Counters>>;
 
-/// Answers until standard input ends. Each line there asks for what was seen, which is a line of JSON.
-pub(crate) fn answer(wanted: &Wanted) -> anyhow::Result<()> {
+/// Runs until standard input ends. Each input line requests the observations as a line of JSON.
+pub(crate) fn answer(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("borglets")
         .enable_all()
         .build()?;
-    let authority = Authority::open(&wanted.authority)?;
+    let authority = Authority::open(&options.authority)?;
     let counts = Counts::default();
-    let listeners = listeners(&wanted.addresses, wanted.number)?;
+    let listeners = listeners(&options.addresses, options.number)?;
     let _inside = runtime.enter();
     for (number, listener) in listeners.into_iter().enumerate() {
         let identity = Identity::Borglet(name(number));
         let credentials = authority.issue(&identity, Validity::lasting(VALIDITY))?;
         let credentials = Rotating::new(credentials)?;
-        let simulated = Simulated::new(Arc::clone(&counts), Duration::from_millis(wanted.task_ms));
+        let simulated = Simulated::new(Arc::clone(&counts), Duration::from_millis(options.task_ms));
         runtime.spawn(async move {
             let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
             let server = BorgletServer::new(simulated);
@@ -117,14 +117,14 @@ pub(crate) fn answer(wanted: &Wanted) -> anyhow::Result<()> {
         let counted = {
             let mut counts = locked(&counts);
             let polled = counts.polled;
-            std::mem::replace(&mut *counts, Counted { polled, ..Counted::default() })
+            std::mem::replace(&mut *counts, Counters { polled, ..Counters::default() })
         };
         writeln!(out, "{}", serde_json::to_string(&counted.seen())?)?;
     }
     Ok(())
 }
 
-/// What the Borglet of a number is called.
+/// The name of a Borglet by number.
 pub(super) fn name(number: usize) -> String {
     format!("b{number}")
 }
@@ -138,7 +138,7 @@ fn listeners(addresses: &Path, number: u32) -> anyhow::Result<Vec<TcpListener>> 
     }
     let bound: std::io::Result<Vec<_>> =
         (0..number).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-    let bound = bound.context("so many sockets are not to be had: raise ulimit -n")?;
+    let bound = bound.context("cannot open that many sockets: raise ulimit -n")?;
     let at: std::io::Result<Vec<_>> = bound.iter().map(TcpListener::local_addr).collect();
     let lines: String = at?.iter().map(|at| format!("{at}\n")).collect();
     std::fs::write(addresses, lines)?;
@@ -149,12 +149,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Counted {
-    fn seen(self) -> Seen {
+impl Counters {
+    fn seen(self) -> Observed {
         let Self { polls, polled, intervals, started, ended, starts } = self;
         let [interval_p50_ms, interval_p95_ms, interval_max_ms] = intervals.at([50, 95, 100]);
         let [start_p50_ms, start_p99_ms] = starts.at([50, 99]);
-        Seen {
+        Observed {
             polls,
             polled,
             interval_p50_ms,
@@ -168,7 +168,7 @@ impl Counted {
     }
 }
 
-/// One of them.
+/// One simulated Borglet.
 #[derive(Clone, Debug)]
 struct Simulated(Arc<Shared>);
 
@@ -186,7 +186,7 @@ struct Shared {
 struct State {
     borglet: Borglet,
     polled: Option<Instant>,
-    /// Its tasks that run, by when they end.
+    /// Its running tasks, by end.
     ends: BTreeMap<(Time, InstanceId), ()>,
 }
 
@@ -204,7 +204,7 @@ impl Simulated {
         };
         let borglet =
             Borglet::new(Settings::default(), Arc::new(machine), Stamp::default(), vec![], vec![]);
-        // Versions of this process never meet those of an earlier one.
+        // Report versions must differ from those of earlier processes.
         let report = (wall_clock().0, Arc::new(borglet.report()));
         let state = State { borglet, polled: None, ends: BTreeMap::new() };
         Self(Arc::new(Shared {
@@ -217,12 +217,13 @@ impl Simulated {
         }))
     }
 
-    /// Takes in an order, or that time has passed; whether an order was obeyed.
+    /// Processes an order, or the passage of time; returns whether an order was obeyed.
     fn step(&self, order: Option<Order>) -> bool {
         let Shared { counts, clock, state, report, .. } = &*self.0;
         let now = clock.now();
         let mut state = locked(state);
-        let (before, mut effects, mut counted) = (state.ends.len(), Vec::new(), Counted::default());
+        let (before, mut effects, mut counted) =
+            (state.ends.len(), Vec::new(), Counters::default());
         let obeyed = match order {
             Some(order) => state.borglet.obey(now, order, &mut effects).is_ok(),
             None => true,
@@ -241,7 +242,7 @@ impl Simulated {
                 state.borglet.step(now, input, &mut effects);
             }
         }
-        let said = state.borglet.report();
+        let new_report = state.borglet.report();
         let next = state.ends.first_key_value().map(|((at, _), ())| *at);
         drop(state);
         if before == 0
@@ -251,24 +252,24 @@ impl Simulated {
         }
         counts_of(counts, counted);
         report.send_if_modified(|(version, known)| {
-            let changed = **known != said;
+            let changed = **known != new_report;
             if changed {
                 *version += 1;
-                *known = Arc::new(said);
+                *known = Arc::new(new_report);
             }
             changed
         });
         obeyed
     }
 
-    /// Steps when the next task ends, and so on while there is one.
+    /// Processes the end of tasks, as long as there are running ones.
     fn wake(&self, at: Instant) {
         let this = self.clone();
         tokio::spawn(async move {
             let mut at = at;
             loop {
                 tokio::time::sleep_until(at).await;
-                // At least so much together.
+                // Batch ends over at least this time.
                 tokio::time::sleep(TOGETHER).await;
                 let left = {
                     this.step_ends();
@@ -297,10 +298,10 @@ impl Simulated {
     }
 }
 
-/// Tasks that end within so long of each other are reported together.
+/// Tasks that end within this time of each other are reported together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-fn counts_of(counts: &Counts, counted: Counted) {
+fn counts_of(counts: &Counts, counted: Counters) {
     if counted.started + counted.ended > 0 {
         let mut counts = locked(counts);
         counts.started += counted.started;
@@ -309,12 +310,12 @@ fn counts_of(counts: &Counts, counted: Counted) {
     }
 }
 
-/// What comes of something that a Borglet wants done.
+/// The simulated result of an effect.
 fn simulated(
     effect: Effect,
     ends: &mut BTreeMap<(Time, InstanceId), ()>,
     end: Time,
-    counted: &mut Counted,
+    counted: &mut Counters,
 ) -> Option<Input> {
     let mut killed = |instance: InstanceId| {
         ends.retain(|(_, other), ()| *other != instance);
@@ -340,7 +341,7 @@ fn simulated(
     }
 }
 
-/// When a job's tasks arrived, where its name says so.
+/// The arrival time in a job's name, if it has one.
 fn arrived(job: &str) -> Option<Time> {
     job.strip_prefix(ARRIVED)?.split('-').next()?.parse().ok().map(Time)
 }
@@ -354,15 +355,15 @@ impl borglet_server::Borglet for Simulated {
         request: Request<v1::PollRequest>,
     ) -> Result<Response<v1::PollResponse>, Status> {
         self.count_poll();
-        let asked = request.into_inner();
+        let request = request.into_inner();
         let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
-        let hold = asked.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
-        let order: Option<Order> = asked.order.map(TryInto::try_into).transpose().map_err(bad)?;
+        let hold = request.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
+        let order: Option<Order> = request.order.map(TryInto::try_into).transpose().map_err(bad)?;
         self.0.polls.send_modify(|polls| *polls += 1);
         let (mut polls, mut reports) = (self.0.polls.subscribe(), self.0.report.subscribe());
         let obeyed = order.is_none_or(|order| self.step(Some(order)));
         tokio::select! {
-            _ = reports.wait_for(|(version, _)| *version != asked.seen) => {}
+            _ = reports.wait_for(|(version, _)| *version != request.seen) => {}
             _ = polls.changed() => {}
             () = tokio::time::sleep(hold.unwrap_or_default().to_std()) => {}
         }
@@ -376,18 +377,19 @@ impl borglet_server::Borglet for Simulated {
         &self,
         _: Request<v1::ReadLogRequest>,
     ) -> Result<Response<Self::ReadLogStream>, Status> {
-        Err(Status::unimplemented("a simulated task writes no log"))
+        Err(Status::unimplemented("simulated tasks have no logs"))
     }
 }
 
-/// The process of such Borglets, from outside. Dropped, it is killed.
+/// The process of simulated Borglets, seen from the benchmark; killed on drop.
 pub(super) struct Process {
     child: std::process::Child,
     answers: std::io::BufReader<std::process::ChildStdout>,
 }
 
 impl Process {
-    /// Starts so many, below a directory with the cell's authority in it; returns when all listen.
+    /// Starts this number of Borglets, below a directory with the cell's authority; returns when
+    /// all listen.
     pub(super) fn start(directory: &Path, number: u32, task: Duration) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = std::process::Command::new(program);
@@ -397,7 +399,7 @@ impl Process {
         command.args(["--task-ms", &task.as_millis().to_string()]);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut child = command.spawn().context("cannot start the Borglets' process")?;
-        let answers = child.stdout.take().context("its output is not to be had")?;
+        let answers = child.stdout.take().context("its output is not available")?;
         let mut process = Self { child, answers: std::io::BufReader::new(answers) };
         let line = process.line()?;
         ensure!(line.trim_end() == READY, "the Borglets' process did not start: {line}");
@@ -410,8 +412,8 @@ impl Process {
         Ok(line)
     }
 
-    /// What they have seen since they were asked last.
-    pub(super) fn seen(&mut self) -> anyhow::Result<Seen> {
+    /// What they observed since the last query.
+    pub(super) fn seen(&mut self) -> anyhow::Result<Observed> {
         let ask = self.child.stdin.as_mut().context("it has no input")?;
         ask.write_all(b"\n")?;
         ask.flush()?;
@@ -433,7 +435,7 @@ fn addresses_file(directory: &Path) -> PathBuf {
     directory.join("borglets")
 }
 
-/// Where they answer, by their numbers.
+/// Their addresses, by number.
 pub(super) fn addresses(directory: &Path) -> anyhow::Result<Vec<String>> {
     let lines = std::fs::read_to_string(addresses_file(directory))?;
     Ok(lines.lines().map(str::to_owned).collect())
@@ -453,9 +455,9 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_said_and_read() {
-        let counted = Counted { polls: 2, polled: 1, ..Counted::default() };
+        let counted = Counters { polls: 2, polled: 1, ..Counters::default() };
         let seen = counted.seen();
-        let said = serde_json::to_string(&seen).expect("plain data");
-        assert_eq!(serde_json::from_str::<Seen>(&said).expect("as it was said"), seen);
+        let json = serde_json::to_string(&seen).expect("plain data");
+        assert_eq!(serde_json::from_str::<Observed>(&json).expect("valid JSON"), seen);
     }
 }

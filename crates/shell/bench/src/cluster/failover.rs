@@ -1,10 +1,10 @@
-//! `bourg bench failover`: from `kill -9` of the replica that leads to the next acknowledged change.
+//! `bourg bench failover`: from `kill -9` of the leader to the next acknowledged change.
 //!
-//! Three replicas or more are processes of this program, with the state of a large cell in memory:
-//! machines and tasks as `bourg bench apply` draws them. There are no Borglets, and the machines are
-//! polled once a minute, in vain. A client with a connection to some replica submits a job the moment
-//! after the kill and asks as every command does: again, and elsewhere, until it is acknowledged. The
-//! one that was killed is started again, and when it has everything the next leader is killed.
+//! Three or more replicas are processes of this program, with the state of a large cell in memory:
+//! machines and tasks as drawn by `bourg bench apply`. There are no Borglets; the machines are
+//! polled once a minute, without success. A client connected to some replica submits a job right
+//! after the kill and retries like every command, with failover, until it is acknowledged. The
+//! killed replica is restarted, and when it has caught up the next leader is killed.
 
 use clap::Args;
 use cli::output;
@@ -17,33 +17,33 @@ use tokio::time::Instant;
 use super::super::apply;
 use super::latencies::Latencies;
 use super::masters::Masters;
-use super::{AsAll, Disk, run, waiting};
+use super::{CommonOptions, Disk, run, waiting};
 
-/// What is to be measured.
+/// The options.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct Options {
     /// How often the leader is killed.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// How many replicas the master has.
+    /// The number of replicas of the master.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=7))]
     replicas: u8,
-    /// Machines of the cell.
+    /// The number of machines of the cell.
     #[arg(long, default_value_t = 12_600)]
     machines: u64,
-    /// Tasks of the cell, all placed.
+    /// The number of tasks of the cell, all placed.
     #[arg(long, default_value_t = 144_000)]
     tasks: u32,
-    /// What the draws of machines and tasks begin with.
+    /// The seed for drawing machines and tasks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    as_all: AsAll,
+    common: CommonOptions,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     runs: u16,
     replicas: u8,
     machines: u64,
@@ -52,13 +52,13 @@ struct Found {
     p90_ms: f64,
     max_ms: f64,
     min_ms: f64,
-    /// From the start of one that was killed until it has everything again.
+    /// From the restart of a killed replica until it has caught up.
     catch_up_median_ms: f64,
     #[serde(flatten)]
     disk: Disk,
 }
 
-/// Where nobody listens: each machine has another address of this host.
+/// An address where nothing listens: each machine has another address of this host.
 fn nowhere(machine: u64) -> String {
     let [.., a, b, c] = machine.to_be_bytes();
     format!("127.{a}.{b}.{c}:9")
@@ -66,41 +66,41 @@ fn nowhere(machine: u64) -> String {
 
 const POLL_INTERVAL: &str = "60s";
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = run(measured(wanted))?;
-    let format = wanted.as_all.format();
-    output::object(&format, &found, "failover", || {
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = run(measured(options))?;
+    let format = options.common.format();
+    output::object(&format, &figures, "failover", || {
         format!(
-            "{} machines, {} tasks, {} replicas, the leader killed {} times: the next change is \
+            "{} machines, {} tasks, {} replicas, leader killed {} times: the next change is \
              acknowledged after {:.0} ms (median; {:.0} to {:.0} ms)\n",
-            found.machines,
-            found.tasks,
-            found.replicas,
-            found.runs,
-            found.median_ms,
-            found.min_ms,
-            found.max_ms,
+            figures.machines,
+            figures.tasks,
+            figures.replicas,
+            figures.runs,
+            figures.median_ms,
+            figures.min_ms,
+            figures.max_ms,
         )
     })
 }
 
-async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let Wanted { machines, tasks, seed, .. } = *wanted;
+async fn measured(options: &Options) -> Result<Figures, Failure> {
+    let Options { machines, tasks, seed, .. } = *options;
     let size = apply::Size { machines, tasks, operations: 0, seed };
     let image = apply::filled(size, nowhere)?.image();
     let flags = [("poll-interval", POLL_INTERVAL.to_owned())];
-    let place = wanted.as_all.below();
-    let mut masters = Masters::prepare(&place, wanted.replicas, Some(&image), &flags)?;
+    let place = options.common.below();
+    let mut masters = Masters::prepare(&place, options.replicas, Some(&image), &flags)?;
     drop(image);
     masters.start()?;
     let mut connection = masters.connect()?;
     masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
     let (mut times, mut catching_up) = (Latencies::default(), Latencies::default());
-    // The session is opened, and its connection, before the first.
+    // Opens the session and its connection before the first run.
     submit(&mut connection, 0).await?;
-    for run in 1..=wanted.runs {
+    for run in 1..=options.runs {
         let leader = masters.agree(&mut connection).await?;
         let killed = masters.kill(leader)?;
         submit(&mut connection, run).await?;
@@ -112,8 +112,8 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     }
     let [min_ms, median_ms, p90_ms, max_ms] = times.at([0, 50, 90, 100]);
     let [catch_up_median_ms] = catching_up.at([50]);
-    let Wanted { runs, replicas, .. } = *wanted;
-    Ok(Found {
+    let Options { runs, replicas, .. } = *options;
+    Ok(Figures {
         runs,
         replicas,
         machines,

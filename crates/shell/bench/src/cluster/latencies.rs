@@ -1,8 +1,8 @@
-//! How long each of many things took.
+//! Latencies and their percentiles.
 
 use std::time::Duration;
 
-/// Times, as they came.
+/// Latencies in the order of their arrival.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies(Vec<Duration>);
 
@@ -19,7 +19,7 @@ impl Latencies {
         self.0.len() as u64
     }
 
-    /// The time that this share of them did not exceed, in milliseconds, for each share in percent.
+    /// The percentiles, by nearest rank, in milliseconds.
     pub(super) fn at<const N: usize>(mut self, percents: [usize; N]) -> [f64; N] {
         self.0.sort_unstable();
         percents.map(|percent| {

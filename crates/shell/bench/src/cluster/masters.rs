@@ -1,4 +1,4 @@
-//! The replicas of a master as processes of this program: started, killed, started again.
+//! The replicas of a master as processes of this program: started, killed, restarted.
 
 use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -25,17 +25,18 @@ use tokio::time::Instant;
 
 use super::process;
 
-/// The cell's name, and that of its administrator, who asks.
+/// The name of the cell, and of its administrator, the benchmark's user.
 const NAME: &str = "bench";
-/// How long the certificates are valid.
+/// The validity of the certificates.
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
-/// How many clients are one user: each has a session, and a user has not any number of those.
+/// How many clients share a user: each has a session, and the number of sessions per user is
+/// limited.
 const CLIENTS_OF_A_USER: u16 = 64;
-/// For how long it is waited for a master that is to be ready.
+/// How long to wait for a master to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The replicas of a cell's master. Dropped, they are killed, and their directory is removed.
+/// The replicas of a cell's master. On drop they are killed, and their directory is removed.
 pub(super) struct Masters {
     directory: PathBuf,
     replicas: Vec<Replica>,
@@ -43,19 +44,19 @@ pub(super) struct Masters {
     authority: Authority,
 }
 
-/// A replica, which runs or does not.
+/// A replica, running or not.
 struct Replica {
     id: ReplicaId,
     address: String,
     directory: PathBuf,
     process: Option<Child>,
-    /// Whether it was killed; its process may not be gone yet.
+    /// Whether it was killed; its process may still exist.
     killed: bool,
 }
 
 impl Masters {
-    /// Makes their directories below a place. The first goes on from an image, where one is given;
-    /// the others get it from the first. The flags are those of `bourg master`.
+    /// Creates the replicas' directories. The first one starts from an image, if given; the others
+    /// receive it from the first. The flags are those of `bourg master`.
     pub(super) fn prepare(
         place: &Path,
         replicas: u8,
@@ -67,7 +68,7 @@ impl Masters {
             .recursive(true)
             .mode(0o700)
             .create(directory.join("tls"))
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let authority = Authority::create(directory.join("tls"), NAME)?;
         let flags = flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]);
         let mut masters =
@@ -85,7 +86,7 @@ impl Masters {
             let address = address(id);
             masters.replicas.push(Replica { id, address, directory, process: None, killed: false });
         }
-        // The first one founds the cell, and knows of nobody before.
+        // The first one bootstraps the cell, and knows no others yet.
         for replica in masters.replicas.iter().filter(|replica| replica.id != FIRST) {
             let others = masters.replicas.iter().filter(|other| other.id != replica.id);
             let others = others.map(|other| (other.id, other.address.clone()));
@@ -97,7 +98,7 @@ impl Masters {
         Ok(masters)
     }
 
-    /// The directory of everything here.
+    /// The benchmark's directory.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -106,35 +107,35 @@ impl Masters {
         self.directory.join("client")
     }
 
-    /// Where they answer.
+    /// The addresses of the replicas.
     pub(super) fn addresses(&self) -> Vec<String> {
         self.replicas.iter().map(|replica| replica.address.clone()).collect()
     }
 
-    /// Who they are.
+    /// The ids of the replicas.
     pub(super) fn ids(&self) -> Vec<ReplicaId> {
         self.replicas.iter().map(|replica| replica.id).collect()
     }
 
-    /// A certificate of the cell.
+    /// Issues a certificate of the cell.
     pub(super) fn issue(&self, identity: &Identity) -> anyhow::Result<Credentials> {
         Ok(self.authority.issue(identity, Validity::lasting(VALIDITY))?)
     }
 
-    /// Starts all of them, the first before the others: it has the cell, and the others wait for it.
+    /// Starts all replicas, the first one first: it has the cell, and the others wait for it.
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
         for (id, address) in self.ids().into_iter().zip(self.addresses()) {
             self.start_one(id)?;
             while id == FIRST && TcpStream::connect(&address).is_err() {
                 ensure!(Instant::now() < until, "the first master does not listen at {address}");
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         Ok(())
     }
 
-    /// Starts one that does not run. It ends with this process.
+    /// Starts a stopped replica. It is killed when this process ends.
     pub(super) fn start_one(&mut self, id: ReplicaId) -> anyhow::Result<()> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let flags = self.flags.clone();
@@ -142,12 +143,12 @@ impl Masters {
         if let Some(mut killed) = replica.process.take_if(|_| replica.killed) {
             killed.wait()?;
         }
-        ensure!(replica.process.is_none(), "replica {id} runs already");
+        ensure!(replica.process.is_none(), "replica {id} is already running");
         let mut command = Command::new(program);
         command.arg("master").arg("--dir").arg(&replica.directory);
         command.args(["--name", NAME, "--administrator", NAME]);
         command.args(["--listen", &replica.address]).args(flags);
-        // What it has to say while others are killed is of no interest.
+        // Its log is not interesting while others are killed.
         command.env(LOG_VARIABLE, "off");
         command.env(PARENT_VARIABLE, std::process::id().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -156,10 +157,10 @@ impl Masters {
         Ok(())
     }
 
-    /// Kills one, as `kill -9` does, and says when that was.
+    /// Kills a replica like `kill -9`; returns when that was.
     pub(super) fn kill(&mut self, id: ReplicaId) -> anyhow::Result<Instant> {
         let replica = self.replica(id)?;
-        let process = replica.process.as_mut().context("it does not run")?;
+        let process = replica.process.as_mut().context("it is not running")?;
         let killed = Instant::now();
         process.kill()?;
         replica.killed = true;
@@ -171,7 +172,7 @@ impl Masters {
         replicas.find(|replica| replica.id == id).with_context(|| format!("no replica {id}"))
     }
 
-    /// Ends all that run.
+    /// Stops all running replicas.
     pub(super) fn stop(&mut self) {
         for replica in &mut self.replicas {
             if let Some(mut process) = replica.process.take() {
@@ -184,23 +185,23 @@ impl Masters {
         self.replicas.iter().filter_map(|replica| replica.process.as_ref()).map(Child::id)
     }
 
-    /// The CPU time of all that run.
+    /// The CPU time of all running replicas.
     pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
         self.pids().map(process::cpu_time).sum()
     }
 
-    /// The resident memory of all that run, in bytes.
+    /// The resident memory of all running replicas, in bytes.
     pub(super) fn resident(&self) -> anyhow::Result<u64> {
         self.pids().map(process::resident).sum()
     }
 
-    /// A connection, as commands have it.
+    /// A connection like that of commands.
     pub(super) fn connect(&self) -> Result<Connection, Failure> {
         let client = self.client();
         Ok(Connection::open(cli::target(Some(&client.to_string_lossy()), false))?)
     }
 
-    /// A connection to one replica alone, as lean as a client can have it.
+    /// A connection to a single replica, with minimal overhead.
     pub(super) fn link(&self, user: &Rotating, to: ReplicaId) -> anyhow::Result<LeanClient> {
         let replica = self.replicas.iter().find(|replica| replica.id == to);
         let address = &replica.with_context(|| format!("no replica {to}"))?.address;
@@ -208,8 +209,8 @@ impl Masters {
         Ok(BorgmasterClient::new(link))
     }
 
-    /// So many clients of one replica, by users who have not too many sessions. Of a user, so many
-    /// share a connection.
+    /// Creates clients of one replica, with enough users to stay below the session limit. A user's
+    /// clients share a connection.
     pub(super) fn clients(
         &self,
         to: ReplicaId,
@@ -228,7 +229,7 @@ impl Masters {
         Ok(clients)
     }
 
-    /// Makes all of them replicas of the cell, and says who leads when all vote.
+    /// Makes all of them replicas of the cell; returns the leader when all are voters.
     pub(super) async fn form(&self, connection: &mut Connection) -> Result<ReplicaId, Failure> {
         let until = Instant::now() + PATIENCE;
         if self.replicas.len() > 1 {
@@ -248,17 +249,17 @@ impl Masters {
                 return Ok(ReplicaId(answer.leader));
             }
             if Instant::now() > until {
-                return Err(Failure::failed("error: the masters do not come together"));
+                return Err(Failure::failed("error: the masters did not all become voters"));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Waits until every replica has all that the leader has, and says who leads.
+    /// Waits until every replica has caught up with the leader; returns the leader.
     pub(super) async fn agree(&self, connection: &mut Connection) -> Result<ReplicaId, Failure> {
         let until = Instant::now() + PATIENCE;
         loop {
-            // A replica that is asked what the leader sees may not know yet that it is gone.
+            // A replica may not know yet that the leader is gone.
             let answer = match listed(connection).await {
                 Err(error) if Instant::now() > until => return Err(error),
                 Err(_) => continue,
@@ -275,28 +276,28 @@ impl Masters {
                 return Ok(ReplicaId(answer.leader));
             }
             if Instant::now() > until {
-                return Err(Failure::failed("error: the masters do not come to have the same"));
+                return Err(Failure::failed("error: the masters did not catch up"));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// A client without anything that stays between two frames.
+/// A client without any buffering between frames.
 pub(super) type LeanClient = BorgmasterClient<Link>;
 
-/// The replicas as one of them sees them.
+/// The replicas as seen by one of them.
 async fn listed(connection: &mut Connection) -> Result<v1::ReplicasResponse, Failure> {
     let request = v1::ReplicasRequest {};
     let asked = connection.ask(request, async |mut client, request| client.replicas(request).await);
     Ok(asked.await?)
 }
 
-/// Where a replica answers: at a loopback address of this process alone, so that nobody else listens
-/// there. A master that is killed and started again is found where it was; meanwhile whoever connects is
-/// refused, which a socket that is held open would not do.
+/// The address of a replica: on a loopback address unique to this process, so that nothing else
+/// listens there. A restarted master keeps its address; meanwhile connections are refused, which an
+/// open inherited socket would not do.
 fn address(id: ReplicaId) -> String {
-    // A process id has 22 bits at most.
+    // A process id has at most 22 bits.
     let [_, a, b, c] = std::process::id().to_be_bytes();
     format!("127.{}.{b}.{c}:{}", 64 | a, 7_800 + id.0)
 }

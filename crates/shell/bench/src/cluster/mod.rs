@@ -1,5 +1,5 @@
-//! Benchmarks of whole masters: processes of this program, of one replica or several, on sockets of
-//! this machine, with clients that speak to them as every client does.
+//! Benchmarks of whole masters: processes of this program, one replica or several, on local
+//! sockets, with clients that use the normal protocol.
 
 pub(super) mod agents;
 pub(super) mod arrivals;
@@ -21,12 +21,12 @@ use cli::output::Format;
 use serde::Serialize;
 use store::measure::FsyncTimes;
 
-/// How large a write is of which it is measured how long it takes to be durable.
+/// The size of a write in the fsync measurement.
 const FSYNC_BYTES: usize = 4_096;
-/// How often that is done.
+/// The number of such writes.
 const FSYNC_RUNS: usize = 500;
 
-/// What the disk does by itself, in the directory in which the masters have theirs.
+/// The latency of the disk itself, in the directory of the masters.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Disk {
     fsync_p50_ms: f64,
@@ -41,10 +41,10 @@ impl Disk {
     }
 }
 
-/// What all of these benchmarks are told.
+/// The options that all of these benchmarks share.
 #[derive(Clone, Debug, Args)]
-struct AsAll {
-    /// Below which directory the masters have theirs. Default: where temporary files are.
+struct CommonOptions {
+    /// The parent of the masters' directory. Default: the directory for temporary files.
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Print JSON.
@@ -52,19 +52,19 @@ struct AsAll {
     json: bool,
 }
 
-impl AsAll {
-    /// Where the directory of a benchmark is: a temporary one below this, which is removed at its end.
+impl CommonOptions {
+    /// The parent of the benchmark's temporary directory, which is removed at the end.
     fn below(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// How what was found is printed.
+    /// The output format.
     fn format(&self) -> Format {
         if self.json { Format::Json } else { Format::Table }
     }
 }
 
-/// Runs a benchmark on this thread, with everything that its connections need.
+/// Runs a benchmark on this thread.
 fn run<T>(benchmark: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(anyhow::Error::from)?.block_on(benchmark)
@@ -74,19 +74,19 @@ fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate, which is rounded")]
+#[expect(clippy::cast_precision_loss, reason = "a rate, rounded")]
 fn rate(count: u64, time: Duration) -> f64 {
     (count as f64 / time.as_secs_f64().max(1e-9) * 10.0).round() / 10.0
 }
 
-/// Rounded to so many digits after the point.
+/// Rounds to a number of decimal places.
 fn rounded(number: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (number * scale).round() / scale
 }
 
-/// So much time for each of so many, in microseconds.
-#[expect(clippy::cast_precision_loss, reason = "a time, which is rounded")]
+/// The time per item, in microseconds.
+#[expect(clippy::cast_precision_loss, reason = "a time, rounded")]
 fn micros_each(time: Duration, count: u64) -> f64 {
     rounded(time.as_secs_f64() * 1e6 / count.max(1) as f64, 1)
 }

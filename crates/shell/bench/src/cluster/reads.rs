@@ -1,10 +1,11 @@
-//! `bourg bench reads`: how long reads take while a master polls its Borglets and takes changes.
+//! `bourg bench reads`: the latency of reads while a master polls its Borglets and processes
+//! changes.
 //!
-//! The load is that of `bourg bench agents`, and clients that submit and kill jobs; the reads are the
-//! status of a job with its tasks, of every tenth client the list of all machines that have a job's
-//! name in their attributes, which looks at all of them. Half of them are plain, answered from what
-//! the asked replica has, half are consistent: all that was acknowledged anywhere before is in the
-//! answer. Readers are spread over all replicas. All processes share this machine's processors.
+//! The load is that of `bourg bench agents`, and clients that submit and kill jobs. The reads are
+//! the status of a job with its tasks, and for every tenth client a query over the attributes of
+//! all machines. Half of the reads are plain, answered from the replica's current state, which may
+//! be stale; half are linearizable. Readers are spread over all replicas. All processes share this
+//! machine's processors.
 
 use std::time::Duration;
 
@@ -22,37 +23,37 @@ use super::borglets::Process;
 use super::latencies::Latencies;
 use super::masters::{LeanClient, Masters};
 use super::waiting::{self, Window};
-use super::{AsAll, Disk, agents, rate, run};
+use super::{CommonOptions, Disk, agents, rate, run};
 use rpc::metadata::CONSISTENT;
 
-/// What is to be measured.
+/// The options.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Wanted {
-    /// How many Borglets are polled meanwhile.
+pub(crate) struct Options {
+    /// The number of Borglets polled meanwhile.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     agents: u32,
-    /// How many replicas the master has.
+    /// The number of replicas of the master.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=7))]
     replicas: u8,
-    /// How many clients read.
+    /// The number of reading clients.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(2..=1_000))]
     readers: u16,
-    /// How many clients change something.
+    /// The number of clients that make changes.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     writers: u16,
-    /// How long each client rests between an answer and its next question, in milliseconds.
+    /// The pause of each client between an answer and its next request, in milliseconds.
     #[arg(long, default_value_t = 20)]
     rest_ms: u64,
-    /// For how long, in seconds.
+    /// The duration of the measurement, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
     #[command(flatten)]
-    as_all: AsAll,
+    common: CommonOptions,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     agents: u32,
     replicas: u8,
     readers: u16,
@@ -72,50 +73,50 @@ struct Found {
     disk: Disk,
 }
 
-/// How long it runs before it counts.
-const WARMING: Duration = Duration::from_secs(2);
-/// What is read: a job that was submitted for that, of so many tasks that wait.
+/// The warm-up.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// The number of pending tasks of the job that is read.
 const TASKS: u32 = 100;
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = run(measured(wanted))?;
-    let format = wanted.as_all.format();
-    output::object(&format, &found, "reads", || {
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = run(measured(options))?;
+    let format = options.common.format();
+    output::object(&format, &figures, "reads", || {
         format!(
-            "{} Borglets, {:.0} changes a second: plain reads p50 {:.2} ms, p99 {:.2} ms \
-             ({:.0} a second), consistent ones p50 {:.2} ms, p99 {:.2} ms ({:.0} a second)\n",
-            found.agents,
-            found.changes_per_second,
-            found.plain_p50_ms,
-            found.plain_p99_ms,
-            found.plain_per_second,
-            found.consistent_p50_ms,
-            found.consistent_p99_ms,
-            found.consistent_per_second,
+            "{} Borglets, {:.0} changes per second: plain reads p50 {:.2} ms, p99 {:.2} ms \
+             ({:.0} per second), consistent ones p50 {:.2} ms, p99 {:.2} ms ({:.0} per second)\n",
+            figures.agents,
+            figures.changes_per_second,
+            figures.plain_p50_ms,
+            figures.plain_p99_ms,
+            figures.plain_per_second,
+            figures.consistent_p50_ms,
+            figures.consistent_p99_ms,
+            figures.consistent_per_second,
         )
     })
 }
 
-async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let place = wanted.as_all.below();
-    let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
+async fn measured(options: &Options) -> Result<Figures, Failure> {
+    let place = options.common.below();
+    let mut masters = Masters::prepare(&place, options.replicas, None, &[])?;
     masters.start()?;
     let mut connection = masters.connect()?;
     let leader = masters.form(&mut connection).await?;
     let disk = Disk::measure(&masters)?;
-    let mut borglets = Process::start(masters.directory(), wanted.agents, Duration::ZERO)?;
-    agents::add(&mut connection, &masters, wanted.agents).await?;
+    let mut borglets = Process::start(masters.directory(), options.agents, Duration::ZERO)?;
+    agents::add(&mut connection, &masters, options.agents).await?;
     let read = submit(&mut connection).await?;
 
     let (lasts, rest) =
-        (Duration::from_secs(wanted.seconds), Duration::from_millis(wanted.rest_ms));
-    let window = Window::after(WARMING.min(lasts), lasts);
-    let writers = masters.clients(leader, wanted.writers, 1)?;
+        (Duration::from_secs(options.seconds), Duration::from_millis(options.rest_ms));
+    let window = Window::after(WARM_UP.min(lasts), lasts);
+    let writers = masters.clients(leader, options.writers, 1)?;
     let changes = tokio::spawn(waiting::all(writers, window, rest));
     let mut readers = JoinSet::new();
     let ids = masters.ids();
-    for (number, to) in (0..wanted.readers).zip(ids.iter().cycle()) {
+    for (number, to) in (0..options.readers).zip(ids.iter().cycle()) {
         let client = masters.clients(*to, 1, 1)?;
         let consistent = usize::from(number) / ids.len() % 2 == 1;
         for client in client {
@@ -139,8 +140,8 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     let [plain_p50_ms, plain_p99_ms] = plain.at([50, 99]);
     let [consistent_p50_ms, consistent_p99_ms] = consistent.at([50, 99]);
     let [change_p50_ms, change_p99_ms] = changes.at([50, 99]);
-    let Wanted { agents, replicas, readers, writers, seconds, .. } = *wanted;
-    Ok(Found {
+    let Options { agents, replicas, readers, writers, seconds, .. } = *options;
+    Ok(Figures {
         agents,
         replicas,
         readers,
@@ -160,7 +161,7 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     })
 }
 
-/// Submits what is read.
+/// Submits the job that is read.
 async fn submit(connection: &mut client::Connection) -> Result<v1::JobAddress, Failure> {
     let mut spec = waiting::job(0, 0)?;
     spec.tasks = TASKS;
@@ -171,12 +172,12 @@ async fn submit(connection: &mut client::Connection) -> Result<v1::JobAddress, F
     Ok(v1::JobAddress { user: answer.user, job: spec.name.to_string() })
 }
 
-/// One who reads.
+/// A reading client.
 struct Reader {
     client: LeanClient,
     consistent: bool,
     job: v1::JobAddress,
-    /// It looks at all machines, too.
+    /// Whether it also queries all machines.
     machines: bool,
 }
 

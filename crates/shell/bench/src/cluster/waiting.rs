@@ -1,4 +1,4 @@
-//! Clients that wait: each sends the next change when the last is acknowledged.
+//! Clients that send each change after the acknowledgement of the last.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::latencies::Latencies;
 use super::masters::LeanClient;
 
-/// When it is measured: what is before it only warms up.
+/// The measured period, after the warm-up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) begins: Instant,
@@ -21,27 +21,27 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// From after a while on, for so long.
+    /// A window of this length after a warm-up.
     pub(super) fn after(warming: Duration, lasts: Duration) -> Self {
         let begins = Instant::now() + warming;
         Self { begins, ends: begins + lasts }
     }
 
-    /// Whether something is counted that was over at this moment.
+    /// Whether something that ended at this moment counts.
     pub(super) fn has(&self, ended: Instant) -> bool {
         self.begins <= ended && ended < self.ends
     }
 }
 
-/// The description of a client's next job: one task in the free band, which is bound to no quota.
+/// The description of a client's next job: one task in the free band, which needs no quota.
 pub(super) fn job(client: usize, number: u64) -> anyhow::Result<JobSpec> {
     let task = TaskSpec::of(vec!["sleep".to_owned(), "3600".to_owned()]);
     let name = JobName::new(&format!("c{client}-{number}"))?;
     Ok(JobSpec::of(name, Band::Free.usual(), 1, task))
 }
 
-/// How long each change took that was acknowledged in the window. Each client submits a job and
-/// kills it, in turn, in a session of its own, and rests for a while after each answer.
+/// The latencies of changes acknowledged in the window. Each client submits and kills jobs in turn,
+/// in its own session, and pauses after each answer.
 pub(super) async fn all(
     clients: Vec<LeanClient>,
     window: Window,
@@ -88,7 +88,7 @@ async fn one(
     Ok(times)
 }
 
-/// The same by clients of masters that are in this process.
+/// The same, for clients of masters in this process.
 pub(super) async fn all_in_process(
     clients: Vec<in_process::Client>,
     window: Window,
@@ -120,9 +120,11 @@ async fn one_in_process(
     };
     while begun < window.ends {
         jobs += 1;
-        let submitted = client.submit(job(number, jobs)?).await?;
+        let job = job(number, jobs)?;
+        let name = job.name.clone();
+        client.submit(job).await?;
         done(&mut begun);
-        client.kill(submitted).await?;
+        client.kill(name).await?;
         done(&mut begun);
     }
     Ok(times)

@@ -1,4 +1,4 @@
-//! What a master goes on from, with the log of a long history.
+//! What a master recovers from the log of a long history.
 
 use cell::Cell;
 use checkpoint::Origin;
@@ -11,7 +11,7 @@ use store::log::{Kind, RecordRef};
 
 use crate::history::write_history;
 
-/// What a master does from its start until it leads, its records written; gives its cell.
+/// Runs a master from its start until it leads, with its records written; returns its cell.
 fn start(directory: &DataDirectory) -> Cell {
     let (mut log, recovered) = recover(directory).expect("it can be read");
     let now = Time(1);

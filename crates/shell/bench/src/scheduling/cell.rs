@@ -1,4 +1,4 @@
-//! `bourg bench cell`: a whole cell from scratch.
+//! `bourg bench cell`: schedules a whole cell from scratch.
 
 use std::path::PathBuf;
 
@@ -13,15 +13,15 @@ use super::dump::Dump;
 use super::input::{self, STATEMENT, Source};
 use super::run::{Spent, from_scratch, peak_rss_bytes};
 
-/// What is measured.
+/// The options.
 #[derive(Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
-    /// Only with everything on: not once more without each of the three ways of doing less work.
+    /// Skip the runs without each of the three optimizations.
     #[arg(long)]
     quick: bool,
-    /// Write every placement to a file, as CSV.
+    /// Write every placement to a CSV file.
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// Print JSON.
@@ -29,9 +29,9 @@ pub(crate) struct Wanted {
     json: bool,
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     cell: String,
     reservations: &'static str,
     seed: u64,
@@ -39,39 +39,39 @@ struct Found {
     tasks: u64,
     placed: usize,
     pending: usize,
-    /// Every placement was accepted by the state machine, or there is no result.
+    /// Equals `placed`: the benchmark fails if the state machine rejects a placement.
     accepted: usize,
     placed_percent: f64,
-    /// With everything: making arrays and queue, every pass, and applying every placement.
+    /// In total: building arrays and queue, all passes, and applying all placements.
     seconds: f64,
     cpu_seconds: f64,
-    /// Of it in passes, and in applying.
+    /// Of which in passes, and in applying.
     planning_cpu_seconds: f64,
     applying_cpu_seconds: f64,
     placements_per_second: f64,
     passes: usize,
     evicted: usize,
     peak_rss_bytes: u64,
-    /// The same with something switched off.
+    /// The same with one optimization disabled.
     without: Vec<Without>,
 }
 
-/// What a run without some of the three took.
+/// The results of a run with optimizations disabled.
 #[derive(Debug, Serialize)]
 struct Without {
     switched_off: &'static str,
-    /// Nothing where it is extrapolated.
+    /// `None` if extrapolated.
     placed: Option<usize>,
     seconds: f64,
     cpu_seconds: f64,
-    /// From a slice of the cell; otherwise it is measured on the cell itself.
+    /// Extrapolated from a slice of the cell; otherwise measured on the whole cell.
     extrapolated: bool,
     times_slower: f64,
 }
 
-/// What is expected to take longer than so many seconds is extrapolated.
+/// Runs that are expected to take longer are extrapolated.
 const MEASURED_SECONDS_MAX: f64 = 30.0;
-/// From a slice of the cell: so manieth parts of its machines and jobs.
+/// The slice for extrapolation: one in this many machines and jobs.
 const SLICE: usize = 8;
 
 fn switched_off(source: &Source) -> [(&'static str, Settings); 4] {
@@ -84,8 +84,8 @@ fn switched_off(source: &Source) -> [(&'static str, Settings); 4] {
     ]
 }
 
-/// What a run takes, and how many tasks it places: first of a slice, and of the whole if that can be
-/// waited for.
+/// The time of a run and the number of placed tasks: first for a slice, then for the whole cell if
+/// that is fast enough.
 fn one_without(
     snapshot: &CellSnapshot,
     settings: &Settings,
@@ -101,7 +101,7 @@ fn one_without(
         anyhow::Ok((run.planning.plus(run.following), run.placed))
     };
     let (spent, _) = of(&slice)?;
-    // Where every task looks at every machine, it is so many times as many of both.
+    // If every task examines every machine, the work grows with both.
     let tasks = snapshot.tasks().count().div_ceil(slice.tasks().count().max(1));
     let machines = if settings.relaxed { 1 } else { SLICE };
     let times = u32::try_from(tasks * machines).unwrap_or(u32::MAX);
@@ -112,31 +112,31 @@ fn one_without(
     Ok((spent, Some(placed), false))
 }
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = found(wanted)?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "cell", || table(&found))
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = figures(options)?;
+    let format = if options.json { Format::Json } else { Format::Table };
+    output::object(&format, &figures, "cell", || table(&figures))
 }
 
-fn table(found: &Found) -> String {
+fn table(figures: &Figures) -> String {
     let mut text = format!(
         "{}: {} machines, {} tasks\n{}\n{} placed ({:.2} %), all accepted; {} pending; {:.3} s, \
-         {:.3} s of CPU ({:.3} planning, {:.3} applying): {:.0} a second\n",
-        found.cell,
-        found.machines,
-        found.tasks,
-        found.reservations,
-        found.placed,
-        found.placed_percent,
-        found.pending,
-        found.seconds,
-        found.cpu_seconds,
-        found.planning_cpu_seconds,
-        found.applying_cpu_seconds,
-        found.placements_per_second
+         {:.3} s of CPU ({:.3} planning, {:.3} applying): {:.0} per second\n",
+        figures.cell,
+        figures.machines,
+        figures.tasks,
+        figures.reservations,
+        figures.placed,
+        figures.placed_percent,
+        figures.pending,
+        figures.seconds,
+        figures.cpu_seconds,
+        figures.planning_cpu_seconds,
+        figures.applying_cpu_seconds,
+        figures.placements_per_second
     );
-    for without in &found.without {
+    for without in &figures.without {
         let how = if without.extrapolated { " (extrapolated)" } else { "" };
         text += &format!(
             "without {}: {:.2} s of CPU, {:.1} times as long{how}\n",
@@ -146,16 +146,16 @@ fn table(found: &Found) -> String {
     text
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates and shares, rounded when they are shown")]
-fn found(wanted: &Wanted) -> anyhow::Result<Found> {
-    let source = &wanted.source;
+#[expect(clippy::cast_precision_loss, reason = "rates and shares, rounded for display")]
+fn figures(options: &Options) -> anyhow::Result<Figures> {
+    let source = &options.source;
     let snapshot = source.read()?;
     let chosen = input::all(&snapshot);
     let cell = input::cell(&snapshot, &chosen)?;
     let (machines, tasks) = (cell.machine_count(), cell.task_count());
     let run = from_scratch(cell, source.settings(), usize::MAX)?;
     let peak_rss_bytes = peak_rss_bytes()?;
-    if let Some(path) = &wanted.dump {
+    if let Some(path) = &options.dump {
         Dump::create(path, "")?.cell(&snapshot, &chosen, run.scheduler.cell(), "")?;
     }
     let all = run.planning.plus(run.following);
@@ -164,7 +164,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     let (planning, following) = (run.planning, run.following);
     drop(run);
     let mut without = Vec::new();
-    if !wanted.quick {
+    if !options.quick {
         for (switched_off, settings) in switched_off(source) {
             let (spent, run_placed, extrapolated) = one_without(&snapshot, &settings)?;
             without.push(Without {
@@ -178,7 +178,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
             });
         }
     }
-    Ok(Found {
+    Ok(Figures {
         cell: source.says(),
         reservations: STATEMENT,
         seed: source.seed,

@@ -1,4 +1,4 @@
-//! Every placement as CSV, by the trace's own ids, so that anyone can check it.
+//! Writes every placement as CSV, with the trace's own ids, so that anyone can verify it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,12 +16,12 @@ pub(crate) struct Dump {
     file: BufWriter<File>,
 }
 
-/// The columns that every dump has.
+/// The columns of every dump.
 const HEADER: &str = "machine,job,index,priority,cpu_milli,ram_bytes,disk_bytes,disk_rate_bytes,\
     reserved_cpu_milli,reserved_ram_bytes,reserved_disk_bytes,reserved_disk_rate_bytes";
 
 impl Dump {
-    /// A new file. `more` names further columns.
+    /// Creates a file. `more` names additional columns.
     pub(crate) fn create(path: &Path, more: &str) -> anyhow::Result<Self> {
         let file =
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -30,7 +30,7 @@ impl Dump {
         Ok(Self { file })
     }
 
-    /// Every task of a cell that was made of some machines of a snapshot.
+    /// Writes every task of a cell that consists of some machines of a snapshot.
     pub(crate) fn cell(
         &mut self,
         snapshot: &CellSnapshot,

@@ -1,5 +1,5 @@
-//! The cell that is scheduled: a real one from Google's trace of 2011, or one drawn from the shapes
-//! of 2019. It is made by operations, as every cell.
+//! The cell to schedule: a real one from Google's trace of 2011, or one drawn from the shapes of
+//! 2019. It is built with operations, like every cell.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use anyhow::Context;
 use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
 use clap::Args;
 use model::{
-    CellName, CollectionId, Generation, Level, MachineId, MachineReport, SessionId, TaskId,
-    TaskIndex, Time, UserName,
+    CellName, CollectionId, Generation, MachineId, MachineReport, SessionId, TaskId, TaskIndex,
+    Time, UserName,
 };
 use scheduler::Settings;
 use spec::Maximum;
@@ -19,38 +19,38 @@ use trace::{CellSnapshot, PerMille};
 
 use crate::trace_files;
 
-/// Which cell.
+/// The cell to schedule.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Source {
-    /// The directory of Google's trace of 2011 (docs/traces.md says where it comes from). Without
-    /// one, a cell of a shape is drawn.
+    /// The directory of Google's trace of 2011 (see docs/traces.md). Without it, a cell is drawn
+    /// from a shape.
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["shape", "machines", "tasks"])]
     pub(crate) trace: Option<PathBuf>,
-    /// The cell of 2019 whose machines and requests the drawn one has: 2019-a to 2019-h.
+    /// The cell of 2019 whose machines and requests are drawn: 2019-a to 2019-h.
     #[arg(long, value_name = "SHAPE", default_value = "2019-a")]
     pub(crate) shape: String,
-    /// Machines of the drawn cell.
+    /// The number of machines of the drawn cell.
     #[arg(long, default_value_t = 12_583)]
     pub(crate) machines: usize,
-    /// Tasks of the drawn cell.
+    /// The number of tasks of the drawn cell.
     #[arg(long, default_value_t = 144_339)]
     pub(crate) tasks: usize,
-    /// How many feasible machines relaxed randomisation compares.
+    /// The number of feasible machines that relaxed randomization compares.
     #[arg(long, default_value_t = Settings::default().enough)]
     pub(crate) enough: usize,
-    /// What is drawn, and the scheduler's random order, begin with.
+    /// The seed for drawing the cell, and for the scheduler.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// What part of its limit is taken as the reservation of every task: of most, no usage is known.
+/// The reservation of every task, as a fraction of its limit: the usage of most tasks is unknown.
 pub(crate) const RESERVED: PerMille = PerMille(600);
 
-/// What is said wherever figures of a cell are shown that was filled with such reservations.
-pub(crate) const STATEMENT: &str = "no usage is known of most tasks: 60 % of the limit is taken as \
-    every task's reservation; production is judged by limits, the rest by reservations";
+/// The notice beside all figures of cells with such reservations.
+pub(crate) const STATEMENT: &str = "the usage of most tasks is unknown: every task's reservation is 60 % of its \
+    limit; production is placed by limits, the rest by reservations";
 
-/// When everything happens.
+/// The time of all operations.
 pub(crate) const NOW: Time = Time(1_000_000_000);
 
 impl Source {
@@ -61,17 +61,17 @@ impl Source {
         }
         let shape = Shape::named(&self.shape).with_context(|| {
             let names: Vec<&str> = Shape::names().collect();
-            format!("there is no shape '{}': use one of {}", self.shape, names.join(", "))
+            format!("no shape '{}': use one of {}", self.shape, names.join(", "))
         })?;
         Ok(generate(&shape, self.machines, self.tasks, self.seed))
     }
 
-    /// How it is scheduled.
+    /// The scheduler's settings.
     pub(crate) fn settings(&self) -> Settings {
         Settings { seed: self.seed, enough: self.enough, ..Settings::default() }
     }
 
-    /// What it is, as output says it.
+    /// The description of the cell in the output.
     pub(crate) fn says(&self) -> String {
         match &self.trace {
             Some(_) => "the real cell of Google's trace of 2011 at time 0".to_owned(),
@@ -80,12 +80,12 @@ impl Source {
     }
 }
 
-/// Which machines a cell has: places in the snapshot.
+/// The chosen machines of a cell: indexes into the snapshot.
 pub(crate) type Chosen<'a> = &'a [usize];
 
-/// The cell of a snapshot with some of its machines: bootstrapped, described, every job submitted in the
-/// trace's order, nothing placed, and of each task what is reserved of its limit. Machine n is the
-/// nth that was chosen, job n the nth of the snapshot.
+/// Builds a cell from some machines of a snapshot: bootstrapped, described, every job submitted in
+/// the trace's order, nothing placed, and each task's reservation set. Machine n is the nth chosen
+/// one, job n the nth of the snapshot.
 pub(crate) fn cell(snapshot: &CellSnapshot, chosen: Chosen<'_>) -> anyhow::Result<Cell> {
     Ok(Maker::with_jobs(snapshot)?.with_machines(snapshot, chosen)?.cell)
 }
@@ -95,7 +95,7 @@ pub(crate) fn all(snapshot: &CellSnapshot) -> Vec<usize> {
     (0..snapshot.machines.len()).collect()
 }
 
-/// Makes a cell, operation by operation.
+/// Builds a cell, operation by operation.
 #[derive(Clone)]
 pub(crate) struct Maker {
     pub(crate) cell: Cell,
@@ -109,11 +109,10 @@ impl Maker {
         let mut cell = Cell::empty();
         let name = CellName::new("bench")?;
         cell.apply(NOW, &Op::Bootstrap { name, administrator: root.clone() });
-        cell.apply(NOW, &Op::RaiseLevel { to: Level(2) });
         Ok(Self { cell, sessions: BTreeMap::new(), root })
     }
 
-    /// A cell with the jobs of a snapshot.
+    /// Starts a cell with the jobs of a snapshot.
     pub(crate) fn with_jobs(snapshot: &CellSnapshot) -> anyhow::Result<Self> {
         let mut maker = Self::begin()?;
         for job in &snapshot.jobs {
@@ -122,7 +121,7 @@ impl Maker {
         Ok(maker)
     }
 
-    /// With some machines of the snapshot more.
+    /// Adds some machines of the snapshot.
     pub(crate) fn with_machines(
         mut self,
         snapshot: &CellSnapshot,
@@ -179,13 +178,13 @@ impl Maker {
     }
 }
 
-/// What is known of a machine, by the names that the cell looks at.
+/// An attribute of a machine, under the name that the cell uses.
 fn named((name, value): (&String, &String)) -> (String, String) {
     let name = if name == "power" { attribute::POWER_DOMAIN } else { name };
     (name.to_owned(), value.clone())
 }
 
-/// What is reserved for the first lives of a job's tasks.
+/// Sets the reservations of a job's tasks.
 pub(crate) fn reservations(collection: CollectionId, spec: &spec::JobSpec) -> Op {
     let one = |index| Reservation {
         instance: TaskId { collection, index }.generation(Generation(1)),
@@ -194,7 +193,7 @@ pub(crate) fn reservations(collection: CollectionId, spec: &spec::JobSpec) -> Op
     Op::Reserve((0..spec.tasks).map(TaskIndex).map(one).collect())
 }
 
-/// The machine of the snapshot that a machine of the cell is.
+/// The index in the snapshot of a machine of the cell.
 pub(crate) fn place(chosen: Chosen<'_>, machine: MachineId) -> Option<usize> {
     let nth = usize::try_from(machine.0).ok()?.checked_sub(1)?;
     chosen.get(nth).copied()

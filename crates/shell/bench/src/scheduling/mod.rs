@@ -1,5 +1,5 @@
-//! The scheduler, measured: a whole cell from scratch (`cell`), how many machines it takes (`pack`),
-//! and passes while tasks come and go (`pass`).
+//! Benchmarks of the scheduler: a whole cell from scratch (`cell`), how many machines it needs
+//! (`pack`), and passes while tasks come and go (`pass`).
 
 pub(crate) mod cell;
 mod dump;

@@ -1,9 +1,10 @@
-//! `bourg bench pack`: how many machines a cell's tasks take, by packing policy.
+//! `bourg bench pack`: how many machines a cell's tasks need, by packing policy.
 //!
-//! Cell compaction as the paper evaluates (section 5.1): machines are removed in a random order until
-//! the tasks do not fit any more, here until more than 0.2 % of them pend; several orders, and every
-//! policy on the same ones. What is found is held against each order's own volume bound: so many of
-//! its machines have at least as much of each resource as all tasks need.
+//! Cell compaction as in the paper's evaluation (section 5.1): machines are removed in a random
+//! order until the tasks do not fit any more, here until more than 0.2 % of them are pending; for
+//! several orders, the same for every policy. The results are compared with each order's volume
+//! bound: the smallest number of its machines that have at least as much of each resource as all
+//! tasks need.
 
 use std::path::PathBuf;
 
@@ -21,18 +22,18 @@ use super::dump::Dump;
 use super::input::{Maker, STATEMENT, Source};
 use super::run::{Stopwatch, from_scratch, peak_rss_bytes};
 
-/// What is measured.
+/// The options.
 #[derive(Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
-    /// How many orders in which machines are removed.
+    /// The number of orders in which machines are removed.
     #[arg(long, default_value_t = 11)]
     orders: u64,
-    /// Only the usual policy, without any to compare it with.
+    /// Measure only the default policy.
     #[arg(long)]
     quick: bool,
-    /// Write every placement of the usual policy to a file, as CSV, with the order as last column.
+    /// Write every placement of the default policy to a CSV file, with the order as last column.
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
     /// Print JSON.
@@ -40,22 +41,22 @@ pub(crate) struct Wanted {
     json: bool,
 }
 
-/// One of 500 tasks may pend.
+/// One task in 500 may be pending.
 const PENDING_ONE_OF: u64 = 500;
-/// The search ends when it knows the number of machines to one of so many.
+/// The precision of the search: one machine in this many.
 const EXACT_TO_ONE_OF: usize = 2_000;
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     cell: String,
     reservations: &'static str,
     seed: u64,
     machines: usize,
     tasks: u64,
-    /// Tasks that may pend.
+    /// How many tasks may be pending.
     pending: u64,
-    /// By order: so many machines have at least what all tasks need.
+    /// By order: the number of machines that have at least what all tasks need.
     bounds: Vec<usize>,
     policies: Vec<Packed>,
     seconds: f64,
@@ -63,46 +64,46 @@ struct Found {
     peak_rss_bytes: u64,
 }
 
-/// What was found of a policy.
+/// The results of a policy.
 #[derive(Debug, Serialize)]
 struct Packed {
     policy: &'static str,
     relaxed_randomisation: bool,
     /// By order.
     machines: Vec<usize>,
-    /// Machines by bound, by order.
+    /// Machines divided by the bound, by order.
     ratios: Vec<f64>,
     ratio_median: f64,
     /// The 90th percentile over the orders, nearest rank.
     ratio_p90: f64,
-    /// How many per cent more machines it takes than the usual policy: the median of the orders.
+    /// How many percent more machines than the default policy: the median over the orders.
     more_than_usual_percent: f64,
 }
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = found(wanted)?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "pack", || table(&found))
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = figures(options)?;
+    let format = if options.json { Format::Json } else { Format::Table };
+    output::object(&format, &figures, "pack", || table(&figures))
 }
 
-fn table(found: &Found) -> String {
+fn table(figures: &Figures) -> String {
     let mut text = format!(
-        "{}: {} tasks, of which {} may pend; {} orders\n{}\n",
-        found.cell,
-        found.tasks,
-        found.pending,
-        found.bounds.len(),
-        found.reservations
+        "{}: {} tasks, of which {} may be pending; {} orders\n{}\n",
+        figures.cell,
+        figures.tasks,
+        figures.pending,
+        figures.bounds.len(),
+        figures.reservations
     );
-    for packed in &found.policies {
+    for packed in &figures.policies {
         let relaxed = if packed.relaxed_randomisation { "" } else { ", every machine examined" };
         text += &format!(
             "{}{relaxed}: machines by bound {:.4} (median), {:.4} (90 %), {:+.2} % machines\n",
             packed.policy, packed.ratio_median, packed.ratio_p90, packed.more_than_usual_percent
         );
     }
-    text + &format!("{:.0} s, {:.0} s of CPU\n", found.seconds, found.cpu_seconds)
+    text + &format!("{:.0} s, {:.0} s of CPU\n", figures.seconds, figures.cpu_seconds)
 }
 
 /// What all tasks need: reservations, and the limits of production.
@@ -118,7 +119,7 @@ fn needed(jobs: &Maker) -> [Resources; 2] {
     needed
 }
 
-/// How many machines of an order have at least what is needed.
+/// The number of machines of an order that have at least what is needed.
 fn bound(snapshot: &CellSnapshot, order: &[usize], needed: &[Resources; 2]) -> usize {
     let mut sum = Resources::default();
     let enough = order.iter().position(|place| {
@@ -141,18 +142,18 @@ fn order(snapshot: &CellSnapshot, seed: u64) -> Vec<usize> {
     order
 }
 
-fn found(wanted: &Wanted) -> anyhow::Result<Found> {
+fn figures(options: &Options) -> anyhow::Result<Figures> {
     let watch = Stopwatch::start()?;
-    let source = &wanted.source;
+    let source = &options.source;
     let snapshot = source.read()?;
     let jobs = Maker::with_jobs(&snapshot)?;
     let tasks = jobs.cell.task_count();
     let pending = tasks / PENDING_ONE_OF;
     let needed = needed(&jobs);
     let orders: Vec<Vec<usize>> =
-        (0..wanted.orders).map(|nth| order(&snapshot, source.seed + nth)).collect();
+        (0..options.orders).map(|nth| order(&snapshot, source.seed + nth)).collect();
     let bounds: Vec<usize> = orders.iter().map(|order| bound(&snapshot, order, &needed)).collect();
-    let mut dump = wanted.dump.as_deref().map(|path| Dump::create(path, ",order")).transpose()?;
+    let mut dump = options.dump.as_deref().map(|path| Dump::create(path, ",order")).transpose()?;
     let usual = source.settings();
     let kinds = [
         (Policy::Hybrid, true),
@@ -161,7 +162,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
         (Policy::EPvm, true),
     ];
     let mut policies: Vec<Packed> = Vec::new();
-    for (policy, relaxed) in kinds.into_iter().take(if wanted.quick { 1 } else { kinds.len() }) {
+    for (policy, relaxed) in kinds.into_iter().take(if options.quick { 1 } else { kinds.len() }) {
         let settings = Settings { policy, relaxed, ..usual.clone() };
         let mut machines = Vec::new();
         for (nth, (order, bound)) in orders.iter().zip(&bounds).enumerate() {
@@ -186,7 +187,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
         policies.push(packed((policy, relaxed), machines, &bounds, &of_usual));
     }
     let spent = watch.stop()?;
-    Ok(Found {
+    Ok(Figures {
         cell: source.says(),
         reservations: STATEMENT,
         seed: source.seed,
@@ -201,14 +202,14 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     })
 }
 
-/// The least number of machines that is enough; all, where that is not.
+/// The smallest sufficient number of machines; all of them if none suffices.
 fn search(
     bound: usize,
     all: usize,
     mut is_enough: impl FnMut(usize) -> anyhow::Result<bool>,
 ) -> anyhow::Result<usize> {
     let step = bound / EXACT_TO_ONE_OF + 1;
-    // Not a machine less than one of a hundred below the bound: one of 500 tasks may pend.
+    // Start 1 % below the bound, since one task in 500 may be pending.
     let (mut too_few, mut width) = (bound - bound / 100, bound / 50 + 1);
     let mut enough = loop {
         let tried = (too_few + width).min(all);
@@ -230,7 +231,7 @@ fn search(
     Ok(enough)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "ratios, rounded when they are shown")]
+#[expect(clippy::cast_precision_loss, reason = "ratios, rounded for display")]
 fn packed(
     (policy, relaxed_randomisation): (Policy, bool),
     machines: Vec<usize>,

@@ -1,9 +1,10 @@
-//! `bourg bench pass`: passes while tasks come and go.
+//! `bourg bench pass`: scheduling passes while tasks come and go.
 //!
-//! The cell gets as few machines as leave as many tasks pending as the trace has (of a drawn cell, one
-//! of twelve): it is full, and its queue is long. Then every hundredth of a second some tasks end and
-//! as many arrive, each like one of the trace, and a pass is made: its time is what is measured, and
-//! beside it what following the operations takes. Whoever is evicted ends at once and is pending again.
+//! The cell gets just enough machines to leave as many tasks pending as in the trace (in a drawn
+//! cell, one in twelve): it is full, and its queue is long. Then every hundredth of a second some
+//! tasks end and as many arrive, each drawn from those of the trace, and a pass runs. Measures the
+//! time of the pass, and separately that of following the operations. Evicted tasks end at once and
+//! become pending again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,15 +30,15 @@ use trace::{CellSnapshot, PerMille};
 use super::input::{Maker, NOW, STATEMENT, Source, reservations};
 use super::run::{Spent, Stopwatch, from_scratch, peak_rss_bytes};
 
-/// What is measured.
+/// The options.
 #[derive(Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
-    /// Tasks that arrive in a second, and as many that end.
+    /// The number of tasks that arrive per second, equal to the number that end.
     #[arg(long, default_value_t = 1_000)]
     rate: u64,
-    /// How many passes, a hundredth of a second apart.
+    /// The number of passes, a hundredth of a second apart.
     #[arg(long, default_value_t = 2_000)]
     passes: u64,
     /// Print JSON.
@@ -48,9 +49,9 @@ pub(crate) struct Wanted {
 /// The time from one pass to the next.
 const PERIOD: Span = Span(10_000);
 
-/// What was found.
+/// The results.
 #[derive(Debug, Serialize)]
-struct Found {
+struct Figures {
     cell: String,
     reservations: &'static str,
     seed: u64,
@@ -71,9 +72,9 @@ struct Found {
     pass_ms_p50: f64,
     pass_ms_p99: f64,
     pass_ms_max: f64,
-    /// A pass with nothing new, in microseconds: the median.
+    /// A pass without news, in microseconds: the median.
     idle_pass_us: f64,
-    /// Following the operations, all together.
+    /// Following the operations, in total.
     following_cpu_seconds: f64,
     seconds: f64,
     cpu_seconds: f64,
@@ -81,28 +82,28 @@ struct Found {
     peak_rss_bytes: u64,
 }
 
-/// Measures, and prints what was found.
-pub(crate) fn measure(wanted: &Wanted) -> Done {
-    let found = found(wanted)?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
-    output::object(&format, &found, "pass", || {
+/// Runs the benchmark and prints the results.
+pub(crate) fn measure(options: &Options) -> Done {
+    let figures = figures(options)?;
+    let format = if options.json { Format::Json } else { Format::Table };
+    output::object(&format, &figures, "pass", || {
         format!(
             "{}: {} machines, {} tasks placed, {} in the queue\n{}\n{} passes, {} arrivals and \
              departures: {:.2} ms of CPU (median), {:.2} ms (99 %), {:.2} ms (longest); {} placed, \
-             {} evicted; with nothing new {:.0} µs\n",
-            found.cell,
-            found.machines,
-            found.placed,
-            found.pending,
-            found.reservations,
-            found.passes,
-            found.arrivals,
-            found.pass_cpu_ms_p50,
-            found.pass_cpu_ms_p99,
-            found.pass_cpu_ms_max,
-            found.placements,
-            found.evictions,
-            found.idle_pass_us
+             {} evicted; without news {:.0} µs\n",
+            figures.cell,
+            figures.machines,
+            figures.placed,
+            figures.pending,
+            figures.reservations,
+            figures.passes,
+            figures.arrivals,
+            figures.pass_cpu_ms_p50,
+            figures.pass_cpu_ms_p99,
+            figures.pass_cpu_ms_max,
+            figures.placements,
+            figures.evictions,
+            figures.idle_pass_us
         )
     })
 }
@@ -112,7 +113,7 @@ struct World {
     scheduler: Scheduler,
     now: Time,
     sessions: BTreeMap<UserName, (SessionId, u64)>,
-    /// Tasks like which others arrive.
+    /// Templates for arriving tasks.
     like: Vec<(UserName, Arc<JobSpec>, TaskIndex)>,
     running: Vec<(InstanceId, MachineId)>,
     arrived: u64,
@@ -121,43 +122,43 @@ struct World {
     evictions: usize,
 }
 
-/// A cell with as many machines as leave so many tasks pending, and hardly more.
+/// A cell with the largest number of machines that leaves this many tasks pending.
 fn full(
-    wanted: &Wanted,
+    options: &Options,
     snapshot: &CellSnapshot,
     pending: usize,
 ) -> anyhow::Result<(Scheduler, usize)> {
     let jobs = Maker::with_jobs(snapshot)?;
     let all = snapshot.machines.len();
     let (mut few, mut many) = (0, all);
-    let mut found = None;
-    // Some machines more or less do not matter.
+    let mut fullest = None;
+    // A small difference in machines does not matter.
     while many - few > all / 500 + 1 {
         let tried = usize::midpoint(few, many);
-        // Every so manieth machine, so that each kind of them stays.
+        // Machines at equal distances, to keep every kind.
         let chosen: Vec<usize> = (0..tried).map(|nth| nth * all / tried).collect();
         let made = jobs.clone().with_machines(snapshot, &chosen)?;
-        let run = from_scratch(made.cell, wanted.source.settings(), usize::MAX)?;
+        let run = from_scratch(made.cell, options.source.settings(), usize::MAX)?;
         if run.pending >= pending {
             few = tried;
-            found = Some((run.scheduler, run.pending));
+            fullest = Some((run.scheduler, run.pending));
         } else {
             many = tried;
         }
     }
-    found.context("no part of the cell is full")
+    fullest.context("no subset of the machines is full")
 }
 
-fn found(wanted: &Wanted) -> anyhow::Result<Found> {
-    let source = &wanted.source;
+fn figures(options: &Options) -> anyhow::Result<Figures> {
+    let source = &options.source;
     let snapshot = source.read()?;
     let tasks = snapshot.tasks().count();
     let most = match source.trace {
         Some(_) => snapshot.pending(),
         None => tasks / 12,
     };
-    let (scheduler, pending) = full(wanted, &snapshot, most)?;
-    // What arrives is as what there is: of a job of a thousand tasks a thousand times as often.
+    let (scheduler, pending) = full(options, &snapshot, most)?;
+    // Templates are weighted by tasks: a job of a thousand tasks is a thousand times as likely.
     let like = snapshot.jobs.iter().flat_map(|job| {
         let spec = Arc::new(job.spec(PerMille::ALL));
         let indexes = (0..spec.tasks).map(TaskIndex).collect::<Vec<_>>();
@@ -176,12 +177,12 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     };
     drop(snapshot);
     let (machines, placed) = (world.scheduler.cell().machine_count(), world.running.len());
-    let each = wanted.rate * PERIOD.0 / 1_000_000;
+    let each = options.rate * PERIOD.0 / 1_000_000;
     let mut passes: Vec<Spent> = Vec::new();
     let mut placements = 0;
     let watch = Stopwatch::start()?;
     let mut left = 0;
-    for _ in 0..wanted.passes {
+    for _ in 0..options.passes {
         world.now = world.now + PERIOD;
         for _ in 0..each {
             world.depart()?;
@@ -206,7 +207,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     let wall = |percent| percentile(passes.iter().map(|spent| spent.wall), percent);
     #[expect(clippy::cast_precision_loss, reason = "a rate, rounded")]
     let rate = placements as f64 / passes.iter().map(|spent| spent.cpu.as_secs_f64()).sum::<f64>();
-    Ok(Found {
+    Ok(Figures {
         cell: source.says(),
         reservations: STATEMENT,
         seed: source.seed,
@@ -215,9 +216,9 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
         placed,
         pending,
         pending_at_the_end: left,
-        passes: wanted.passes,
+        passes: options.passes,
         arrivals: world.arrived,
-        departures: each * wanted.passes,
+        departures: each * options.passes,
         placements,
         evictions: world.evictions,
         pass_cpu_ms_p50: cpu(50),
@@ -263,7 +264,7 @@ impl World {
         Ok(applied)
     }
 
-    /// A task ends by itself.
+    /// A task ends on its own.
     fn depart(&mut self) -> anyhow::Result<()> {
         while !self.running.is_empty() {
             let which = usize::try_from(self.random.below(self.running.len() as u64)).unwrap_or(0);
@@ -284,7 +285,7 @@ impl World {
         Ok(())
     }
 
-    /// A job of one task arrives, like one of the trace.
+    /// A job of one task arrives, drawn from the templates.
     fn arrive(&mut self) -> anyhow::Result<()> {
         let which = usize::try_from(self.random.below(self.like.len() as u64)).unwrap_or(0);
         let (user, like, index) = self.like.get(which).cloned().context("no tasks")?;
@@ -318,7 +319,7 @@ impl World {
         self.follow(&reservations(collection, spec)).map(drop)
     }
 
-    /// What was planned is applied, and whoever has to leave for it leaves at once.
+    /// Applies the plan; evicted tasks end at once.
     fn place(&mut self, assignments: Vec<cell::Assignment>) -> anyhow::Result<()> {
         if assignments.is_empty() {
             return Ok(());
@@ -327,7 +328,7 @@ impl World {
         let applied = self.follow(&Op::Assign(assignments))?;
         if let Outcome::Assigned(judged) = &applied.outcome {
             let refused = judged.iter().find_map(|one| one.as_ref().err());
-            anyhow::ensure!(refused.is_none(), "the cell refused an assignment: {refused:?}");
+            anyhow::ensure!(refused.is_none(), "the cell rejected an assignment: {refused:?}");
         }
         for event in &applied.events {
             if let (Subject::Task(victim), EventKind::Stop { why: StopReason::Evict(_) }) =

@@ -1,4 +1,4 @@
-//! One run: every task of a cell is placed, as far as it goes, and every placement is applied.
+//! One run: places every task of a cell, as far as possible, and applies every placement.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use scheduler::{Scheduler, Settings};
 
 use super::input::NOW;
 
-/// What a run gave.
+/// The results of a run.
 pub(crate) struct Run {
     pub(crate) scheduler: Scheduler,
     pub(crate) placed: usize,
     pub(crate) pending: usize,
     pub(crate) evicted: usize,
     pub(crate) passes: usize,
-    /// In making the arrays and the queue, and in the passes.
+    /// Building arrays and queue, and the passes.
     pub(crate) planning: Spent,
-    /// In applying what was planned to the scheduler's copy of the cell, and following that.
+    /// Applying the plans to the scheduler's copy of the cell, and following them.
     pub(crate) following: Spent,
 }
 
-/// Time that was taken, by the clock and by the CPU.
+/// Elapsed time, by wall clock and CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) wall: Duration,
@@ -36,7 +36,7 @@ impl Spent {
     }
 }
 
-/// A watch for both clocks.
+/// Measures both clocks.
 pub(crate) struct Stopwatch {
     wall: std::time::Instant,
     cpu: Duration,
@@ -57,13 +57,13 @@ fn cpu() -> anyhow::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// The most memory that this process has had.
+/// The peak resident memory of this process.
 pub(crate) fn peak_rss_bytes() -> anyhow::Result<u64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     Ok(u64::try_from(usage.max_rss()).unwrap_or(0) << 10)
 }
 
-/// Places every task of a cell, as far as it goes. With `pending_most`, it stops as soon as more
+/// Places every task of a cell, as far as possible. Stops as soon as more than `pending_most` tasks
 /// cannot be placed.
 pub(crate) fn from_scratch(
     cell: Cell,
@@ -90,6 +90,6 @@ pub(crate) fn from_scratch(
         following = following.plus(begun.stop()?);
         let Outcome::Assigned(judged) = outcome else { anyhow::bail!("{outcome:?}") };
         let refused = judged.iter().find_map(|one| one.as_ref().err());
-        ensure!(refused.is_none(), "the cell refused an assignment: {refused:?}");
+        ensure!(refused.is_none(), "the cell rejected an assignment: {refused:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `bourg checkpoint edit`: a checkpoint as text, changed by hand, and read back with every check.
+//! `bourg checkpoint edit`: edits a checkpoint as text and validates the result.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Write as _};
@@ -13,12 +13,12 @@ use proto::image::{read_image_json, write_image_json};
 use super::{EditArgs, sound, unusable};
 use crate::exit::{Done, Failure};
 
-/// How many former checkpoints of one name are kept at most.
-const KEPT_MAX: u32 = 1_000;
+/// The maximum number of backups of one checkpoint.
+const BACKUPS_MAX: u32 = 1_000;
 
 pub(super) fn edit(args: &EditArgs) -> Done {
     let (image, origin) = checkpoint::read_image(&args.file).map_err(|error| unusable(&error))?;
-    // It and what is made of it stay where it really is.
+    // For a symbolic link, the backup and the new file go beside its target.
     let file = fs::canonicalize(&args.file).map_err(|error| unusable(&error.into()))?;
     let text = match &args.from {
         Some(text) => text.clone(),
@@ -35,7 +35,7 @@ pub(super) fn edit(args: &EditArgs) -> Done {
             return Ok(());
         }
         (Err(failure), Some(_)) => return Err(failure),
-        // What somebody has written is not lost.
+        // Preserve the user's edits.
         (Err(failure), None) => {
             let (file, text) = (args.file.display(), text.display());
             let insists = if args.force { "" } else { " [--force]" };
@@ -54,44 +54,46 @@ pub(super) fn edit(args: &EditArgs) -> Done {
     }
     let (file, former, hash) =
         (args.file.display(), former.display(), proto::image::state_hash(&cell).short());
-    eprintln!("{file}: state {hash}; what it was before is {former}");
+    eprintln!("{file}: state {hash}; the previous version is {former}");
     Ok(())
 }
 
-/// The cell that a text gives; none where it is as before.
+/// Reads a cell from an edited text; `None` if it equals `before`.
 fn take(text: &Path, before: &Image, force: bool) -> Result<Option<Cell>, Failure> {
     let shown = text.display();
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::usage(format!("error: {shown}: {why}; nothing was changed"))
     };
-    let read = File::open(text).map_err(|error| wrong(&format!("it cannot be read: {error}")))?;
+    let read = File::open(text).map_err(|error| wrong(&format!("cannot read it: {error}")))?;
     let image = read_image_json(BufReader::new(read)).map_err(|error| wrong(&error))?;
     if image == *before {
         return Ok(None);
     }
     let cell =
-        Cell::from_image(image).map_err(|error| wrong(&format!("this is no cell: {error}")))?;
+        Cell::from_image(image).map_err(|error| wrong(&format!("not a valid cell: {error}")))?;
     sound(&cell, text, force)?;
     Ok(Some(cell))
 }
 
-/// Writes the text beside the file and has it edited.
+/// Writes the text to a file beside the checkpoint and opens it in an editor.
 fn in_editor(file: &Path, image: &Image) -> Result<PathBuf, Failure> {
     let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let editor = set("VISUAL").or_else(|| set("EDITOR")).ok_or_else(|| {
-        let text = "error: neither VISUAL nor EDITOR says which editor to open";
-        Failure::usage(text).next("set one, or give the text with --from")
+        let text = "error: no editor is configured: neither VISUAL nor EDITOR is set";
+        Failure::usage(text).next("set one of them, or pass an edited text with --from")
     })?;
     let text = beside(file, ".edit.jsonl");
-    // It holds everything of everybody.
+    // The file contains the data of every user: only the owner may read it.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&text);
     let made = made.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             let text = text.display();
-            Failure::usage(format!("error: {text} is there from an edit that was not taken"))
-                .next("go on with it by --from, or remove it")
+            Failure::usage(format!(
+                "error: {text} exists: it is left from an edit that was not applied"
+            ))
+            .next("apply it with --from, or remove it")
         }
-        _ => Failure::failed(format!("error: cannot make {}: {error}", text.display())),
+        _ => Failure::failed(format!("error: cannot create {}: {error}", text.display())),
     })?;
     match written_and_edited(&text, made, image, &editor) {
         Ok(()) => Ok(text),
@@ -107,7 +109,7 @@ fn written_and_edited(text: &Path, made: File, image: &Image, editor: &str) -> a
     write_image_json(image, &mut out)
         .and_then(|()| out.flush())
         .with_context(|| format!("cannot write {}", text.display()))?;
-    // The variable is a piece of shell, such as `code --wait`.
+    // The variable is a shell command line, such as `code --wait`.
     let status = std::process::Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(text)
@@ -119,9 +121,9 @@ fn written_and_edited(text: &Path, made: File, image: &Image, editor: &str) -> a
     Ok(())
 }
 
-/// Gives what is there now a second name, which no earlier one has.
+/// Links the current checkpoint under the first free backup name.
 fn keep_former(file: &Path) -> anyhow::Result<PathBuf> {
-    for number in 1..=KEPT_MAX {
+    for number in 1..=BACKUPS_MAX {
         let number = if number == 1 { String::new() } else { number.to_string() };
         let former = beside(file, &format!(".bak{number}"));
         match fs::hard_link(file, &former) {
@@ -129,11 +131,11 @@ fn keep_former(file: &Path) -> anyhow::Result<PathBuf> {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let (file, former) = (file.display(), former.display());
-                bail!("cannot keep {file} as {former}: {error}; nothing was changed");
+                bail!("cannot back up {file} as {former}: {error}; nothing was changed");
             }
         }
     }
-    bail!("{KEPT_MAX} former checkpoints of {} are kept: remove some", file.display())
+    bail!("{} has {BACKUPS_MAX} backups already: remove some", file.display())
 }
 
 fn beside(file: &Path, ending: &str) -> PathBuf {

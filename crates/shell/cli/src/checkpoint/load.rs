@@ -1,9 +1,9 @@
-//! `bourg checkpoint load`: a data directory in which a master goes on from a checkpoint.
+//! `bourg checkpoint load`: creates a data directory from which a master continues at a checkpoint.
 //!
-//! The machines may have obeyed another cell of that state: one that went on after the checkpoint,
-//! or an earlier restoration. So the new one has a higher *restore epoch*, the first part of every
-//! stamp, and its terms and indexes go on after the checkpoint's. The epoch is kept in the
-//! checkpoint, and in each that the master writes from then on.
+//! The machines may have obeyed orders of a newer state of this cell: from before this load, or
+//! from an earlier restoration. The new cell therefore gets a higher *restore epoch*, the first
+//! component of every order stamp, and its terms and indexes continue after the checkpoint's. The
+//! epoch is stored in this checkpoint and in every one that the master writes afterwards.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
@@ -43,8 +43,8 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     eprintln!("{shown}: cell {name} as of index {index}, {time}, restore epoch {epoch}");
     if former.is_none() {
         eprintln!(
-            "its certificate authority is new: no certificate of the former cell is valid there \
-             (--tls takes the former authority over)"
+            "the certificate authority is new: certificates of the former cell are not valid \
+             (--tls keeps the former authority)"
         );
     }
     let administrator = cell.administrators().next().map(ToString::to_string);
@@ -57,13 +57,13 @@ fn name(cell: &Cell) -> String {
     cell.name().map_or_else(|| "NAME".to_owned(), ToString::to_string)
 }
 
-/// The replicas of the cell that it is known where they answered, with their ids.
+/// The replicas of the cell whose addresses are known, with their ids.
 fn members(cell: &Cell) -> Vec<(ReplicaId, String)> {
     let members = cell.replicas().filter(|replica| !replica.address.is_empty());
     members.map(|replica| (replica.id, replica.address.to_string())).collect()
 }
 
-/// Says which cell would be replaced, where it has several replicas and that was not meant.
+/// Rejects a checkpoint of a cell with several replicas unless `--replace-cell` is given.
 fn replaces(cell: &Cell, args: &LoadArgs) -> Done {
     if args.replace_cell || cell.replicas().count() < 2 {
         return Ok(());
@@ -72,48 +72,48 @@ fn replaces(cell: &Cell, args: &LoadArgs) -> Done {
     let members: Vec<_> = members(cell).into_iter().map(shown).collect();
     let (name, index, members) = (name(cell), cell.index(), members.join(", "));
     Err(Failure::usage(format!(
-        "error: the checkpoint is of cell {name} with replicas {members}. A master that goes on from it \
-         replaces that cell, and all that came after index {index} is lost; nothing was changed"
+        "error: the checkpoint is of cell {name} with replicas {members}. A master started from it \
+         replaces that whole cell and loses every change after index {index}; nothing was changed"
     ))
     .next(
-        "to replace one replica of a cell that lives, bourg master remove and bourg master add; if all \
-         of them are lost for good, give --replace-cell",
+        "to replace one replica of a running cell: bourg master remove, then bourg master add; if all \
+         replicas are permanently lost, pass --replace-cell",
     ))
 }
 
-/// Only a directory that is missing or empty is used.
+/// Accepts only a missing or empty directory.
 fn is_free(directory: &Path) -> Done {
     let taken = match fs::read_dir(directory) {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => {
             let directory = directory.display();
-            return Err(Failure::usage(format!("error: cannot look at {directory}: {error}")));
+            return Err(Failure::usage(format!("error: cannot read {directory}: {error}")));
         }
     };
     if taken {
         let text = format!("error: {} is not empty; nothing was changed", directory.display());
-        return Err(Failure::usage(text).next("give a directory that is missing or empty"));
+        return Err(Failure::usage(text).next("name a missing or empty directory"));
     }
     Ok(())
 }
 
-/// Where the authority of a former master is, which must be that of the cell.
+/// The directory of a former master's certificate authority, which must belong to the cell.
 fn authority_of(former: &Path, cell: &Cell) -> Result<PathBuf, Failure> {
-    // Of a data directory, of that of `bourg dev`, or itself.
+    // Candidates: in a data directory, in a directory of `bourg dev`, or the path itself.
     let places = ["tls", "master/tls", ""].map(|below| former.join(below));
     let tls = places.into_iter().find(|place| place.join(AUTHORITY).exists()).ok_or_else(|| {
         let former = former.display();
         Failure::usage(format!(
-            "error: {former} holds no certificate authority: there is neither {former}/{AUTHORITY} \
-             nor {former}/tls/{AUTHORITY}"
+            "error: {former} contains no certificate authority: neither {former}/{AUTHORITY} \
+             nor {former}/tls/{AUTHORITY} exists"
         ))
-        .next("give the data directory of the former master")
+        .next("name the data directory of the former master")
     })?;
     let authority = Authority::open(&tls).map_err(|error| unusable(&error.into()))?;
     match cell.name() {
         Some(name) if authority.cell() != name.as_str() => Err(Failure::usage(format!(
-            "error: {} holds the authority of cell {}, and the checkpoint is of cell {name}",
+            "error: {} contains the authority of cell {}, but the checkpoint is of cell {name}",
             tls.display(),
             authority.cell()
         ))),
@@ -121,29 +121,29 @@ fn authority_of(former: &Path, cell: &Cell) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The new cell's restore epoch: above each that its machines can have seen.
+/// The new cell's restore epoch: above every epoch that its machines can have seen.
 fn epoch(args: &LoadArgs, origin: Origin, former: Option<&Path>) -> Result<u64, Failure> {
     let former = former.and_then(Path::parent).map_or(0, newest_epoch);
     let highest = origin.restore_epoch.max(former);
     let epoch = args.restore_epoch.unwrap_or(highest.saturating_add(1));
     if epoch <= highest {
         let text = format!(
-            "error: --restore-epoch {epoch} is not above that of the former cell, which is {highest}"
+            "error: --restore-epoch {epoch} must be above that of the former cell, {highest}"
         );
-        return Err(Failure::usage(text).next("give a higher one, or none"));
+        return Err(Failure::usage(text).next("pass a higher one, or omit it"));
     }
     Ok(epoch)
 }
 
-/// The restore epoch of a data directory: that of its newest checkpoint that can be read. One
-/// without a checkpoint was never restored.
+/// The restore epoch of the newest readable checkpoint in a data directory; 0 without one, since
+/// then the cell was never restored.
 fn newest_epoch(directory: &Path) -> u64 {
     let listed = store::checkpoint::list(directory.join("checkpoints")).unwrap_or_default();
     let mut read = listed.iter().filter_map(|found| checkpoint::read_image(&found.path).ok());
     read.next().map_or(0, |(_, origin)| origin.restore_epoch)
 }
 
-/// Makes the directory under another name, and gives it its own when it is whole.
+/// Creates the directory under a temporary name and renames it once complete.
 fn make(
     directory: &Path,
     image: &Image,
@@ -151,18 +151,22 @@ fn make(
     origin: Origin,
     former: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let parent = directory.parent().context("that is no path of a directory")?;
-    let name = directory.file_name().context("that is no path of a directory")?;
+    let parent = directory.parent().context("not the path of a directory")?;
+    let name = directory.file_name().context("not the path of a directory")?;
     let name = format!(".{}.loading-{}", name.to_string_lossy(), std::process::id());
     let unfinished = parent.join(name);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
-    made.with_context(|| format!("cannot make {}", parent.display()))?;
-    ensure!(!unfinished.exists(), "{} is in the way: remove it", unfinished.display());
+    made.with_context(|| format!("cannot create {}", parent.display()))?;
+    ensure!(
+        !unfinished.exists(),
+        "{} exists, left from an interrupted run: remove it",
+        unfinished.display()
+    );
     let filled = fill(&unfinished, image, origin, former);
     let done = filled.and_then(|()| itself.write(&unfinished)).and_then(|()| {
         fs::rename(&unfinished, directory)
             .and_then(|()| File::open(parent)?.sync_all())
-            .with_context(|| format!("cannot give {} its name", directory.display()))
+            .with_context(|| format!("cannot rename to {}", directory.display()))
     });
     if done.is_err() {
         let _absent = fs::remove_dir_all(&unfinished);
@@ -181,8 +185,8 @@ fn fill(path: &Path, image: &Image, origin: Origin, former: Option<&Path>) -> an
     begin_anew(&data, &mut log, image, origin)
 }
 
-/// Has a master go on from an image: as a checkpoint, and a log that says that it goes on after it,
-/// so that nobody takes what is there for the whole.
+/// Writes what a master needs to continue from an image: the image as a checkpoint, and a log that
+/// starts after it, so that nobody mistakes the log for a complete one.
 pub fn begin_anew(
     data: &DataDirectory,
     log: &mut Log,

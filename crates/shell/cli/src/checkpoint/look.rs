@@ -1,4 +1,4 @@
-//! `bourg checkpoint verify` and `bourg checkpoint show`: what is in a checkpoint.
+//! `bourg checkpoint verify` and `bourg checkpoint show`: inspect a checkpoint.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::exit::{Done, Failure};
 use crate::moment;
 use crate::output::{self, Format};
 
-/// What is found in a checkpoint.
+/// What `verify` reports about a checkpoint.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Found {
+struct Summary {
     cell: String,
     index: u64,
     term: u64,
@@ -34,7 +34,7 @@ struct Found {
 
 pub(super) fn verify(file: &Path, format: &Format) -> Done {
     let (cell, origin) = checkpoint::read(file).map_err(|error| unusable(&error))?;
-    let found = Found {
+    let summary = Summary {
         cell: cell.name().map(ToString::to_string).unwrap_or_default(),
         index: cell.index().0,
         term: origin.term.0,
@@ -48,31 +48,31 @@ pub(super) fn verify(file: &Path, format: &Format) -> Done {
         sessions: cell.image().sessions.len(),
         violations: cell.check().iter().map(ToString::to_string).collect(),
     };
-    output::object(format, &found, &found.cell, || shown(&found))?;
-    if found.violations.is_empty() {
+    output::object(format, &summary, &summary.cell, || shown(&summary))?;
+    if summary.violations.is_empty() {
         return Ok(());
     }
-    let (file, places) = (file.display(), places(found.violations.len()));
-    let text = format!("error: {file} contradicts itself in {places}");
+    let (file, places) = (file.display(), places(summary.violations.len()));
+    let text = format!("error: {file} is inconsistent in {places}");
     Err(Failure::failed(text).next(format!("bourg checkpoint edit {file}")))
 }
 
-fn shown(found: &Found) -> String {
-    let jobs = format!("{} with {} tasks, dead ones included", found.jobs, found.tasks);
+fn shown(summary: &Summary) -> String {
+    let jobs = format!("{} with {} tasks, dead ones included", summary.jobs, summary.tasks);
     let rows = [
-        ("index", format!("{} in term {}", found.index, found.term)),
-        ("time", moment::shown(Time(found.time))),
-        ("restored", format!("{} times before", found.restore_epoch)),
-        ("level", found.level.to_string()),
-        ("state", found.state_hash.clone()),
-        ("machines", found.machines.to_string()),
+        ("index", format!("{} in term {}", summary.index, summary.term)),
+        ("time", moment::shown(Time(summary.time))),
+        ("restored", format!("{} times", summary.restore_epoch)),
+        ("level", summary.level.to_string()),
+        ("state", summary.state_hash.clone()),
+        ("machines", summary.machines.to_string()),
         ("jobs", jobs),
-        ("sessions", found.sessions.to_string()),
+        ("sessions", summary.sessions.to_string()),
     ];
     let row = |(name, value): (&str, String)| vec![name.to_owned(), value];
-    let mut text = output::table(&["cell", &found.cell], rows.map(row).into());
-    match found.violations.as_slice() {
-        [] => text += "no contradiction\n",
+    let mut text = output::table(&["cell", &summary.cell], rows.map(row).into());
+    match summary.violations.as_slice() {
+        [] => text += "consistent\n",
         violations => violations.iter().for_each(|violation| text += &format!("{violation}\n")),
     }
     text
@@ -90,10 +90,10 @@ pub(super) fn show(file: &Path) -> Done {
     }
 }
 
-/// So many bytes are printed at once.
+/// The size of the output buffer.
 const LINES_BYTES: usize = 64 << 10;
 
-/// Prints whole lines, as they may be shown.
+/// Prints whole lines, escaped for a terminal.
 struct Lines {
     waiting: Vec<u8>,
     failure: Option<Failure>,

@@ -1,4 +1,5 @@
-//! `bourg checkpoint`: the whole cell in one file, for backups, for what-ifs, and for the worst day.
+//! `bourg checkpoint`: the whole state of a cell in one file, for backups, experiments and disaster
+//! recovery.
 
 mod edit;
 pub(crate) mod load;
@@ -15,81 +16,82 @@ use super::exit::{Done, Failure};
 use super::moment::Moment;
 use super::output::{self, Format};
 
-/// What can be done with checkpoints.
+/// The subcommands of `bourg checkpoint`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Save the whole cell, as it is or as it was, in one file. For administrators.
+    /// Save the current or a past state of the whole cell in one file. For administrators.
     ///
-    /// The file is verified as it is written, and has its name only when it is whole. A checkpoint
-    /// of that name is replaced; any other file is not.
+    /// The file is verified while it is written and appears under its name only when complete. An
+    /// existing checkpoint of that name is replaced; any other file is not.
     Save {
-        /// The file.
+        /// The file to write.
         file: PathBuf,
-        /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+        /// Save the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an
+        /// age (10m).
         #[arg(long, value_name = "MOMENT")]
         at: Option<Moment>,
     },
-    /// Read a checkpoint, check everything about it, and say what it holds.
+    /// Verify a checkpoint and print a summary.
     ///
-    /// The exit status is 0 where nothing is wrong with it, 1 where its cell contradicts itself, and
-    /// 2 where it is damaged or no checkpoint.
+    /// The exit status is 0 if the checkpoint is valid, 1 if its cell is inconsistent, and 2 if the
+    /// file is damaged or not a checkpoint.
     Verify {
-        /// The file.
+        /// The checkpoint.
         file: PathBuf,
-        /// table, json, yaml, or a field by its path.
+        /// Output format: table, json, yaml, or the path of a field.
         #[arg(short, long, default_value = "table")]
         output: Format,
     },
-    /// Print a checkpoint as JSON: a line for the cell itself, then one for each machine, job and
+    /// Print a checkpoint as JSON lines: one for the cell, then one for each machine, job and
     /// session.
     Show {
-        /// The file.
+        /// The checkpoint.
         file: PathBuf,
     },
-    /// Change a checkpoint by hand, as the JSON that `show` prints, in $VISUAL or $EDITOR.
+    /// Edit a checkpoint by hand in $VISUAL or $EDITOR, as the JSON that `show` prints.
     ///
-    /// What was there before is kept beside it, with .bak behind its name. Nothing is changed where
-    /// the text is no cell, or one that contradicts itself. No master notices: a cell goes on from
-    /// the result only where it is loaded.
+    /// The previous version is kept beside it with the suffix .bak. The checkpoint stays unchanged
+    /// if the text is not a valid, consistent cell. Running masters are not affected: a cell uses
+    /// the result only after `bourg checkpoint load`.
     Edit(EditArgs),
-    /// Make the data directory of a master whose cell goes on from a checkpoint.
+    /// Create the data directory of a master that continues from a checkpoint.
     ///
-    /// No cell that is there is touched. For `bourg dev --dir D`, load into D/master.
+    /// Existing cells are not touched. For `bourg dev --dir D`, load into D/master.
     Load(LoadArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct EditArgs {
-    /// The file.
+    /// The checkpoint.
     file: PathBuf,
-    /// Take this text instead of opening an editor.
+    /// Apply this text instead of opening an editor.
     #[arg(long, value_name = "JSONFILE")]
     from: Option<PathBuf>,
-    /// Also where the cell contradicts itself then.
+    /// Accept an inconsistent cell.
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
-    /// The file.
+    /// The checkpoint.
     file: PathBuf,
-    /// The data directory; it must be missing or empty.
+    /// The data directory to create; it must be missing or empty.
     #[arg(long)]
     dir: PathBuf,
-    /// The data directory of the cell's former master: its certificate authority is taken over, so
-    /// that all certificates go on. Default: a new authority.
+    /// The data directory of the cell's former master, whose certificate authority is reused so
+    /// that existing certificates stay valid. Default: a new authority.
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// The restore epoch of the new cell. Its machines refuse the orders of a cell with a lower
-    /// one. Default: one above that of the checkpoint, and of the former master with --tls.
+    /// The restore epoch of the new cell. Machines reject orders of a cell with a lower one.
+    /// Default: one above that of the checkpoint, and of the former master with --tls.
     #[arg(long, value_name = "N")]
     restore_epoch: Option<u64>,
-    /// Also where the checkpoint is of a cell with other replicas, all of which are lost for good. What
-    /// the new master replaces is that whole cell: it begins only when none of them answers.
+    /// Load a checkpoint of a cell with several replicas, all of which are permanently lost. The
+    /// new master replaces that whole cell and starts only if none of them answers.
     #[arg(long)]
     replace_cell: bool,
-    /// Also where the cell contradicts itself.
+    /// Accept an inconsistent cell.
     #[arg(long)]
     force: bool,
 }
@@ -104,12 +106,12 @@ pub(super) fn checkpoint(cell: Target<'_>, command: &Command) -> Done {
     }
 }
 
-/// What to say of a file that is no checkpoint that can be used.
+/// The error for a file that is not a usable checkpoint.
 fn unusable(error: &anyhow::Error) -> Failure {
     Failure::usage(format!("error: {error:#}"))
 }
 
-/// Refuses a cell that contradicts itself, and says in what, unless that is wanted.
+/// Rejects an inconsistent cell and reports the inconsistencies, unless `force` is set.
 fn sound(cell: &Cell, what: &Path, force: bool) -> Done {
     let violations = cell.check();
     for violation in &violations {
@@ -119,8 +121,8 @@ fn sound(cell: &Cell, what: &Path, force: bool) -> Done {
         return Ok(());
     }
     let (what, places) = (what.display(), places(violations.len()));
-    let text = format!("error: {what} contradicts itself in {places}; nothing was changed");
-    Err(Failure::usage(text).next("correct it, or insist with --force"))
+    let text = format!("error: {what} is inconsistent in {places}; nothing was changed");
+    Err(Failure::usage(text).next("correct it, or pass --force"))
 }
 
 fn places(count: usize) -> String {

@@ -1,4 +1,4 @@
-//! `bourg checkpoint save`: the pieces that the master sends become a file.
+//! `bourg checkpoint save`: writes the chunks that the master streams into a file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -32,12 +32,11 @@ pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
                     hasher.update(&bytes);
                     writing.piece(&bytes).map_err(cannot_write)?;
                 }
-                (Some(Piece::StateHash(said)), Some(_)) => {
+                (Some(Piece::StateHash(expected)), Some(_)) => {
                     let hash = hasher.finish();
-                    if hash.to_string() != said {
-                        let text =
-                            "error: what came is not what the master sent: nothing was saved";
-                        return Err(Failure::failed(text).next("try it again"));
+                    if hash.to_string() != expected {
+                        let text = "error: the received data is corrupt: nothing was saved";
+                        return Err(Failure::failed(text).next("try again"));
                     }
                     if let Some((writing, head)) = begun {
                         writing.finish().map_err(cannot_write)?;
@@ -46,20 +45,20 @@ pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
                     return Ok(());
                 }
                 (piece, _) => {
-                    let what = piece.map_or("an unknown piece", |_| "a piece out of order");
+                    let what = piece.map_or("an unknown chunk", |_| "a chunk out of order");
                     return Err(Failure::failed(format!(
                         "error: the master sent {what}: nothing was saved"
                     ))
-                    .next("use a bourg of the master's version"));
+                    .next("use the bourg version of the master"));
                 }
             }
         }
-        let text = "error: the master ended in the middle of it: nothing was saved";
-        Err(Failure::failed(text).next("try it again"))
+        let text = "error: the master closed the stream early: nothing was saved";
+        Err(Failure::failed(text).next("try again"))
     })
 }
 
-/// Nothing that is no checkpoint is lost by a slip of the hand.
+/// Refuses to overwrite a file that is not a checkpoint.
 fn may_be_replaced(file: &Path) -> Done {
     let shown = file.display();
     match fs::symlink_metadata(file) {
@@ -68,16 +67,16 @@ fn may_be_replaced(file: &Path) -> Done {
             match parent {
                 Some(parent) if !parent.is_dir() => {
                     let parent = parent.display();
-                    Err(Failure::usage(format!("error: there is no directory {parent}")))
+                    Err(Failure::usage(format!("error: no directory {parent}")))
                 }
                 _ => Ok(()),
             }
         }
-        Err(error) => Err(Failure::usage(format!("error: cannot look at {shown}: {error}"))),
+        Err(error) => Err(Failure::usage(format!("error: cannot read {shown}: {error}"))),
         Ok(found) if found.is_file() && CheckpointReader::open(file).is_ok() => Ok(()),
         Ok(_) => {
-            let text = format!("error: {shown} is there already, and is no checkpoint");
-            Err(Failure::usage(text).next("give another name, or remove it"))
+            let text = format!("error: {shown} exists and is not a checkpoint");
+            Err(Failure::usage(text).next("choose another name, or remove it"))
         }
     }
 }
@@ -87,7 +86,7 @@ fn begin(file: &Path, head: &Head) -> Result<Writing, Failure> {
     Writing::begin_as(file, (LogIndex(head.index), Time(head.time)), origin).map_err(cannot_write)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+#[expect(clippy::needless_pass_by_value, reason = "map_err passes it by value")]
 fn cannot_write(error: store::Error) -> Failure {
     Failure::failed(format!("error: nothing was saved: {error}"))
 }

@@ -1,5 +1,5 @@
-//! Where the processes of a cell answer that is kept in a directory: the same at every start, as its
-//! users' client directories name it.
+//! Keeps the addresses of the processes of a persistent dev cell: the same at every start, since
+//! the client directories of users contain them.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,25 +13,25 @@ use store::DataDirectory;
 
 use super::replicas::MASTER;
 
-/// What is kept: an address for each process, by its name.
+/// The file that maps process names to addresses.
 const FILE: &str = "addresses.toml";
-/// Ports for those that are new: none that the kernel gives to outgoing connections, of which one
-/// could have it at the next start, and none that tasks get.
+/// The range for new ports: outside the kernel's ephemeral range, from which an outgoing connection
+/// could take the port before the next start, and outside the range for tasks.
 const PORTS: std::ops::Range<u16> = 10_000..20_000;
 const NONE_FREE: &str = "no port between 10000 and 19999 is free";
-/// How many of them are tried.
+/// How many of them to try.
 const TRIES: u16 = 1_000;
 
 /// The addresses of a cell's processes.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// None for a cell that is not kept.
+    /// `None` for a temporary cell.
     directory: Option<PathBuf>,
     kept: BTreeMap<String, SocketAddr>,
 }
 
 impl Addresses {
-    /// Those of a cell in a directory, or of one that is not kept.
+    /// Reads the addresses of a cell in a directory; empty for a temporary cell.
     pub(super) fn of(directory: Option<&Path>) -> anyhow::Result<Self> {
         let Some(directory) = directory else {
             return Ok(Self { directory: None, kept: BTreeMap::new() });
@@ -51,7 +51,7 @@ impl Addresses {
         Ok(addresses)
     }
 
-    /// A socket where a process has always answered, or anywhere if it is new.
+    /// Listens on the recorded address of a process, or on a new one if it has none.
     pub(super) fn listen(&mut self, process: &str) -> anyhow::Result<TcpListener> {
         let Some(directory) = &self.directory else {
             return Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?);
@@ -59,7 +59,7 @@ impl Addresses {
         let Some(address) = self.kept.get(process) else { return self.listen_anew(process) };
         match TcpListener::bind(address) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                // By this very cell?
+                // Check whether this cell itself holds the port.
                 if let Err(locked @ store::Error::Locked { .. }) =
                     DataDirectory::open(directory.join("master"))
                 {
@@ -67,9 +67,9 @@ impl Addresses {
                 }
                 let (port, file) = (address.port(), directory.join(FILE));
                 anyhow::bail!(
-                    "{address}, where the {process} of this cell answers, is taken by another program: stop \
-                     that (ss -ltnp 'sport = :{port}' shows it), or remove the line of the {process} from {} \
-                     for another address, which every user's cell.toml has to name then",
+                    "{address}, the address of the {process} of this cell, is taken by another program: stop \
+                     it (ss -ltnp 'sport = :{port}' shows it), or remove the line of the {process} from {} \
+                     to choose another address, which every user's cell.toml must then name",
                     file.display()
                 )
             }
@@ -77,7 +77,8 @@ impl Addresses {
         }
     }
 
-    /// The same for a process that nobody knows by its address: it gets another where that is taken.
+    /// Like `listen`, for a process that clients do not address: falls back to a new address if the
+    /// recorded one is taken.
     pub(super) fn listen_somewhere(&mut self, process: &str) -> anyhow::Result<TcpListener> {
         let kept = self.kept.get(process).and_then(|address| TcpListener::bind(address).ok());
         match kept {
@@ -87,8 +88,8 @@ impl Addresses {
         }
     }
 
-    /// A socket for a master that has no number yet: where one answered that is not here any more, or
-    /// anywhere.
+    /// Listens for a master without an id yet: on the recorded address of a master whose directory
+    /// is gone, or on a new one.
     pub(super) fn listen_instead(
         &mut self,
         is_here: impl Fn(&str) -> bool,
@@ -105,7 +106,7 @@ impl Addresses {
         }
     }
 
-    /// Keeps where a process answers.
+    /// Records the address of a process.
     pub(super) fn keep_as(&mut self, process: String, address: &str) -> anyhow::Result<()> {
         self.kept.insert(process, address.parse()?);
         self.keep()
@@ -127,8 +128,8 @@ impl Addresses {
     }
 }
 
-/// Where the masters of a cell answered that an earlier release has kept: as its own user's client
-/// directory says, in the order of their numbers.
+/// The addresses of the masters of a cell that an earlier release created, in the order of their
+/// ids, from the client directory of the cell's own user.
 fn of_before(directory: &Path) -> BTreeMap<String, SocketAddr> {
     let text = std::fs::read_to_string(directory.join("client").join(CELL_FILE));
     let file: Option<CellFile> = text.ok().and_then(|text| toml::from_str(&text).ok());
@@ -138,7 +139,7 @@ fn of_before(directory: &Path) -> BTreeMap<String, SocketAddr> {
     all.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// A socket on a port that is free, and on another one than other cells that are made now.
+/// Listens on a free port, chosen at random to avoid those of other new cells.
 fn free() -> Option<TcpListener> {
     let ports = u64::from(PORTS.end - PORTS.start);
     let first = RandomState::new().hash_one(std::process::id()) % ports;
@@ -168,7 +169,7 @@ mod tests {
 
         let refused = addresses().listen("master").expect_err("it is taken").to_string();
         assert!(refused.contains(&format!(
-            "127.0.0.1:{kept}, where the master of this cell answers, is taken"
+            "127.0.0.1:{kept}, the address of the master of this cell, is taken"
         )));
         let other = addresses().listen_somewhere("borglet").expect("another port");
         assert_ne!(port(&other), port(&borglet));
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(port(&addresses().listen("master").expect("its port")), kept);
         assert_eq!(port(&addresses().listen_somewhere("borglet").expect("its port")), moved);
 
-        // As the refusal says.
+        // Follow the advice of the error.
         let file = place.path().join(FILE);
         let text = std::fs::read_to_string(&file).expect("the file");
         let lines = text.lines().filter(|line| !line.starts_with("master"));

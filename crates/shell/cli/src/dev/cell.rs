@@ -1,4 +1,4 @@
-//! A dev cell: its directory, its certificates, its processes.
+//! A dev cell: directory, certificates and processes.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,22 @@ use super::supervise::{Process, Processes};
 
 use crate::exit::Failure;
 
-/// How a dev cell is made.
+/// Options of a dev cell.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it is kept; a temporary directory where nothing is said.
+    /// The cell's directory; a temporary one if `None`.
     pub directory: Option<PathBuf>,
-    /// Its name.
+    /// The cell's name.
     pub name: CellName,
-    /// How many replicas its master has; a directory may have more from before.
+    /// The number of replicas of the master; an existing directory may have more.
     pub replicas: usize,
-    /// How much its processes log.
+    /// The log level of its processes.
     pub log: String,
-    /// More flags of its master, with their values.
+    /// Additional flags of the master, with their values.
     pub master: Vec<(&'static str, String)>,
 }
 
-/// How long a cell may take until it is ready.
+/// How long the cell may take to become ready.
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 const READY_LOOK: Duration = Duration::from_millis(5);
 
@@ -44,7 +44,7 @@ pub struct DevCell {
     client: PathBuf,
     machine: MachineName,
     borglet: String,
-    /// Its master's replicas.
+    /// The replicas of its master; taken by `start`.
     replicas: Option<Replicas>,
     known: Option<Registration>,
     _ports: Reserved,
@@ -52,9 +52,9 @@ pub struct DevCell {
 
 /// A client of a dev cell.
 pub struct Client {
-    /// Its client directory.
+    /// The client directory.
     pub directory: PathBuf,
-    /// A connection as the user who started it.
+    /// A connection as the user who started the cell.
     pub connection: Connection,
     machine: MachineName,
     borglet: String,
@@ -62,7 +62,7 @@ pub struct Client {
 }
 
 impl DevCell {
-    /// Makes the directory, the certificates and the sockets.
+    /// Creates the directory, the certificates and the sockets.
     pub fn prepare(options: Options) -> Result<Self, Failure> {
         Ok(Self::prepared(options)?)
     }
@@ -80,7 +80,7 @@ impl DevCell {
                 .recursive(true)
                 .mode(0o700)
                 .create(of(part))
-                .with_context(|| format!("cannot make {}", of(part).display()))?;
+                .with_context(|| format!("cannot create {}", of(part).display()))?;
         }
         let user = user();
         let machine = machine_name();
@@ -100,7 +100,7 @@ impl DevCell {
         let mut master_flags: Vec<String> =
             flags(&[("name", name.to_string()), ("administrator", user.to_string())]);
         master_flags.extend(flags(&more));
-        // One that was deleted is another replica.
+        // A replica whose directory was deleted is replaced by a new one.
         master_flags.push("--existing".to_owned());
         let mut borglet_flags: Vec<String> =
             flags(&[("dir", text(of("borglet"))), ("ports", ports.range.to_string())]);
@@ -160,29 +160,32 @@ impl DevCell {
         })
     }
 
-    /// By which name other commands find it; none where it could not be made known.
+    /// The name by which other commands find the cell; `None` if it could not be registered.
     pub fn known_as(&self) -> Option<String> {
         self.known.as_ref().map(Registration::name)
     }
 
-    /// Starts the processes; they are kept running as long as they are supervised.
+    /// Starts the processes. They are restarted as long as `Supervisor::supervise` runs.
     pub fn start(&mut self) -> Result<(Client, Supervisor<'_>), Failure> {
         self.processes.start()?;
         let client = Client {
             directory: self.client.clone(),
             connection: connect(&self.client)?,
-            replicas: self.replicas.take().ok_or_else(|| Failure::failed("it runs already"))?,
+            replicas: self
+                .replicas
+                .take()
+                .ok_or_else(|| Failure::failed("the cell is already running"))?,
             machine: self.machine.clone(),
             borglet: self.borglet.clone(),
         };
         Ok((client, Supervisor(&mut self.processes)))
     }
 
-    /// Stops the cell and its tasks, and removes what was temporary.
+    /// Stops the cell and its tasks, and removes temporary files.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.known.iter().for_each(Registration::end);
         self.processes.stop().await?;
-        // A Borglet that was dead at that moment has left its tasks running.
+        // A Borglet that was not running at that moment left its tasks running.
         let borglet = self.directory.join("borglet");
         tokio::task::spawn_blocking(move || borgletd::end_tasks(&borglet)).await??;
         if self.temporary {
@@ -201,17 +204,17 @@ fn connect(client: &Path) -> Result<Connection, Failure> {
 pub struct Supervisor<'a>(&'a mut Processes);
 
 impl Supervisor<'_> {
-    /// Returns only when a process cannot be started.
+    /// Returns only if a process cannot be started.
     pub async fn supervise(&mut self) -> Failure {
         self.0.supervise().await
     }
 }
 
 impl Client {
-    /// Adds the machine and waits until it is up and a scheduler follows.
+    /// Adds the machine and waits until it is up and a scheduler is connected.
     pub async fn wait_until_ready(&mut self) -> Result<v1::CellStatusResponse, Failure> {
         let until = tokio::time::Instant::now() + READY_PATIENCE;
-        // One that was restored looks first whether it may begin.
+        // A restored replica first checks whether it may start.
         self.connection.set_unanswered_patience(READY_PATIENCE);
         let request = v1::AddMachineRequest {
             id: Some(self.connection.request_id().await?),
@@ -226,8 +229,9 @@ impl Client {
         let (mut heard, mut followed) = (false, false);
         loop {
             let status = self.connection.cell_status().await?;
-            // What is said of a machine that has not answered yet is of before: its tasks may be gone. Only
-            // the leader knows, and whom a scheduler follows knows of that.
+            // The state of a machine that has not answered yet may be outdated: its tasks may be
+            // gone. Only the leader knows which machines have answered, and only it counts
+            // schedulers.
             heard |= status.machines_heard > 0;
             followed |= status.schedulers > 0;
             if heard && followed && self.replicas.all_vote(&mut self.connection).await? {
@@ -240,8 +244,8 @@ impl Client {
                     READY_PATIENCE.as_secs(),
                     if heard { "answers" } else { "does not answer" },
                     match followed {
-                        true => "a replica has no vote yet",
-                        false => "no scheduler follows",
+                        true => "a replica is not a voter yet",
+                        false => "no scheduler is connected",
                     }
                 ))
                 .next("start it again with --log info"));
@@ -252,7 +256,7 @@ impl Client {
 }
 
 impl Client {
-    /// Of how many replicas its master is.
+    /// The number of masters, in words.
     pub fn masters(&self) -> String {
         match self.replicas.count() {
             1 => "1 master".to_owned(),
@@ -269,14 +273,14 @@ fn temporary_directory() -> anyhow::Result<PathBuf> {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(error).with_context(|| format!("cannot make {}", path.display()));
+                return Err(error).with_context(|| format!("cannot create {}", path.display()));
             }
         }
     }
-    anyhow::bail!("cannot find a free name in {}", base.display())
+    anyhow::bail!("no free name in {}", base.display())
 }
 
-/// Who starts the cell: its administrator.
+/// The user who starts the cell, its administrator.
 fn user() -> UserName {
     let by_id = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
     UserName::nearest(&by_id.map(|user| user.name).unwrap_or_default())

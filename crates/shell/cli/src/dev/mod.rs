@@ -1,4 +1,4 @@
-//! `bourg dev`: a whole cell on this machine, for as long as it runs.
+//! `bourg dev`: runs a whole cell on this machine.
 
 mod addresses;
 mod cell;
@@ -21,11 +21,11 @@ use crate::evaluate;
 pub use cell::{Client, DevCell, Options};
 pub use quota::grant_the_machine;
 
-/// Runs a cell, jobs in it, and a command against it.
+/// Runs a cell with the given jobs, and optionally a command against it.
 pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
     let isolation = linux::machine::preflight()
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
-    // A file that is not valid is told before anything is started.
+    // Reject an invalid file before anything is started.
     let jobs = args.file.as_deref().map(evaluate::evaluate).transpose()?;
     runtime()?.block_on(async {
         let validity = format!("{}ms", args.certificate_validity.as_millis());
@@ -41,7 +41,7 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
         if let Some(known) = cell.known_as().filter(|known| *known != args.name.as_str()) {
             let name = &args.name;
             eprintln!(
-                "another cell is known here as {name}: this one is {known}, for bourg --cell {known}"
+                "another cell is registered here as {name}: use bourg --cell {known} for this one"
             );
         }
         let mut stop = std::pin::pin!(shutdown::requested());
@@ -79,7 +79,7 @@ async fn work(
         let submitted =
             run::submit_all(connection, &jobs, Some(Wait::Healthy(args.timeout)), file).await;
         if let (Err(failure), true) = (&submitted, args.command.is_empty()) {
-            // The cell stays, so that one can look.
+            // Keep the cell running so that the user can inspect it.
             output::say(&format!("{failure}\n"));
         } else {
             submitted?;
@@ -98,7 +98,7 @@ async fn work(
     command(&args.command, &client).await
 }
 
-/// Runs a command that finds the cell through its environment; its exit code is ours.
+/// Runs a command that finds the cell through its environment; returns its exit code.
 async fn command(command: &[String], client: &Client) -> Result<ExitCode, Failure> {
     let (program, arguments) = command.split_first().ok_or_else(|| Failure::usage("no command"))?;
     let status = tokio::process::Command::new(program)
@@ -116,7 +116,7 @@ async fn command(command: &[String], client: &Client) -> Result<ExitCode, Failur
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-/// The search path with this program's directory in front, so that the command finds `bourg`.
+/// PATH with this program's directory in front, so that the command finds `bourg`.
 fn path_with_bourg() -> std::ffi::OsString {
     let own = std::env::current_exe().ok();
     let own = own.as_deref().and_then(std::path::Path::parent).map(PathBuf::from);

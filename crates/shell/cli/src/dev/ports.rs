@@ -1,4 +1,4 @@
-//! A range of ports for a dev cell that no other dev cell on this machine has.
+//! Reserves a range of ports that no other dev cell on this machine uses.
 
 use std::fs::{File, Permissions};
 use std::io::ErrorKind;
@@ -10,23 +10,22 @@ use anyhow::Context;
 use model::PortRange;
 use nix::fcntl::{Flock, FlockArg};
 
-/// How many ports a dev cell has for its tasks.
+/// The number of ports for tasks of a dev cell.
 const COUNT: u16 = 256;
-/// The ranges begin here, first the usual one; all lie below the ports that the kernel gives to
-/// outgoing connections.
+/// The start of the first range, the usual one. All ranges are below the kernel's ephemeral ports.
 const FIRST: u16 = 31_000;
 const OTHERS: std::ops::Range<u16> = 20_000..30_500;
-/// Where the locks are that say which range is taken, for all users of the machine.
+/// The directory of the lock files of the ranges, shared by all users of the machine.
 const LOCKS: &str = "/run/lock";
 
-/// A range that is ours as long as this lives.
+/// A range that is reserved until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Reserved {
     pub(super) range: PortRange,
     _lock: Flock<File>,
 }
 
-/// Takes the first range that no other cell has and no process listens in.
+/// Reserves the first range that no other cell has locked and no process listens in.
 pub(super) fn reserve() -> anyhow::Result<Reserved> {
     let starts = std::iter::once(FIRST).chain(OTHERS.step_by(COUNT.into()));
     for first in starts {
@@ -48,7 +47,7 @@ fn lock(first: u16) -> anyhow::Result<Option<Flock<File>>> {
         false => std::env::temp_dir(),
     };
     let shared = shared.join(format!("bourg-ports-{first}.lock"));
-    // Where that is not for us, at least our own cells keep out of each other's way.
+    // Without write access, at least separate the cells of this user.
     let uid = nix::unistd::getuid();
     let own = std::env::temp_dir().join(format!("bourg-ports-{uid}-{first}.lock"));
     let file = match open(&shared) {
@@ -60,13 +59,14 @@ fn lock(first: u16) -> anyhow::Result<Option<Flock<File>>> {
     Ok(Flock::lock(file?, FlockArg::LockExclusiveNonblock).ok())
 }
 
-/// Opens the file, and makes it where it is not. To be locked it need only be readable, so it does
-/// not matter whose it is; and many kernels refuse to open another's file with the wish to make it.
+/// Opens the file, and creates it if missing. A lock only needs read access, so the owner does not
+/// matter; many kernels reject `O_CREAT` on another user's file.
 fn open(path: &Path) -> std::io::Result<File> {
     match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let made = File::options().create(true).truncate(false).write(true).open(path)?;
-            // Whatever our umask; where it is another's meanwhile, he has done the same.
+            // Regardless of the umask. If another user created the file meanwhile, they have done
+            // the same.
             let _another = made.set_permissions(Permissions::from_mode(0o644));
             Ok(made)
         }

@@ -1,4 +1,4 @@
-//! The quota of who starts a dev cell: all of its machine.
+//! Grants the whole machine as quota to the user who starts a dev cell.
 
 use client::Connection;
 use model::{Band, Resources};
@@ -7,8 +7,9 @@ use proto::v1;
 use crate::exit::Done;
 use crate::quota::grant_all;
 
-/// Grants the user the machine's whole capacity in production, and in the lower bands as much as may be
-/// granted of them. Only in a cell where quota was never granted: what a person said of it stays.
+/// Grants the user the machine's whole capacity in production, and as much as may be granted in
+/// each lower band. Does nothing if quota was ever granted in the cell, so as not to override an
+/// operator's decision.
 pub async fn grant_the_machine(
     connection: &mut Connection,
     status: &v1::CellStatusResponse,

@@ -1,5 +1,6 @@
-//! The replicas of a dev cell's master: their directories, and how the cell gets as many as it is to
-//! have. A replica whose directory is gone is not made anew: it is removed, and another one is added.
+//! The replicas of a dev cell's master: creates their directories and grows the cell to the
+//! requested number. A replica whose directory is gone is not recreated: it is removed, and a new
+//! one is added.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -21,14 +22,14 @@ use super::supervise::Begin;
 use crate::exit::Failure;
 use crate::master;
 
-/// How long the certificates are valid that a dev cell makes at each start.
+/// The validity of the certificates that a dev cell issues at each start.
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
-/// The first one's process, and how the names of all begin.
+/// The process name of the first replica, and the prefix of the others' names.
 pub(super) const MASTER: &str = "master";
-/// How the directories of replicas but the first begin.
+/// The prefix of the directories of all replicas except the first.
 const OTHERS: &str = "master-";
 
-/// A replica whose directory is there.
+/// A replica with a directory.
 pub(super) struct Replica {
     pub(super) id: ReplicaId,
     pub(super) directory: PathBuf,
@@ -36,23 +37,23 @@ pub(super) struct Replica {
     pub(super) listener: TcpListener,
 }
 
-/// A place for a replica that the cell does not have yet.
+/// A slot for a replica that the cell does not have yet.
 pub(super) struct Spare {
     pub(super) address: String,
     pub(super) listener: TcpListener,
 }
 
-/// The replicas that run, and those that may be added.
+/// The running replicas and the slots for new ones.
 pub(super) struct Replicas {
-    /// That of the dev cell.
+    /// The directory of the dev cell.
     pub(super) directory: PathBuf,
-    /// Where the cell's authority is.
+    /// The directory of the cell's authority.
     pub(super) tls: PathBuf,
     /// The flags of every master.
     pub(super) flags: Vec<String>,
-    /// Where those answer whose directories are there.
+    /// The replicas that have directories, with their addresses.
     pub(super) present: Vec<(ReplicaId, String)>,
-    /// Where others will, and how to begin them.
+    /// The addresses for new replicas, and the channels that start them.
     pub(super) to_begin: Vec<(String, oneshot::Sender<Begin>)>,
     pub(super) addresses: Addresses,
 }
@@ -64,7 +65,7 @@ fn place(directory: &Path, id: ReplicaId) -> PathBuf {
     }
 }
 
-/// What a replica's process is called in messages and in the file of addresses.
+/// The name of a replica's process in messages and in the address file.
 pub(super) fn process_name(id: ReplicaId) -> String {
     match id {
         FIRST => MASTER.to_owned(),
@@ -72,17 +73,17 @@ pub(super) fn process_name(id: ReplicaId) -> String {
     }
 }
 
-/// The arguments of a master in a directory.
+/// The arguments of a master with this directory.
 pub(super) fn arguments(flags: &[String], directory: &Path) -> Vec<String> {
     let directory = directory.to_string_lossy().into_owned();
     [flags, &["--dir".to_owned(), directory]].concat()
 }
 
-/// The replicas whose directories are there, the first one of a new cell included, and places for as
-/// many as are missing.
+/// Finds the replicas that have directories, including the first one of a new cell, and creates
+/// slots for the missing ones.
 pub(super) fn prepare(
     directory: &Path,
-    wanted: usize,
+    requested: usize,
     addresses: &mut Addresses,
 ) -> anyhow::Result<(Vec<Replica>, Vec<Spare>)> {
     let there = there(directory)?;
@@ -91,8 +92,8 @@ pub(super) fn prepare(
     let shown = directory.display();
     ensure!(
         !ids.is_empty(),
-        "{shown} held a cell, and no directory of its master is there any more: give another directory, or \
-         remove {shown} to begin with an empty one"
+        "{shown} belongs to a cell whose master directories are all gone: use another directory, or \
+         remove {shown} to start with an empty cell"
     );
     let restored = ids
         .iter()
@@ -100,8 +101,8 @@ pub(super) fn prepare(
     let any = ids.first().map(|id| place(directory, *id)).unwrap_or_default();
     ensure!(
         restored || ids.len() * 2 > before,
-        "of the {before} replicas of this cell's master {} are left in {shown}, and a majority is needed. \
-         To go on from what one of them has, alone: bourg master restore --dir {}",
+        "only {} of the {before} replicas of this cell's master are left in {shown}; a majority is needed. \
+         To continue from the state of one of them: bourg master restore --dir {}",
         ids.len(),
         any.display()
     );
@@ -112,7 +113,7 @@ pub(super) fn prepare(
         present.push(Replica { id: *id, directory, address, listener });
     }
     let mut spare = Vec::new();
-    for _ in ids.len()..wanted.max(before) {
+    for _ in ids.len()..requested.max(before) {
         let is_here = |name: &str| ids.iter().any(|id| process_name(*id) == name);
         let listener = addresses.listen_instead(is_here)?;
         spare.push(Spare { address: listener.local_addr()?.to_string(), listener });
@@ -120,14 +121,14 @@ pub(super) fn prepare(
     Ok((present, spare))
 }
 
-/// How many replicas the cell of this directory had when it was last started; none where it is new.
+/// The number of replicas when the cell was last started; 0 for a new cell.
 fn before(directory: &Path) -> usize {
     let text = std::fs::read_to_string(directory.join("client").join(CELL_FILE));
     let file = text.ok().and_then(|text| toml::from_str::<CellFile>(&text).ok());
     file.map_or(0, |file| file.masters.len())
 }
 
-/// The replicas whose directories are there.
+/// The replicas that have directories.
 fn there(directory: &Path) -> anyhow::Result<BTreeSet<ReplicaId>> {
     let mut ids = BTreeSet::new();
     for entry in std::fs::read_dir(directory)? {
@@ -142,14 +143,15 @@ fn there(directory: &Path) -> anyhow::Result<BTreeSet<ReplicaId>> {
     Ok(ids)
 }
 
-/// The cell's authority, made at the first start, and a certificate for everyone. Where it is.
+/// Creates the cell's authority at the first start, and issues all certificates. Returns the
+/// authority's directory.
 pub(super) fn certify(
     directory: &Path,
     (name, user, machine): (&CellName, &UserName, &MachineName),
     masters: &[Replica],
 ) -> anyhow::Result<PathBuf> {
-    let first = masters.first().context("a master has a replica")?;
-    // Locked as long as the authority is made; the master locks it for its whole life.
+    let first = masters.first().context("a master has at least one replica")?;
+    // Locked while the authority is created; the master holds the lock while it runs.
     let data = DataDirectory::open_or_create(&first.directory)?;
     let tls = data.tls();
     let authority = match tls.join("ca.pem").exists() {
@@ -171,9 +173,9 @@ pub(super) fn certify(
         let others = masters.iter().filter(|other| other.id != replica.id);
         let others = others.map(|other| (other.id, other.address.clone()));
         match Itself::read(&replica.directory) {
-            // It looks first whether the others are gone.
+            // A restored replica first checks whether the others are gone.
             Ok(itself) if itself.is_restored() => {}
-            // The master says what is wrong with it, or that it is of another replica.
+            // The master reports a damaged identity, or one of another replica.
             Err(_) => {}
             Ok(itself) if itself.id() != replica.id => {}
             Ok(_) => Itself::new(replica.id, others).write(&replica.directory)?,
@@ -186,12 +188,13 @@ pub(super) fn certify(
 }
 
 impl Replicas {
-    /// How many there are, or are to be.
+    /// The number of replicas, present and planned.
     pub(super) fn count(&self) -> usize {
         self.present.len() + self.to_begin.len()
     }
 
-    /// Brings the cell to as many replicas as it is to have. Those whose directories are gone leave it.
+    /// Grows the cell to the requested number of replicas, and removes those whose directories are
+    /// gone.
     pub(super) async fn grow(&mut self, connection: &mut Connection) -> Result<(), Failure> {
         if self.to_begin.is_empty() {
             return Ok(());
@@ -202,7 +205,7 @@ impl Replicas {
         for gone in gone.map(|replica| replica.id) {
             let place = place(&self.directory, ReplicaId(gone));
             eprintln!(
-                "replica {gone} has no directory any more ({}): another one takes its place",
+                "the directory of replica {gone} is gone ({}): replacing the replica",
                 place.display()
             );
             master::change(connection, Change::Remove(gone)).await?;
@@ -213,7 +216,7 @@ impl Replicas {
             let arguments = self.make(id)?;
             self.addresses.keep_as(process_name(id), &address)?;
             self.present.push((id, address));
-            // Where nobody waits for it, the cell ends.
+            // The receiver is gone only if the cell is stopping.
             let _gone = begin.send(Begin { name: process_name(id), arguments });
         }
         let (file, _) = connection.cell_file();
@@ -222,7 +225,7 @@ impl Replicas {
         Ok(client::write_file(&self.directory.join("client"), &file)?)
     }
 
-    /// Makes the directory of a replica that was added, and says how it is started.
+    /// Creates the directory of a new replica; returns the arguments that start it.
     fn make(&self, id: ReplicaId) -> anyhow::Result<Vec<String>> {
         let directory = place(&self.directory, id);
         let data = DataDirectory::open_or_create(&directory)?;
@@ -233,22 +236,23 @@ impl Replicas {
         Ok(arguments(&self.flags, &directory))
     }
 
-    /// Whether every replica has a vote.
+    /// Whether enough replicas are voters.
     pub(super) async fn all_vote(&self, connection: &mut Connection) -> Result<bool, Failure> {
-        let wanted = self.count();
-        if wanted < 2 {
+        let requested = self.count();
+        if requested < 2 {
             return Ok(true);
         }
         let recorded = recorded(connection).await?;
         let votes = |replica: &&v1::ReplicaStatus| {
             replica.member() == v1::MemberState::Voter && !replica.leaving
         };
-        Ok(recorded.iter().filter(votes).count() >= wanted)
+        Ok(recorded.iter().filter(votes).count() >= requested)
     }
 }
 
 async fn recorded(connection: &mut Connection) -> Result<Vec<v1::ReplicaStatus>, Failure> {
     let request = v1::ReplicasRequest {};
-    let asked = connection.ask(request, async |mut client, request| client.replicas(request).await);
-    Ok(asked.await?.replicas)
+    let answer =
+        connection.ask(request, async |mut client, request| client.replicas(request).await);
+    Ok(answer.await?.replicas)
 }

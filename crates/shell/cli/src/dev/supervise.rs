@@ -1,4 +1,4 @@
-//! The processes of a dev cell: started, started again when they end by themselves, and stopped.
+//! Starts, restarts and stops the processes of a dev cell.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,17 +17,17 @@ use tokio::sync::oneshot;
 
 use crate::exit::{Code, Failure};
 
-/// The wait before a process is started again; it doubles up to the longest.
+/// The initial delay before a restart; it doubles up to `RESTART_WAIT_MAX`.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(5);
-/// A process that has run so long starts again without delay when it ends.
+/// A process that ran this long is restarted without delay.
 const STEADY: Duration = Duration::from_secs(10);
-/// How long a process gets to stop before it is killed.
+/// The grace period between SIGTERM and SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a process is started as that waits to be told.
+/// The name and arguments of a process that starts later.
 pub(super) struct Begin {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) name: String,
     /// Its arguments.
     pub(super) arguments: Vec<String>,
@@ -36,19 +36,19 @@ pub(super) struct Begin {
 /// One process of the cell.
 pub(super) struct Process {
     role: &'static str,
-    /// It is not started before this says so.
+    /// Delays the start until a message arrives.
     begins: Option<oneshot::Receiver<Begin>>,
-    /// What it is called in messages.
+    /// Its name in messages.
     name: String,
     arguments: Vec<String>,
     listener: Option<TcpListener>,
     log: String,
-    /// Where its process id is noted.
+    /// The directory for its pid file.
     run: PathBuf,
     child: Option<Child>,
     started: tokio::time::Instant,
     wait: Duration,
-    /// Without it there is no cell.
+    /// Whether the cell has no other process of this kind.
     is_alone: bool,
 }
 
@@ -79,12 +79,12 @@ impl Process {
         }
     }
 
-    /// The same where the cell has no other of its kind.
+    /// Sets whether the cell has no other process of this kind.
     pub(super) fn alone(self, is_alone: bool) -> Self {
         Self { is_alone, ..self }
     }
 
-    /// One that is started when it is told as what.
+    /// A process whose name and arguments arrive later.
     pub(super) fn waiting(
         role: &'static str,
         listener: TcpListener,
@@ -100,8 +100,8 @@ impl Process {
         self.run.join(format!("{}.pid", self.name))
     }
 
-    /// Starts it. It ends with us, however we end, and has a process group of its own, so that
-    /// Ctrl-C reaches us alone.
+    /// Starts the process. It is killed when this process ends for any reason, and has a process
+    /// group of its own so that Ctrl-C reaches only this process.
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
         if self.begins.is_some() {
             return Ok(());
@@ -122,7 +122,7 @@ impl Process {
         }
         let child = spawned.with_context(|| format!("cannot start the {}", self.name))?;
         if let Some(pid) = child.id() {
-            // For people, and no reason to end the cell where the disk is full.
+            // The pid file is informational: a full disk does not stop the cell.
             let pid = format!("{pid}\n");
             let written = linux::disk::replace(&self.pid_file(), pid.as_bytes());
             if let Err(error) = written {
@@ -134,10 +134,10 @@ impl Process {
         Ok(())
     }
 
-    /// Keeps it running; returns only when it cannot.
+    /// Keeps the process running; returns only if it cannot be restarted.
     async fn keep(&mut self) -> Failure {
         if let Some(begins) = self.begins.take() {
-            // Where nobody says it any more, it is not needed.
+            // The sender is dropped: the process is not needed.
             let Ok(Begin { name, arguments }) = begins.await else {
                 return std::future::pending().await;
             };
@@ -156,14 +156,14 @@ impl Process {
                     let name = &self.name;
                     if self.is_alone {
                         return Failure::failed(format!(
-                            "error: the {name} cannot be started again as it is, and is the only one"
+                            "error: the {name} cannot be restarted in its current state, and the cell has no other"
                         ));
                     }
                     eprintln!(
-                        "the {name} cannot be started again as it is, and stays ended. To have another one in \
-                         its place, stop the cell, remove the directory {name}, and start it again"
+                        "the {name} cannot be restarted in its current state and stays stopped. To replace it, \
+                         stop the cell, remove the directory {name}, and start the cell again"
                     );
-                    // Nobody waits there for it to take a connection.
+                    // Nothing accepts connections on this socket any more.
                     self.listener = None;
                     return std::future::pending().await;
                 }
@@ -174,7 +174,7 @@ impl Process {
             if self.started.elapsed() > STEADY {
                 self.wait = RESTART_WAIT;
             }
-            eprintln!("the {} ended ({ended}) and is started again", self.name);
+            eprintln!("the {} ended ({ended}) and is restarted", self.name);
             tokio::time::sleep(self.wait).await;
             self.wait = (self.wait * 2).min(RESTART_WAIT_MAX);
             if let Err(error) = self.start() {
@@ -183,14 +183,14 @@ impl Process {
         }
     }
 
-    /// Tells it to stop and waits; kills it where it does not.
+    /// Asks the process to stop and waits; kills it after the grace period.
     async fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
             let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         if tokio::time::timeout(STOP_PATIENCE, child.wait()).await.is_err() {
-            eprintln!("the {} does not stop and is killed", self.name);
+            eprintln!("the {} does not stop: killing it", self.name);
             child.kill().await?;
         }
         let _absent = std::fs::remove_file(self.pid_file());
@@ -203,7 +203,7 @@ impl Processes {
         self.0.iter_mut().try_for_each(Process::start)
     }
 
-    /// Keeps all of them running; returns only when one cannot be.
+    /// Keeps all processes running; returns only if one cannot be restarted.
     pub(super) async fn supervise(&mut self) -> Failure {
         let mut kept: Vec<_> = self.0.iter_mut().map(|process| Box::pin(process.keep())).collect();
         std::future::poll_fn(|context| {
@@ -213,7 +213,7 @@ impl Processes {
         .await
     }
 
-    /// Stops all of them, the last started first.
+    /// Stops all processes in the reverse order of their start.
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
         for process in self.0.iter_mut().rev() {
             process.stop().await?;

@@ -1,4 +1,4 @@
-//! `bourg machine drain`: empties machines, and waits until they are empty.
+//! `bourg machine drain`: drains machines and waits until they are empty.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use super::{Which, change, machines};
 use crate::exit::{Code, Done, Failure};
 use crate::{duration, with_cell};
 
-/// How often machines that are being emptied are looked at.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often it is said how many tasks are left, where that does not replace what was said before.
-const SAY: Duration = Duration::from_secs(1);
+/// The polling interval while machines drain.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The interval of progress lines if stderr is not a terminal.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     which: Which,
-    /// Why, for those who wonder.
+    /// The reason, shown to other users.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
     /// Do not wait until the tasks have left.
@@ -35,29 +35,29 @@ pub(crate) struct DrainArgs {
 
 pub(super) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        // One that does not exist is told before another is drained.
+        // Report a machine that does not exist before draining any.
         let found = args.which.find(&mut connection).await?;
         let mut names = Vec::new();
         for machine in found {
             let reason = args.reason.clone();
-            let asked = Change::Drain(Drain { reason });
-            let answer = change(&mut connection, &machine.name, asked).await?;
+            let drain = Change::Drain(Drain { reason });
+            let answer = change(&mut connection, &machine.name, drain).await?;
             let tasks = match answer.leaving {
                 0 => String::new(),
                 1 => ", 1 task leaves".to_owned(),
                 several => format!(", {several} tasks leave"),
             };
-            eprintln!("{}: nothing is placed on it any more{tasks}", machine.name);
+            eprintln!("{}: draining{tasks}", machine.name);
             names.extend(MachineName::new(&machine.name));
         }
         if args.detach { Ok(()) } else { wait(&mut connection, &names, args.timeout).await }
     })
 }
 
-/// Waits until no task is on any of the machines.
+/// Waits until none of the machines has a task.
 async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Duration) -> Done {
     let until = tokio::time::Instant::now() + timeout;
-    let mut progress = Progress { live: std::io::stderr().is_terminal(), said: None };
+    let mut progress = Progress { live: std::io::stderr().is_terminal(), reported: None };
     loop {
         let machines = machines(connection, String::new(), names).await?;
         let busy: Vec<&str> = machines
@@ -77,7 +77,7 @@ async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Durat
         let undrained = machines.iter().find(|machine| machine.draining_since == 0);
         if let Some(machine) = undrained {
             progress.end();
-            let text = format!("error: {} is not drained any more", machine.name);
+            let text = format!("error: {} is no longer drained", machine.name);
             return Err(Failure::new(Code::Changed, text)
                 .next(format!("bourg events --machine {}", machine.name)));
         }
@@ -86,39 +86,39 @@ async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Durat
             let (on, seconds) = (busy.join(", "), timeout.as_secs());
             let tasks = if left == 1 { "1 task is" } else { &format!("{left} tasks are") };
             return Err(Failure::failed(format!(
-                "error: {tasks} still on {on} after {seconds} s: they are told to leave, and their \
-                 machine has not said that they have"
+                "error: {tasks} still on {on} after {seconds} s: they were told to stop, but their \
+                 machine has not reported their end"
             ))
             .next(format!("bourg machine show {}", busy.first().copied().unwrap_or_default())));
         }
         progress.say(left);
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// How many tasks are left, as it is said.
+/// Progress of the remaining tasks on stderr.
 struct Progress {
     live: bool,
-    said: Option<(u32, Instant)>,
+    reported: Option<(u32, Instant)>,
 }
 
 impl Progress {
     fn say(&mut self, left: u32) {
         let text = if left == 1 { "1 task is".to_owned() } else { format!("{left} tasks are") };
-        let is_new = self.said.is_none_or(|(before, _)| before != left);
-        let may = self.live || self.said.is_none_or(|(_, at)| at.elapsed() >= SAY);
+        let is_new = self.reported.is_none_or(|(before, _)| before != left);
+        let may = self.live || self.reported.is_none_or(|(_, at)| at.elapsed() >= REPORT_INTERVAL);
         if is_new && may {
             match self.live {
-                true => eprint!("\r\x1b[K{text} still there"),
-                false => eprintln!("{text} still there"),
+                true => eprint!("\r\x1b[K{text} left"),
+                false => eprintln!("{text} left"),
             }
-            self.said = Some((left, Instant::now()));
+            self.reported = Some((left, Instant::now()));
         }
     }
 
-    /// Makes room for another line.
+    /// Ends the progress line before other output.
     fn end(&self) {
-        if self.live && self.said.is_some() {
+        if self.live && self.reported.is_some() {
             eprint!("\r\x1b[K");
         }
     }

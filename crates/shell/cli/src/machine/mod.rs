@@ -1,4 +1,4 @@
-//! `bourg machine`: what administrators do to machines and say of them.
+//! `bourg machine`: shows and administers machines.
 
 mod drain;
 mod show;
@@ -19,51 +19,53 @@ use super::with_cell;
 
 pub(super) use show::list;
 
-/// What is done to machines.
+/// The subcommands of `bourg machine`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// One machine: its state, what it has, its attributes and who says them, its tasks.
+    /// Show a machine: state, capacity, attributes with their sources, and tasks.
     Show(show::ShowArgs),
-    /// Issue a token with which a machine joins the cell, once. It is a secret, printed alone.
+    /// Issue a one-time token with which a machine joins the cell: bourg borglet --join.
     ///
-    /// The machine is new, or gets another certificate and address: bourg borglet --join.
+    /// The machine is new, or replaces its certificate and address. The token is a secret and the
+    /// only output on stdout.
     Token(token::TokenArgs),
-    /// Refuse every certificate that a machine has, and every token for it. It is not talked to any more.
+    /// Reject all certificates and tokens of a machine, and stop polling it.
     ///
-    /// Its tasks are taken from it as from one that does not answer. It joins again with a new token.
+    /// Its tasks are rescheduled like those of a machine that does not answer. The machine can join
+    /// again with a new token.
     Revoke(token::RevokeArgs),
-    /// Add a machine that has a certificate, or give one another address.
+    /// Add a machine that has a certificate, or change the address of one.
     Add(AddArgs),
-    /// Empty machines: nothing is placed on them any more, and their tasks leave with their notice.
+    /// Drain machines: place nothing on them, and stop their tasks with their notice.
     ///
-    /// The tasks are pending then, and are placed elsewhere. Waits until the last of them has left.
+    /// The tasks become pending and are placed elsewhere. Waits until the last of them has left.
     Drain(drain::DrainArgs),
-    /// Use machines again that were drained.
+    /// Make drained machines available again.
     Undrain(Which),
-    /// Remove machines that are empty.
+    /// Remove empty machines.
     Remove(RemoveArgs),
-    /// Say something of a machine, which goes before what it says itself.
+    /// Set attributes of a machine, which override those that it reports.
     Set(SetArgs),
-    /// How much the cores of a platform do: list it, or say it.
+    /// List the factors of platforms, or set one: how much a core of the platform is worth.
     Platform(PlatformArgs),
 }
 
-/// Machines, by name or by what they are.
+/// A selection of machines, by name or by attributes.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
     /// The machines.
     #[arg(value_name = "NAME", required_unless_present = "labels")]
     names: Vec<MachineName>,
-    /// All that have these attributes, such as rack=r7,gpu,!spare.
+    /// All machines with these attributes, such as rack=r7,gpu,!spare.
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "names")]
     labels: Option<LabelQuery>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// Its name.
+    /// The machine's name.
     name: MachineName,
-    /// Where its Borglet answers, as host:port.
+    /// The address of its Borglet, as host:port.
     address: String,
 }
 
@@ -78,30 +80,30 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct SetArgs {
     /// The machine.
     name: MachineName,
-    /// NAME=VALUE, or NAME- so that nothing is said of it any more.
+    /// NAME=VALUE to set an attribute, or NAME- to remove the override.
     #[arg(value_name = "ATTRIBUTE", required = true)]
-    changes: Vec<Said>,
+    changes: Vec<AttributeChange>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PlatformArgs {
-    /// A platform, as its machines say it. Default: all.
+    /// A platform, as its machines report it. Default: all.
     platform: Option<String>,
-    /// How many of the cell's cores one of its cores is worth, such as 1.25.
+    /// How many of the cell's normalized cores one of its cores is worth, such as 1.25.
     factor: Option<GcuFactor>,
-    /// table, wide, json, yaml, name, or a field by its path.
+    /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table", conflicts_with = "factor")]
     output: Format,
 }
 
-/// `gpu=H200`, or `gpu-`.
+/// An attribute override: `gpu=H200`, or `gpu-` to remove it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct AttributeChange {
     name: String,
     value: Option<String>,
 }
 
-impl FromStr for Said {
+impl FromStr for AttributeChange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -111,7 +113,7 @@ impl FromStr for Said {
         };
         match name {
             "" => Err(format!(
-                "'{}' says nothing of an attribute: use gpu=H200, or gpu- to say nothing more of it",
+                "'{}' is not an attribute change: use gpu=H200 to set one, or gpu- to remove the override",
                 text.escape_debug()
             )),
             name => Ok(Self { name: name.to_owned(), value }),
@@ -134,14 +136,14 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
 }
 
 impl Which {
-    /// The machines as they are now, in the cell's order. That there are none is a failure.
+    /// The current state of the machines, in the cell's order. Errors if there are none.
     async fn find(&self, connection: &mut Connection) -> Result<Vec<v1::MachineStatus>, Failure> {
         let labels = self.labels.as_ref().map(ToString::to_string).unwrap_or_default();
         let found = machines(connection, labels, &self.names).await?;
         match (&self.labels, found.is_empty()) {
             (Some(labels), true) => {
-                Err(Failure::usage(format!("error: no machine has the attributes {labels}"))
-                    .next("bourg machines -o wide shows those that there are"))
+                Err(Failure::usage(format!("error: no machine matches the attributes {labels}"))
+                    .next("bourg machines -o wide lists the attributes"))
             }
             _ => Ok(found),
         }
@@ -160,7 +162,7 @@ async fn machines(
     Ok(answer.machines)
 }
 
-/// Changes one machine.
+/// Applies one change to a machine.
 async fn change(
     connection: &mut Connection,
     machine: &str,
@@ -169,9 +171,9 @@ async fn change(
     let id = Some(connection.request_id().await?);
     let request =
         v1::ChangeMachineRequest { id, machine: machine.to_owned(), change: Some(change) };
-    let asked =
+    let answer =
         connection.ask(request, async |mut client, request| client.change_machine(request).await);
-    Ok(asked.await?)
+    Ok(answer.await?)
 }
 
 fn add(cell: Target<'_>, args: &AddArgs) -> Done {
@@ -183,7 +185,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
             .ask(request, async |mut client, request| client.add_machine(request).await)
             .await?;
         output::say(&format!(
-            "{}: used as soon as its Borglet answers at {}\nnext: bourg machine show {}\n",
+            "{}: available as soon as its Borglet answers at {}\nnext: bourg machine show {}\n",
             args.name,
             args.address.escape_debug(),
             args.name
@@ -199,7 +201,7 @@ fn undrain(cell: Target<'_>, which: &Which) -> Done {
             change(&mut connection, name, Change::Undrain(Undrain {})).await?;
             match machine.draining_since {
                 0 => eprintln!("{name}: was not drained"),
-                _ => eprintln!("{name}: used again"),
+                _ => eprintln!("{name}: available again"),
             }
         }
         Ok(())
@@ -208,7 +210,7 @@ fn undrain(cell: Target<'_>, which: &Which) -> Done {
 
 fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        // One that does not exist is told before another is gone.
+        // Report a machine that does not exist before removing any.
         for machine in machines(&mut connection, String::new(), &args.names).await? {
             change(&mut connection, &machine.name, Change::Remove(Remove {})).await?;
             eprintln!("{}: removed", machine.name);
@@ -218,25 +220,25 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
 }
 
 fn set(cell: Target<'_>, args: &SetArgs) -> Done {
-    let mut said = SetAttributes::default();
-    for Said { name, value } in &args.changes {
-        if said.set.contains_key(name) || said.unset.contains(name) {
+    let mut changes = SetAttributes::default();
+    for AttributeChange { name, value } in &args.changes {
+        if changes.set.contains_key(name) || changes.unset.contains(name) {
             let name = name.escape_debug();
             return Err(Failure::usage(format!("error: {name} is given twice")));
         }
         match value {
-            Some(value) => drop(said.set.insert(name.clone(), value.clone())),
-            None => said.unset.push(name.clone()),
+            Some(value) => drop(changes.set.insert(name.clone(), value.clone())),
+            None => changes.unset.push(name.clone()),
         }
     }
     with_cell(cell, async |mut connection| {
         let machine = args.name.as_str();
-        change(&mut connection, machine, Change::SetAttributes(said.clone())).await?;
-        for Said { name, value } in &args.changes {
+        change(&mut connection, machine, Change::SetAttributes(changes.clone())).await?;
+        for AttributeChange { name, value } in &args.changes {
             let name = name.escape_debug();
             match value {
                 Some(value) => eprintln!("{machine}: {name} = {}", value.escape_debug()),
-                None => eprintln!("{machine}: nothing more is said of {name}"),
+                None => eprintln!("{machine}: {name} is no longer overridden"),
             }
         }
         Ok(())
@@ -259,13 +261,11 @@ async fn set_platform(connection: &mut Connection, platform: &str, factor: GcuFa
         .await?;
     let (platform, s) = (platform.escape_debug(), if answer.machines == 1 { "" } else { "s" });
     output::say(&format!(
-        "{platform}: a core does as much as {factor} of the cell's, on {} machine{s}\n",
+        "{platform}: a core counts as {factor} of the cell's cores, on {} machine{s}\n",
         answer.machines
     ));
     if answer.machines == 0 {
-        eprintln!(
-            "no machine says that it is one; the platforms that there are: bourg machine platform"
-        );
+        eprintln!("no machine reports this platform; to list them: bourg machine platform");
     }
     Ok(())
 }
@@ -280,9 +280,9 @@ async fn list_platforms(connection: &mut Connection, one: Option<&str>, format: 
         if answer.platforms.is_empty() {
             let one = one.escape_debug();
             return Err(Failure::usage(format!(
-                "error: no machine is of platform '{one}', and nothing is said of it"
+                "error: no machine reports platform '{one}', and no factor is set for it"
             ))
-            .next("bourg machine platform lists those that there are"));
+            .next("bourg machine platform lists them"));
         }
     }
     output::list(
@@ -310,14 +310,16 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_machine_has_a_name() {
-        let said = |text: &str| text.parse::<Said>().map(|said| (said.name, said.value));
+        let changes = |text: &str| {
+            text.parse::<AttributeChange>().map(|changes| (changes.name, changes.value))
+        };
         let of = |name: &str, value: Option<&str>| Ok((name.to_owned(), value.map(str::to_owned)));
-        assert_eq!(said("gpu=H200"), of("gpu", Some("H200")));
-        assert_eq!(said("gpu="), of("gpu", Some("")));
-        assert_eq!(said("power-domain=a=b"), of("power-domain", Some("a=b")));
-        assert_eq!(said("power-domain-"), of("power-domain", None));
+        assert_eq!(changes("gpu=H200"), of("gpu", Some("H200")));
+        assert_eq!(changes("gpu="), of("gpu", Some("")));
+        assert_eq!(changes("power-domain=a=b"), of("power-domain", Some("a=b")));
+        assert_eq!(changes("power-domain-"), of("power-domain", None));
         for bad in ["", "-", "=x", "gpu"] {
-            assert!(said(bad).is_err(), "{bad}");
+            assert!(changes(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `bourg machines` and `bourg machine show`: what machines there are, and all about one.
+//! `bourg machines` and `bourg machine show`: list machines, and show one in detail.
 
 use std::fmt::Write as _;
 
@@ -13,22 +13,23 @@ use crate::output::{self, Format, Listing};
 use crate::show::{self, Shown};
 use crate::{ListArgs, with_cell};
 
-/// The attribute that has a column of its own where a machine has it.
+/// The attribute that has a column of its own if a machine has it.
 const RACK: &str = cell::attribute::RACK;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Which one.
+    /// The machine.
     name: MachineName,
-    /// table, wide, json, yaml, name, or a field by its path.
+    /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
-    /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age
+    /// (10m).
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
 }
 
-/// `bourg machines`.
+/// Implements `bourg machines`.
 pub(crate) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         show::repeat(args, async || {
@@ -111,7 +112,7 @@ fn resources(resources: Option<v1::Resources>) -> Resources {
     resources.and_then(|all| Resources::try_from(all).ok()).unwrap_or_default()
 }
 
-/// `up`, `draining`, `down, draining`, `up, suspect`.
+/// For example `up`, `draining`, `down, draining`, `up, suspect`.
 fn state(machine: &v1::MachineStatus) -> String {
     let mut state = word::<v1::MachineState>(machine.state).into_owned();
     if machine.draining_since > 0 && machine.state() != v1::MachineState::Draining {
@@ -126,7 +127,7 @@ fn state(machine: &v1::MachineStatus) -> String {
     state
 }
 
-/// The same with how long it has been silent: `unreachable for 12 s`, `down for 3 min, draining`.
+/// The state with its duration: `unreachable for 12 s`, `down for 3 min, draining`.
 fn state_since(machine: &v1::MachineStatus, now: Time) -> String {
     let state = state(machine);
     let (is, more) = state.split_at(word::<v1::MachineState>(machine.state).len());
@@ -136,7 +137,7 @@ fn state_since(machine: &v1::MachineStatus, now: Time) -> String {
     }
 }
 
-/// `bourg machine show`.
+/// Implements `bourg machine show`.
 pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::MachinesRequest {
@@ -149,7 +150,7 @@ pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
             .ask(request, async |mut client, request| client.machines(request).await)
             .await?;
         let machine = answer.machines.first().ok_or_else(|| {
-            Failure::failed(format!("error: nothing is known of machine {}", args.name))
+            Failure::failed(format!("error: machine {} does not exist", args.name))
         })?;
         let now = Time(answer.time);
         output::object(&args.output, machine, &machine.name, || describe(machine, now))
@@ -160,9 +161,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     let mut rows = vec![["state".to_owned(), state_since(machine, now)]];
     let silent = match machine.state() {
         v1::MachineState::Unreachable => {
-            "it does not answer: its tasks stay where they are, and no others come"
+            "it does not answer: its tasks stay assigned to it, and no others are placed"
         }
-        v1::MachineState::Down => "it does not answer: its tasks were taken from it",
+        v1::MachineState::Down => "it does not answer: its tasks are rescheduled",
         _ => "",
     };
     if !silent.is_empty() {
@@ -177,7 +178,7 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         rows.push(["drained".to_owned(), format!("{since} ago by {}{why}", machine.drained_by)]);
     }
     if machine.suspect {
-        let why = "so many tasks crashed on it of late that it may be to blame";
+        let why = "many tasks crashed on it recently: it may be faulty";
         rows.push(["suspect", why].map(str::to_owned));
     }
     if !machine.not_reached.is_empty() {
@@ -204,7 +205,7 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if let Some(held) = held_ports(machine) {
         rows.push(["held by others".to_owned(), held]);
     }
-    rows.push(["a core does".to_owned(), core(machine)]);
+    rows.push(["core".to_owned(), core(machine)]);
     let rows = rows.into_iter().map(Vec::from).collect();
     let mut text = output::table(&["machine", &machine.name], rows);
     if !machine.attributes.is_empty() {
@@ -220,7 +221,7 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     text
 }
 
-/// `by replica 2`, `by replica 2; replica 1 does not reach it`.
+/// For example `by replica 2; replica 1 does not reach it`.
 fn polled(machine: &v1::MachineStatus) -> String {
     let failed: Vec<_> = machine.not_reached_by.iter().map(ToString::to_string).collect();
     let failed = match failed.as_slice() {
@@ -231,7 +232,7 @@ fn polled(machine: &v1::MachineStatus) -> String {
     format!("by replica {}{failed}", machine.polled_by)
 }
 
-/// `20000-29999, 3 of them taken`.
+/// For example `20000-29999, 3 of them taken`.
 fn ports(machine: &v1::MachineStatus) -> String {
     let report = machine.report.clone().unwrap_or_default();
     let port = |port: u32| u16::try_from(port).unwrap_or_default();
@@ -242,7 +243,8 @@ fn ports(machine: &v1::MachineStatus) -> String {
     }
 }
 
-/// `31000-31002 by /system.slice/web.service (nginx), …`; none where no task lacks a port for it.
+/// For example `31000-31002 by /system.slice/web.service (nginx), …`; `None` if no task lacks a
+/// port because of it.
 fn held_ports(machine: &v1::MachineStatus) -> Option<String> {
     let held = machine.report.as_ref()?.held_ports.as_ref()?;
     let held = held.groups.iter().filter_map(|held| HeldPorts::try_from(held.clone()).ok());
@@ -250,14 +252,14 @@ fn held_ports(machine: &v1::MachineStatus) -> Option<String> {
     (!held.is_empty()).then(|| held.join(", "))
 }
 
-/// `1.25 of the cell's cores (platform AMD EPYC)`.
+/// For example `1.25 of the cell's cores (platform AMD EPYC)`.
 fn core(machine: &v1::MachineStatus) -> String {
     let factor = GcuFactor::from_milli(machine.gcu_milli).unwrap_or_default();
     match machine.attributes.get(cell::attribute::PLATFORM) {
         Some(platform) => {
-            format!("as much as {factor} of the cell's (platform {})", platform.escape_debug())
+            format!("counts as {factor} of the cell's cores (platform {})", platform.escape_debug())
         }
-        None => format!("as much as {factor} of the cell's"),
+        None => format!("counts as {factor} of the cell's cores"),
     }
 }
 
@@ -266,7 +268,7 @@ fn attribute_row(machine: &v1::MachineStatus, (name, value): (&String, &String))
     let by = match (machine.operator_attributes.contains_key(name), own) {
         (false, _) => "the machine".to_owned(),
         (true, Some(own)) if own != value => {
-            format!("an operator; the machine says {}", own.escape_debug())
+            format!("an operator; the machine reports {}", own.escape_debug())
         }
         (true, _) => "an operator".to_owned(),
     };

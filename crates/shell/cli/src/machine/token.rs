@@ -1,4 +1,4 @@
-//! `bourg machine token` and `bourg machine revoke`: how machines join the cell, and are shut out.
+//! `bourg machine token` and `bourg machine revoke`: issue and revoke the credentials of machines.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::{duration, moment, output, token, with_cell};
 pub(crate) struct TokenArgs {
     /// The machine: new, or one that needs another certificate.
     name: MachineName,
-    /// How long the token is valid, such as 1h: a minute to a week.
+    /// The validity of the token, such as 1h: from a minute to a week.
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     validity: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RevokeArgs {
-    /// Which one; it need not be there.
+    /// The machine; it need not exist.
     name: MachineName,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn token(cell: Target<'_>, args: &TokenArgs) -> Done {
         let (token, expires) = token::issue(&mut connection, joins, args.validity).await?;
         output::print(&format!("{token}\n"))?;
         eprintln!(
-            "good for {} until {}, once\nnext, there: bourg borglet --join - --dir DIR --listen HOST:PORT",
+            "valid once, for {} until {}\nnext, on that machine: bourg borglet --join - --dir DIR --listen HOST:PORT",
             args.name,
             moment::shown(Time(expires))
         );
@@ -48,13 +48,13 @@ pub(super) fn revoke(cell: Target<'_>, args: &RevokeArgs) -> Done {
         let answer = connection
             .ask(request, async |mut client, request| client.revoke_machine(request).await)
             .await?;
-        output::say(&format!("{name}: its certificates and tokens are refused from now on\n"));
+        output::say(&format!("{name}: its certificates and tokens are rejected from now on\n"));
         if !answer.known {
             let near = match answer.nearest.as_str() {
                 "" => String::new(),
                 near => format!(". Did you mean {near}?"),
             };
-            eprintln!("nothing was known of {name} before{near}");
+            eprintln!("machine {name} did not exist{near}");
         }
         Ok(())
     })

@@ -1,9 +1,8 @@
 //! The policy as a table, and a core whose queue is held as full as each line says.
 
-use cell::Op;
+use cell::{Kill, Op};
 use model::{
-    Bytes, CollectionId, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    TaskSelection,
+    Bytes, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId, TaskSelection,
 };
 use replica::Input;
 use spec::{JobSpec, TaskSpec};
@@ -117,7 +116,6 @@ fn cell_with_a_grant() -> Cell {
         cell.apply(now, &op).outcome
     };
     apply(Op::Bootstrap { name: "lab".parse().expect("a name"), administrator: root.clone() });
-    apply(Op::RaiseLevel { to: cell::LEVEL });
     apply(Op::OpenSession { user: root.clone() });
     let mut sequence = 0;
     let mut request = |mutation| {
@@ -174,7 +172,11 @@ fn ask(user: &str, priority: Option<&str>) -> Request {
             let task = TaskSpec::of(vec!["sleep".to_owned()]);
             Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, task)))
         }
-        None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
+        None => Mutation::Kill(Kill {
+            owner: user.parse().expect("a name"),
+            job: "web".parse().expect("a name"),
+            tasks: TaskSelection::All,
+        }),
     };
     Request::Mutate(id, Caller::of(user), mutation)
 }

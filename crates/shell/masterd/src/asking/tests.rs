@@ -3,13 +3,10 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-use cell::Cell;
-use model::{
-    GcuFactor, KeyDigest, MachineName, ReplicaId, Serial, SessionId, Span, TaskSelection, Time,
-};
+use cell::Kill;
+use model::{GcuFactor, KeyDigest, MachineName, ReplicaId, Serial, SessionId, Span, TaskSelection};
 use spec::{JobSpec, TaskSpec};
 
-use super::super::core::Message;
 use super::super::test_services::TestServices;
 use super::*;
 
@@ -49,7 +46,8 @@ fn request(by: &str, mutation: Mutation) -> Request {
 }
 
 fn kill(by: &str) -> Request {
-    request(by, Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All })
+    let (owner, job) = (by.parse().expect("a name"), "web".parse().expect("a name"));
+    request(by, Mutation::Kill(Kill { owner, job, tasks: TaskSelection::All }))
 }
 
 #[tokio::test]
@@ -158,46 +156,6 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
         assert!(told(&mut held.ask(request("ana", mutation), 10)).await.is_none());
         assert_eq!(held.take(), 1);
     }
-}
-
-/// A view of a replica that leads, with so many operations.
-fn leading(operations: u64) -> Arc<View> {
-    let mut cell = Cell::empty();
-    (1..=operations).for_each(|at| drop(cell.apply(Time(at), &Op::Nothing)));
-    let (leader, leads) = (Some(ReplicaId(1)), Some(Term(1)));
-    Arc::new(View { leader, leads, ..View::of(cell) })
-}
-
-/// A leader with a slow disk: the others have what is committed, and show it, before it does.
-#[tokio::test]
-async fn a_name_is_looked_up_in_no_view_that_is_older_than_what_others_were_told() {
-    let mut held = TestServices::new(80);
-    held.views.send_replace(leading(5));
-    held.service.core.tells(LogIndex(7));
-    let service = held.service.clone();
-    let mut asking: Asking = Box::pin(async move {
-        let id = Some(RequestId { session: SessionId(1), sequence: 1 }.into());
-        // The name means another job after each operation.
-        let find = |view: &View| Ok(CollectionId(view.cell.index().0));
-        let kill =
-            |of: &CollectionId| Ok(Mutation::Kill { collection: *of, tasks: TaskSelection::All });
-        let done = service.kill_found(id, Caller::of("ana"), 10, find, kill);
-        let (_, index, reply) = done.await?;
-        Ok((index, Outcome::Request(Ok(reply))))
-    });
-    assert!(told(&mut asking).await.is_none());
-    assert_eq!(held.take(), 0, "what it would find is old");
-    held.views.send_replace(leading(6));
-    assert!(told(&mut asking).await.is_none());
-    assert_eq!(held.take(), 0, "still");
-    held.views.send_replace(leading(7));
-    assert!(told(&mut asking).await.is_none(), "it waits for its answer");
-    let asked = held.from_all.try_recv().expect("it is asked");
-    let Message::Request(Request::Mutate(_, _, Mutation::Kill { collection, .. }), _) = asked
-    else {
-        panic!("a kill is asked for");
-    };
-    assert_eq!(collection, CollectionId(7));
 }
 
 async fn refuses(held: &TestServices, ask: Request, says: &str) {

@@ -1,10 +1,8 @@
 //! A core for tests that does nothing by itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use cell::Cell;
-use model::LogIndex;
 use tokio::sync::{mpsc, watch};
 
 use super::{Admission, Core, Message, ToLog, View};
@@ -24,13 +22,8 @@ impl Core {
         let (to_core, from_all) = mpsc::channel(queue);
         let ended = watch::channel(None).1;
         let limits = crate::admission::Limits { requests: queue, bytes: queue << 20 };
-        let (admission, told) = (Admission::new(limits), Arc::default());
-        (Self { to_core, view, told, ended, to_log: ToLog::idle(), admission }, from_all)
-    }
-
-    /// As if others knew that everything up to an index is committed.
-    pub(crate) fn tells(&self, index: LogIndex) {
-        self.told.store(index.0, Ordering::Release);
+        let admission = Admission::new(limits);
+        (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)
     }
 
     pub(crate) fn to_core(&self) -> &mpsc::Sender<Message> {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use cell::{Assignment, LEVEL, Mutation, Observation, Op, RequestId};
+use cell::{Assignment, Mutation, Observation, Op, RequestId};
 use model::{
     Band, Bytes, Capability, CellName, End, JobName, KernelFeature, MachineId, MachineReport,
     MilliCores, PortRange, Resources, SessionId,
@@ -45,7 +45,6 @@ impl Told {
         let mut told = Self { cell: Cell::empty(), sequence: 0 };
         let name = CellName::new("cc").expect("a name");
         told.apply(1, &Op::Bootstrap { name, administrator: user("root") });
-        told.apply(1, &Op::RaiseLevel { to: LEVEL });
         for by in ["root", "ana"] {
             told.apply(1, &Op::OpenSession { user: user(by) });
         }
@@ -192,8 +191,8 @@ fn a_certificate_falls_with_those_of_its_user() {
 fn a_task_does_with_its_users_jobs_what_takes_no_capability() {
     let told = Told::new();
     let job = told.cell.job(CollectionId(1)).expect("a job");
-    assert_eq!(may_touch(&user("ana"), job), Ok(()));
-    let said = may_touch(&user("root"), job).expect_err("another's");
+    assert_eq!(may_touch(&user("ana"), &job.owner, &job.spec.name), Ok(()));
+    let said = may_touch(&user("root"), &job.owner, &job.spec.name).expect_err("another's");
     assert_eq!(said, "a task of root may do nothing with ana/asks: only with jobs of root");
 
     let submit = |change: Change| {

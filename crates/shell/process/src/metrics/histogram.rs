@@ -1,5 +1,5 @@
-//! How long something took, or how many there were, by buckets. The library's own histogram takes a
-//! lock for each value; this one adds to three atomics, so that every step and fsync can be counted.
+//! Lock-free histograms of durations and sizes. The library's histogram takes a lock per value;
+//! this one adds to three atomics, cheap enough for every step and fsync.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Where the buckets of durations end, in microseconds: from an fsync of a fast disk to what nobody
-/// waits for.
+/// The upper bounds of the duration buckets, in microseconds: from an fsync on a fast disk to
+/// beyond any timeout.
 const DURATIONS: &[u64] = &[
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
-/// Where the buckets of numbers end.
+/// The upper bounds of the size buckets.
 const SIZES: &[u64] = &[1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000];
 
-/// How long something took, exported in seconds. A clone counts into the same buckets.
+/// A histogram of durations, exported in seconds. Clones share their buckets.
 #[derive(Clone, Debug)]
 pub struct Durations(Arc<Buckets>);
 
-/// How many there were at once. A clone counts into the same buckets.
+/// A histogram of sizes. Clones share their buckets.
 #[derive(Clone, Debug)]
 pub struct Sizes(Arc<Buckets>);
 
 #[derive(Debug)]
 struct Buckets {
     bounds: &'static [u64],
-    /// How many of the counted are one of the exported.
+    /// How many recorded units make one exported unit.
     per_unit: f64,
-    /// One more than there are bounds: the last is for what is above all of them.
+    /// One more than there are bounds: the last bucket counts values above all of them.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
@@ -54,13 +54,13 @@ impl Buckets {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a sum that is shown")]
+    #[expect(clippy::cast_precision_loss, reason = "the sum is for display only")]
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let bounds = self.bounds.iter().map(|bound| *bound as f64 / self.per_unit);
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         let sum = self.sum.load(Ordering::Relaxed) as f64 / self.per_unit;
-        // Of what was counted meanwhile, the buckets decide.
+        // Derived from the buckets, to stay consistent with them under concurrent updates.
         let count = buckets.iter().map(|(_, count)| count).sum();
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
@@ -73,12 +73,12 @@ impl Default for Durations {
 }
 
 impl Durations {
-    /// Counts one.
+    /// Records a duration.
     pub fn add(&self, took: Duration) {
         self.0.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// How many were counted.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.0.count()
     }
@@ -91,7 +91,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Counts one.
+    /// Records a size.
     pub fn add(&self, size: usize) {
         self.0.add(size as u64);
     }

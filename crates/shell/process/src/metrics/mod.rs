@@ -1,9 +1,10 @@
-//! What a process tells of itself in numbers, in Prometheus' text format.
+//! Metrics of a process, in Prometheus' text format.
 //!
-//! A registry belongs to an object, a master or a Borglet, and never to the process: several
-//! replicas may share one. What happens often is counted in atomics; what a view of the cell holds is
-//! looked up when somebody asks. Names begin with `bourg_` and end in their base unit, and no label has
-//! as many values as there are users, jobs, tasks or machines: docs/operations.md lists all of them.
+//! A registry belongs to an object, a master or a Borglet, and not to the process, since several
+//! replicas may share one. Frequent events are counted in atomics; values derived from a view of
+//! the cell are computed on each scrape. Names begin with `bourg_` and end in their base unit.
+//! Label values never include users, jobs, tasks or machines, which keeps cardinality bounded.
+//! docs/metrics.md lists all metrics.
 
 mod histogram;
 mod process;
@@ -20,7 +21,7 @@ pub use histogram::{Durations, Sizes};
 pub use process::Process;
 pub use text::{CONTENT_TYPE, text};
 
-/// A label with its value.
+/// A label name with its value.
 pub type Label = (&'static str, &'static str);
 
 /// Writes a gauge without labels.
@@ -34,7 +35,7 @@ pub fn gauge<T: EncodeGaugeValue>(
     ConstGauge::new(value).encode(gauge)
 }
 
-/// Writes a gauge with a value for each combination of labels.
+/// Writes a gauge with one value for each combination of labels.
 pub fn gauges<const N: usize>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -48,8 +49,8 @@ pub fn gauges<const N: usize>(
     Ok(())
 }
 
-/// Writes a counter with a value for each combination of labels; its name has no `_total`
-/// yet.
+/// Writes a counter with one value for each combination of labels; `_total` is appended to its
+/// name.
 pub fn counters<const N: usize>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

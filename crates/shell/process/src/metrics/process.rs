@@ -1,4 +1,4 @@
-//! The process itself, as the kernel knows it.
+//! Metrics of the process itself, read from the kernel.
 
 use std::fmt;
 use std::fs;
@@ -12,18 +12,18 @@ use prometheus_client::metrics::counter::ConstCounter;
 
 use super::gauge;
 
-/// The process that it was made in. What the kernel does not tell is left out.
+/// Metrics of the current process. Values that the kernel does not provide are omitted.
 #[derive(Debug)]
 pub struct Process {
-    /// Since 1970, in seconds.
+    /// The start time, in seconds since 1970.
     started: f64,
 }
 
 impl Process {
-    /// This process.
+    /// The current process.
     pub fn this() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Looked up once: the wall clock may be set later.
+        // Computed once, since the wall clock may be set later.
         Self { started: now.as_secs_f64() - age_seconds().unwrap_or(0.0) }
     }
 }
@@ -34,11 +34,11 @@ impl Collector for Process {
         gauge(
             encoder,
             "bourg_process_start_time_seconds",
-            "When the process started, since 1970.",
+            "Start time of the process, since 1970.",
             self.started,
         )?;
         if let Some(bytes) = resident_bytes() {
-            let help = "Memory of the process that is resident.";
+            let help = "Resident memory of the process.";
             gauge(encoder, "bourg_process_resident_memory_bytes", help, bytes)?;
         }
         if let Some(seconds) = cpu_seconds() {
@@ -47,18 +47,18 @@ impl Collector for Process {
             ConstCounter::new(seconds).encode(counter)?;
         }
         if let Some(open) = open_descriptors() {
-            let help = "File descriptors that the process has open.";
+            let help = "Open file descriptors of the process.";
             gauge(encoder, "bourg_process_open_fds", help, open)?;
         }
         Ok(())
     }
 }
 
-/// How long ago the kernel started it.
-#[expect(clippy::cast_precision_loss, reason = "ticks that are shown as seconds")]
+/// The seconds since the kernel started the process.
+#[expect(clippy::cast_precision_loss, reason = "seconds for display")]
 fn age_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The 22nd field, counted behind the program's name, which may have spaces in it.
+    // The 22nd field, counted from behind the program's name, which may contain spaces.
     let started: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
     let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
@@ -73,7 +73,7 @@ fn resident_bytes() -> Option<u64> {
     Some(pages * u64::try_from(page).ok()?)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "microseconds that are shown as seconds")]
+#[expect(clippy::cast_precision_loss, reason = "seconds for display")]
 fn cpu_seconds() -> Option<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let seconds =
@@ -82,7 +82,7 @@ fn cpu_seconds() -> Option<f64> {
 }
 
 fn open_descriptors() -> Option<u64> {
-    // The one that lists them is none.
+    // Exclude the descriptor that lists the directory.
     let listed = fs::read_dir("/proc/self/fd").ok()?.count();
     Some(listed.saturating_sub(1) as u64)
 }

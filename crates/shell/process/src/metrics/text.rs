@@ -1,16 +1,16 @@
-//! The text format, version 0.0.4. The library writes OpenMetrics, which calls a counter's family by
-//! its name without `_total`: read as the older format, which every tool understands, its values
-//! would be of a metric that nothing describes.
+//! The text format, version 0.0.4. The library writes OpenMetrics, which names a counter's family
+//! without `_total`. Under the older format, which every tool understands, such a counter would
+//! lack its description and type.
 
 use prometheus_client::registry::Registry;
 
-/// What the text is, as HTTP says it.
+/// The content type in HTTP.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything that a registry has.
+/// Encodes all metrics of a registry.
 pub fn text(registry: &Registry) -> String {
     let mut open_metrics = String::new();
-    // A string takes all that is written to it.
+    // Writing to a string cannot fail.
     let _written = prometheus_client::encoding::text::encode_registry(&mut open_metrics, registry);
     let mut text = String::with_capacity(open_metrics.len() + 1_024);
     let mut lines = open_metrics.lines().peekable();

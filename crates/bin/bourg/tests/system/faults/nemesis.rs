@@ -16,8 +16,8 @@ use crate::random::Random;
 const GROWS: Duration = Duration::from_secs(5);
 
 /// What a replica says whose directory is a copy, and one whose records are gone.
-const COPIED: &str = "it was copied, or put back from a copy";
-const LOST: &str = "it lost what it had acknowledged";
+const COPIED: &str = "it was copied or restored from a copy";
+const LOST: &str = "it lost acknowledged records";
 
 /// A fault that was.
 #[derive(Clone, Copy, Debug)]

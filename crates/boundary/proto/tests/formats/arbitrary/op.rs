@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
 use cell::{
-    Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
-    Shortfall, Submission,
+    Assignment, Kill, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId,
+    Reservation, Shortfall, Submission,
 };
 use model::{
     Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, SessionId, TaskId, TaskIndex,
@@ -25,8 +25,11 @@ use super::{
 fn mutation() -> BoxedStrategy<Mutation> {
     prop_oneof![
         any_job().prop_map(|job| Mutation::Submit(Arc::new(job))),
-        (collection(), selection())
-            .prop_map(|(collection, tasks)| Mutation::Kill { collection, tasks }),
+        (name(), name(), selection()).prop_map(|(owner, job, tasks)| Mutation::Kill(Kill {
+            owner,
+            job,
+            tasks
+        })),
         (name(), any::<String>())
             .prop_map(|(name, address)| Mutation::AddMachine { name, address }),
         (name(), any::<String>())
@@ -196,7 +199,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(|id| Reply::Session(SessionId(id))),
         (collection(), submission)
             .prop_map(|(collection, submission)| Reply::Submitted { collection, submission }),
-        any::<u32>().prop_map(|tasks| Reply::Killed { tasks }),
+        (collection(), any::<u32>())
+            .prop_map(|(collection, tasks)| Reply::Killed { collection, tasks }),
         machine().prop_map(Reply::MachineAdded),
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
         certificate().prop_map(Reply::UserAdded),
@@ -265,7 +269,8 @@ fn rejection() -> BoxedStrategy<Rejection> {
         (name(), any::<u64>())
             .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),
         (word(), any::<u64>()).prop_map(|(what, most)| Rejection::BadText { what, most }),
-        any::<u64>().prop_map(|id| Rejection::NoSuchJob(CollectionId(id))),
+        (name(), name()).prop_map(|(user, name)| Rejection::NoSuchJob { user, name }),
+        any::<u64>().prop_map(|id| Rejection::NoSuchCollection(CollectionId(id))),
         any::<u32>().prop_map(|last| Rejection::NoSuchTask { last }),
         (name(), word(), word()).prop_map(|(by, what, who)| Rejection::NotAllowed {
             by,

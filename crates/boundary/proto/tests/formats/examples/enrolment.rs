@@ -6,7 +6,7 @@ use cell::{
     Act, Credentials, EventKind, Image, Mutation, Op, Rejection, ReplicaToken, Reply, Token,
     TokenUse,
 };
-use model::{KeyDigest, Level, MachineId, ReplicaId, Serial, Span, Time};
+use model::{KeyDigest, MachineId, ReplicaId, Serial, Span, Time};
 
 use super::{certificate, name};
 
@@ -71,11 +71,10 @@ fn answers() -> Vec<Result<Reply, Rejection>> {
     ]
 }
 
-/// Level 3 on top of what there is: m3 has joined with one of two tokens, m2 was revoked, and so were
+/// Enrolment on top of what there is: m3 has joined with one of two tokens, m2 was revoked, and so were
 /// two names that no machine has, of which one had a certificate since. Of the replicas that do not
 /// vote one has joined with a token, and one has a token.
 pub(super) fn put_into(image: &mut Image) {
-    image.level = Level(3);
     let act = |at| Act { at: Time(at), by: name("root") };
     let token = |used| {
         let (machine, expires) = (name("m3"), Time(3_600_000_090));

@@ -59,10 +59,9 @@ pub(crate) fn full_image() -> Image {
     }
 }
 
-/// What level 2 adds: an unreachable machine, what was refused for it, and rescheduling stopped.
-pub(crate) fn image_of_level_2() -> Image {
+/// More in it: users, quota, replicas, an unreachable machine, what was refused for it, and rescheduling stopped.
+pub(crate) fn image_of_an_owned_cell() -> Image {
     let mut image = full_image();
-    image.level = Level(2);
     image.users = users();
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
@@ -134,20 +133,20 @@ fn with_quota(image: &mut Image) {
 /// The same, after a person had machines marked down again.
 pub(crate) fn resumed_image() -> Image {
     let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
-    Image { rescheduling, ..image_of_level_2() }
+    Image { rescheduling, ..image_of_an_owned_cell() }
 }
 
-/// What level 3 adds: machines with certificates, and tokens; ports that something holds which they
+/// More still: machines with certificates, and tokens; ports that something holds which they
 /// were not given to, what was refused for that, and a task that broke a rule.
-pub(crate) fn image_of_level_3() -> Image {
-    let mut image = image_of_level_2();
+pub(crate) fn image_of_an_enrolled_cell() -> Image {
+    let mut image = image_of_an_owned_cell();
     enrolment::put_into(&mut image);
     let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(4));
     let report = &mut Arc::make_mut(machine.expect("it is there")).report;
     *report = Arc::new(MachineReport { held_ports: held_ports(), ..machine_report() });
     let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(3));
     let crashes = &mut Arc::make_mut(machine.expect("it is there")).crashes;
-    crashes.last_mut().expect("one").user = Some(name("ana"));
+    crashes.last_mut().expect("one").user = name("ben");
     let job = image.jobs.iter_mut().find(|job| job.id == CollectionId(3)).expect("it is there");
     let (at, death) = (Time(4), Death::Failed);
     let broken = task(Some(broke_rule()), TaskState::Dead { at, death: death.clone() });
@@ -198,7 +197,7 @@ fn machines() -> Vec<Machine> {
         Some(Arc::new(Drain { since: Time(8), by: name("root"), reason: "a kernel".to_owned() }));
     let crash = |index, at| {
         let task = TaskId { collection: CollectionId(1), index: TaskIndex(index) };
-        CrashSeen { task, user: None, at: Time(at) }
+        CrashSeen { task, user: name("ana"), at: Time(at) }
     };
     up.crashes = vec![crash(5, 50), crash(0, 60)];
     vec![machine(1, "m1", MachineState::Joining), down, up]
@@ -380,7 +379,7 @@ fn replies() -> Vec<Result<Reply, Rejection>> {
         submitted(Submission::New),
         submitted(Submission::Unchanged),
         submitted(Submission::Updated),
-        Reply::Killed { tasks: 3 },
+        Reply::Killed { collection: CollectionId(9), tasks: 3 },
         Reply::MachineAdded(MachineId(3)),
         Reply::Drained { tasks: 12 },
         Reply::Done,
@@ -412,7 +411,11 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::NoSuchMachine(name("m9")),
         Rejection::MachineInUse { machine: name("m3"), tasks: 4 },
         Rejection::BadText { what: text(), most: 256 },
-        Rejection::NoSuchJob(CollectionId(9)),
+        Rejection::NoSuchJob {
+            user: "ana".parse().expect("a name"),
+            name: "web".parse().expect("a name"),
+        },
+        Rejection::NoSuchCollection(CollectionId(9)),
         Rejection::NoSuchTask { last: 7 },
         Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
         Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },

@@ -86,6 +86,7 @@ fn histories_reach_every_state_and_every_event() {
         task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
+        task: pending, evicted
         task: pending, failed
         task: pending, lost
         task: pending, machine failure
@@ -97,6 +98,7 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
+        task: stopping, evicted
         task: stopping, killed by a user
         task: stopping, killed with its parent
         task: stopping, machine shutdown
@@ -118,7 +120,6 @@ fn histories_reach_every_state_and_every_event() {
         finish
         health
         kill
-        level raised
         lost
         machine added
         machine back

@@ -1,6 +1,6 @@
 //! A cell with an alloc and a task in it, spoilt.
 
-use model::{CollectionId, Level, TaskIndex};
+use model::{CollectionId, TaskIndex};
 use spec::{JobReference, Kind};
 
 use super::*;
@@ -40,7 +40,6 @@ fn with_an_alloc() -> Cell {
         }])
     };
     for op in [
-        Op::RaiseLevel { to: Level(2) },
         request(3, set),
         request(4, inside),
         place(SET, None),

@@ -1,6 +1,6 @@
 //! A cell whose machine has enrolled, spoilt; and uses of tokens that no operation makes.
 
-use model::{KeyDigest, Level, Span};
+use model::{KeyDigest, Span};
 
 use super::*;
 use crate::{Applied, Credentials, DecisionChecker, Event, EventKind, Subject, Token};
@@ -22,7 +22,6 @@ fn enrol(token: u8) -> Op {
 /// Machine m1 has used token 1, token 2 is unused, and m9 is a revoked name.
 fn enrolled() -> Cell {
     let mut cell = sound();
-    cell.level = crate::ENROLMENT;
     let issue = |token| Mutation::IssueToken {
         machine: name("m1"),
         serial: serial(token),
@@ -121,35 +120,6 @@ fn whatever_is_spoilt_of_enrolment_is_named() {
                 cell.revoked_machines.insert(name("m8"), said);
             },
             &["m8 is kept as a revoked name that no machine has, and is none"],
-        ),
-        (
-            |cell| {
-                cell.level = Level(2);
-                cell.tokens.forget_machine(&name("m1"));
-            },
-            &[
-                "machine m1 was enrolled or revoked, and the cell is at level 2: that is so from \
-                 level 3 on",
-                "machine m9 was enrolled or revoked, and the cell is at level 2: that is so from \
-                 level 3 on",
-            ],
-        ),
-        (
-            |cell| {
-                cell.level = Level(2);
-                machine(cell).credentials = None;
-                cell.revoked_machines.clear();
-                cell.tokens.forget_expired(Time(9));
-                cell.tokens.keep(serial(1), Arc::clone(&cell.tokens.by_serial[&serial(2)]));
-                cell.tokens.by_serial.remove(&serial(2));
-                cell.tokens
-                    .by_expiry
-                    .remove(&(cell.tokens.by_serial[&serial(1)].expires, serial(2)));
-            },
-            &[
-                "join token 0101010101010101010101010101010101010101 was issued, and the cell is at \
-               level 2: that is so from level 3 on",
-            ],
         ),
     ];
     for (spoil, expected) in cases {

@@ -1,6 +1,6 @@
 //! A cell with quota, spoilt; and decisions that quota did not allow.
 
-use model::{Bytes, Capability, GrantId, Level};
+use model::{Bytes, Capability, GrantId};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 use super::*;
@@ -42,7 +42,6 @@ fn with_quota() -> Cell {
     let mut cell = sound();
     let drains = Capability::DrainMachines;
     for op in [
-        Op::RaiseLevel { to: Level(2) },
         Op::MeterQuota,
         request(3, grant("ana", Band::Production, 500, None)),
         request(4, grant("bob", Band::Mid, 1_500, Some(10))),
@@ -175,25 +174,6 @@ fn whatever_is_spoilt_of_quota_is_named() {
         (
             |cell| cell.quota.metering.best_effort_batch_percent = 10_001,
             &["best-effort-batch is granted to 10001 %, which is none of 1 to 10000 %"],
-        ),
-        (
-            |cell| cell.level = Level(1),
-            &[
-                "there is quota, and the cell is at level 1: that is so from level 2 on",
-                "users hold capabilities, and the cell is at level 1: that is so from level 2 on",
-            ],
-        ),
-        (
-            |cell| {
-                cell.quota = crate::state::Quota {
-                    charged: cell.quota.charged.clone(),
-                    ..crate::state::Quota::default()
-                };
-                cell.quota.metering.on = true;
-                cell.capabilities.clear();
-                cell.level = Level(1);
-            },
-            &["there is quota, and the cell is at level 1: that is so from level 2 on"],
         ),
         (
             |cell| {

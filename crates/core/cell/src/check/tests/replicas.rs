@@ -6,7 +6,7 @@ use super::*;
 use crate::{Applied, DecisionChecker, Member, Replica};
 
 fn replica(id: u64, member: Member) -> Replica {
-    Replica::new(ReplicaId(id), format!("h{id}:1"), Level(2), member)
+    Replica::new(ReplicaId(id), format!("h{id}:1"), Level(1), member)
 }
 
 fn keep(cell: &mut Cell, replica: Replica) {
@@ -16,7 +16,6 @@ fn keep(cell: &mut Cell, replica: Replica) {
 /// Two replicas vote, 3 learns and 4 waits.
 fn of_four() -> Cell {
     let mut cell = sound();
-    cell.level = crate::REPLICAS;
     cell.replicas.last = ReplicaId(4);
     let members = [Member::Voter, Member::Voter, Member::Learner, Member::Waiting];
     (1..).zip(members).for_each(|(id, member)| keep(&mut cell, replica(id, member)));
@@ -62,20 +61,6 @@ fn whatever_is_spoilt_of_replicas_is_named() {
             },
             &["10 replicas, at most 9 are kept"],
         ),
-        (
-            |cell| {
-                (cell.level, cell.replicas.last) = (Level(1), ReplicaId(1));
-                (2..=4).for_each(|id| drop(cell.replicas.records.remove(&ReplicaId(id))));
-            },
-            &["replica 1 is recorded, and the cell is at level 1: that is so from level 2 on"],
-        ),
-        (
-            |cell| spoilt(cell, 2, |replica| replica.directory = DirectoryId(7)),
-            &[
-                "the directory of replica 2 is recorded, and the cell is at level 2: that is so from \
-               level 3 on",
-            ],
-        ),
     ];
     for (spoil, expected) in cases {
         let mut cell = of_four();
@@ -90,7 +75,6 @@ fn a_replica_keeps_its_directory() {
     let directory = |number| move |replica: &mut Replica| replica.directory = DirectoryId(number);
     let says = |before, after| {
         let mut cell = of_four();
-        cell.level = crate::DIRECTORIES;
         spoilt(&mut cell, 2, directory(before));
         let mut watch = DecisionChecker::from(&cell);
         let applied: Applied = cell.clone().apply(Time::ZERO, &Op::Nothing);

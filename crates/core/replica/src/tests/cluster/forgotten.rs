@@ -1,10 +1,10 @@
-//! Replicas whose directories were emptied, copied, or put back from older copies.
+//! Replicas whose directories were emptied, copied, or restored from older copies.
 
 use super::*;
 
 impl Cluster {
-    /// Three replicas, of which the third is cut off while the others acknowledge three machines, and
-    /// all of which are stopped then.
+    /// Three replicas, the third of which is cut off while the others acknowledge three machines;
+    /// then all are stopped.
     fn of_three_and_the_third_is_behind() -> Self {
         let mut cluster = Self::of(3);
         cluster.agree();
@@ -32,10 +32,10 @@ impl Cluster {
     }
 }
 
-/// With its old vote it would make the one that is behind lead, and all would be lost.
+/// With its old vote it would elect the replica that is behind, and all would be lost.
 #[test]
 fn an_emptied_replica_does_not_vote() {
-    // Whether it says that its directory is another one, or says nothing of it.
+    // Whether it states another directory or none.
     for directory in [DirectoryId(77), DirectoryId::default()] {
         let mut cluster = Cluster::of_three_and_the_third_is_behind();
         *cluster.disk(2) = Disk { directory, ..Disk::default() };
@@ -49,7 +49,7 @@ fn an_emptied_replica_does_not_vote() {
     }
 }
 
-/// The first one knows nobody else then, and must not be a cell of its own.
+/// The first replica then knows no others, and must not become a cell of its own.
 #[test]
 fn an_emptied_first_replica_leads_nothing() {
     let mut cluster = Cluster::of(3);
@@ -71,7 +71,7 @@ fn nobody_listens_to_another_directory_and_whoever_is_in_one_stops() {
     let mut cluster = Cluster::of(3);
     cluster.agree();
     cluster.crash(id(3));
-    // Its log is there, as in a copy of another replica's directory.
+    // It has a log, as in a copy of another replica's directory.
     cluster.disk(3).directory = DirectoryId(77);
     cluster.start(id(3), LEVEL);
     cluster.until("it stops", |cluster| cluster.failed.is_some());
@@ -81,7 +81,7 @@ fn nobody_listens_to_another_directory_and_whoever_is_in_one_stops() {
          000000000000004d: it was emptied, or is another replica's. Remove replica 3 (`bourg master \
          remove 3`) and add a new one with an empty directory (`bourg master add`)"
     );
-    // What it had sent meanwhile counts for nothing.
+    // What it had sent meanwhile is ignored.
     cluster.crash(id(2));
     assert!(!cluster.add_machine(id(1), "m1"), "two of three are gone");
 }
@@ -98,7 +98,7 @@ fn whoever_knows_what_was_committed_does_not_give_it_up() {
     cluster.run(20);
     (1..=3).for_each(|number| cluster.crash(id(number)));
     (cluster.cut, cluster.network) = Default::default();
-    // One that acknowledged is put back from before that, and elects the other one.
+    // A replica that acknowledged is restored from an older copy, and elects the other one.
     *cluster.disk(2) = copy;
     [2, 3].into_iter().for_each(|number| cluster.start(id(number), LEVEL));
     let leader = cluster.elected();
@@ -109,7 +109,7 @@ fn whoever_knows_what_was_committed_does_not_give_it_up() {
     let failure = cluster.failure();
     assert!(failure.contains(&format!("replica {leader} leads without record")), "{failure}");
     assert!(failure.contains("bourg master restore"), "{failure}");
-    // All that it had is still there.
+    // All its records are still there.
     assert_eq!(cluster.disk(1).entries.len(), before);
 }
 
@@ -131,7 +131,7 @@ fn records_that_were_never_committed_are_replaced_and_counted() {
     assert_eq!(cluster.failure(), "");
 }
 
-/// The first of them replaces its record and has it committed, before the log has the new one.
+/// The first message replaces its record and has it committed, before the log has the new one.
 #[test]
 fn a_replaced_record_that_arrives_twice_at_once_is_no_contradiction() {
     let mut cluster = Cluster::of(3);

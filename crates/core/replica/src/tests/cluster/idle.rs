@@ -1,10 +1,10 @@
-//! A cell in which nothing happens: the leader still knows who of the others is there.
+//! An idle cell: the leader still knows which other replicas are alive.
 
 use super::{Cluster, id};
 use crate::Input;
 
 impl Cluster {
-    /// Which replicas answer, as the leader sees them.
+    /// The replicas that answer, as seen by the leader.
     fn answering(&self) -> Vec<u64> {
         let leader = self.leader().expect("somebody leads");
         let leader = self.hosts[&leader].replica.as_ref().expect("it runs");
@@ -16,7 +16,7 @@ impl Cluster {
 #[test]
 fn healthy_followers_of_an_idle_cell_answer_at_every_moment() {
     let mut cluster = Cluster::of(3);
-    // Many of the intervals in which consensus forgets whom it has heard.
+    // Many of the intervals after which consensus clears its activity flags.
     for turn in 0..1_000 {
         cluster.turn();
         assert_eq!(cluster.answering(), [1, 2, 3], "in turn {turn}");
@@ -40,7 +40,7 @@ fn an_idle_leader_hands_over_at_any_moment() {
     let mut cluster = Cluster::of(3);
     for round in 0..30 {
         let leader = cluster.elected();
-        // Consensus forgets after 50 turns whom it has heard.
+        // Consensus clears its activity flags after 50 turns.
         cluster.run(40 + round);
         cluster.hosts.get_mut(&leader).expect("a host").inbox.push(Input::Transfer(None));
         cluster.run(100);

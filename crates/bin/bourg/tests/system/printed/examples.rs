@@ -1,0 +1,75 @@
+//! The examples, run.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::eventually::until;
+
+/// What an example is to become.
+#[derive(Clone, Copy)]
+enum Becomes {
+    /// Every task is healthy.
+    Healthy,
+    /// Every job ends, with status 0.
+    Finished,
+    /// It fits nowhere: exit code 4.
+    Pending,
+}
+
+/// Every example, with its jobs.
+const EXAMPLES: [(&str, Becomes, &[&str]); 7] = [
+    ("hello.bcl", Becomes::Healthy, &["hello"]),
+    ("batch.bcl", Becomes::Finished, &["pi"]),
+    ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
+    ("overrides.bcl", Becomes::Healthy, &["shards", "index"]),
+    ("workers.bcl", Becomes::Healthy, &["crawler", "crawler-workers"]),
+    ("allocs.bcl", Becomes::Healthy, &["room", "web", "saver"]),
+    ("too-big.bcl", Becomes::Pending, &["too-big"]),
+];
+
+#[test]
+fn every_example_runs() {
+    let cell = Cell::start();
+    // Of a machine of two cores, `workers.bcl` wants what the others would take.
+    for (file, becomes, jobs) in EXAMPLES {
+        let line = match becomes {
+            Becomes::Healthy => format!("bourg run $EXAMPLES/{file}"),
+            Becomes::Finished => format!("bourg run --wait $EXAMPLES/{file}"),
+            Becomes::Pending => format!("bourg run --timeout 500ms $EXAMPLES/{file}"),
+        };
+        match becomes {
+            Becomes::Pending => drop(cell.fails(4, &line)),
+            _ => drop(cell.ok(&line)),
+        }
+        for job in jobs {
+            let status: Value = cell.status(job);
+            let is = |state: &str| status["state"] == state;
+            let right = match becomes {
+                Becomes::Healthy => is("running") || is("finished"),
+                Becomes::Finished => is("finished"),
+                Becomes::Pending => is("pending"),
+            };
+            assert!(right, "{job} of {file} is {status:#}");
+        }
+        if let Some(logs) = jobs.iter().find(|job| **job == "saver") {
+            until("the log is saved", || {
+                cell.ok(&format!("bourg logs {logs}")).contains("listening")
+            });
+        }
+        // What has a room of its own takes its jobs with it.
+        let killed = format!("bourg kill {}", jobs.join(" "));
+        cell.types(&killed);
+    }
+}
+
+#[test]
+fn no_example_is_without_a_run() {
+    let directory = super::root().join("examples");
+    let entries = std::fs::read_dir(directory).expect("the examples can be listed");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let names: BTreeSet<String> = names.map(|n| n.to_string_lossy().into_owned()).collect();
+    let run: BTreeSet<String> = EXAMPLES.iter().map(|(file, ..)| (*file).to_owned()).collect();
+    assert_eq!(names, run);
+}

@@ -1,0 +1,85 @@
+//! What is printed on the pages of the repository, done: the blocks of a page run one after the
+//! other against one cell, as a reader would type them.
+//!
+//! A block of `console` has commands behind `$ `, and below each what it is to say; one of `sh` is a
+//! script; one of `jsonnet` is a file that evaluates. A comment above a block says what is different:
+//!
+//! - `<!-- not run: WHY -->`: it is left out
+//! - `<!-- fails: CODE -->`: its last command ends with this code
+//! - `<!-- file: NAME -->`: it is saved as this file first
+//! - `<!-- fragment -->`: it is a part of a file, and is put into a job
+//!
+//! What a command says is compared word by word. A word with a digit stands for any word with a digit,
+//! `…` for the rest of the line, and the user `ana` for whoever runs the test.
+
+mod blocks;
+mod examples;
+mod session;
+
+use std::path::{Path, PathBuf};
+
+use self::blocks::{Block, What};
+use self::session::Session;
+
+/// How many blocks are not run, each with its reason above it. A page that needs another one raises
+/// this number.
+const NOT_RUN: usize = 19;
+
+/// Runs all blocks of a page.
+#[track_caller]
+fn page(path: &str) {
+    let blocks = blocks::of(&root().join(path));
+    let run: Vec<&Block> = blocks.iter().filter(|block| block.is_run()).collect();
+    assert!(!run.is_empty(), "{path} has nothing to run");
+    let mut session = Session::new(path, &run);
+    run.into_iter().for_each(|block| session.runs(block));
+    session.ends();
+}
+
+macro_rules! pages {
+    ($($name:ident: $path:literal,)*) => {
+        $(#[test] fn $name() { page($path); })*
+
+        /// The pages with blocks that run.
+        const PAGES: &[&str] = &[$($path),*];
+    };
+}
+
+pages! {
+    readme: "README.md",
+    tutorial: "docs/tutorial.md",
+    jobs: "docs/jobs.md",
+    allocs: "docs/allocs.md",
+    pending: "docs/pending.md",
+    watching: "docs/watching.md",
+    access: "docs/access.md",
+    dev: "docs/dev.md",
+    machines: "docs/machines.md",
+    replicas: "docs/replicas.md",
+    quota: "docs/quota.md",
+    tasks: "docs/tasks.md",
+    simulation: "docs/simulation.md",
+}
+
+#[test]
+fn every_block_of_every_page_is_run_or_says_why_not() {
+    let mut not_run = Vec::new();
+    for path in blocks::pages(&root()) {
+        let shown = path.strip_prefix(root()).expect("a page of ours").display().to_string();
+        for block in blocks::of(&path) {
+            if let What::NotRun(why) = &block.what {
+                assert!(!why.is_empty(), "{shown}:{}: it is not said why", block.line);
+                not_run.push(format!("{shown}:{}: {why}", block.line));
+            } else {
+                let is_page = PAGES.contains(&shown.as_str());
+                assert!(is_page, "{shown}:{} is not run, and does not say why", block.line);
+            }
+        }
+    }
+    println!("{} blocks are not run:\n{}", not_run.len(), not_run.join("\n"));
+    assert_eq!(not_run.len(), NOT_RUN, "blocks that are not run:\n{}", not_run.join("\n"));
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}

@@ -1,0 +1,139 @@
+//! Preemption as feasibility (paper, section 3.2): what evictable tasks of lower priority hold counts
+//! as available where nothing else fits, and they are made to leave from the lowest priority up, until
+//! the task fits.
+//!
+//! Of the machines on which that helps, the one is taken that costs least: few victims, of low
+//! priority. Nobody is made to leave where it would not help, or where what is leaving already is
+//! enough.
+
+use cell::feasibility::{Offer, Sums, fits};
+use cell::{Cell, Demand};
+use model::{InstanceId, Priority, Resources};
+
+use super::Engine;
+use crate::class::Class;
+use crate::evictable::may_leave;
+use crate::machines::{Slot, Units};
+
+/// How many machines on which it helps are compared.
+const COMPARED: usize = 16;
+/// What a victim costs beside its priority.
+const VICTIM: u64 = 500;
+
+impl Engine {
+    /// Whether a class can make others leave at all.
+    pub(crate) fn preempts(class: &Class) -> bool {
+        class.priority().number() > 0
+    }
+
+    /// Whether there could be room on a machine if everything left it that may be made to. What is
+    /// evictable must be known.
+    fn is_possible(&self, class: &Class, slot: Slot) -> bool {
+        let at = slot as usize;
+        if self.machines.ports[at] < class.scan.ports {
+            return false;
+        }
+        let [reservations, limits] = self.evictable.held_below(slot, class.priority());
+        let enough = |free: &[Vec<i32>; 4], more: &Units, asked: &Units| {
+            (0..4).all(|dimension| free[dimension][at] + more[dimension] >= asked[dimension])
+        };
+        enough(&self.machines.free, &reservations, &class.scan.reservation)
+            && (!class.demand.prod
+                || enough(&self.machines.free_for_prod, &limits, &class.scan.limit))
+    }
+
+    /// Whether preemption would help on a machine.
+    pub(crate) fn could_preempt(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
+        Self::preempts(class)
+            && self.is_possible(class, slot)
+            && self.victims(cell, class, slot).is_some()
+    }
+
+    /// Where it costs least to make others leave for a task of a class, and whom: on some machines,
+    /// or on all, from `first` on. What is evictable must be known.
+    pub(crate) fn preempt(
+        &self,
+        cell: &Cell,
+        class: &Class,
+        among: Option<&[Slot]>,
+        first: Slot,
+    ) -> Option<(Slot, Vec<InstanceId>)> {
+        if !Self::preempts(class) {
+            return None;
+        }
+        let all = Slot::try_from(self.machines.len()).unwrap_or(Slot::MAX);
+        let every = (first..all).chain(0..first);
+        let every = among.is_none().then_some(every).into_iter().flatten();
+        let slots = among.into_iter().flatten().copied().chain(every);
+        let possible = slots.filter(|slot| self.is_possible(class, *slot));
+        let helped = possible.filter_map(|slot| {
+            let (cost, victims) = self.victims(cell, class, slot)?;
+            Some((cost, slot, victims))
+        });
+        let best = helped.take(COMPARED).min_by_key(|(cost, slot, _)| (*cost, *slot))?;
+        Some((best.1, best.2))
+    }
+
+    /// Who has to leave a machine for a task of a class, lowest priority first, and what that costs;
+    /// none where it does not help, or where it is enough that others are leaving.
+    fn victims(&self, cell: &Cell, class: &Class, slot: Slot) -> Option<(u64, Vec<InstanceId>)> {
+        let machine = cell.machine(self.machines.id(slot))?;
+        let mut staying = self.machines.planned(slot);
+        let mut candidates: Vec<(Priority, Demand, InstanceId)> = Vec::new();
+        for instance in machine.instances() {
+            let stops = cell.placement(*instance).is_none_or(|placed| placed.stop.is_some());
+            if stops || self.evictable.planned.contains(instance) {
+                continue;
+            }
+            let job = cell.job(instance.collection)?;
+            // What runs in an alloc leaves with that.
+            if job.alloc_set.is_some() {
+                continue;
+            }
+            let demand = job.demand(instance.index);
+            staying.add(&demand);
+            if may_leave(job.spec.priority, class.priority()) {
+                candidates.push((job.spec.priority, demand, *instance));
+            }
+        }
+        let colocated = self.colocated(class, slot);
+        let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
+        let helps = |sums: &Sums| {
+            let offer = Offer { colocated, free_ports, ..sums.offered_by(machine) };
+            fits(&class.ask(), &offer).is_ok()
+        };
+        if helps(&staying) {
+            return None;
+        }
+        // Lowest priority first, and the largest of those first: fewer have to leave.
+        candidates.sort_by_key(|(priority, demand, id)| {
+            let Resources { cpu, ram, .. } = demand.reservation;
+            (*priority, std::cmp::Reverse((cpu, ram)), *id)
+        });
+        let mut leaving: Vec<(Priority, Demand, InstanceId)> = Vec::new();
+        for candidate in candidates {
+            if helps(&staying) {
+                break;
+            }
+            staying = staying.without(&candidate.1);
+            leaving.push(candidate);
+        }
+        if !helps(&staying) {
+            return None;
+        }
+        // Whoever need not leave after all stays, the most important first.
+        let mut kept = Vec::new();
+        for victim in leaving.into_iter().rev() {
+            let mut with = staying;
+            with.add(&victim.1);
+            if helps(&with) {
+                staying = with;
+            } else {
+                kept.push(victim);
+            }
+        }
+        kept.reverse();
+        let cost = kept.iter().map(|(priority, ..)| VICTIM + u64::from(priority.number())).sum();
+        Some((cost, kept.into_iter().map(|(_, _, id)| id).collect()))
+    }
+}

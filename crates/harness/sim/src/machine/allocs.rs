@@ -1,0 +1,189 @@
+//! Allocs on a simulated machine: a group, which a reboot takes, and a directory, which it leaves.
+
+use borglet::{DesiredAlloc, Input, RecoveredAlloc};
+use model::{End, InstanceId, Resources, Span};
+
+use super::{Consequence, Machine, Passed, Step};
+
+/// How long it takes to make one.
+const MAKING: Span = Span::from_millis(2);
+/// How long it takes to remove one with its files.
+const REMOVING: Span = Span::from_millis(20);
+
+/// An alloc, as its group and its directory say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Alloc {
+    pub(crate) limit: Resources,
+    /// Its group is there, and not only its directory.
+    pub(crate) made: bool,
+}
+
+impl Machine {
+    /// What a Borglet that starts finds of allocs.
+    pub(crate) fn recovered_allocs(&self) -> Vec<RecoveredAlloc> {
+        let found = |(id, alloc): (&InstanceId, &Alloc)| {
+            let Alloc { limit, made } = *alloc;
+            RecoveredAlloc { instance: *id, limit, made }
+        };
+        self.allocs.iter().map(found).collect()
+    }
+
+    /// The disk is full, now and then.
+    pub(crate) fn make_alloc(&mut self, desired: &DesiredAlloc) -> Consequence {
+        let made = match self.random.chance(20) {
+            true => Err("no space left on device".to_owned()),
+            false => Ok(()),
+        };
+        Consequence::After(MAKING, desired.instance, Step::Made(desired.limit, made))
+    }
+
+    /// What an alloc is held to then; memory that is in use is not given back at once.
+    pub(crate) fn resize_alloc(&mut self, id: InstanceId, limit: Resources) -> Option<Resources> {
+        let refuses = self.random.chance(200);
+        let own = &mut self.allocs.get_mut(&id)?.limit;
+        let ram = if refuses { own.ram.max(limit.ram) } else { limit.ram };
+        *own = Resources { ram, ..limit };
+        Some(*own)
+    }
+
+    /// Something hangs in the kernel, now and then.
+    pub(crate) fn remove_alloc(&mut self, id: InstanceId) -> Consequence {
+        let step = if self.random.chance(100) { Step::Stays } else { Step::Removed };
+        Consequence::After(REMOVING, id, step)
+    }
+
+    /// A step of an alloc comes to pass; what its Borglet is told of it.
+    pub(crate) fn pass_alloc(&mut self, id: InstanceId, step: Step) -> Option<Passed> {
+        let told = |input| Some(Passed { input, then: None, ended: None });
+        match step {
+            Step::Made(limit, Ok(())) => {
+                self.allocs.insert(id, Alloc { limit, made: true });
+                told(Input::AllocMade(id, Ok(())))
+            }
+            Step::Made(_, Err(reason)) => {
+                self.allocs.remove(&id);
+                let ended = Some(End::NotStarted { reason: reason.clone() });
+                Some(Passed { input: Input::AllocMade(id, Err(reason)), then: None, ended })
+            }
+            Step::Removed => {
+                self.allocs.remove(&id);
+                told(Input::AllocRemoved(id))
+            }
+            Step::Stays => told(Input::AllocStays(id)),
+            Step::Begins | Step::Ends(_) | Step::Answers(_) | Step::UidTaken => None,
+        }
+    }
+
+    /// An instance that has not ended and is in an alloc that is not there.
+    pub(crate) fn misplaced(&self) -> Option<(InstanceId, InstanceId)> {
+        let misplaced = |id: InstanceId| {
+            let alloc = self.processes.get(&id)?.launch.desired.alloc?;
+            let there = self.allocs.get(&alloc).is_some_and(|alloc| alloc.made);
+            (!there).then_some((id, alloc))
+        };
+        self.running().find_map(misplaced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use borglet::{Desired, Order, TaskStatus};
+    use model::{CollectionId, Random, Time};
+
+    use crate::program::{Commands, desired};
+    use crate::world::{capacity, machines};
+
+    const NOW: Time = Time(1_000_000);
+
+    fn alloc() -> DesiredAlloc {
+        let Desired { instance, cell, user, job, priority, spec, .. } = desired("run");
+        let instance = InstanceId { collection: CollectionId(9), ..instance };
+        DesiredAlloc { instance, cell, user, name: job, priority, limit: spec.limit }
+    }
+
+    fn inside() -> Desired {
+        Desired { alloc: Some(alloc().instance), ..desired("run heeds=40") }
+    }
+
+    /// A machine with a Borglet, and what is to come to pass on it.
+    struct Stage(Machine, Vec<(InstanceId, Step)>);
+
+    impl Stage {
+        fn new() -> Self {
+            let (name, report) = machines(1, 1, capacity(8, 32)).remove(0);
+            Self(Machine::new(name, report, Random::new(3)), Vec::new())
+        }
+
+        fn execute(&mut self, effects: Vec<borglet::Effect>) {
+            let mut consequences = Vec::new();
+            for effect in effects {
+                self.0.execute(NOW, effect, &Commands, &mut consequences);
+            }
+            for consequence in consequences {
+                if let Consequence::After(_, id, step) = consequence {
+                    self.1.push((id, step));
+                }
+            }
+            self.0.refresh();
+        }
+
+        fn obey(&mut self, index: u64, allocs: Vec<DesiredAlloc>, tasks: Vec<Desired>) {
+            let stamp = model::Stamp { index: model::LogIndex(index), ..Default::default() };
+            let mut effects = Vec::new();
+            let borglet = self.0.borglet.as_mut().expect("a Borglet");
+            borglet.obey(NOW, Order { stamp, allocs, tasks }, &mut effects).expect("a newer order");
+            self.execute(effects);
+        }
+
+        /// All that is to come to pass does.
+        fn go_on(&mut self) -> String {
+            while !self.1.is_empty() {
+                let (id, step) = self.1.remove(0);
+                let Some(passed) = self.0.pass(NOW, id, step, &Commands) else { continue };
+                assert_eq!(self.0.misplaced(), None);
+                let mut effects = Vec::new();
+                let borglet = self.0.borglet.as_mut().expect("a Borglet");
+                borglet.step(NOW, passed.input, &mut effects);
+                self.execute(effects);
+            }
+            let word = |task: &borglet::TaskReport| {
+                let status = match &task.status {
+                    TaskStatus::Starting => "starting".to_owned(),
+                    TaskStatus::Running { .. } => "running".to_owned(),
+                    TaskStatus::Stopping => "stopping".to_owned(),
+                    TaskStatus::Ended(end, _) => end.to_string(),
+                };
+                format!("{} {status}", task.instance)
+            };
+            self.0.said.tasks.iter().map(word).collect::<Vec<_>>().join(", ")
+        }
+    }
+
+    #[test]
+    fn an_alloc_lives_through_the_death_of_its_borglet_and_through_a_reboot() {
+        let mut stage = Stage::new();
+        stage.obey(1, vec![alloc()], vec![inside()]);
+        assert_eq!(stage.go_on(), "1-0-1 running, 9-0-1 running");
+        stage.0.kill_borglet();
+        stage.0.start_borglet();
+        assert_eq!(stage.go_on(), "1-0-1 running, 9-0-1 running");
+        stage.0.lose_power();
+        stage.0.start_borglet();
+        assert_eq!(stage.go_on(), "1-0-1 lost: its machine was rebooted, 9-0-1 starting");
+        stage.obey(2, vec![alloc()], vec![]);
+        assert_eq!(stage.go_on(), "9-0-1 running");
+        stage.obey(3, vec![], vec![]);
+        assert_eq!(stage.go_on(), "9-0-1 stopped");
+        assert!(stage.0.allocs.is_empty());
+    }
+
+    #[test]
+    fn a_task_without_its_alloc_is_seen() {
+        let mut stage = Stage::new();
+        stage.obey(1, vec![alloc()], vec![inside()]);
+        stage.go_on();
+        stage.0.allocs.clear();
+        assert_eq!(stage.0.misplaced(), Some((inside().instance, alloc().instance)));
+    }
+}

@@ -1,0 +1,325 @@
+//! What comes to pass on the machines of a world.
+
+use std::sync::Arc;
+
+use borglet::{Effect, Input, Usage};
+use master::{Answer, Poll};
+use model::{End, InstanceId, MachineReport, Span};
+use replica::Codec;
+
+use crate::injected_bug::InjectedBug;
+use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, Step};
+use crate::network::{Fate, Node};
+use crate::world::{Event, World};
+
+/// How long a Borglet takes from being killed to being started again.
+const RESTARTS_AFTER: Span = Span::from_secs(1);
+
+impl<C: Codec> World<C> {
+    /// Something comes to pass on a machine, unless that is frozen or off.
+    pub(crate) fn machine_event(&mut self, number: usize, event: MachineEvent) {
+        match self.machines[number].power {
+            Power::On => self.on_machine(number, event),
+            Power::Frozen => self.on_frozen_machine(number, event),
+            Power::Off => match event {
+                MachineEvent::Boots => self.boot(number),
+                // Nobody answers there, and nobody refuses either.
+                MachineEvent::Polled { call, .. } => self.gives_call_up(call),
+                _ => {}
+            },
+        }
+    }
+
+    fn on_machine(&mut self, number: usize, event: MachineEvent) {
+        let frozen = self.machines[number].untold.is_some();
+        match event {
+            MachineEvent::Polled { .. }
+            | MachineEvent::HoldOver { .. }
+            | MachineEvent::Tick { .. }
+                if frozen =>
+            {
+                self.on_frozen_machine(number, event);
+            }
+            MachineEvent::Polled { call, poll } => self.polled(number, call, *poll),
+            MachineEvent::HoldOver { call } => {
+                let held = &mut self.machines[number].held;
+                let over = held.iter().position(|held| held.call.number == call);
+                if let Some(position) = over {
+                    let call = held.remove(position).call;
+                    self.answer(number, call);
+                }
+            }
+            MachineEvent::Tick { at } if self.machines[number].tick == Some(at) => {
+                self.machines[number].tick = None;
+                self.tell_borglet(number, Input::Tick);
+            }
+            MachineEvent::Task { boot, instance, step } if boot == self.machines[number].boot => {
+                self.task_step(number, instance, step);
+            }
+            MachineEvent::BorgletStarts { boot } => {
+                let machine = &mut self.machines[number];
+                if boot == machine.boot && machine.borglet.is_none() {
+                    machine.start_borglet();
+                    self.plan_tick(number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is sent to a machine that does nothing waits for it in its kernel.
+    fn on_frozen_machine(&mut self, number: usize, event: MachineEvent) {
+        if let MachineEvent::Polled { call, poll } = event {
+            self.gives_call_up(call);
+            let call = Call { ghost: true, ..call };
+            self.machines[number].backlog.push(MachineEvent::Polled { call, poll });
+        } else {
+            self.machines[number].backlog.push(event);
+        }
+    }
+
+    fn polled(&mut self, number: usize, call: Call, poll: Poll) {
+        if self.machines[number].borglet.is_none() {
+            // The connection is refused, at once.
+            return self.send_answer(number, call, Answer::Failed);
+        }
+        // A new poll ends the hold of the one before.
+        let held = std::mem::take(&mut self.machines[number].held);
+        held.into_iter().for_each(|held| self.answer(number, held.call));
+        if let Some(order) = poll.order {
+            self.obey(number, order);
+        }
+        if self.machines[number].version == poll.seen && !call.ghost {
+            self.machines[number].held.push(HeldPoll { call, seen: poll.seen });
+            let over = self.now + poll.hold;
+            let event = MachineEvent::HoldOver { call: call.number };
+            self.agenda.at(over, Event::OnMachine { machine: number, event });
+        } else {
+            self.answer(number, call);
+        }
+    }
+
+    fn obey(&mut self, number: usize, mut order: borglet::Order) {
+        let machine = &mut self.machines[number];
+        let Some(borglet) = &mut machine.borglet else { return };
+        let stamp = order.stamp;
+        if self.injected_bug == Some(InjectedBug::OldOrder) {
+            order.stamp = order.stamp.max(machine.said.stamp);
+        }
+        let mut effects = Vec::new();
+        // One that is refused came late: whoever sent it learns from the report.
+        if borglet.obey(self.now, order, &mut effects).is_ok() {
+            self.invariants.obeyed(number, &mut machine.obeyed, stamp);
+        }
+        self.effects(number, effects);
+    }
+
+    /// Tells a Borglet something, if it is there.
+    fn tell_borglet(&mut self, number: usize, input: Input) {
+        let mut effects = Vec::new();
+        if let Some(untold) = &mut self.machines[number].untold {
+            untold.push(input);
+        } else if let Some(borglet) = &mut self.machines[number].borglet {
+            borglet.step(self.now, input, &mut effects);
+            self.effects(number, effects);
+        }
+    }
+
+    fn effects(&mut self, number: usize, effects: Vec<Effect>) {
+        let mut consequences = Vec::new();
+        let (now, programs) = (self.now, self.programs.as_ref());
+        for effect in effects {
+            self.machines[number].execute(now, effect, programs, &mut consequences);
+        }
+        let boot = self.machines[number].boot;
+        for consequence in consequences {
+            match consequence {
+                Consequence::Started(instance) => {
+                    self.counts.processes += 1;
+                    self.invariants.started(number, &self.machines[number], instance);
+                }
+                Consequence::After(after, instance, step) => {
+                    let event = MachineEvent::Task { boot, instance, step };
+                    let event = Event::OnMachine { machine: number, event };
+                    self.agenda.at(now + after, event);
+                }
+            }
+        }
+        if self.machines[number].refresh() {
+            let held = self.machines[number].answerable();
+            held.into_iter().for_each(|held| self.answer(number, held.call));
+        }
+        self.plan_tick(number);
+    }
+
+    fn plan_tick(&mut self, number: usize) {
+        let machine = &mut self.machines[number];
+        let next = machine.borglet.as_ref().and_then(borglet::Borglet::next_tick);
+        if let Some(next) = next.map(|next| next.max(self.now))
+            && machine.tick.is_none_or(|tick| next < tick)
+        {
+            machine.tick = Some(next);
+            let event = MachineEvent::Tick { at: next };
+            self.agenda.at(next, Event::OnMachine { machine: number, event });
+        }
+    }
+
+    fn task_step(&mut self, number: usize, instance: InstanceId, step: Step) {
+        let programs = self.programs.as_ref();
+        let Some(passed) = self.machines[number].pass(self.now, instance, step, programs) else {
+            return;
+        };
+        if let Some((runs, end)) = passed.then {
+            let boot = self.machines[number].boot;
+            let step = Step::Ends(end);
+            let event = MachineEvent::Task { boot, instance, step };
+            self.agenda.at(self.now + runs, Event::OnMachine { machine: number, event });
+        }
+        if let Some(end) = &passed.ended {
+            self.invariants.ended(instance, end);
+        }
+        if let Input::AllocRemoved(_) = passed.input {
+            self.invariants.in_its_place(number, &self.machines[number]);
+        }
+        self.tell_borglet(number, passed.input);
+    }
+
+    fn answer(&mut self, number: usize, call: Call) {
+        let machine = &self.machines[number];
+        let (report, version) = (Arc::clone(&machine.said), machine.version);
+        self.send_answer(number, call, Answer::Report { report, version, usage: Usage::default() });
+    }
+
+    fn send_answer(&mut self, number: usize, call: Call, answer: Answer) {
+        if call.ghost {
+            return;
+        }
+        match self.network.send(Node::Machine(number), Node::Master(call.master)) {
+            Fate::Lost => self.gives_call_up(call),
+            Fate::Arrives(delay, _) if self.now + delay > call.deadline => {
+                self.gives_call_up(call);
+            }
+            Fate::Arrives(delay, _) => {
+                self.agenda.at(self.now + delay, Event::Answered { call, answer });
+            }
+        }
+    }
+
+    /// A machine loses power, with everything on it.
+    pub(crate) fn power_off(&mut self, number: usize) {
+        if self.machines[number].power == Power::Off {
+            return;
+        }
+        self.counts.removals += 1;
+        self.thaw(number);
+        for held in std::mem::take(&mut self.machines[number].held) {
+            self.gives_call_up(held.call);
+        }
+        let running: Vec<_> = self.machines[number].running().collect();
+        self.machines[number].lose_power();
+        for instance in running {
+            let reason = "its machine was rebooted".to_owned();
+            self.invariants.ended(instance, &End::Lost { reason });
+        }
+    }
+
+    /// And starts again.
+    pub(crate) fn boot(&mut self, number: usize) {
+        if self.machines[number].power == Power::Off {
+            self.machines[number].power = Power::On;
+            self.start_borglet(number);
+        }
+    }
+
+    fn start_borglet(&mut self, number: usize) {
+        self.machines[number].start_borglet();
+        self.plan_tick(number);
+    }
+
+    /// A machine does nothing from now on.
+    pub(crate) fn freeze(&mut self, number: usize) {
+        if self.machines[number].power == Power::On {
+            self.machines[number].power = Power::Frozen;
+            for held in std::mem::take(&mut self.machines[number].held) {
+                self.gives_call_up(held.call);
+            }
+        }
+    }
+
+    /// A machine goes on where it was.
+    pub(crate) fn thaw(&mut self, number: usize) {
+        if self.machines[number].power == Power::Frozen {
+            self.machines[number].power = Power::On;
+            for event in std::mem::take(&mut self.machines[number].backlog) {
+                self.agenda.at(self.now, Event::OnMachine { machine: number, event });
+            }
+        }
+    }
+
+    /// A Borglet does nothing from now on; its tasks run on, and what becomes of them waits for it.
+    pub(crate) fn freeze_borglet(&mut self, number: usize) {
+        let machine = &mut self.machines[number];
+        if machine.power == Power::On && machine.borglet.is_some() && machine.untold.is_none() {
+            machine.untold = Some(Vec::new());
+            for held in std::mem::take(&mut machine.held) {
+                self.gives_call_up(held.call);
+            }
+        }
+    }
+
+    /// A Borglet goes on where it was.
+    pub(crate) fn thaw_borglet(&mut self, number: usize) {
+        let Some(untold) = self.machines[number].untold.take() else { return };
+        untold.into_iter().for_each(|input| self.tell_borglet(number, input));
+        for event in std::mem::take(&mut self.machines[number].backlog) {
+            self.agenda.at(self.now, Event::OnMachine { machine: number, event });
+        }
+    }
+
+    /// A machine says of itself that it has half of its memory, or that it has all of it again.
+    pub(crate) fn shrink(&mut self, number: usize, by_half: bool) {
+        let machine = &mut self.machines[number];
+        let mut report = MachineReport::clone(&machine.whole);
+        if by_half {
+            report.capacity.ram.0 /= 2;
+        }
+        if report != *machine.report {
+            machine.report = Arc::new(report);
+            let report = Arc::clone(&machine.report);
+            self.tell_borglet(number, Input::Machine(report));
+        }
+    }
+
+    /// A Borglet is killed, and started again a little later; its tasks run on.
+    pub(crate) fn kill_borglet(&mut self, number: usize) {
+        if self.machines[number].power != Power::On || self.machines[number].borglet.is_none() {
+            return;
+        }
+        for held in std::mem::take(&mut self.machines[number].held) {
+            self.send_answer(number, held.call, Answer::Failed);
+        }
+        let machine = &mut self.machines[number];
+        machine.kill_borglet();
+        // What was sent to a Borglet that stood still ends with its connections.
+        machine.backlog.clear();
+        if self.injected_bug == Some(InjectedBug::OrderTwice) {
+            machine.forget();
+        }
+        let boot = machine.boot;
+        let event = MachineEvent::BorgletStarts { boot };
+        let event = Event::OnMachine { machine: number, event };
+        self.agenda.at(self.now + RESTARTS_AFTER, event);
+    }
+
+    /// Something kills a task with its shim: nobody sees how it ends.
+    pub(crate) fn lose_task(&mut self, number: usize, which: usize) {
+        if self.machines[number].power != Power::On {
+            return;
+        }
+        let instance = self.machines[number].running().nth(which);
+        if let Some(instance) = instance {
+            let end = End::Lost { reason: "its shim died".to_owned() };
+            self.task_step(number, instance, Step::Ends(end));
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! A Borgmaster's process: a real replica over a simulated disk, and who waits for what.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use cell::{Applied, Cell, Outcome};
+use model::{LogIndex, ReplicaId, Span, Term, Time, UserName};
+use replica::{
+    Bootstrap, Codec, Input, LogEntry, Output, Persist, Refusal, Replica, ReplicaError, Settings,
+    Ticket,
+};
+
+use crate::disk::{Checkpoint, Crash, Disk};
+use crate::injected_bug::InjectedBug;
+use crate::machine::Machine;
+use crate::network::Node;
+use crate::tap::{Seen, Tap};
+use crate::world::clients::Asked;
+use crate::world::{Event, World, cell_name, number_of};
+
+/// From something coming in until the step that takes it: what comes meanwhile is in the same step.
+const BATCH: Span = Span(30);
+/// How long a checkpoint takes to be written.
+const CHECKPOINT_TAKES: Span = Span::from_millis(400);
+
+/// Whoever waits for an answer of a master.
+#[derive(Clone, Debug)]
+pub(crate) enum Asker {
+    Client {
+        client: usize,
+        attempt: u64,
+        again: Option<cell::RequestId>,
+    },
+    /// A proposal of the scheduler in one of its lives; of the rival where there is none.
+    Scheduler {
+        incarnation: Option<u64>,
+        number: u64,
+        instances: Vec<model::InstanceId>,
+    },
+    /// Somebody who reads: what was acknowledged by then.
+    Reader(LogIndex),
+}
+
+/// The process of one replica, or the place where it was.
+pub(crate) struct MasterHost<C: Codec> {
+    pub(crate) settings: Settings,
+    /// Who administers the cell that it founds, where it founds one.
+    pub(crate) founder: Option<UserName>,
+    pub(crate) disk: Disk,
+    /// Counts its lives: what belongs to an earlier one does not happen any more.
+    pub(crate) incarnation: u64,
+    replica: Option<Replica<Tap<C>>>,
+    pub(crate) seen: Rc<RefCell<Seen>>,
+    frozen: bool,
+    /// It is not started any more.
+    pub(crate) gone: bool,
+    backlog: Vec<Event>,
+    inbox: Vec<Input>,
+    wakes: Option<Time>,
+    askers: BTreeMap<Ticket, Asker>,
+    last_ticket: u64,
+    pub(crate) leads: Option<Term>,
+    /// The term of the record that it applied last.
+    pub(crate) term: Term,
+    checkpoint_every: u64,
+    pub(crate) last_checkpoint: LogIndex,
+    /// When what it sent to the scheduler last arrives.
+    pub(crate) last_sent: Time,
+}
+
+impl<C: Codec> MasterHost<C> {
+    pub(crate) fn new(
+        settings: Settings,
+        disk: Disk,
+        founder: Option<UserName>,
+        checkpoint_every: u64,
+        seen: Rc<RefCell<Seen>>,
+    ) -> Self {
+        Self {
+            settings,
+            founder,
+            disk,
+            incarnation: 0,
+            replica: None,
+            seen,
+            frozen: false,
+            gone: false,
+            backlog: Vec::new(),
+            inbox: Vec::new(),
+            wakes: None,
+            askers: BTreeMap::new(),
+            last_ticket: 0,
+            leads: None,
+            term: Term(0),
+            checkpoint_every,
+            last_checkpoint: LogIndex(0),
+            last_sent: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn id(&self) -> ReplicaId {
+        self.settings.id
+    }
+
+    pub(crate) fn cell(&self) -> Option<&Cell> {
+        self.replica.as_ref().map(Replica::cell)
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.replica.is_some()
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// Keeps something for when it goes on.
+    pub(crate) fn later(&mut self, event: Event) {
+        self.backlog.push(event);
+    }
+
+    /// Whether there was a process to crash.
+    pub(crate) fn crash(&mut self, how: Crash) -> bool {
+        if self.replica.take().is_none() {
+            return false;
+        }
+        self.disk.crash(how);
+        self.incarnation += 1;
+        self.inbox.clear();
+        self.askers.clear();
+        self.backlog.clear();
+        self.frozen = false;
+        self.wakes = None;
+        self.leads = None;
+        true
+    }
+
+    pub(crate) fn ticket(&mut self, asker: Asker) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        self.askers.insert(ticket, asker);
+        ticket
+    }
+}
+
+impl<C: Codec> World<C> {
+    /// Starts a replica with what its disk holds.
+    pub(crate) fn start_master(&mut self, host: usize) {
+        if self.masters[host].is_up() || self.masters[host].gone {
+            return;
+        }
+        let Some(recovered) = self.masters[host].disk.recover() else {
+            return self.lose_replica(host);
+        };
+        let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.masters[host].seen));
+        let bootstrap = cell_name().zip(self.masters[host].founder.clone());
+        let bootstrap = bootstrap.map(|(name, administrator)| {
+            // Its load is of more users than anybody grants quota to.
+            Bootstrap { name, administrator, quota: false }
+        });
+        let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
+        let (settings, now) = (self.masters[host].settings.clone(), self.now);
+        match Replica::new(settings, tap, now, recovered, bootstrap) {
+            Ok(replica) => {
+                self.counts.masters += 1;
+                let master = &mut self.masters[host];
+                master.seen.borrow_mut().begin(replica.cell());
+                master.seen.borrow_mut().of_before =
+                    master.disk.restore_epoch < self.invariants.epoch();
+                (master.term, master.last_checkpoint) = (term, replica.cell().index());
+                master.replica = Some(replica);
+                self.wake_master(host, now);
+            }
+            Err(error) => self.invariants.violated(format!("the master cannot start: {error}")),
+        }
+    }
+
+    /// A replica stops for a while, and goes on as if nothing had been.
+    pub(crate) fn freeze_master(&mut self, host: usize, frozen: bool) {
+        let master = &mut self.masters[host];
+        master.frozen = frozen && master.is_up();
+        if !master.frozen {
+            for event in std::mem::take(&mut master.backlog) {
+                self.agenda.at(self.now, event);
+            }
+        }
+    }
+
+    /// A disk has room again: what waited for it is written.
+    pub(crate) fn disk_has_room(&mut self, host: usize) {
+        self.masters[host].disk.full = false;
+        if let Some(number) = self.masters[host].disk.waiting() {
+            let incarnation = self.masters[host].incarnation;
+            self.agenda
+                .at(self.now + Span::from_millis(1), Event::Written { host, incarnation, number });
+        }
+    }
+
+    fn wake_master(&mut self, host: usize, at: Time) {
+        let (at, master) = (at.max(self.now), &mut self.masters[host]);
+        if master.wakes.is_none_or(|wakes| at < wakes) {
+            master.wakes = Some(at);
+            self.agenda.at(at, Event::MasterStep { host, incarnation: master.incarnation });
+        }
+    }
+
+    pub(crate) fn tell_master(&mut self, host: usize, input: Input) {
+        self.masters[host].inbox.push(input);
+        self.wake_master(host, self.now + BATCH);
+    }
+
+    pub(crate) fn master_wakes(&mut self, host: usize, incarnation: u64) {
+        let master = &mut self.masters[host];
+        if incarnation != master.incarnation || master.wakes.is_none_or(|wakes| wakes > self.now) {
+            return;
+        }
+        master.wakes = None;
+        let Some(replica) = &mut master.replica else { return };
+        self.counts.steps += 1;
+        let mut outputs = Vec::new();
+        let stepped = replica.step(self.now, master.inbox.drain(..), &mut outputs);
+        let next = replica.next_step();
+        let note = replica.note();
+        let applied = self.look_at(host);
+        if let Err(error) = stepped {
+            outputs.retain(|output| matches!(output, Output::Committed { .. }));
+            self.stops(host, &error);
+        }
+        for output in outputs {
+            // It may have come to its end by what it put out.
+            let ended = self.masters[host].incarnation != incarnation;
+            if !ended || matches!(output, Output::Committed { .. }) {
+                self.put_out(host, output, &applied);
+            }
+        }
+        if self.masters[host].incarnation == incarnation {
+            if let Some(note) = note {
+                self.masters[host].disk.note(note);
+            }
+            self.consider_checkpoint(host);
+            self.wake_master(host, next);
+        }
+    }
+
+    /// What a replica has applied for the first time; what is wrong with it is told.
+    fn look_at(&mut self, host: usize) -> Vec<(LogIndex, Applied)> {
+        let mut seen = self.masters[host].seen.borrow_mut();
+        for violation in std::mem::take(&mut seen.violations) {
+            self.invariants.violated(violation);
+        }
+        for (index, state) in std::mem::take(&mut seen.states) {
+            self.invariants.state(index, state);
+        }
+        std::mem::take(&mut seen.applied)
+    }
+
+    fn put_out(&mut self, host: usize, output: Output, applied: &[(LogIndex, Applied)]) {
+        match output {
+            Output::Persist(persist) => self.persist(host, persist),
+            Output::Send(message) => self.send_message(host, message),
+            Output::Reply(ticket, index, outcome) => {
+                self.invariants.acknowledged(index);
+                self.reply(host, ticket, index, outcome, applied);
+            }
+            Output::Readable(ticket, index) => {
+                if let Some(Asker::Reader(floor)) = self.masters[host].askers.remove(&ticket) {
+                    self.counts.reads += 1;
+                    self.invariants.read(self.masters[host].id(), floor, index);
+                }
+            }
+            Output::Refused(ticket, refusal) => self.refuse(host, ticket, refusal),
+            Output::Poll(poll) => self.poll(host, poll),
+            Output::Committed { .. } if self.masters[host].seen.borrow().of_before => {}
+            Output::Committed { entry, at, events } => {
+                self.masters[host].term = entry.term;
+                let applied = applied_at(applied, entry.index);
+                if self.invariants.committed(
+                    &entry,
+                    at,
+                    &events,
+                    applied,
+                    self.masters[host].cell(),
+                ) {
+                    self.counts.operations += 1;
+                    self.operations.count(self.age());
+                    self.really_ended(host);
+                    applied.into_iter().for_each(|applied| self.members_changed(host, applied));
+                }
+                self.stream(host, entry);
+            }
+            Output::Restored { term, .. } => {
+                self.masters[host].term = term;
+                self.restored_from_snapshot(host);
+            }
+            Output::Replaced { .. } => {}
+            Output::Leads(term) => {
+                self.masters[host].leads = Some(term);
+                let index = self.masters[host].cell().map_or(LogIndex(0), Cell::index);
+                self.invariants.leads(index);
+            }
+            Output::Follows => self.masters[host].leads = None,
+            Output::Leader(leader, term) => self.elected(host, leader, term),
+            Output::Dismissed => self.dismissed(host),
+        }
+    }
+
+    fn persist(&mut self, host: usize, persist: Persist) {
+        let master = &mut self.masters[host];
+        let (incarnation, number) = (master.incarnation, persist.number);
+        let votes = persist.hard_state.is_some_and(|promised| promised.vote > 0);
+        let only_votes = votes && persist.entries.is_empty();
+        let follows = master.leads.is_none();
+        let takes = master.disk.write(persist);
+        self.agenda.at(self.now + takes, Event::Written { host, incarnation, number });
+        if only_votes {
+            self.voted(host, takes);
+        }
+        if self.injected_bug == Some(InjectedBug::EarlyAcknowledgement) && follows {
+            self.tell_master(host, Input::Persisted(number));
+        }
+    }
+
+    /// A replica that cannot go on has stopped; whether it may.
+    fn stops(&mut self, host: usize, error: &ReplicaError) {
+        let forgets =
+            matches!(error, ReplicaError::Forgot { .. } | ReplicaError::AnotherDirectory { .. });
+        if !forgets || !self.masters[host].disk.lost {
+            let id = self.masters[host].id();
+            self.invariants.violated(format!("the master cannot go on: {error} (replica {id})"));
+            return;
+        }
+        self.lose_replica(host);
+    }
+
+    /// What the cell says has ended on a machine does not run there.
+    fn really_ended(&mut self, host: usize) {
+        for (id, machine) in self.invariants.take_ended() {
+            let machine = self.masters[host].cell().and_then(|cell| cell.machine(machine));
+            let number = machine.and_then(|machine| number_of(&machine.address));
+            let there = number.and_then(|number| self.machines.get(number));
+            let runs = |there: &Machine| there.running().any(|running| running == id);
+            if there.is_some_and(|there| runs(there) || there.allocs.contains_key(&id)) {
+                self.invariants
+                    .violated(format!("the cell says that {id} has ended, and it runs on"));
+            }
+        }
+    }
+
+    fn reply(
+        &mut self,
+        host: usize,
+        ticket: Ticket,
+        index: LogIndex,
+        outcome: Outcome,
+        applied: &[(LogIndex, Applied)],
+    ) {
+        match self.masters[host].askers.remove(&ticket) {
+            Some(Asker::Client { client, attempt, again }) => {
+                self.answer_client(host, client, attempt, again, Ok((index, outcome)));
+            }
+            Some(Asker::Scheduler { incarnation, number, instances }) => {
+                let Outcome::Assigned(results) = outcome else { return };
+                self.invariants.assigned(&instances, &results, applied_at(applied, index));
+                let judged = instances.into_iter().zip(results);
+                let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
+                self.answer_scheduler(host, incarnation, number, Some(refused.collect()));
+            }
+            Some(Asker::Reader(_)) | None => {}
+        }
+    }
+
+    fn refuse(&mut self, host: usize, ticket: Ticket, refusal: Refusal) {
+        match self.masters[host].askers.remove(&ticket) {
+            Some(Asker::Client { client, attempt, again }) => {
+                self.answer_client(host, client, attempt, again, Err(refusal));
+            }
+            Some(Asker::Scheduler { incarnation, number, .. }) => {
+                self.answer_scheduler(host, incarnation, number, None);
+            }
+            Some(Asker::Reader(_)) | None => {}
+        }
+    }
+
+    pub(crate) fn asked(&mut self, asked: Asked) {
+        let Asked { host, client, attempt, again, what } = asked;
+        if !self.masters[host].is_up() {
+            // Who knows of others does not wait for one that refuses the connection.
+            if self.operator.has_several() {
+                self.answer_client(host, client, attempt, again, Err(Refusal::NotLeading));
+            }
+            return;
+        }
+        let ticket = self.masters[host].ticket(Asker::Client { client, attempt, again });
+        let user = self.clients.user(client);
+        let input = match what {
+            None => Input::OpenSession(ticket, user),
+            Some((id, mutation)) => Input::Request(ticket, id, user, mutation),
+        };
+        self.tell_master(host, input);
+    }
+
+    pub(crate) fn proposed(
+        &mut self,
+        host: usize,
+        incarnation: Option<u64>,
+        number: u64,
+        assignments: Vec<cell::Assignment>,
+    ) {
+        if self.masters[host].is_up() {
+            let instances = assignments.iter().map(|assignment| assignment.instance).collect();
+            let ticket =
+                self.masters[host].ticket(Asker::Scheduler { incarnation, number, instances });
+            self.tell_master(host, Input::Propose(ticket, assignments));
+        }
+    }
+
+    pub(crate) fn written(&mut self, host: usize, incarnation: u64, number: u64) {
+        if incarnation == self.masters[host].incarnation && self.masters[host].disk.finish(number) {
+            self.tell_master(host, Input::Persisted(number));
+        }
+    }
+
+    fn consider_checkpoint(&mut self, host: usize) {
+        let master = &mut self.masters[host];
+        let Some(cell) = master.cell() else { return };
+        if cell.index().0 < master.last_checkpoint.0 + master.checkpoint_every {
+            return;
+        }
+        let (cell, term, incarnation) = (Box::new(cell.clone()), master.term, master.incarnation);
+        master.last_checkpoint = cell.index();
+        let event = Event::Checkpointed { host, incarnation, cell, term };
+        self.agenda.at(self.now + CHECKPOINT_TAKES, event);
+    }
+
+    pub(crate) fn checkpointed(&mut self, host: usize, incarnation: u64, cell: Cell, term: Term) {
+        let master = &mut self.masters[host];
+        if incarnation != master.incarnation || !master.disk.takes_checkpoint(cell.index()) {
+            return;
+        }
+        let needed_from = master.disk.checkpoint(Checkpoint { cell, term });
+        self.tell_master(host, Input::Checkpointed(needed_from));
+    }
+
+    /// Its follower gets a committed record.
+    fn stream(&mut self, host: usize, entry: LogEntry) {
+        let Some(incarnation) = self.scheduler.followed_by(host, self.masters[host].incarnation)
+        else {
+            return;
+        };
+        let last = self.masters[host].last_sent;
+        match self.network.stream(self.now, last, Node::Master(host), Node::Scheduler) {
+            Some(arrives) => {
+                self.masters[host].last_sent = arrives;
+                self.agenda.at(arrives, Event::Followed { incarnation, entry });
+            }
+            None => self.stream_breaks(Some(host), Span::from_secs(5)),
+        }
+    }
+}
+
+/// What was applied at an index, of what was applied in their order.
+fn applied_at(applied: &[(LogIndex, Applied)], index: LogIndex) -> Option<&Applied> {
+    let place = applied.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+    Some(&applied[place].1)
+}

@@ -1,0 +1,173 @@
+//! Whether a world is as it should be when nothing goes wrong any more.
+
+use cell::feasibility::{Offer, Request, fits};
+use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
+use model::{InstanceId, TaskIndex};
+use replica::Codec;
+
+use crate::machine;
+use crate::machine::Alloc;
+use crate::world::{World, number_of};
+
+impl<C: Codec> World<C> {
+    /// What is not as it should be; nothing, and the cell has come to rest: there is a leader, every
+    /// task that fits somewhere is placed, what is placed runs and nothing else does, the dead are
+    /// explained, and everybody's copy of the cell is the same.
+    pub fn unsettled(&mut self) -> Option<String> {
+        let Some(cell) = self.cell().cloned() else {
+            return Some("there is no master".to_owned());
+        };
+        if self.leading().is_none() {
+            return Some("nobody leads".to_owned());
+        }
+        if !self.clients.are_done() {
+            return Some("a client waits for an answer".to_owned());
+        }
+        self.invariants.agrees_with(&cell);
+        if *cell.rescheduling() != Rescheduling::Allowed {
+            return Some(format!("rescheduling is {:?}", cell.rescheduling()));
+        }
+        self.unsettled_machine(&cell)
+            .or_else(|| self.unsettled_task(&cell))
+            .or_else(|| self.unsettled_copy(&cell))
+            .or_else(|| self.unsettled_replicas(&cell))
+    }
+
+    fn unsettled_machine(&self, cell: &Cell) -> Option<String> {
+        for machine in cell.machines() {
+            if machine.state != MachineState::Up {
+                return Some(format!("machine {} is {:?}", machine.name, machine.state));
+            }
+        }
+        for (number, machine) in self.machines.iter().enumerate() {
+            for instance in machine.running().chain(machine.allocs.keys().copied()) {
+                let there =
+                    cell.placement(instance).and_then(|placed| cell.machine(placed.machine));
+                if there.is_none_or(|there| number_of(&there.address) != Some(number)) {
+                    return Some(format!("{instance} runs on m{number}, where it is not to run"));
+                }
+            }
+        }
+        None
+    }
+
+    fn unsettled_task(&self, cell: &Cell) -> Option<String> {
+        for job in cell.jobs() {
+            for (index, task) in job.tasks() {
+                let found = match &task.state {
+                    TaskState::Running(placed) => {
+                        self.unsettled_placement(cell, job, index, task, placed)
+                    }
+                    TaskState::Pending { not_before, .. } if *not_before <= self.now => {
+                        unplaced(cell, job, index)
+                    }
+                    TaskState::Queued { .. } => in_vain(cell, job),
+                    TaskState::Pending { .. } | TaskState::Dead { .. } => None,
+                };
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    fn unsettled_placement(
+        &self,
+        cell: &Cell,
+        job: &Job,
+        index: TaskIndex,
+        task: &Task,
+        placement: &Placement,
+    ) -> Option<String> {
+        let id = InstanceId { collection: job.id, index, generation: task.generation };
+        let machine = cell.machine(placement.machine)?;
+        if let Some(stop) = &placement.stop {
+            return Some(format!("{id} is still being stopped: {stop:?}"));
+        }
+        let there = number_of(&machine.address).and_then(|number| self.machines.get(number));
+        let mut limit = job.limit(index);
+        limit.cpu = machine.gcu().physical(limit.cpu);
+        if job.spec.kind.is_alloc_set() {
+            let is = there.and_then(|there| there.allocs.get(&id)).copied();
+            let right = is == Some(Alloc { limit, made: true });
+            let started = matches!(placement.phase, Phase::Started { .. });
+            return (!right || !started)
+                .then(|| format!("{id} is an alloc on {}, where it is {is:?}", machine.name));
+        }
+        let process = there.and_then(|there| there.processes.get(&id));
+        let runs = process.is_some_and(|there| matches!(there.phase, machine::Phase::Running(_)));
+        let started = matches!(placement.phase, Phase::Started { .. });
+        if !runs || !started {
+            let (name, phase) = (&machine.name, placement.phase);
+            return Some(format!("{id} is placed on {name} ({phase:?}), and does not run there"));
+        }
+        let desired = &process?.launch.desired;
+        let ports = desired.ports.iter().map(|(_, port)| port);
+        let spec = job.spec.task(index);
+        let same = desired.spec.limit == limit
+            && desired.alloc == placement.alloc()
+            && desired.spec.cmd == spec.cmd
+            && ports.eq(placement.ports.iter())
+            && desired.user == job.owner;
+        (!same).then(|| format!("{id} runs otherwise than the cell says: {desired:?}"))
+    }
+
+    fn unsettled_copy(&mut self, cell: &Cell) -> Option<String> {
+        let Some(copy) = self.scheduler.copy() else {
+            return Some("the scheduler has no copy of the cell".to_owned());
+        };
+        if copy.index() != cell.index() {
+            return Some(format!(
+                "the scheduler is at {}, the cell at {}",
+                copy.index(),
+                cell.index()
+            ));
+        }
+        if copy.image() != cell.image() {
+            let index = cell.index();
+            self.invariants
+                .violated(format!("at {index} the scheduler's copy is not as the cell is"));
+        }
+        None
+    }
+}
+
+/// A task that waits although it fits somewhere.
+fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
+    let ask = Request::of(job, index);
+    if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
+        return unplaced_in(cell, job, index, set);
+    }
+    let machine = cell.machines().find(|machine| fits(&ask, &Offer::of(machine)).is_ok())?;
+    let (id, name) = (job.id, &machine.name);
+    Some(format!("task {index} of job {id} waits, and fits on {name}"))
+}
+
+/// A task that waits although it fits in an alloc. It waits for its own, where that had to leave its
+/// machine and has no other yet.
+fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<String> {
+    let home = job
+        .task(index)?
+        .last_incarnation
+        .as_ref()
+        .and_then(|incarnation| set.task(incarnation.alloc?));
+    if home.is_some_and(|alloc| matches!(alloc.state, TaskState::Pending { .. })) {
+        return None;
+    }
+    let ask = Request::of(job, index);
+    let fitting = set.tasks().find_map(|(at, alloc)| {
+        let TaskState::Running(placed) = &alloc.state else { return None };
+        let (machine, alloc) = (cell.machine(placed.machine)?, set.instance(at)?);
+        fits(&ask, &Offer::within(cell, machine, alloc)).is_ok().then_some(alloc)
+    })?;
+    Some(format!("task {index} of job {} waits, and fits in alloc {fitting}", job.id))
+}
+
+/// A job that waits for none that is alive.
+fn in_vain(cell: &Cell, job: &Job) -> Option<String> {
+    let alive =
+        |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());
+    let vain = !job.waits_for.iter().any(alive);
+    vain.then(|| format!("job {} waits for none that is alive", job.id))
+}

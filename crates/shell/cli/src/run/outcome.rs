@@ -1,0 +1,214 @@
+//! The outcome of a job that the command waited for: a message, the last output of a failed task,
+//! and an exit status.
+
+use std::time::Duration;
+
+use client::Connection;
+use model::{TaskIndex, TaskSelection};
+use proto::v1::end::How;
+use proto::{v1, word};
+
+use crate::exit::{Code, Failure};
+use crate::run::Far;
+use crate::{run, why};
+
+/// How many lines of a failed task are shown, of each stream.
+const LINES: u32 = 5;
+const LINE_CHARS_MAX: usize = 200;
+/// How much of a log is read for them, and for how long: the lines are a courtesy, not the
+/// requested result.
+const LOG_BYTES_MAX: usize = 16 << 10;
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The exit status of a process that a signal killed is this plus the signal, as in shells.
+const SIGNALLED: u32 = 128;
+const SIGKILL: u32 = 9;
+/// The exit status if the program could not be started, as in shells.
+const NOT_STARTED: u8 = 127;
+
+/// The exit status for the end of a failed task; `None` if its program is not what failed.
+fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
+    let status = match task.last_end.as_ref()?.how.as_ref()? {
+        How::Exited(code) => *code,
+        How::Signalled(signal) => SIGNALLED.saturating_add(*signal),
+        How::OutOfMemory(_) => SIGNALLED + SIGKILL,
+        How::NotStarted(_) => return Some(NOT_STARTED),
+        How::Unhealthy(_) | How::Stopped(_) | How::Lost(_) | How::BrokeRule(_) => return None,
+    };
+    u8::try_from(status).ok().filter(|status| *status > 0)
+}
+
+/// The first task that failed permanently.
+pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
+    job.tasks.iter().find(|task| task.state() == v1::TaskState::Failed)
+}
+
+/// The failure of a job that is dead without having finished, or none of whose running tasks can
+/// become healthy. If the command waited for the end, it has the exit status of the first failed
+/// task.
+pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) -> Failure {
+    let counts = job.counts.unwrap_or_default();
+    let (failed, state) = (failed(job), word::<v1::JobState>(job.state));
+    let failure = if !run::is_dead(job) {
+        let all = run::count(run::is_alloc_set(job), counts.tasks);
+        let (ended, fail) = (counts.failed + counts.killed, "failed or were killed");
+        Failure::failed(format!("error: {ended} of {all} of {name} {fail} permanently"))
+            .next(format!("bourg status {name} · bourg kill {name}"))
+    } else if let Some(task) = failed.filter(|_| job.state() == v1::JobState::Failed) {
+        let (index, end) = (task.index, &task.last_end_text);
+        Failure::failed(format!("error: {name} {state}: task {index} {end}"))
+            .next(format!("bourg logs {name}/{index}"))
+    } else {
+        // Killed by a user, or with another job.
+        let why = match (job.reason.as_str(), is_killed_by_user(job)) {
+            ("", _) => String::new(),
+            (why, true) => format!(" {why}"),
+            (why, false) => format!(": {why}"),
+        };
+        Failure::failed(format!("error: {name} {state}{why}")).next(format!("bourg events {name}"))
+    };
+    match failed.and_then(exit_status).filter(|_| end_was_waited_for) {
+        Some(status) => failure.exit_status(status),
+        None => failure,
+    }
+}
+
+/// Whether a user killed the job, and not the end of another job.
+fn is_killed_by_user(job: &v1::JobStatus) -> bool {
+    use v1::kill_reason::Why;
+    use v1::state_reason::Reason;
+
+    let reason = job.state_reason.as_ref().and_then(|reason| reason.reason.as_ref());
+    matches!(reason, Some(Reason::Killed(v1::KillReason { why: Some(Why::User(_)) })))
+}
+
+/// The failure of a job that did not reach the awaited state in time.
+pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: Far) -> Failure {
+    let Some(job) = job else {
+        return Failure::failed(format!("error: {name} does not exist"));
+    };
+    let (counts, wait) = (job.counts.unwrap_or_default(), wait.as_secs());
+    if counts.queued > 0 {
+        let until = why::until(&job.waits_for);
+        let text = format!("error: not placed within {wait} s: {name} is queued {until}");
+        let first = job.waits_for.first().map(String::as_str).unwrap_or_default();
+        return Failure::new(Code::NotPlaced, text)
+            .next(format!("bourg status {first} · bourg kill {name}"));
+    }
+    let is_alloc_set = run::is_alloc_set(job);
+    if counts.pending > 0
+        && job.tasks.iter().all(|task| task.state() != v1::TaskState::Pending || task.failures == 0)
+    {
+        let text = format!(
+            "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
+            counts.pending,
+            run::count(is_alloc_set, counts.tasks)
+        );
+        return Failure::new(Code::NotPlaced, text)
+            .next(format!("bourg why {name} · bourg kill {name}"));
+    }
+    let is_far = |task: &v1::TaskStatus| match far {
+        Far::Healthy => {
+            task.state() == v1::TaskState::Finished || task.health() == v1::Health::Healthy
+        }
+        Far::Finished => task.state() == v1::TaskState::Finished,
+    };
+    let sick = job.tasks.iter().find(|task| !is_far(task)).map(|task| {
+        let last = match task.last_end_text.as_str() {
+            "" => String::new(),
+            end => format!(", its last run ended with {end}"),
+        };
+        format!(": task {} is {}{last}", task.index, word::<v1::TaskState>(task.state))
+    });
+    let text = format!(
+        "error: {} of {} tasks of {name} are {far} after {wait} s{}",
+        job.tasks.iter().filter(|task| is_far(task)).count(),
+        counts.tasks,
+        sick.unwrap_or_default()
+    );
+    let next = match is_alloc_set {
+        true => format!("bourg why {name} · bourg status {name}"),
+        false => format!("bourg logs {name} · bourg status {name}"),
+    };
+    Failure::failed(text).next(next)
+}
+
+/// The last output of a task, each line marked; empty if it is not available quickly.
+pub(super) async fn last_lines(
+    connection: &mut Connection,
+    job: v1::JobAddress,
+    task: u32,
+) -> String {
+    let read = tokio::time::timeout(LOG_PATIENCE, read(connection, job, task));
+    shown(&read.await.unwrap_or_default())
+}
+
+async fn read(connection: &mut Connection, job: v1::JobAddress, task: u32) -> Vec<u8> {
+    let only = TaskSelection::Some(vec![(TaskIndex(task), TaskIndex(task))]);
+    let request = v1::LogsRequest {
+        job: Some(job),
+        tasks: Some((&only).into()),
+        stream: v1::LogStream::StdoutAndStderr.into(),
+        start: Some(v1::LogStart { from: Some(v1::log_start::From::TailLines(LINES)) }),
+        follow: false,
+    };
+    let mut bytes = Vec::new();
+    let chunks =
+        connection.stream(request, async |mut client, request| client.logs(request).await).await;
+    let Ok(mut chunks) = chunks else { return bytes };
+    while let Ok(Some(chunk)) = chunks.message().await {
+        bytes.extend_from_slice(&chunk.data);
+        if bytes.len() >= LOG_BYTES_MAX {
+            break;
+        }
+    }
+    bytes
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let line = |line: &str| {
+        let short: String = line.chars().take(LINE_CHARS_MAX).collect();
+        let more = if short.len() < line.len() { "…" } else { "" };
+        format!("  | {short}{more}\n")
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(how: How) -> v1::TaskStatus {
+        let last_end = Some(v1::End { how: Some(how) });
+        let state = v1::TaskState::Failed.into();
+        v1::TaskStatus { state, last_end, ..v1::TaskStatus::default() }
+    }
+
+    #[test]
+    fn a_tasks_end_is_an_exit_status_as_shells_have_it() {
+        for (how, status) in [
+            (How::Exited(3), Some(3)),
+            (How::Exited(255), Some(255)),
+            (How::Exited(256), None),
+            (How::Signalled(15), Some(143)),
+            (How::OutOfMemory(v1::OutOfMemory::default()), Some(137)),
+            (How::NotStarted("no such file".to_owned()), Some(127)),
+            (How::Unhealthy("GET / → 500".to_owned()), None),
+            (How::Lost("rebooted".to_owned()), None),
+        ] {
+            let text = format!("{how:?}");
+            assert_eq!(exit_status(&ended(how)), status, "{text}");
+        }
+        assert_eq!(exit_status(&v1::TaskStatus::default()), None);
+    }
+
+    #[test]
+    fn lines_are_marked_and_bounded() {
+        let long = "x".repeat(LINE_CHARS_MAX);
+        let text = format!("one\ntwo {long}\nthree");
+        let cut: String = format!("two {long}").chars().take(LINE_CHARS_MAX).collect();
+        assert_eq!(shown(text.as_bytes()), format!("  | one\n  | {cut}…\n  | three\n"));
+        assert_eq!(shown(b""), "");
+    }
+}
