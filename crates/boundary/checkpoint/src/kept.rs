@@ -368,7 +368,14 @@ impl Life {
 
     #[track_caller]
     fn ended(&mut self, machine: &str, instance: &str, end: End) {
-        self.observe(machine, &[Observation::Ended { instance: id(instance), end }]);
+        self.observe(
+            machine,
+            &[Observation::Ended {
+                instance: id(instance),
+                end,
+                usage: model::FinalUsage::UNMEASURED,
+            }],
+        );
     }
 
     /// Tasks of several jobs crash on one machine.

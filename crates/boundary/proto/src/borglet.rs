@@ -5,6 +5,7 @@ use std::sync::Arc;
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
 use model::PortName;
 
+use crate::cell;
 use crate::error::{At, Fault, Malformed};
 use crate::job::{appclass, appclass_number, priority};
 use crate::{read, v1};
@@ -129,8 +130,12 @@ impl TryFrom<v1::Report> for Report {
 
 impl From<&TaskReport> for v1::TaskReport {
     fn from(report: &TaskReport) -> Self {
+        let usage = match &report.status {
+            TaskStatus::Ended(_, usage) => cell::usage(usage),
+            _ => None,
+        };
         let status = Some((&report.status).into());
-        Self { instance: Some(report.instance.into()), status }
+        Self { instance: Some(report.instance.into()), status, usage }
     }
 }
 
@@ -138,9 +143,15 @@ impl TryFrom<v1::TaskReport> for TaskReport {
     type Error = Malformed;
 
     fn try_from(report: v1::TaskReport) -> Result<Self, Malformed> {
+        let usage = read::optional(report.usage, "usage")?.unwrap_or_default();
         Ok(Self {
             instance: read::message(report.instance, "instance")?,
-            status: report.status.ok_or(Fault::UnknownKind)?.try_into()?,
+            status: match report.status.ok_or(Fault::UnknownKind)? {
+                Status::Starting(v1::Nothing {}) => TaskStatus::Starting,
+                Status::Running(Running { healthy }) => TaskStatus::Running { healthy },
+                Status::Stopping(v1::Nothing {}) => TaskStatus::Stopping,
+                Status::Ended(end) => TaskStatus::Ended(end.try_into().field("ended")?, usage),
+            },
         })
     }
 }
@@ -151,20 +162,7 @@ impl From<&TaskStatus> for Status {
             TaskStatus::Starting => Self::Starting(v1::Nothing {}),
             TaskStatus::Running { healthy } => Self::Running(Running { healthy: *healthy }),
             TaskStatus::Stopping => Self::Stopping(v1::Nothing {}),
-            TaskStatus::Ended(end) => Self::Ended(end.into()),
+            TaskStatus::Ended(end, _) => Self::Ended(end.into()),
         }
-    }
-}
-
-impl TryFrom<Status> for TaskStatus {
-    type Error = Malformed;
-
-    fn try_from(status: Status) -> Result<Self, Malformed> {
-        Ok(match status {
-            Status::Starting(v1::Nothing {}) => Self::Starting,
-            Status::Running(Running { healthy }) => Self::Running { healthy },
-            Status::Stopping(v1::Nothing {}) => Self::Stopping,
-            Status::Ended(end) => Self::Ended(end.try_into().field("ended")?),
-        })
     }
 }

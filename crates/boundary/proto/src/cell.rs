@@ -1,10 +1,11 @@
 //! Ids, and what a machine says of itself and its tasks: `cell.proto`.
 
 use model::{
-    Bytes, CollectionId, End, Generation, HeldPorts, InstanceId, LogIndex, MachineReport,
-    PortRange, Stamp, TaskIndex, TaskSelection, Term,
+    Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
+    MachineReport, PortRange, Stamp, TaskIndex, TaskSelection, Term,
 };
 
+use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
 use v1::end::How;
@@ -82,6 +83,30 @@ impl TryFrom<v1::HeldPorts> for HeldPorts {
             last: read::small(held.last, u16::MAX, "last")?,
         };
         Ok(Self { ports, by: held.by })
+    }
+}
+
+/// The message, where anything was measured.
+pub(crate) fn usage(usage: &FinalUsage) -> Option<v1::FinalUsage> {
+    (*usage != FinalUsage::UNMEASURED).then(|| usage.into())
+}
+
+impl From<&FinalUsage> for v1::FinalUsage {
+    fn from(usage: &FinalUsage) -> Self {
+        Self {
+            cpu_time: usage.cpu_time.map(duration),
+            memory_peak_bytes: usage.memory_peak.map(|peak| read::signed(peak.0)),
+        }
+    }
+}
+
+impl TryFrom<v1::FinalUsage> for FinalUsage {
+    type Error = Malformed;
+
+    fn try_from(usage: v1::FinalUsage) -> Result<Self, Malformed> {
+        let cpu_time = usage.cpu_time.map(|time| read::span(Some(time), "cpuTime"));
+        let peak = usage.memory_peak_bytes.map(|peak| read::quantity(peak, "memoryPeakBytes"));
+        Ok(Self { cpu_time: cpu_time.transpose()?, memory_peak: peak.transpose()?.map(Bytes) })
     }
 }
 

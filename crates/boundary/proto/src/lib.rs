@@ -26,6 +26,7 @@ pub mod log;
 mod mutation;
 mod replica;
 mod task;
+mod usage;
 mod word;
 
 pub use duration::{Duration, duration, span};

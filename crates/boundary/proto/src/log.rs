@@ -271,12 +271,14 @@ impl TryFrom<op::Reservation> for Reservation {
 
 impl From<&Observation> for v1::Observation {
     fn from(observation: &Observation) -> Self {
-        let (instance, what) = match observation {
-            Observation::Started { instance } => (instance, What::Started(v1::Nothing {})),
-            Observation::Health { instance, healthy } => (instance, What::Healthy(*healthy)),
-            Observation::Ended { instance, end } => (instance, What::Ended(end.into())),
+        let (instance, what, usage) = match observation {
+            Observation::Started { instance } => (instance, What::Started(v1::Nothing {}), None),
+            Observation::Health { instance, healthy } => (instance, What::Healthy(*healthy), None),
+            Observation::Ended { instance, end, usage } => {
+                (instance, What::Ended(end.into()), crate::cell::usage(usage))
+            }
         };
-        Self { instance: Some((*instance).into()), what: Some(what) }
+        Self { instance: Some((*instance).into()), what: Some(what), usage }
     }
 }
 
@@ -288,7 +290,11 @@ impl TryFrom<v1::Observation> for Observation {
         Ok(match observation.what.ok_or(Fault::UnknownKind)? {
             What::Started(v1::Nothing {}) => Self::Started { instance },
             What::Healthy(healthy) => Self::Health { instance, healthy },
-            What::Ended(end) => Self::Ended { instance, end: end.try_into().field("ended")? },
+            What::Ended(end) => Self::Ended {
+                instance,
+                end: end.try_into().field("ended")?,
+                usage: read::optional(observation.usage, "usage")?.unwrap_or_default(),
+            },
         })
     }
 }

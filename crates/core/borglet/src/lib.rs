@@ -15,6 +15,7 @@ mod limit;
 mod order;
 mod room;
 mod state;
+mod usage;
 
 pub use keep::{KeepAtMost, KeptLog, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
@@ -23,6 +24,7 @@ pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, Recovered,
     RecoveredAlloc, RecoveredStatus, Settings,
 };
+pub use usage::{Measured, SAMPLES_MAX, Usage, UsageSample, UsageWindow, WINDOWS_MAX};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Appclass, CellName, End, InstanceId, JobName, MachineReport, PortName, Priority, Resources,
-    Stamp, UserName,
+    Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, PortName, Priority,
+    Resources, Stamp, UserName,
 };
 use spec::TaskSpec;
 use thiserror::Error;
@@ -106,6 +106,6 @@ pub enum TaskStatus {
     },
     /// The instance is being stopped.
     Stopping,
-    /// The instance ended.
-    Ended(End),
+    /// The instance ended, with its usage.
+    Ended(End, FinalUsage),
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use model::{End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
 use crate::health::{HealthTracker, Verdict};
 use crate::limit::Limit;
@@ -50,8 +50,8 @@ pub enum Input {
     Tick,
     /// An instance's program is running.
     Started(InstanceId),
-    /// An instance has ended, with all its processes.
-    Ended(InstanceId, End),
+    /// An instance has ended, with all its processes, and its usage.
+    Ended(InstanceId, End, FinalUsage),
     /// An instance was not started because a foreign process uses its user id.
     UidTaken(InstanceId),
     /// An instance was not started because one of its ports is in use.
@@ -141,8 +141,8 @@ pub enum RecoveredStatus {
     Starting,
     /// Running since the given time; its end will be reported.
     Running(Time),
-    /// Ended while no Borglet was running.
-    Ended(End),
+    /// Ended while no Borglet was running, with its usage.
+    Ended(End, FinalUsage),
 }
 
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ enum Phase {
         next: Time,
         why: StopCause,
     },
-    Ended(End),
+    Ended(End, FinalUsage),
 }
 
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ impl Borglet {
             let phase = match found.status {
                 RecoveredStatus::Starting => Phase::Starting,
                 RecoveredStatus::Running(since) => Phase::Running(HealthTracker::new(check, since)),
-                RecoveredStatus::Ended(end) => Phase::Ended(end),
+                RecoveredStatus::Ended(end, usage) => Phase::Ended(end, usage),
             };
             let limit = Limit::recovered(found.launch.desired.spec.limit);
             (found.launch.instance, Local { limit, ..Local::new(found.launch, phase) })
@@ -272,7 +272,7 @@ impl Borglet {
             Input::Machine(report) => self.machine = report,
             Input::Disk(report) => self.handle_disk(now, &report, effects),
             Input::Started(instance) => self.started(now, instance),
-            Input::Ended(instance, end) => self.ended(instance, end),
+            Input::Ended(instance, end, usage) => self.ended(instance, end, usage),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
             Input::Ports(held) => self.handle_ports(now, &held, effects),
@@ -310,7 +310,7 @@ impl Borglet {
                 Phase::Waiting | Phase::Starting => TaskStatus::Starting,
                 Phase::Running(watch) => TaskStatus::Running { healthy: watch.healthy },
                 Phase::Stopping { .. } => TaskStatus::Stopping,
-                Phase::Ended(end) => TaskStatus::Ended(end.clone()),
+                Phase::Ended(end, usage) => TaskStatus::Ended(end.clone(), *usage),
             };
             TaskReport { instance: *instance, status }
         };
@@ -348,10 +348,10 @@ impl Borglet {
     }
 
     fn retire_ended(&mut self, desired: &BTreeMap<InstanceId, Desired>, effects: &mut Vec<Effect>) {
-        let gone = |local: &Local| matches!(local.phase, Phase::Waiting | Phase::Ended(_));
+        let gone = |local: &Local| matches!(local.phase, Phase::Waiting | Phase::Ended(..));
         self.tasks.retain(|instance, local| {
             let keep = desired.contains_key(instance) || !gone(local);
-            if !keep && matches!(local.phase, Phase::Ended(_)) {
+            if !keep && matches!(local.phase, Phase::Ended(..)) {
                 effects.push(Effect::Retire(*instance));
             }
             keep
@@ -380,7 +380,7 @@ impl Borglet {
                 local.limit = Limit::new(local.target());
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }
-            (_, Some(_)) => self.ended(instance, End::Stopped),
+            (_, Some(_)) => self.ended(instance, End::Stopped, FinalUsage::UNMEASURED),
             (_, None) => {
                 // By the next attempt some may be free again.
                 self.foreign_uids.clear();
@@ -390,7 +390,7 @@ impl Borglet {
                     all.start(),
                     all.end()
                 );
-                self.ended(instance, End::Lost { reason });
+                self.ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED);
             }
         }
     }
@@ -444,10 +444,10 @@ impl Borglet {
         }
     }
 
-    fn ended(&mut self, instance: InstanceId, end: End) {
+    fn ended(&mut self, instance: InstanceId, end: End, usage: FinalUsage) {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
         let end = match &local.phase {
-            Phase::Waiting | Phase::Ended(_) => return,
+            Phase::Waiting | Phase::Ended(..) => return,
             Phase::Stopping { why: StopCause::Unhealthy(reason), .. } => {
                 End::Unhealthy { reason: reason.clone() }
             }
@@ -458,7 +458,7 @@ impl Borglet {
             Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
             Phase::Starting | Phase::Running(_) => end,
         };
-        local.phase = Phase::Ended(end);
+        local.phase = Phase::Ended(end, usage);
     }
 
     fn checked(
@@ -547,7 +547,7 @@ impl Local {
 
     /// Whether it has processes on the machine.
     fn is_here(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting | Phase::Ended(_))
+        !matches!(self.phase, Phase::Waiting | Phase::Ended(..))
     }
 
     /// Ends it without notice, because it holds what belongs to others. If it is already stopping,
@@ -564,7 +564,7 @@ impl Local {
             {
                 *next = now;
             }
-            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(_) => {}
+            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => {}
         }
     }
 

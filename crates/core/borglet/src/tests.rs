@@ -7,14 +7,15 @@ mod ports;
 use std::sync::Arc;
 
 use model::{
-    Appclass, Band, Bytes, CellName, CollectionId, End, Generation, InstanceId, JobName, LogIndex,
-    MachineReport, MilliCores, PortName, Resources, Span, Stamp, TaskIndex, Term, Time, UserName,
+    Appclass, Band, Bytes, CellName, CollectionId, End, FinalUsage, Generation, InstanceId,
+    JobName, LogIndex, MachineReport, MilliCores, PortName, Resources, Span, Stamp, TaskIndex,
+    Term, Time, UserName,
 };
 use spec::{HealthCheck, TaskSpec};
 
 use crate::{
     Borglet, Desired, Effect, Input, Launch, Order, Recovered, RecoveredStatus, Settings,
-    TaskReport,
+    TaskReport, TaskStatus,
 };
 
 fn instance(index: u32) -> InstanceId {
@@ -103,7 +104,15 @@ impl World {
     }
 
     fn state(&self) -> String {
-        let task = |task: TaskReport| format!("{}: {:?}", task.instance.index, task.status);
+        let task = |task: TaskReport| match task.status {
+            TaskStatus::Ended(end, FinalUsage::UNMEASURED) => {
+                format!("{}: Ended({end:?})", task.instance.index)
+            }
+            TaskStatus::Ended(end, usage) => {
+                format!("{}: Ended({end:?}), {usage}", task.instance.index)
+            }
+            status => format!("{}: {status:?}", task.instance.index),
+        };
         self.borglet.report().tasks.into_iter().map(task).collect::<Vec<_>>().join(", ")
     }
 }
@@ -152,10 +161,31 @@ fn a_task_is_started_checked_stopped_and_retired() {
     assert_eq!(world.after(9_999), "");
     assert_eq!(world.after(1), "kill 1-0-1");
     assert_eq!(world.after(5_000), "kill 1-0-1", "and again while it is still there");
-    assert_eq!(world.input(Input::Ended(instance(0), End::Signalled { signal: 9 })), "");
+    assert_eq!(
+        world.input(Input::Ended(
+            instance(0),
+            End::Signalled { signal: 9 },
+            FinalUsage::UNMEASURED
+        )),
+        ""
+    );
     assert_eq!(world.state(), "0: Ended(Stopped)");
     assert_eq!(world.order(7, &[]), "persist 7, retire 1-0-1");
     assert_eq!(world.state(), "");
+}
+
+#[test]
+fn what_an_instance_used_is_reported_however_it_ended() {
+    let usage = FinalUsage { cpu_time: Some(Span(210_000)), memory_peak: Some(Bytes(52 << 20)) };
+    let used = "210 ms of CPU time, 52 MiB of memory at most";
+    let mut world = World::new();
+    world.order(5, &[(0, 31000), (1, 31001)]);
+    world.input(Input::Started(instance(0)));
+    world.input(Input::Ended(instance(0), End::Exited { code: 0 }, usage));
+    world.order(6, &[(0, 31000)]);
+    world.input(Input::Ended(instance(1), End::Signalled { signal: 15 }, usage));
+    let said = world.state();
+    assert_eq!(said, format!("0: Ended(Exited {{ code: 0 }}), {used}, 1: Ended(Stopped), {used}"));
 }
 
 #[test]
@@ -178,7 +208,7 @@ fn an_unhealthy_task_is_stopped_and_says_why() {
         let stopped = world.input(Input::Checked(instance(0), Err("500".to_owned())));
         assert_eq!(stopped, if failure == 3 { "terminate 1-0-1" } else { "" });
     }
-    world.input(Input::Ended(instance(0), End::Exited { code: 0 }));
+    world.input(Input::Ended(instance(0), End::Exited { code: 0 }, FinalUsage::UNMEASURED));
     assert_eq!(world.state(), "0: Ended(Unhealthy { reason: \"GET / → 500\" })");
 }
 
@@ -188,7 +218,8 @@ fn a_task_waits_for_its_port_until_the_last_owner_has_ended() {
     world.order(5, &[(0, 31000)]);
     world.input(Input::Started(instance(0)));
     assert_eq!(world.order(6, &[(1, 31000)]), "persist 6, terminate 1-0-1");
-    let ended = world.input(Input::Ended(instance(0), End::Exited { code: 0 }));
+    let ended =
+        world.input(Input::Ended(instance(0), End::Exited { code: 0 }, FinalUsage::UNMEASURED));
     assert_eq!(ended, "start 1-1-1 [serve 31000 1] as 200001");
 }
 
@@ -238,7 +269,10 @@ fn what_outlived_the_last_borglet_is_adopted() {
     let launch = |index| Launch::new(desired(index, 31000), None, 200_000 + index);
     let recovered = vec![
         Recovered { launch: launch(0), status: RecoveredStatus::Running(Time::ZERO) },
-        Recovered { launch: launch(1), status: RecoveredStatus::Ended(End::Exited { code: 7 }) },
+        Recovered {
+            launch: launch(1),
+            status: RecoveredStatus::Ended(End::Exited { code: 7 }, FinalUsage::UNMEASURED),
+        },
     ];
     let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(9) };
     let settings = Settings::default();
@@ -348,7 +382,7 @@ fn one_that_waits_is_started_with_its_newest_limit() {
 #[test]
 fn a_task_waits_for_the_room_of_those_that_are_evicted_for_it() {
     use Input::{Ended, Machine, Started};
-    let gone = |index| Ended(instance(index), End::Signalled { signal: 9 });
+    let gone = |index| Ended(instance(index), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED);
     let mut world = World::with_mib(100);
     assert_eq!(short(&world.obey(1, vec![sized(1, 40), sized(2, 40)])), "start 1, start 2");
     // Both make room for two others, of which the smaller fits beside the stopping ones.

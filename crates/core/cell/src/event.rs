@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
-    ReplicaId, Resources, Serial, UserName,
+    Band, Capability, CollectionId, End, FinalUsage, GcuFactor, InstanceId, Level, MachineId,
+    MachineName, ReplicaId, Resources, Serial, UserName,
 };
 
 use crate::lifecycle::Transition;
@@ -21,6 +21,8 @@ pub struct Event {
     pub subject: Subject,
     /// What.
     pub kind: EventKind,
+    /// Of the end of an instance on its machine, what it used; of other events nothing.
+    pub usage: FinalUsage,
 }
 
 /// To whom or what something happened.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    CellName, CollectionId, DirectoryId, End, InstanceId, KeyDigest, Level, MachineId, MachineName,
-    MachineReport, ReplicaId, Resources, Serial, SessionId, Span, UserName,
+    CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level, MachineId,
+    MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span, UserName,
 };
 
 use crate::{MemberChange, Mutation};
@@ -210,5 +210,7 @@ pub enum Observation {
         instance: InstanceId,
         /// How.
         end: End,
+        /// What it used until then.
+        usage: FinalUsage,
     },
 }

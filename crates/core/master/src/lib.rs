@@ -3,7 +3,8 @@
 //! a machine counts as unreachable or down, and when to forget dead jobs.
 //!
 //! Every replica has a [`LinkShard`], which polls the machines of its [`Partition`]. The leader
-//! also has a [`Master`], which marks unresponsive machines down and forgets dead jobs.
+//! also has a [`Master`]: a list of controllers, one for each kind of periodic work, such as marking
+//! unresponsive machines down and forgetting dead jobs.
 //! [`LinkShard`] documents how a replica drives both.
 //!
 //! Both are deterministic: time is an argument, and they return [`Action`]s: operations to propose
@@ -22,6 +23,7 @@ mod observe;
 mod order;
 mod proposal;
 
+mod controller;
 mod lost;
 mod opinion;
 mod rate;
@@ -29,12 +31,12 @@ mod share;
 
 use std::sync::Arc;
 
+pub use borglet::Usage;
 use borglet::{Order, Report};
-use cell::{AddMachine, Cell, JobState, MachineState, Mutation, Op};
-use model::{CollectionId, MachineId, MachineName, ReplicaId, Span, Time};
+use cell::{Cell, MachineState, Mutation, Op};
+use model::{MachineId, MachineName, ReplicaId, Span, Time};
 
-use lost::Lost;
-use opinion::Opinions;
+use controller::{Controllers, Turn};
 pub use partition::{Partition, Second, Spread, owner};
 pub use reachability::Reachability;
 pub use shard::LinkShard;
@@ -123,29 +125,19 @@ pub enum Answer {
         report: Arc<Report>,
         /// The version of the report.
         version: u64,
+        /// What instances use: no news, and of no consequence for the cell.
+        usage: Usage,
     },
     /// It did not answer, or the answer was invalid.
     Failed,
 }
 
-/// The interval between searches for dead jobs.
-const FORGET_INTERVAL: Span = Span::from_secs(10);
-/// The maximum number of dead jobs that one operation forgets.
-const FORGET_BATCH: usize = 1_000;
-
 /// The elected master: what the leader decides in addition to its link shard.
 #[derive(Clone, Debug)]
 pub struct Master {
     settings: Settings,
-    leading: Option<Leading>,
-}
-
-/// The leader's knowledge beyond the cell.
-#[derive(Clone, Debug)]
-struct Leading {
-    lost: Lost,
-    opinions: Opinions,
-    forget: Time,
+    /// Where it leads.
+    leading: Option<Controllers>,
 }
 
 impl Master {
@@ -158,9 +150,7 @@ impl Master {
     /// Starts to lead, once the first operation of the term is applied. Nothing has been heard of
     /// any machine yet.
     pub fn lead(&mut self, now: Time, cell: &Cell) {
-        let lost = Lost::new(now, cell);
-        let (opinions, forget) = (Opinions::default(), now + FORGET_INTERVAL);
-        self.leading = Some(Leading { lost, opinions, forget });
+        self.leading = Some(Controllers::new(now, cell));
     }
 
     /// Stops leading: no more actions follow.
@@ -176,31 +166,23 @@ impl Master {
 
     /// An operation was applied; `reordered` as for [`LinkShard::applied`].
     pub fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
-        let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
-        lost.settle(op);
-        let here = about(op).into_iter().chain(joining(cell, op));
-        here.for_each(|machine| lost.count(now, cell, machine));
-        if let Op::Request { mutation: Mutation::RemoveMachine(_), .. } = op {
-            for machine in reordered {
-                lost.count(now, cell, *machine);
-                if cell.machine(*machine).is_none() {
-                    opinions.forget(*machine);
-                }
-            }
+        let Some(controllers) = &mut self.leading else { return };
+        for controller in controllers.all_mut() {
+            controller.applied(now, cell, op, reordered);
         }
     }
 
     /// Spreads the machines over these active replicas. Idempotent.
     pub fn spread(&mut self, now: Time, active: &[ReplicaId]) {
-        if let Some(Leading { opinions, .. }) = &mut self.leading {
-            opinions.spread(now, active);
+        if let Some(controllers) = &mut self.leading {
+            controllers.lost_machines.spread(now, active);
         }
     }
 
     /// Machines that are also polled by other replicas because their own cannot reach them; sorted
     /// by machine.
     pub fn seconds(&self) -> impl Iterator<Item = &Second> {
-        self.leading.iter().flat_map(|leading| leading.opinions.seconds())
+        self.leading.iter().flat_map(|controllers| controllers.lost_machines.seconds())
     }
 
     /// Takes in changed reachabilities from the link shard of a replica. Those of machines that the
@@ -212,24 +194,14 @@ impl Master {
         from: ReplicaId,
         reachabilities: &[(MachineId, Reachability)],
     ) {
-        let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
-        for (machine, reachability) in reachabilities {
-            if cell.machine(*machine).is_none()
-                || opinions.is_own(from, *machine) && !lost.has_heard(*machine, *reachability)
-            {
-                continue;
-            }
-            if let Some(counts) = opinions.hear(now, from, *machine, *reachability) {
-                lost.hear(now, cell, *machine, counts);
-            }
+        if let Some(controllers) = &mut self.leading {
+            controllers.lost_machines.heard(now, cell, from, reachabilities);
         }
     }
 
     /// The last reachability of each expected machine at its own replica; empty if not leading.
     pub fn reachabilities(&self) -> impl Iterator<Item = (MachineId, Reachability)> {
-        self.leading.iter().flat_map(|Leading { lost, opinions, .. }| {
-            lost.awaited().map(|machine| (machine, opinions.own(machine)))
-        })
+        self.leading.iter().flat_map(|controllers| controllers.lost_machines.reachabilities())
     }
 
     /// Whether an operation from a link shard may be proposed: a machine becomes unreachable only
@@ -237,8 +209,9 @@ impl Master {
     #[must_use]
     pub fn may_propose(&self, op: &Op) -> bool {
         match (op, &self.leading) {
-            (Op::MachineUnreachable { machine }, Some(leading)) => {
-                leading.lost.reachability(*machine) == Reachability::Silent
+            (Op::MachineUnreachable { machine }, Some(controllers)) => {
+                let lost = &controllers.lost_machines.lost;
+                lost.reachability(*machine) == Reachability::Silent
             }
             _ => true,
         }
@@ -248,34 +221,30 @@ impl Master {
     /// leading.
     #[must_use]
     pub fn machines_heard(&self) -> u32 {
-        self.leading.as_ref().map_or(0, |leading| leading.lost.answering())
+        let leading = self.leading.as_ref();
+        leading.map_or(0, |controllers| controllers.lost_machines.lost.answering())
     }
 
-    /// Does what is due.
+    /// Does what is due: every controller has its turn.
     pub fn tick(&mut self, now: Time, cell: &Cell, actions: &mut Vec<Action>) {
-        let settings = &self.settings;
-        let Some(leading) = &mut self.leading else { return };
-        for (machine, counts) in leading.opinions.tick(now) {
-            leading.lost.hear(now, cell, machine, counts);
+        let Some(controllers) = &mut self.leading else { return };
+        let mut turn = Turn { now, cell, settings: &self.settings, actions };
+        for controller in controllers.all_mut() {
+            controller.run(&mut turn);
         }
-        for machine in leading.lost.lose(now, cell, settings, actions) {
-            leading.opinions.forget(machine);
-        }
-        if leading.forget <= now {
-            leading.forget = now + FORGET_INTERVAL;
-            let collections = forgettable(settings, now, cell);
-            if !collections.is_empty() {
-                actions.push(Action::Propose(Op::Forget { collections }));
-            }
-        }
+    }
+
+    /// The names of its controllers and when each is due, in the order in which they run; none where
+    /// it does not lead.
+    pub fn controllers(&self) -> impl Iterator<Item = (&'static str, Option<Time>)> {
+        let all = self.leading.iter().flat_map(Controllers::all);
+        all.map(|controller| (controller.name(), controller.due()))
     }
 
     /// When [`Master::tick`] is due next, unless something is heard or applied before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
-        let leading = self.leading.as_ref()?;
-        let next = [leading.lost.next(), leading.opinions.next(), Some(leading.forget)];
-        next.into_iter().flatten().min()
+        self.controllers().filter_map(|(_, due)| due).min()
     }
 }
 
@@ -294,29 +263,12 @@ fn about(op: &Op) -> Option<MachineId> {
 /// The machine that joined by an operation.
 fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
     let name = match op {
-        Op::Request { mutation: Mutation::AddMachine(AddMachine { name, .. }), .. } => name,
+        Op::Request { mutation: Mutation::AddMachine(cell::AddMachine { name, .. }), .. } => name,
         Op::Enrol { token, .. } => &cell.token(*token)?.machine,
         _ => return None,
     };
     let machine = cell.machine_named(name)?;
     (machine.state == MachineState::Joining).then_some(machine.id)
-}
-
-/// Dead jobs that are kept long enough, or exceed the maximum, oldest first.
-fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId> {
-    let mut dead: Vec<(Time, CollectionId)> = cell
-        .jobs()
-        .filter_map(|job| match job.state {
-            JobState::Dead { at, .. } => Some((at, job.id)),
-            _ => None,
-        })
-        .collect();
-    dead.sort_unstable();
-    let too_many = dead.len().saturating_sub(settings.dead_jobs_max);
-    let old = |(position, (at, _)): &(usize, (Time, CollectionId))| {
-        *position < too_many || now.since(*at) >= settings.dead_jobs_for
-    };
-    dead.into_iter().enumerate().take_while(old).map(|(_, (_, id))| id).take(FORGET_BATCH).collect()
 }
 
 #[cfg(test)]

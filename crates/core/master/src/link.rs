@@ -127,7 +127,7 @@ impl Link {
                 self.missed = self.missed.saturating_add(1);
                 self.next_poll = now + settings.poll_interval;
             }
-            Answer::Report { report, version } => {
+            Answer::Report { report, version, usage: _ } => {
                 self.missed = 0;
                 self.heard = true;
                 let soon = now + settings.poll_spacing;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use borglet::{Report, TaskStatus};
 use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
-use model::{End, InstanceId, MachineId, Time};
+use model::{End, FinalUsage, InstanceId, MachineId, Time};
 
 use crate::link::Link;
 use crate::{Action, Settings};
@@ -53,7 +53,8 @@ pub(crate) fn compare(
             }
             None if link.is_current() => {
                 let end = missing(placement, &report);
-                observations.push(Observation::Ended { instance: *instance, end });
+                let usage = FinalUsage::UNMEASURED;
+                observations.push(Observation::Ended { instance: *instance, end, usage });
             }
             None => {}
         }
@@ -99,8 +100,9 @@ fn differs(
                 observations.push(Observation::Health { instance, healthy });
             }
         }
-        TaskStatus::Ended(end) => {
-            observations.push(Observation::Ended { instance, end: cell.kept_end(end) });
+        TaskStatus::Ended(end, usage) => {
+            let (end, usage) = (cell.kept_end(end), *usage);
+            observations.push(Observation::Ended { instance, end, usage });
         }
     }
 }

@@ -3,6 +3,7 @@
 mod agreeing;
 mod allocs;
 mod cluster;
+mod controllers;
 mod handover;
 mod lost;
 mod opinions;
@@ -14,11 +15,12 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use borglet::{TaskReport, TaskStatus};
-use cell::{AddMachine, Assignment, Mutation, Outcome, RequestId};
+use borglet::{Measured, TaskReport, TaskStatus, Usage, UsageSample};
+use cell::{AddMachine, Assignment, Mutation, Observation, Outcome, RequestId};
 use model::{
-    Bytes, CellName, End, Generation, InstanceId, LogIndex, MachineName, MachineReport, MilliCores,
-    PortRange, ReplicaId, Resources, SessionId, Stamp, TaskIndex, TaskSelection, Term, UserName,
+    Bytes, CellName, CollectionId, End, Generation, InstanceId, LogIndex, MachineName,
+    MachineReport, MilliCores, PortRange, ReplicaId, Resources, SessionId, Stamp, TaskIndex,
+    TaskSelection, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -29,6 +31,8 @@ struct World {
     now: Time,
     actions: Vec<Action>,
     sequence: u64,
+    /// What the machine sends beside its next report.
+    usage: Usage,
 }
 
 const M1: MachineId = MachineId(1);
@@ -49,6 +53,7 @@ impl World {
             now: Time(1_000_000),
             actions: vec![],
             sequence: 0,
+            usage: Usage::default(),
         };
         let ana = UserName::new("ana").expect("a name");
         let name = CellName::new("dev").expect("a name");
@@ -138,7 +143,8 @@ impl World {
             status: status.clone(),
         });
         let report = Report { stamp, machine, tasks: tasks.collect() };
-        let answer = &Answer::Report { report: Arc::new(report), version: 1 };
+        let usage = std::mem::take(&mut self.usage);
+        let answer = &Answer::Report { report: Arc::new(report), version: 1, usage };
         let (now, cell) = (self.now, &self.cell);
         self.shard.answered(now, cell, M1, had_order, answer, &mut self.actions);
     }
@@ -234,9 +240,37 @@ fn a_machine_is_described_ordered_and_observed() {
     assert_eq!(seen.matches("Started").count(), 2, "{seen}");
     assert_eq!(seen.matches("Health").count(), 0, "without a check it is healthy as it runs");
     assert_eq!(world.answer(false, 7, &running), "", "a repeated report fills no log");
-    let ended = [(0, TaskStatus::Ended(End::Exited { code: 0 })), running[1].clone()];
+    let ended = [
+        (0, TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED)),
+        running[1].clone(),
+    ];
     assert!(world.answer(false, 7, &ended).contains("Exited { code: 0 }"));
     assert_eq!(world.tick(), "order 9 [1-1-1]", "its end is known: it may be forgotten there");
+}
+
+#[test]
+fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    world.submit(1);
+    world.assign(0);
+    world.tick();
+    let running = [(0, TaskStatus::Running { healthy: Some(true) })];
+    assert!(world.answer(true, 5, &running).contains("Started"));
+    let started = Observation::Started { instance: instance(0, 1) };
+    world.apply(&Op::Observe { machine: M1, observations: vec![started] });
+    world.answer(false, 5, &running);
+    let (cell, next) = (world.cell.image(), world.shard.next_tick());
+    let measured = Measured { memory: Some(Bytes(1 << 20)), ..Measured::default() };
+    let sample = UsageSample { instance: instance(0, 1), at: world.now, measured };
+    // Of one that the cell knows nothing of, too.
+    let other = UsageSample { instance: instance(7, 9), ..sample };
+    world.usage = Usage { samples: vec![sample, other], windows: Vec::new() };
+    assert_eq!(world.answer(false, 5, &running), "");
+    assert_eq!(world.usage, Usage::default(), "it was sent");
+    assert_eq!(world.cell.image(), cell);
+    assert_eq!(world.shard.next_tick(), next);
 }
 
 #[test]

@@ -182,7 +182,11 @@ impl Life {
                 if let Some((instance, Some(machine))) = self.task(true) {
                     let code = u8::from(self.draw(2) == 0);
                     let end = End::Exited { code };
-                    let observations = vec![Observation::Ended { instance, end }];
+                    let observations = vec![Observation::Ended {
+                        instance,
+                        end,
+                        usage: model::FinalUsage::UNMEASURED,
+                    }];
                     self.follow(&Op::Observe { machine, observations });
                 }
             }
@@ -251,7 +255,11 @@ impl Life {
                 && let Some(placement) = self.scheduler.cell().placement(instance)
             {
                 let machine = placement.machine;
-                let observations = vec![Observation::Ended { instance, end: End::Stopped }];
+                let observations = vec![Observation::Ended {
+                    instance,
+                    end: End::Stopped,
+                    usage: model::FinalUsage::UNMEASURED,
+                }];
                 self.follow(&Op::Observe { machine, observations });
             }
         }

@@ -210,7 +210,8 @@ fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() 
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, first.assignments);
     scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments.clone()));
     let (instance, end) = (first.assignments[0].instance, model::End::Exited { code: 0 });
-    let observations = vec![Observation::Ended { instance, end }];
+    let observations =
+        vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
     scheduler.follow(Time(1_000_001), &Op::Observe { machine: MachineId(1), observations });
     assert_eq!(scheduler.pass(Time(1_000_001)).assignments.len(), 1, "its end makes room");
 }
@@ -238,7 +239,8 @@ fn a_task_that_waits_for_its_next_try_says_when() {
     let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
     cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
     let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
-    let observations = vec![Observation::Ended { instance, end }];
+    let observations =
+        vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
     cell.apply(Time(2_000_000), &Op::Observe { machine: MachineId(1), observations });
     let mut scheduler = Scheduler::new(cell);
     let plan = scheduler.pass(Time(2_000_000));
@@ -274,7 +276,8 @@ fn a_pairing_that_crashed_is_not_repeated_while_there_is_another() {
         assert_eq!(plan.assignments[0].machine, MachineId(1), "the one on which less is stranded");
         cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
         let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
-        let observations = vec![Observation::Ended { instance, end }];
+        let observations =
+            vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
         cell.apply(Time(2_000_000), &Op::Observe { machine: MachineId(1), observations });
         let plan = Scheduler::new(cell).pass(Time(9_000_000));
         assert_eq!(plan.assignments[0].machine, MachineId(again));
@@ -298,6 +301,7 @@ fn arriving(machines: &str, jobs: &[&str], expected: &Expect) {
             let ended = |victim: &InstanceId| Observation::Ended {
                 instance: *victim,
                 end: model::End::Stopped,
+                usage: model::FinalUsage::UNMEASURED,
             };
             let observations = assignment.victims.iter().map(ended).collect();
             scheduler.follow(at, &Op::Observe { machine: assignment.machine, observations });
@@ -551,7 +555,8 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
     // The last task is the first to crash.
     for (assignment, at) in plan.assignments.iter().rev().zip([2_000_000, 3_000_000, 4_000_000]) {
         let (instance, end) = (assignment.instance, model::End::Exited { code: 3 });
-        let observations = vec![Observation::Ended { instance, end }];
+        let observations =
+            vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
         cell.apply(Time(at), &Op::Observe { machine: MachineId(1), observations });
     }
     let all = "0-2".to_owned();

@@ -208,11 +208,19 @@ mod tests {
     }
 
     fn task(id: u64, kind: EventKind) -> Event {
-        Event { subject: Subject::Task(incarnation(id)), kind }
+        Event {
+            subject: Subject::Task(incarnation(id)),
+            kind,
+            usage: model::FinalUsage::UNMEASURED,
+        }
     }
 
     fn on(id: u64, kind: EventKind) -> Event {
-        Event { subject: Subject::Machine(MachineId(id)), kind }
+        Event {
+            subject: Subject::Machine(MachineId(id)),
+            kind,
+            usage: model::FinalUsage::UNMEASURED,
+        }
     }
 
     fn placed(id: u64, machine: u64) -> Event {

@@ -179,7 +179,9 @@ impl Machine {
             status: match &process.phase {
                 Phase::Starting => RecoveredStatus::Starting,
                 Phase::Running(since) => RecoveredStatus::Running(*since),
-                Phase::Ended(end) => RecoveredStatus::Ended(end.clone()),
+                Phase::Ended(end) => {
+                    RecoveredStatus::Ended(end.clone(), model::FinalUsage::UNMEASURED)
+                }
             },
         });
         let recovered = recovered.collect();
@@ -381,7 +383,11 @@ impl Machine {
                     programs.came_to_its_end(&process.launch.desired);
                 }
                 process.phase = Phase::Ended(end.clone());
-                Some(Passed { input: Input::Ended(id, end.clone()), then: None, ended: Some(end) })
+                Some(Passed {
+                    input: Input::Ended(id, end.clone(), model::FinalUsage::UNMEASURED),
+                    then: None,
+                    ended: Some(end),
+                })
             }
             (Step::Answers(answer), Phase::Starting | Phase::Running(_)) => {
                 Some(Passed { input: Input::Checked(id, answer), then: None, ended: None })
@@ -472,7 +478,7 @@ mod tests {
                 "it ended",
                 &|machine| pass(machine, exited()),
                 0,
-                TaskStatus::Ended(End::Exited { code: 3 }),
+                TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
             ),
             (
                 "it ended while there was no Borglet",
@@ -482,7 +488,7 @@ mod tests {
                     machine.start_borglet();
                 },
                 0,
-                TaskStatus::Ended(End::Exited { code: 3 }),
+                TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
             ),
             (
                 "it ended a second time",
@@ -491,7 +497,7 @@ mod tests {
                     pass(machine, Step::Ends(End::Exited { code: 0 }));
                 },
                 0,
-                TaskStatus::Ended(End::Exited { code: 3 }),
+                TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
             ),
             (
                 "power was lost",
@@ -500,7 +506,7 @@ mod tests {
                     machine.start_borglet();
                 },
                 0,
-                TaskStatus::Ended(lost),
+                TaskStatus::Ended(lost, model::FinalUsage::UNMEASURED),
             ),
         ];
         for (what, happens, there, status) in table {
@@ -527,7 +533,10 @@ mod tests {
         assert_eq!(*after, Span::from_millis(40), "it heeds it after so long");
         assert!(machine.processes[&id()].ending && machine.running().count() == 1);
         pass(&mut machine, step.clone());
-        assert_eq!(machine.said.tasks[0].status, TaskStatus::Ended(End::Stopped));
+        assert_eq!(
+            machine.said.tasks[0].status,
+            TaskStatus::Ended(End::Stopped, model::FinalUsage::UNMEASURED)
+        );
         obey(&mut machine, nothing(5));
         assert!(machine.processes.is_empty() && machine.said.tasks.is_empty());
     }

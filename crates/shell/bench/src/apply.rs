@@ -281,7 +281,11 @@ impl World {
             let instance = incarnation.instance();
             let end = End::Exited { code: 1 };
             steps[0].push(incarnation.observed(Observation::Started { instance }));
-            steps[1].push(incarnation.observed(Observation::Ended { instance, end }));
+            steps[1].push(incarnation.observed(Observation::Ended {
+                instance,
+                end,
+                usage: model::FinalUsage::UNMEASURED,
+            }));
             (incarnation.generation, incarnation.machine) = (incarnation.generation + 1, machine);
             steps[2].push(incarnation.assigned());
         }

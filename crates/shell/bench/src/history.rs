@@ -161,7 +161,11 @@ impl History {
             3 => observe(Observation::Started { instance }),
             _ => {
                 self.step = 0;
-                observe(Observation::Ended { instance, end: End::Exited { code: 0 } })
+                observe(Observation::Ended {
+                    instance,
+                    end: End::Exited { code: 0 },
+                    usage: model::FinalUsage::UNMEASURED,
+                })
             }
         }
     }

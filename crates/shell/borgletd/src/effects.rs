@@ -4,7 +4,7 @@
 use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
-use model::{End, InstanceId, Resources, Stamp};
+use model::{End, FinalUsage, InstanceId, Resources, Stamp};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,7 +202,8 @@ impl Executor {
                 Ok(Begun::PortTaken(held)) => this.tell(Input::PortTaken(instance, held)).await,
                 // Nor is a disk that others have filled.
                 Ok(Begun::NoRoom(reason)) => {
-                    this.tell(Input::Ended(instance, End::Lost { reason })).await;
+                    this.tell(Input::Ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED))
+                        .await;
                 }
                 Ok(Begun::UidTaken(holder)) => {
                     tracing::info!("{holder} uses user id {uid}: {instance} gets another");
@@ -215,7 +216,7 @@ impl Executor {
                         true => End::Lost { reason },
                         false => End::NotStarted { reason },
                     };
-                    this.tell(Input::Ended(instance, end)).await;
+                    this.tell(Input::Ended(instance, end, FinalUsage::UNMEASURED)).await;
                 }
             }
         });
@@ -304,7 +305,7 @@ impl Executor {
         let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
             let looked = files.look(instance, &task);
-            if let Looked::Ended(_) = looked {
+            if let Looked::Ended(..) = looked {
                 discard_home(instance, &task);
                 remover.look();
             }
@@ -313,10 +314,11 @@ impl Executor {
         match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
             Ok(Looked::Starting) => return true,
             Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
-            Ok(Looked::Ended(end)) => self.tell(Input::Ended(instance, end)).await,
+            Ok(Looked::Ended(end, usage)) => self.tell(Input::Ended(instance, end, usage)).await,
             Err(error) => {
                 let reason = format!("cannot inspect it: {error:#}");
-                self.tell(Input::Ended(instance, End::Lost { reason })).await;
+                self.tell(Input::Ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED))
+                    .await;
             }
         }
         false

@@ -92,6 +92,8 @@ impl rpc::service::borglet_server::Borglet for Service {
             report: Some(newest.report.as_ref().into()),
             version: newest.version,
             order_refused: obeyed == Obeyed::TooOld,
+            // Nothing is sampled yet.
+            usage: None,
         }))
     }
 

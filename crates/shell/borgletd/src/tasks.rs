@@ -17,7 +17,9 @@ use linux::record::{self, Bind, ExitReason, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
-use model::{Bytes, End, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time, UserName};
+use model::{
+    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time, UserName,
+};
 use proto::v1;
 
 use super::program;
@@ -47,8 +49,8 @@ pub(crate) enum Looked {
     Starting,
     /// It is running.
     Running(record::Running),
-    /// It has ended, with all its processes.
-    Ended(End),
+    /// It has ended, with all its processes, and its usage.
+    Ended(End, FinalUsage),
 }
 
 /// The layout of the data directory.
@@ -269,12 +271,12 @@ impl Files {
                 let age = Span(u64::try_from(age).unwrap_or(u64::MAX));
                 RecoveredStatus::Running(now - age)
             }
-            Looked::Ended(_) if task.path().join(STOPPED_FILE).exists() => {
-                RecoveredStatus::Ended(End::Stopped)
+            Looked::Ended(_, usage) if task.path().join(STOPPED_FILE).exists() => {
+                RecoveredStatus::Ended(End::Stopped, usage)
             }
-            Looked::Ended(end) => RecoveredStatus::Ended(end),
+            Looked::Ended(end, usage) => RecoveredStatus::Ended(end, usage),
         };
-        if let RecoveredStatus::Ended(_) = status {
+        if let RecoveredStatus::Ended(..) = status {
             discard_home(instance, task);
         }
         Ok(Some(Recovered { launch, status }))
@@ -286,7 +288,7 @@ impl Files {
         let (end, cleared) = match task.inspect() {
             Ok(Inspection::Starting) => return Looked::Starting,
             Ok(Inspection::Running(running)) => return Looked::Running(running),
-            Ok(Inspection::Ended(exit)) => return Looked::Ended(end(&exit.reason)),
+            Ok(Inspection::Ended(exit)) => return Looked::Ended(end(&exit.reason), usage(&exit)),
             Ok(Inspection::Lost { reason }) => {
                 (lost(reason), task.kill().map(drop).map_err(anyhow::Error::from))
             }
@@ -299,7 +301,7 @@ impl Files {
         if let Err(error) = cleared {
             tracing::error!("{instance} is lost, and cannot be cleaned up: {error:#}");
         }
-        Looked::Ended(end)
+        Looked::Ended(end, FinalUsage::UNMEASURED)
     }
 
     /// Kills all processes of an instance without reading its records.
@@ -458,6 +460,12 @@ fn end(reason: &ExitReason) -> End {
         }
         ExitReason::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
     }
+}
+
+/// The usage of an instance, as far as its shim measured it.
+fn usage(exit: &record::Exit) -> FinalUsage {
+    let cpu_time = exit.cpu_ns.map(|time| Span(time / 1_000));
+    FinalUsage { cpu_time, memory_peak: exit.memory_peak_bytes.map(Bytes) }
 }
 
 /// The end of an instance that is gone without a record.

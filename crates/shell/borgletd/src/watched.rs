@@ -125,7 +125,7 @@ impl Collector for Tasks {
                 TaskStatus::Running { healthy: Some(true) } => &mut healthy,
                 TaskStatus::Running { .. } => &mut running,
                 TaskStatus::Stopping => &mut stopping,
-                TaskStatus::Ended(_) => &mut ended,
+                TaskStatus::Ended(_, _) => &mut ended,
             } += 1;
         }
         let states = [

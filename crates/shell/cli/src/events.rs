@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cell::{Actor, EventKind, Grant, StopReason, Subject};
 use client::Target;
-use model::{Span, Time};
+use model::{FinalUsage, Span, Time};
 use process::clock::wall_clock;
 use proto::event::Record;
 use proto::v1;
@@ -140,7 +140,12 @@ fn line(event: &v1::EventRecord, wide: bool) -> String {
     }
     let at = moment::shown(Time(event.time));
     let (subject, name, detail, by) = match Record::try_from(event.clone()) {
-        Ok(record) => (subject(&record), record.event.kind.name(), detail(&record), by(&record)),
+        Ok(record) => {
+            let detail =
+                [detail(&record), used(&record)].into_iter().filter(|text| !text.is_empty());
+            let detail = detail.collect::<Vec<_>>().join(", ");
+            (subject(&record), record.event.kind.name(), detail, by(&record))
+        }
         Err(_) => unknown(event),
     };
     let comma = if detail.is_empty() { "" } else { ", " };
@@ -183,6 +188,14 @@ fn subject(record: &Record) -> String {
         Subject::Job(_) => job(),
         Subject::Task(id) => format!("{}/{}", job(), id.index),
         Subject::Machine(id) => names.machine.as_ref().map_or(id.to_string(), ToString::to_string),
+    }
+}
+
+/// `used 210 ms of CPU time, 52 MiB of memory at most`, at the end of an instance.
+fn used(record: &Record) -> String {
+    match record.event.usage {
+        FinalUsage::UNMEASURED => String::new(),
+        usage => format!("used {usage}"),
     }
 }
 
@@ -295,6 +308,27 @@ mod tests {
         assert!(shown.ends_with(", by ana\n"), "{shown}");
         event.subject = None;
         assert!(line(&event, false).contains("  UNKNOWN "), "nor what it happened to");
+    }
+
+    #[test]
+    fn the_end_of_an_instance_is_shown_with_what_it_used() {
+        use v1::event_record::actor::Who;
+        use v1::event_record::subject::What;
+        let instance = v1::InstanceId { collection: 3, index: 0, generation: 1 };
+        let mut event = v1::EventRecord {
+            actor: Some(v1::event_record::Actor { who: Some(Who::Master(v1::Nothing {})) }),
+            subject: Some(v1::event_record::Subject { what: Some(What::Task(instance)) }),
+            kind: Some(v1::event_record::Kind::Finish(v1::Nothing {})),
+            machine: "m1".to_owned(),
+            ..Default::default()
+        };
+        let shown = line(&event, false);
+        assert!(shown.ends_with("  on m1, by master\n"), "{shown}");
+        let cpu_time = Some(proto::duration(Span(210_000)));
+        event.usage = Some(v1::FinalUsage { cpu_time, memory_peak_bytes: Some(52 << 20) });
+        let shown = line(&event, false);
+        let used = "on m1, used 210 ms of CPU time, 52 MiB of memory at most, by master\n";
+        assert!(shown.ends_with(used), "{shown}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use client::Target;
-use model::{Priority, Resources, Time};
+use model::{FinalUsage, Priority, Resources, Time};
 use proto::{v1, word};
 
 use super::exit::{Done, Failure};
@@ -228,6 +228,7 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         if *format == Format::Wide {
             row.push(task.generation.to_string());
             row.push(task.reason.clone());
+            row.extend(last_usage(task));
             row.push(shown_labels(&task_labels(job, task.index)));
         }
         row
@@ -243,6 +244,8 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "LAST END",
         "GENERATION",
         "REASON",
+        "LAST CPU TIME",
+        "LAST MEMORY PEAK",
         "LABELS",
     ];
     let mut shown = if *format == Format::Wide { headings.len() } else { 8 };
@@ -251,6 +254,14 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         shown += 1;
     }
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
+}
+
+/// What its last incarnation used: CPU time and peak memory; empty where that was not measured.
+fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
+    let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
+    let FinalUsage { cpu_time, memory_peak } = usage.unwrap_or_default();
+    let shown = |of: Option<String>| of.unwrap_or_default();
+    [shown(cpu_time.map(|time| time.to_string())), shown(memory_peak.map(|peak| peak.to_string()))]
 }
 
 /// Prints the allocs of an alloc set, and the jobs in them.

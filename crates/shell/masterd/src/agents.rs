@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cell::{Credentials, Machine};
-use master::{Answer, Poll};
+use master::{Answer, Poll, Usage};
 use model::{MachineId, MachineName, Serial};
 use proto::v1;
 use replica::Input;
@@ -210,7 +210,8 @@ impl Links {
         let response =
             client.poll(request).await.map_err(|status| self.failed(poll, &status))?.into_inner();
         let report = response.report.context("an answer without a report")?.try_into()?;
-        Ok(Answer::Report { report: Arc::new(report), version: response.version })
+        let usage = usage(&poll.name, response.usage);
+        Ok(Answer::Report { report: Arc::new(report), version: response.version, usage })
     }
 
     /// Why a poll failed; counted where that is because the machine is not who it should be.
@@ -224,11 +225,31 @@ impl Links {
     }
 }
 
+/// What a machine says that its instances use. What cannot be read of it is left out: the machine has
+/// answered all the same.
+fn usage(machine: &MachineName, said: Option<v1::Usage>) -> Usage {
+    let read = said.map(Usage::try_from).transpose();
+    let read = read.inspect_err(|error| tracing::debug!("usage of machine {machine}: {error}"));
+    read.ok().flatten().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use rpc::{Authority, Validity};
 
     use super::*;
+
+    #[test]
+    fn usage_that_cannot_be_read_is_left_out() {
+        let machine = MachineName::new("m1").expect("a name");
+        assert_eq!(usage(&machine, None), Usage::default());
+        let (instance, measured) = (Some(v1::InstanceId::default()), Some(v1::Measured::default()));
+        let sample = v1::UsageSample { instance, at: 7, measured };
+        let said = |sample| Some(v1::Usage { samples: vec![sample], windows: Vec::new() });
+        assert_eq!(usage(&machine, said(sample)).samples.len(), 1);
+        let bad = v1::UsageSample { measured: None, ..sample };
+        assert_eq!(usage(&machine, said(bad)), Usage::default());
+    }
 
     #[tokio::test]
     async fn a_machine_that_is_not_talked_to_any_more_is_let_go() {

@@ -26,7 +26,7 @@ pub use id::{
 };
 pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
-pub use machine::{End, HeldPorts, MachineReport, PortRange};
+pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,

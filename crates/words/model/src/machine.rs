@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Bytes, Resources};
+use crate::{Bytes, Resources, Span};
 
 /// A machine's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,6 +151,30 @@ pub enum End {
         /// What is known about it.
         reason: String,
     },
+}
+
+/// What an instance used from its start to its end, as far as it was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FinalUsage {
+    /// CPU time of all its processes; none where it was not measured.
+    pub cpu_time: Option<Span>,
+    /// The most memory that it had at any time; none where it was not measured.
+    pub memory_peak: Option<Bytes>,
+}
+
+impl FinalUsage {
+    /// Nothing was measured.
+    pub const UNMEASURED: Self = Self { cpu_time: None, memory_peak: None };
+}
+
+/// `210 ms of CPU time, 52 MiB of memory at most`; empty where nothing was measured.
+impl fmt::Display for FinalUsage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpu = self.cpu_time.map(|time| format!("{time} of CPU time"));
+        let memory = self.memory_peak.map(|peak| format!("{peak} of memory at most"));
+        let parts: Vec<String> = cpu.into_iter().chain(memory).collect();
+        f.write_str(&parts.join(", "))
+    }
 }
 
 /// Displayed for people: `exit code 3`, `signal 9`, `out of memory: …`.

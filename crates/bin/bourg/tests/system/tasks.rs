@@ -201,3 +201,27 @@ fn what_a_task_writes_harms_nobody() {
     assert_eq!(cell.ok("bourg logs noise/0 | wc -c").trim(), "1000013");
     assert_eq!(cell.ok("bourg logs noise | tail -n 1"), "noise/0  end\n");
 }
+
+#[test]
+fn what_a_task_used_is_known_after_its_end() {
+    let cell = Cell::start();
+    // A buffer of 50 MiB that is filled a hundred times.
+    let burns = "['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=50M', 'count=100']";
+    run(&cell, "burns", burns, "ram: '128 MiB'");
+    let job = cell.job("burns", "is finished", |job| job["state"] == "finished");
+    let usage = &job["tasks"][0]["lastUsage"];
+    let text = |field: &str| usage[field].as_str().unwrap_or_default();
+    let cpu_s = text("cpuTime").trim_end_matches('s').parse::<f64>().expect("seconds");
+    assert!((0.1..60.0).contains(&cpu_s), "{usage}");
+    let peak_bytes = text("memoryPeakBytes").parse::<u64>().expect("bytes");
+    assert!((50 << 20..=128 << 20).contains(&peak_bytes), "{usage}");
+    let wide = cell.ok("bourg status burns -o wide");
+    assert!(wide.contains("LAST CPU TIME") && wide.contains(" MiB"), "{wide}");
+    let ended = cell.ok("bourg events burns/0 | grep FINISH");
+    assert!(ended.contains(" of CPU time, ") && ended.contains("MiB of memory at most"), "{ended}");
+
+    run(&cell, "absent", "['no-such-program']", "restart: { failures: 0 }");
+    let job = cell.job("absent", "has failed", |job| job["state"] == "failed");
+    let usage = &job["tasks"][0]["lastUsage"];
+    assert_ne!(usage["memoryPeakBytes"], "0", "what was not measured is not shown: {usage}");
+}

@@ -83,6 +83,12 @@ impl UsageReader {
         Ok(Self { cpu, cpu_format, memory, peak, peak_seen_bytes: 0 })
     }
 
+    /// Whether the kernel keeps the peak. Where it does not, the peak is that of the readings alone.
+    #[must_use]
+    pub fn keeps_peak(&self) -> bool {
+        self.peak.is_some()
+    }
+
     /// Reads the counters.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The shim's last phase: cleans up and summarises.
 
-use crate::cgroup::{CgroupError, TaskCgroup, Usage};
+use crate::cgroup::{CgroupError, TaskCgroup, UsageReader};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, ExitReason, Launch};
 
@@ -16,8 +16,9 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
         return Exit { reason, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
     };
     report(launch, cgroup.kill_all());
-    let none = Usage { cpu_ns: 0, memory_bytes: 0, memory_peak_bytes: 0 };
-    let usage = report(launch, cgroup.usage()).unwrap_or(none);
+    let reader = report(launch, cgroup.usage_reader());
+    let keeps_peak = reader.as_ref().is_some_and(UsageReader::keeps_peak);
+    let usage = reader.and_then(|mut reader| report(launch, reader.read()));
     let oom_kills = report(launch, cgroup.oom_kills()).unwrap_or(0);
     // It may have been changed since the launch.
     let limit_bytes = report(launch, cgroup.memory_limit_bytes());
@@ -33,13 +34,18 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
         {
             ExitReason::OutOfMemory {
                 limit_bytes: of_alloc.or(limit_bytes).unwrap_or(launch.limits.memory_bytes),
-                peak_bytes: usage.memory_peak_bytes,
+                peak_bytes: usage.map_or(0, |usage| usage.memory_peak_bytes),
             }
         }
         reason => reason,
     };
-    let (cpu_ns, memory_peak_bytes) = (Some(usage.cpu_ns), Some(usage.memory_peak_bytes));
-    Exit { reason, ended_at_unix_us, cpu_ns, memory_peak_bytes }
+    Exit {
+        reason,
+        ended_at_unix_us,
+        cpu_ns: usage.map(|usage| usage.cpu_ns),
+        // By now it has no memory any more: without a peak from the kernel there is none.
+        memory_peak_bytes: usage.filter(|_| keeps_peak).map(|usage| usage.memory_peak_bytes),
+    }
 }
 
 /// The task's alloc, if a process of the task was killed because the alloc's limit was reached and

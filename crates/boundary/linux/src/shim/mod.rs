@@ -65,8 +65,8 @@ fn run_task(shim: &mut Shim) -> Exit {
     let not_started = |reason: String| Exit {
         reason: ExitReason::NotStarted { reason },
         ended_at_unix_us: unix_micros_now(),
-        cpu_ns: Some(0),
-        memory_peak_bytes: Some(0),
+        cpu_ns: None,
+        memory_peak_bytes: None,
     };
     let launch = match read_launch(dir) {
         Ok(launch) => launch,

@@ -5,10 +5,11 @@ use cell::{
     Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
     Subject,
 };
-use model::{CollectionId, End, InstanceId, MachineId, Resources};
+use model::{CollectionId, End, FinalUsage, InstanceId, MachineId, Resources};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use super::RecordRef;
+use crate::duration::{Duration, duration};
 use crate::{read, v1};
 
 impl RecordRef<'_> {
@@ -25,6 +26,7 @@ impl RecordRef<'_> {
         wire.text(8, self.names.machine.as_ref().map_or("", |name| name.as_str()));
         kind(wire, &self.event.kind);
         wire.text(35, self.names.reporter.as_ref().map_or("", |name| name.as_str()));
+        usage(wire, &self.event.usage);
     }
 }
 
@@ -81,6 +83,24 @@ impl Wire<'_> {
     fn nothing(&mut self, tag: u32) {
         self.message(tag, |_| {});
     }
+}
+
+fn usage(wire: &mut Wire<'_>, usage: &FinalUsage) {
+    if *usage == FinalUsage::UNMEASURED {
+        return;
+    }
+    wire.message(40, |wire| {
+        if let Some(time) = usage.cpu_time {
+            let Duration { seconds, nanos } = duration(time);
+            wire.message(1, |wire| {
+                wire.number(1, seconds.unsigned_abs());
+                wire.number(2, nanos.unsigned_abs().into());
+            });
+        }
+        if let Some(peak) = usage.memory_peak {
+            wire.given_number(2, read::signed(peak.0).unsigned_abs());
+        }
+    });
 }
 
 fn actor(wire: &mut Wire<'_>, actor: &Actor) {

@@ -29,6 +29,7 @@ impl From<&Record> for v1::EventRecord {
             machine: text(machine.as_ref().map(ToString::to_string)),
             kind: Some((&record.event.kind).into()),
             reporter: text(reporter.as_ref().map(ToString::to_string)),
+            usage: crate::cell::usage(&record.event.usage),
         }
     }
 }
@@ -39,12 +40,13 @@ impl TryFrom<v1::EventRecord> for Record {
     fn try_from(record: v1::EventRecord) -> Result<Self, Malformed> {
         let subject = read::message(record.subject, "subject")?;
         let kind = record.kind.ok_or(Fault::UnknownKind)?.try_into()?;
+        let usage = read::optional(record.usage, "usage")?.unwrap_or_default();
         Ok(Self {
             index: LogIndex(record.index),
             sub: record.sub_index,
             at: Time(record.time),
             by: read::message(record.actor, "actor")?,
-            event: Event { subject, kind },
+            event: Event { subject, kind, usage },
             names: Names {
                 user: read::optional_name(&record.user, "user")?,
                 job: read::optional_name(&record.job, "job")?,

@@ -135,7 +135,8 @@ impl From<&LastIncarnation> for task_image::LastIncarnation {
     fn from(life: &LastIncarnation) -> Self {
         let (generation, machine) = (life.generation.0, life.machine.0);
         let alloc = life.alloc.map(|index| index.0);
-        Self { generation, machine, alloc, end: Some((&life.end).into()) }
+        let usage = crate::cell::usage(&life.usage);
+        Self { generation, machine, alloc, end: Some((&life.end).into()), usage }
     }
 }
 
@@ -148,6 +149,7 @@ impl TryFrom<task_image::LastIncarnation> for LastIncarnation {
             machine: MachineId(life.machine),
             alloc: life.alloc.map(TaskIndex),
             end: read::message(life.end, "end")?,
+            usage: read::optional(life.usage, "usage")?.unwrap_or_default(),
         })
     }
 }

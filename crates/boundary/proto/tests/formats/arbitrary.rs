@@ -9,13 +9,16 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
+use borglet::{
+    Desired, DesiredAlloc, Measured, Order, Report, TaskReport, TaskStatus, Usage, UsageSample,
+    UsageWindow,
+};
 use cell::{Certificate, Grant, MemberChange};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, HeldPorts,
-    InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName, PortRange,
-    Priority, ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection,
-    Term, Time,
+    Appclass, Band, Bytes, CollectionId, End, FinalUsage, GcuFactor, Generation, GrantId,
+    HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName,
+    PortRange, Priority, ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex,
+    TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -217,12 +220,51 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     })
 }
 
+/// What can be encoded: a span ends where its microseconds do, and bytes are signed.
+pub(crate) fn usage() -> impl Strategy<Value = FinalUsage> {
+    let peak = of((0..=i64::MAX.unsigned_abs()).prop_map(Bytes));
+    (of(any::<u64>().prop_map(Span)), peak)
+        .prop_map(|(cpu_time, memory_peak)| FinalUsage { cpu_time, memory_peak })
+}
+
+fn measured() -> impl Strategy<Value = Measured> {
+    let bytes = || of((0..=i64::MAX.unsigned_abs()).prop_map(Bytes));
+    let cpu = of((0..=i64::MAX.unsigned_abs()).prop_map(MilliCores));
+    (cpu, bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(
+        |(cpu, memory, memory_peak, page_cache, disk, disk_rate)| Measured {
+            cpu,
+            memory,
+            memory_peak,
+            page_cache,
+            disk,
+            disk_rate,
+        },
+    )
+}
+
+/// What a Borglet sends beside its report.
+pub(crate) fn all_usage() -> impl Strategy<Value = Usage> {
+    let sample = (instance(), any::<u64>(), measured())
+        .prop_map(|(instance, at, measured)| UsageSample { instance, at: Time(at), measured });
+    let window = (instance(), any::<(u64, u64, u32)>(), measured(), measured()).prop_map(
+        |(instance, (start, length, samples), average, maximum)| UsageWindow {
+            instance,
+            start: Time(start),
+            length: Span(length),
+            samples,
+            average,
+            maximum,
+        },
+    );
+    (vec(sample, 0..3), vec(window, 0..3)).prop_map(|(samples, windows)| Usage { samples, windows })
+}
+
 pub(crate) fn report() -> impl Strategy<Value = Report> {
     let status = prop_oneof![
         Just(TaskStatus::Starting),
         of(any::<bool>()).prop_map(|healthy| TaskStatus::Running { healthy }),
         Just(TaskStatus::Stopping),
-        end().prop_map(TaskStatus::Ended),
+        (end(), usage()).prop_map(|(end, usage)| TaskStatus::Ended(end, usage)),
     ];
     let task = (instance(), status).prop_map(|(instance, status)| TaskReport { instance, status });
     (stamp(), machine_report().prop_map(Arc::new), vec(task, 0..3))

@@ -138,7 +138,11 @@ fn a_malformed_event_is_refused_with_its_place() {
             "platform.factorMilli: must be 1 to 100000, is 0".to_owned(),
         ),
     ];
-    let event = Event { subject: Subject::Cell, kind: EventKind::Bootstrapped };
+    let event = Event {
+        subject: Subject::Cell,
+        kind: EventKind::Bootstrapped,
+        usage: model::FinalUsage::UNMEASURED,
+    };
     let (index, at, names) = (LogIndex(1), Time(2), Names::default());
     let record = Record { index, sub: 0, at, by: Actor::Master, event, names };
     for (change, says) in cases {

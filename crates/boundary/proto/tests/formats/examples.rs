@@ -16,10 +16,10 @@ use cell::{
     UndrainMachine, UseCapability,
 };
 use model::{
-    Appclass, Band, Bytes, Capability, CollectionId, End, GcuFactor, Generation, GrantId,
-    HeldPorts, InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores, NameError,
-    PortRange, Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time,
-    UserName,
+    Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
+    GrantId, HeldPorts, InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores,
+    NameError, PortRange, Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time, UserName,
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
@@ -229,7 +229,8 @@ fn of_quota() -> Vec<Mutation> {
 /// Each kind of operation at least once.
 pub(crate) fn all_ops() -> Vec<Op> {
     let machine = MachineId(3);
-    let ended = |end| Observation::Ended { instance: instance(0), end };
+    let ended =
+        |end| Observation::Ended { instance: instance(0), end, usage: FinalUsage::UNMEASURED };
     let mut observations = vec![
         Observation::Started { instance: instance(0) },
         Observation::Health { instance: instance(0), healthy: true },
@@ -308,10 +309,25 @@ pub(crate) fn all_ops() -> Vec<Op> {
     // From level 3 on.
     let report = MachineReport { held_ports: held_ports(), ..machine_report() };
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
-    let observations = vec![Observation::Ended { instance: instance(0), end: broke_rule() }];
+    let ended = |end, usage| vec![Observation::Ended { instance: instance(0), end, usage }];
+    let observations = ended(broke_rule(), FinalUsage::UNMEASURED);
     later.push(Op::Observe { machine, observations });
+    for usage in usages() {
+        let observations = ended(End::Exited { code: 0 }, usage);
+        later.push(Op::Observe { machine, observations });
+    }
     ops.extend(later);
     ops
+}
+
+/// What an instance used: all that can be measured, and one of them only.
+pub(crate) fn usages() -> [FinalUsage; 3] {
+    let (cpu_time, memory_peak) = (Some(Span(210_000)), Some(Bytes(52 << 20)));
+    [
+        FinalUsage { cpu_time, memory_peak },
+        FinalUsage { cpu_time, memory_peak: None },
+        FinalUsage { cpu_time: None, memory_peak },
+    ]
 }
 
 /// A certificate that the cell issued.

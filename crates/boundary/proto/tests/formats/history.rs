@@ -221,7 +221,7 @@ impl Life {
             }
             Step::Ended(which, end) => self.observe(|instance, position| {
                 let end = if position == which % 3 { end.clone() } else { End::Exited { code: 1 } };
-                Observation::Ended { instance, end }
+                Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }
             }),
             Step::User(which) => {
                 let user = UserName::new(["ana", "ben", "cleo"][usize::from(which % 3)]);

@@ -228,16 +228,31 @@ fn a_malformed_record_is_refused_with_its_place() {
             "op.assign.assignments[0].ports[1]: must be 0 to 65535, is 65536".to_owned(),
         ),
         (
-            observe(v1::Observation { instance: None, what: ended(None) }),
+            observe(v1::Observation { instance: None, what: ended(None), usage: None }),
             "op.observe.observations[0].instance: is missing".to_owned(),
         ),
         (
-            observe(v1::Observation { instance, what: None }),
+            observe(v1::Observation { instance, what: None, usage: None }),
             format!("op.observe.observations[0]: {unknown}"),
         ),
         (
-            observe(v1::Observation { instance, what: ended(Some(v1::end::How::Exited(256))) }),
+            observe(v1::Observation {
+                instance,
+                what: ended(Some(v1::end::How::Exited(256))),
+                usage: None,
+            }),
             "op.observe.observations[0].ended.exited: must be 0 to 255, is 256".to_owned(),
+        ),
+        (
+            observe(v1::Observation {
+                instance,
+                what: ended(Some(v1::end::How::Exited(0))),
+                usage: Some(v1::FinalUsage { memory_peak_bytes: Some(-1), cpu_time: None }),
+            }),
+            format!(
+                "op.observe.observations[0].usage.memoryPeakBytes: must be 0 to {}, is -1",
+                i64::MAX
+            ),
         ),
         (
             Some(Kind::Enrol(v1::Enrol { token: "07".to_owned(), ..Default::default() })),

@@ -11,7 +11,7 @@ use spec::{JobSpec, TaskSpec};
 
 use crate::arbitrary::job::{any_job, valid_job};
 use crate::arbitrary::op::{answer, op};
-use crate::arbitrary::{end, machine_report, order, report};
+use crate::arbitrary::{all_usage, end, machine_report, order, report};
 use crate::examples::full_job;
 
 /// Through the message and its bytes.
@@ -67,6 +67,11 @@ proptest! {
     fn answers_are_read_back(answer in answer()) {
         let read = through::<v1::Answer, Result<Reply, Rejection>>(&answer);
         prop_assert_eq!(read, Ok(answer));
+    }
+
+    #[test]
+    fn usage_is_read_back(usage in all_usage()) {
+        prop_assert_eq!(through::<v1::Usage, _>(&usage), Ok(usage));
     }
 
     #[test]

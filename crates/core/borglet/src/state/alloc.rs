@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Band, End, InstanceId, Priority, Resources, Span, Time};
+use model::{Band, End, FinalUsage, InstanceId, Priority, Resources, Span, Time};
 
 use crate::limit::Limit;
 use crate::room::Rooms;
@@ -217,7 +217,7 @@ impl Allocs {
     pub(crate) fn report(&self) -> impl Iterator<Item = TaskReport> {
         let report = |(instance, alloc): (&InstanceId, &Alloc)| {
             let status = match &alloc.phase {
-                Phase::Ended(end) => TaskStatus::Ended(end.clone()),
+                Phase::Ended(end) => TaskStatus::Ended(end.clone(), FinalUsage::UNMEASURED),
                 _ if alloc.leaving => TaskStatus::Stopping,
                 Phase::Made => TaskStatus::Running { healthy: Some(true) },
                 _ => TaskStatus::Starting,

@@ -230,7 +230,7 @@ impl Borglet {
             .map(|(id, limit, priority)| (id, account(id, true, limit, priority, used(id))))
             .collect();
         let mut accounts = Vec::new();
-        let is_here = |local: &Local| !matches!(local.phase, Phase::Waiting | Phase::Ended(_));
+        let is_here = |local: &Local| !matches!(local.phase, Phase::Waiting | Phase::Ended(..));
         for (id, local) in self.tasks.iter().filter(|(_, local)| is_here(local)) {
             let desired = &local.launch.desired;
             match desired.alloc.and_then(|alloc| allocs.get_mut(&alloc)) {

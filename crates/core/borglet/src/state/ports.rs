@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::slice;
 use std::sync::Arc;
 
-use model::{End, HeldPorts, InstanceId, PortRange, Span, Time};
+use model::{End, FinalUsage, HeldPorts, InstanceId, PortRange, Span, Time};
 
 use super::{Borglet, Effect, Local, Phase};
 
@@ -124,7 +124,7 @@ impl Borglet {
         let local = self.tasks.get(&instance);
         let name = local.and_then(|local| local.port_name(port)).unwrap_or_default();
         let reason = format!("port {port} ({name}) is taken by {holder}");
-        self.ended(instance, End::Lost { reason });
+        self.ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED);
     }
 
     /// Ends tasks that hold ports of others, and records ports that other programs hold.

@@ -1,7 +1,7 @@
 //! Allocs and their tasks. The ids of allocs begin with 9.
 
 use super::*;
-use crate::{DesiredAlloc, DiskAmount, DiskReport, DiskUse, RecoveredAlloc, TaskStatus};
+use crate::{DesiredAlloc, DiskAmount, DiskReport, DiskUse, RecoveredAlloc};
 
 fn alloc_id(index: u32) -> InstanceId {
     InstanceId { collection: CollectionId(9), ..instance(index) }
@@ -50,7 +50,7 @@ impl World {
                 TaskStatus::Starting => "starting".to_owned(),
                 TaskStatus::Running { healthy } => format!("running {healthy:?}"),
                 TaskStatus::Stopping => "stopping".to_owned(),
-                TaskStatus::Ended(end) => end.to_string(),
+                TaskStatus::Ended(end, _) => end.to_string(),
             };
             format!("{} {status}", task.instance)
         };
@@ -62,7 +62,11 @@ impl World {
     }
 
     fn ended(&mut self, index: u32) -> String {
-        self.input(Input::Ended(instance(index), End::Signalled { signal: 15 }))
+        self.input(Input::Ended(
+            instance(index),
+            End::Signalled { signal: 15 },
+            FinalUsage::UNMEASURED,
+        ))
     }
 }
 

@@ -89,17 +89,17 @@ fn whoever_has_most_more_than_they_asked_for_is_ended_and_nobody_else() {
 fn who_is_ended_is_told_why_and_has_no_notice() {
     let mut world = four();
     let said = |world: &World, index: usize| match &world.borglet.report().tasks[index].status {
-        TaskStatus::Ended(end) => end.to_string(),
+        TaskStatus::Ended(end, _) => end.to_string(),
         status => format!("{status:?}"),
     };
     assert_eq!(sees(&mut world, disk((0, 100), "1-2-1 136 9")), "kill 1-2-1");
     assert_eq!(said(&world, 2), "Stopping");
-    world.input(Input::Ended(instance(2), End::Signalled { signal: 9 }));
+    world.input(Input::Ended(instance(2), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED));
     let expected = "it used 136 MiB of disk, its request is 1 MiB, and the machine ran out of disk";
     assert!(said(&world, 2).ends_with(expected), "{}", said(&world, 2));
     world.now = world.now + Span::from_secs(60);
     assert_eq!(sees(&mut world, disk((500, 0), "1-0-1 0 5812+, 1-3-1 0 20")), "kill 1-0-1");
-    world.input(Input::Ended(instance(0), End::Exited { code: 0 }));
+    world.input(Input::Ended(instance(0), End::Exited { code: 0 }, FinalUsage::UNMEASURED));
     let expected = "it used at least 5812 files, its request of 0 B of disk stands for 100, and the \
                     machine ran out of room for files";
     assert!(said(&world, 0).ends_with(expected), "{}", said(&world, 0));
@@ -111,7 +111,7 @@ fn what_was_ended_makes_room_before_another_one_is() {
     let full = || disk((0, 100), "1-0-1 300 9, 1-2-1 200 9, 1-3-1 100 9");
     assert_eq!(sees(&mut world, full()), "kill 1-0-1");
     assert_eq!(sees(&mut world, full()), "", "it is being ended");
-    world.input(Input::Ended(instance(0), End::Signalled { signal: 9 }));
+    world.input(Input::Ended(instance(0), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED));
     let rest = |deleting| DiskReport { deleting, ..disk((0, 100), "1-2-1 200 9, 1-3-1 100 9") };
     world.now = world.now + Span::from_millis(5_999);
     assert_eq!(sees(&mut world, rest(false)), "", "its room may not be counted yet");
@@ -119,7 +119,7 @@ fn what_was_ended_makes_room_before_another_one_is() {
     assert_eq!(sees(&mut world, rest(true)), "", "its files are being deleted");
     world.now = world.now + Span::from_secs(2);
     assert_eq!(sees(&mut world, rest(true)), "kill 1-2-1", "not for ever");
-    world.input(Input::Ended(instance(2), End::Signalled { signal: 9 }));
+    world.input(Input::Ended(instance(2), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED));
     // There is enough space, and then there is none again.
     assert_eq!(sees(&mut world, disk((10, 100), "")), "");
     world.now = world.now + Span::from_millis(1);
@@ -138,6 +138,9 @@ fn a_notice_is_no_time_to_fill_the_disk() {
     assert_eq!(world.obey(2, others()), "persist 2, terminate 1-0-1");
     let full = || disk((0, 100), "1-0-1 300 9, 1-2-1 200 9");
     assert_eq!(sees(&mut world, full()), "kill 1-0-1", "it was told to stop, and goes on");
-    world.input(Input::Ended(instance(0), End::Signalled { signal: 9 }));
-    assert_eq!(world.borglet.report().tasks[0].status, TaskStatus::Ended(End::Stopped));
+    world.input(Input::Ended(instance(0), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED));
+    assert_eq!(
+        world.borglet.report().tasks[0].status,
+        TaskStatus::Ended(End::Stopped, FinalUsage::UNMEASURED)
+    );
 }

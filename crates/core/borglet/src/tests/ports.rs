@@ -34,7 +34,7 @@ impl World {
         let report = self.borglet.report();
         let task = report.tasks.iter().find(|task| task.instance == instance(index));
         match &task.expect("it is there").status {
-            crate::TaskStatus::Ended(end) => end.to_string(),
+            TaskStatus::Ended(end, _) => end.to_string(),
             other => format!("{other:?}"),
         }
     }
@@ -72,7 +72,7 @@ fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was(
         assert_eq!(world.sees(1_000, &held), "kill 1-0-1", "{what}");
         assert_eq!(world.sees(1_000, &held), "", "{what}: once");
         assert_eq!(world.reported(), "", "{what}: they will be free at once");
-        world.input(Input::Ended(instance(0), KILLED));
+        world.input(Input::Ended(instance(0), KILLED, FinalUsage::UNMEASURED));
         let rule = "a task may hold only ports assigned to it";
         assert_eq!(world.end(0), format!("ended by rule: {reason}: {rule}"), "{what}");
         assert_eq!(world.end(1), "Running { healthy: None }", "{what}");
@@ -95,7 +95,7 @@ fn what_is_being_started_is_ended_as_well() {
     let mut world = World::with_ports();
     world.order(1, &[(0, 31_000)]);
     assert_eq!(world.sees(1_000, &[(31_009, "0")]), "kill 1-0-1");
-    world.input(Input::Ended(instance(0), KILLED));
+    world.input(Input::Ended(instance(0), KILLED, FinalUsage::UNMEASURED));
     assert!(world.end(0).starts_with("ended by rule: it held port 31009"), "{}", world.end(0));
 }
 
@@ -109,7 +109,7 @@ fn what_stops_already_has_no_more_notice() {
     assert_eq!(world.order(2, &[]), "persist 2, terminate 1-0-1");
     assert_eq!(world.sees(1_000, &[(31_009, "0")]), "kill 1-0-1");
     assert_eq!(world.sees(1_000, &[(31_009, "0")]), "", "once");
-    world.input(Input::Ended(instance(0), KILLED));
+    world.input(Input::Ended(instance(0), KILLED, FinalUsage::UNMEASURED));
     assert_eq!(world.end(0), "stopped", "it ends for the reason that it stopped for");
 }
 
@@ -139,7 +139,7 @@ fn one_whose_port_a_task_holds_waits_for_the_end_of_that() {
     assert_eq!(world.sees(100, &[(31_000, "1")]), "", "it is not started beside it");
     assert_eq!((world.end(0), world.reported()), ("Starting".to_owned(), String::new()));
     assert_eq!(
-        world.input(Input::Ended(instance(1), KILLED)),
+        world.input(Input::Ended(instance(1), KILLED, FinalUsage::UNMEASURED)),
         "start 1-0-1 [serve 31000 0] as 200001"
     );
     // A holder that does not end is not waited for: the port is reported as held, and another is

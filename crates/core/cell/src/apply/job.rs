@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, UserName};
+use model::{Capability, CollectionId, FinalUsage, JobName, TaskIndex, TaskSelection, UserName};
 use spec::{JobReference, JobSpec};
 
 use super::alloc::Entered;
@@ -105,7 +105,8 @@ impl Change for Kill {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
             // Before what it did: a job of which that was the end is not heard of after it.
-            events.events.insert(place, Event { subject: Subject::Job(id), kind });
+            let usage = FinalUsage::UNMEASURED;
+            events.events.insert(place, Event { subject: Subject::Job(id), kind, usage });
         }
         Ok(Reply::Killed { collection: id, tasks: killed })
     }

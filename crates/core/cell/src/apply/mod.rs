@@ -19,7 +19,7 @@ pub(crate) mod texts;
 pub(crate) mod update;
 pub(crate) mod user;
 
-use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Actor, Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
@@ -35,7 +35,12 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn add(&mut self, subject: Subject, kind: EventKind) {
-        self.events.push(Event { subject, kind });
+        self.events.push(Event { subject, kind, usage: FinalUsage::UNMEASURED });
+    }
+
+    /// The end of an instance, with what it used until then.
+    pub(crate) fn add_end(&mut self, instance: InstanceId, kind: EventKind, usage: FinalUsage) {
+        self.events.push(Event { subject: Subject::Task(instance), kind, usage });
     }
 
     pub(crate) fn reorder(&mut self, machine: MachineId) {

@@ -4,7 +4,7 @@
 use model::{End, InstanceId, MachineId};
 use spec::RestartPolicy;
 
-use super::task::Again;
+use super::task::{Again, Ending};
 use super::{Events, cut};
 use crate::lifecycle::{NotAStep, Transition};
 use crate::state::bounds::RESTART_DELAY_MIN;
@@ -39,7 +39,9 @@ impl Cell {
             Observation::Health { instance, healthy } => {
                 self.health(machine, *instance, *healthy, events)
             }
-            Observation::Ended { instance, end } => self.ended(machine, *instance, end, events),
+            Observation::Ended { instance, end, usage } => {
+                self.ended(machine, *instance, Ending { end, usage: *usage }, events)
+            }
         }
     }
 
@@ -124,16 +126,16 @@ impl Cell {
         &mut self,
         machine: MachineId,
         instance: InstanceId,
-        end: &End,
+        ending: Ending<'_>,
         events: &mut Events,
     ) -> Observed {
-        let step = match end {
+        let step = match ending.end {
             End::Exited { code: 0 } => Transition::Finish,
             End::Lost { .. } | End::Stopped => Transition::Lost,
             _ => Transition::Fail,
         };
         let stop = self.placed_there(machine, instance, Some(step))?.stop.clone();
-        let end = &self.kept_end(end);
+        let end = Ending { end: &self.kept_end(ending.end), ..ending };
         match (stop.as_deref(), step) {
             (Some(StopReason::Kill(why)), _) => {
                 self.ended_for_good(instance, end, Death::Killed(why.clone()), events);
@@ -166,7 +168,13 @@ impl Cell {
         policy.at_least(RESTART_DELAY_MIN)
     }
 
-    fn failed(&mut self, machine: MachineId, instance: InstanceId, end: &End, events: &mut Events) {
+    fn failed(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        ending: Ending<'_>,
+        events: &mut Events,
+    ) {
         let (now, policy) = (self.time, self.restart_policy(instance));
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let user = job.owner.clone();
@@ -175,8 +183,8 @@ impl Cell {
         let failures = task.failures;
         // What wants more memory than its limit, or breaks a rule, does so everywhere; and a program
         // that is not there is not the machine's doing.
-        let crashed = !matches!(end, End::OutOfMemory { .. } | End::BrokeRule { .. });
-        let ran = !matches!(end, End::NotStarted { .. });
+        let crashed = !matches!(ending.end, End::OutOfMemory { .. } | End::BrokeRule { .. });
+        let ran = !matches!(ending.end, End::NotStarted { .. });
         let was_suspect = task.is_suspect(now);
         if crashed {
             task.crashed_on(machine, now);
@@ -184,9 +192,9 @@ impl Cell {
         let suspect = task.is_suspect(now);
         if policy.allows(failures) {
             let wait = policy.delay_after(failures);
-            self.begin_again(instance, Again::Failed, wait, end, events);
+            self.begin_again(instance, Again::Failed, wait, ending, events);
         } else {
-            self.ended_for_good(instance, end, Death::Failed, events);
+            self.ended_for_good(instance, ending, Death::Failed, events);
         }
         if suspect && !was_suspect {
             events.add(Subject::Task(instance), EventKind::Suspect);

@@ -163,7 +163,11 @@ mod tests {
         incarnation.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
         assert_eq!(incarnation.machine().reserved(), resources(400, 512 * MIB));
         let (machine, end) = (MachineId(1), End::Exited { code: 1 });
-        let observations = vec![Observation::Ended { instance: instance(0, 1), end }];
+        let observations = vec![Observation::Ended {
+            instance: instance(0, 1),
+            end,
+            usage: model::FinalUsage::UNMEASURED,
+        }];
         incarnation.apply(&Op::Observe { machine, observations });
         assert_eq!(incarnation.machine().reserved(), Resources::default());
         assert_eq!(incarnation.reserve(0, 100), Resources::default(), "that life is over");

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use model::{End, Generation, InstanceId, Span};
+use model::{End, FinalUsage, Generation, InstanceId, Span};
 
 use super::Events;
 use crate::lifecycle::Transition;
@@ -20,6 +20,20 @@ pub(super) enum Again {
     Failed,
     Lost,
     Evicted(EvictionCause),
+}
+
+/// How a life on a machine ended, and what it used until then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending<'a> {
+    pub(super) end: &'a End,
+    pub(super) usage: FinalUsage,
+}
+
+/// An end that no machine reported: nothing is known of the usage.
+impl<'a> From<&'a End> for Ending<'a> {
+    fn from(end: &'a End) -> Self {
+        Self { end, usage: FinalUsage::UNMEASURED }
+    }
 }
 
 impl Cell {
@@ -92,22 +106,23 @@ impl Cell {
 
     /// A placed life ends, and the task begins another one, pending. It may be tried again after
     /// `wait`.
-    pub(super) fn begin_again(
+    pub(super) fn begin_again<'a>(
         &mut self,
         instance: InstanceId,
         how: Again,
         wait: Span,
-        end: &End,
+        ending: impl Into<Ending<'a>>,
         events: &mut Events,
     ) {
+        let ending = ending.into();
         let (now, not_before) = (self.time, self.time + wait);
         let (transition, death, kind, cause) = match how {
             Again::Failed => {
-                let kind = EventKind::Fail { end: Some(end.clone()) };
+                let kind = EventKind::Fail { end: Some(ending.end.clone()) };
                 (Transition::Fail, Death::Failed, kind, PendingCause::Failed)
             }
             Again::Lost => {
-                let kind = EventKind::Lost { end: end.clone() };
+                let kind = EventKind::Lost { end: ending.end.clone() };
                 (Transition::Lost, Death::Failed, kind, PendingCause::Lost)
             }
             Again::Evicted(cause) => {
@@ -115,12 +130,12 @@ impl Cell {
                 (Transition::Evict, Death::Failed, kind, PendingCause::Evicted(cause))
             }
         };
-        let Some(job) = self.take_off_machine(instance, end, events) else { return };
+        let Some(job) = self.take_off_machine(instance, ending, events) else { return };
         let before = Tallied::of(job);
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
-        events.add(Subject::Task(instance), kind);
+        events.add_end(instance, kind, ending.usage);
         let pending = TaskState::Pending { since: now, not_before, cause };
         let again = job.step(instance.index, Transition::Submit, pending);
         debug_assert!(again.is_ok(), "what is dead can be submitted again");
@@ -138,15 +153,16 @@ impl Cell {
     }
 
     /// A placed life ends, and its task dies with it.
-    pub(super) fn ended_for_good(
+    pub(super) fn ended_for_good<'a>(
         &mut self,
         instance: InstanceId,
-        end: &End,
+        ending: impl Into<Ending<'a>>,
         death: Death,
         events: &mut Events,
     ) {
-        self.take_off_machine(instance, end, events);
-        self.die(instance, death, Some(end), events);
+        let ending = ending.into();
+        self.take_off_machine(instance, ending, events);
+        self.die(instance, death, Some(ending), events);
     }
 
     /// A task that is on no machine dies, and with the last of them its job.
@@ -154,12 +170,13 @@ impl Cell {
         &mut self,
         instance: InstanceId,
         death: Death,
-        end: Option<&End>,
+        ending: Option<Ending<'_>>,
         events: &mut Events,
     ) {
         let (now, id) = (self.time, instance.collection);
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let (transition, kind) = (death.transition(), EventKind::of(&death, end));
+        let (transition, kind) =
+            (death.transition(), EventKind::of(&death, ending.map(|ending| ending.end)));
         let before = Tallied::of(job);
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
@@ -168,7 +185,8 @@ impl Cell {
         if job.pending() == 0 {
             self.pending.remove(&id);
         }
-        events.add(Subject::Task(instance), kind);
+        let usage = ending.map_or(FinalUsage::UNMEASURED, |ending| ending.usage);
+        events.add_end(instance, kind, usage);
         if let Some(band) = job.spec.charged_band() {
             self.quota.give_back(&job.owner, band, job.limit(instance.index).into());
         }
@@ -192,7 +210,7 @@ impl Cell {
     fn take_off_machine(
         &mut self,
         instance: InstanceId,
-        end: &End,
+        ending: Ending<'_>,
         events: &mut Events,
     ) -> Option<&mut Job> {
         if self.jobs.get(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set()) {
@@ -210,8 +228,10 @@ impl Cell {
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
-        let (alloc, end) = (placement.alloc().map(|alloc| alloc.index), end.clone());
-        task.last_incarnation = Some(Arc::new(LastIncarnation { generation, machine, alloc, end }));
+        let (alloc, end) = (placement.alloc().map(|alloc| alloc.index), ending.end.clone());
+        let usage = ending.usage;
+        let last = LastIncarnation { generation, machine, alloc, end, usage };
+        task.last_incarnation = Some(Arc::new(last));
         Some(job)
     }
 }

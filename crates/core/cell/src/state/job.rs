@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    CollectionId, End, Generation, InstanceId, MachineId, PortName, Resources, TaskId, TaskIndex,
-    Time, UserName,
+    CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName, Resources, TaskId,
+    TaskIndex, Time, UserName,
 };
 use spec::JobSpec;
 
@@ -98,6 +98,8 @@ pub struct LastIncarnation {
     pub alloc: Option<TaskIndex>,
     /// How it ended.
     pub end: End,
+    /// What it used until then.
+    pub usage: FinalUsage,
 }
 
 /// Where a task is in its life.

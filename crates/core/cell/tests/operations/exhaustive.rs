@@ -37,15 +37,40 @@ const LETTERS: &[Letter] = &[
     |cell| drain(cell, 1),
     |cell| undrain(cell, 1),
     |cell| observe(cell, "a", 1, |instance| Observation::Started { instance }),
-    |cell| observe(cell, "a", 1, |instance| Observation::Ended { instance, end: exit(0) }),
-    |cell| observe(cell, "a", 1, |instance| Observation::Ended { instance, end: exit(1) }),
-    |cell| observe(cell, "b", 1, |instance| Observation::Ended { instance, end: exit(1) }),
-    |cell| observe(cell, "b", 2, |instance| Observation::Ended { instance, end: End::Stopped }),
+    |cell| {
+        observe(cell, "a", 1, |instance| Observation::Ended {
+            instance,
+            end: exit(0),
+            usage: model::FinalUsage::UNMEASURED,
+        })
+    },
+    |cell| {
+        observe(cell, "a", 1, |instance| Observation::Ended {
+            instance,
+            end: exit(1),
+            usage: model::FinalUsage::UNMEASURED,
+        })
+    },
+    |cell| {
+        observe(cell, "b", 1, |instance| Observation::Ended {
+            instance,
+            end: exit(1),
+            usage: model::FinalUsage::UNMEASURED,
+        })
+    },
+    |cell| {
+        observe(cell, "b", 2, |instance| Observation::Ended {
+            instance,
+            end: End::Stopped,
+            usage: model::FinalUsage::UNMEASURED,
+        })
+    },
     |cell| observe(cell, "a", 1, |instance| Observation::Started { instance: last(instance) }),
     |cell| {
         observe(cell, "a", 1, |instance| Observation::Ended {
             instance: last(instance),
             end: exit(0),
+            usage: model::FinalUsage::UNMEASURED,
         })
     },
     |_| Some(Op::MachineUnreachable { machine: MachineId(1) }),

@@ -11,9 +11,9 @@ use cell::{
     SetAttributes, SetCapability, SetPlatform, UndrainMachine, UseCapability,
 };
 use model::{
-    Bytes, Capability, CellName, CollectionId, DirectoryId, End, Generation, GrantId, InstanceId,
-    KeyDigest, Level, MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial, SessionId,
-    Span, TaskIndex, TaskSelection, Time,
+    Bytes, Capability, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, GrantId,
+    InstanceId, KeyDigest, Level, MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial,
+    SessionId, Span, TaskIndex, TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -35,7 +35,7 @@ enum Step {
 enum Report {
     Started,
     Health(bool),
-    Ended(End),
+    Ended(End, FinalUsage),
 }
 
 const USERS: [&str; 3] = ["ana", "bob", "root"];
@@ -78,7 +78,7 @@ fn reported() -> impl Strategy<Value = Report> {
     prop_oneof![
         2 => Just(Report::Started),
         1 => any::<bool>().prop_map(Report::Health),
-        2 => end().prop_map(Report::Ended),
+        2 => (end(), usage()).prop_map(|(end, usage)| Report::Ended(end, usage)),
     ]
 }
 
@@ -334,11 +334,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn usage() -> impl Strategy<Value = FinalUsage> {
+    let amounts = (any::<Option<u64>>(), any::<Option<u64>>());
+    amounts.prop_map(|(time, peak)| FinalUsage {
+        cpu_time: time.map(Span),
+        memory_peak: peak.map(Bytes),
+    })
+}
+
 fn observation(instance: InstanceId, what: Report) -> Observation {
     match what {
         Report::Started => Observation::Started { instance },
         Report::Health(healthy) => Observation::Health { instance, healthy },
-        Report::Ended(end) => Observation::Ended { instance, end },
+        Report::Ended(end, usage) => Observation::Ended { instance, end, usage },
     }
 }
 

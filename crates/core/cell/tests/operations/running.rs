@@ -83,6 +83,44 @@ fn health_is_unknown_until_the_first_check_where_there_is_one() {
 }
 
 #[test]
+fn what_an_instance_used_is_kept_with_its_end_and_told() {
+    session(&expect![[r#"
+        > submit ana/web 3 delay=0
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
+        job 1
+        > assign 1-0-1 m1; 1-1-1 m1; 1-2-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        SCHEDULE 1-2-1 on 1
+        accepted
+        accepted
+        accepted
+        > ended 1-0-1 exit 0 using 210 52
+        FINISH 1-0-1 used 210 ms of CPU time, 52 MiB of memory at most
+        > ended 1-1-1 exit 1 using 3000 64
+        FAIL 1-1-1 (exit code 1) used 3 s of CPU time, 64 MiB of memory at most
+        SUBMIT 1-1-2 (failed, and is tried again)
+        > kill ana/web/2
+        STOP 1-2-1 (kill, by ana)
+        killed 1
+        > ended 1-2-1 stopped using 5 1
+        KILL 1-2-1 (by ana) used 5 ms of CPU time, 1 MiB of memory at most
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 finished, last: exit code 0 (210 ms of CPU time, 52 MiB of memory at most)
+          1-1-2 pending (failed, and is tried again), not before 0 s, failures 1, last: exit code 1 (3 s of CPU time, 64 MiB of memory at most)
+          1-2-1 killed by ana, last: stopped (5 ms of CPU time, 1 MiB of memory at most)
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
 fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
     session(&expect![[r#"
         > submit ana/web 2 delay=0

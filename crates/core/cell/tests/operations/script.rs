@@ -25,7 +25,8 @@
 //! assign INSTANCE MACHINE [PORT,…] [in ALLOC] [evicting INSTANCE…] [; INSTANCE MACHINE …]
 //! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
 //! health INSTANCE good|bad [on MACHINE]
-//! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT|rule TEXT [on MACHINE]
+//! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT|rule TEXT
+//!     [using CPU-MILLISECONDS MIB] [on MACHINE]
 //! unreachable MACHINE              level 2 first, for this and what follows it
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
@@ -76,9 +77,9 @@ use cell::{
 };
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, DirectoryId, End, GrantId, HeldPorts, InstanceId,
-    JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores, PortName,
-    ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, Time, UserName,
+    Address, Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, GrantId, HeldPorts,
+    InstanceId, JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores,
+    PortName, ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -419,9 +420,19 @@ impl Script {
             ["health", id, state] => {
                 Observation::Health { instance: instance(id), healthy: *state == "good" }
             }
-            ["ended", id, end @ ..] => {
-                Observation::Ended { instance: instance(id), end: self::end(end) }
+            ["ended", id, end @ .., "using", cpu_ms, mib] => {
+                let number = |word: &str| word.parse::<u64>().expect("a number");
+                let usage = FinalUsage {
+                    cpu_time: Some(Span(number(cpu_ms) * 1_000)),
+                    memory_peak: Some(Bytes(number(mib) << 20)),
+                };
+                Observation::Ended { instance: instance(id), end: self::end(end), usage }
             }
+            ["ended", id, end @ ..] => Observation::Ended {
+                instance: instance(id),
+                end: self::end(end),
+                usage: FinalUsage::UNMEASURED,
+            },
             _ => panic!("there is no command {words:?}"),
         };
         Op::Observe { machine: self.machine(machine), observations: vec![observation] }

@@ -4,7 +4,7 @@ use cell::{
     Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
     Rescheduling, StopReason, Subject, Submission, Task, TaskState,
 };
-use model::Time;
+use model::{FinalUsage, Time};
 
 /// The events and the answer of an operation; `(nothing)` where there is neither.
 pub(crate) fn applied(applied: &Applied) -> String {
@@ -55,8 +55,16 @@ fn reply(reply: &Reply) -> String {
     }
 }
 
-/// An event under its name in the published traces, where it has one.
+/// An event, with what an instance used that ended.
 fn event(event: &Event) -> String {
+    match event.usage {
+        FinalUsage::UNMEASURED => what_happened(event),
+        usage => format!("{} used {usage}", what_happened(event)),
+    }
+}
+
+/// An event under its name in the published traces, where it has one.
+fn what_happened(event: &Event) -> String {
     let subject = match event.subject {
         Subject::Cell => "the cell".to_owned(),
         Subject::Job(id) => format!("job {id}"),
@@ -306,6 +314,9 @@ fn task(task: &Task) -> String {
     }
     if let Some(incarnation) = &task.last_incarnation {
         text += &format!(", last: {}", incarnation.end);
+        if incarnation.usage != FinalUsage::UNMEASURED {
+            text += &format!(" ({})", incarnation.usage);
+        }
     }
     text
 }

@@ -113,7 +113,7 @@ impl World {
             0 => TaskStatus::Starting,
             1 => TaskStatus::Running { healthy: Some(true) },
             2 => TaskStatus::Running { healthy: Some(false) },
-            _ => TaskStatus::Ended(End::Exited { code: 0 }),
+            _ => TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED),
         };
         let task = |(index, generation, number): &(u32, u32, u8)| TaskReport {
             instance: InstanceId {
@@ -133,7 +133,8 @@ impl World {
         });
         // Reports are repeated, and a version may be reused for another report.
         for _ in 0..2 {
-            let answer = Answer::Report { report: Arc::clone(&report), version };
+            let answer =
+                Answer::Report { report: Arc::clone(&report), version, usage: Usage::default() };
             let (now, cell) = (self.now, &self.cell);
             self.shard.answered(now, cell, M1, false, &answer, &mut self.actions);
             assert_eq!(self.shard.overlooked(now, cell), []);
@@ -173,6 +174,6 @@ fn a_report_that_is_repeated_is_compared_once() {
     assert_eq!(world.answer(false, 6, &running), "");
     assert!(world.shard.agrees(M1));
     // A restarted Borglet uses the same version with another report.
-    let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }))];
+    let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }, model::FinalUsage::UNMEASURED))];
     assert!(world.answer(false, 6, &ended).contains("Exited"));
 }

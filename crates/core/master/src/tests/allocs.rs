@@ -54,7 +54,7 @@ fn what_becomes_of_an_alloc_is_observed_as_of_a_task() {
     assert_eq!(seen.matches("Health").count(), 0, "{seen}");
     assert_eq!(world.answer(false, stamp, &made), "");
     let reason = "the disk is full".to_owned();
-    let failed = TaskStatus::Ended(End::NotStarted { reason });
+    let failed = TaskStatus::Ended(End::NotStarted { reason }, model::FinalUsage::UNMEASURED);
     let seen = world.answer(false, stamp, &[(0, running), (1, failed)]);
     assert!(seen.contains("Ended") && seen.contains("the disk is full"), "{seen}");
 }

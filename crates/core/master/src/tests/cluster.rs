@@ -28,7 +28,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use borglet::{Borglet, Effect, Input};
+use borglet::{Borglet, Effect, Input, Usage};
 use cell::{AddMachine, Assignment, Mutation, RequestId};
 use expect_test::Expect;
 use model::{
@@ -464,9 +464,11 @@ impl Cluster {
             for effect in std::mem::take(&mut effects) {
                 let input = match effect {
                     Effect::Start(launch) => Input::Started(launch.instance),
-                    Effect::Terminate(instance) => {
-                        Input::Ended(instance, End::Signalled { signal: 15 })
-                    }
+                    Effect::Terminate(instance) => Input::Ended(
+                        instance,
+                        End::Signalled { signal: 15 },
+                        model::FinalUsage::UNMEASURED,
+                    ),
                     _ => continue,
                 };
                 host.borglet.step(self.now, input, &mut effects);
@@ -482,7 +484,11 @@ impl Cluster {
         let host = &self.hosts[&call.machine];
         let answer = match host.hears(call.replica) {
             false => Answer::Failed,
-            true => Answer::Report { report: Arc::clone(&host.said), version: host.version },
+            true => Answer::Report {
+                report: Arc::clone(&host.said),
+                version: host.version,
+                usage: Usage::default(),
+            },
         };
         self.send(Later::Answered(call, answer));
     }
@@ -540,7 +546,7 @@ impl Cluster {
     fn show_reachability(&mut self) {
         let master = &self.replicas[&self.leader].master;
         let mut reachabilities: BTreeMap<String, String> = BTreeMap::new();
-        let lost = &master.leading.as_ref().expect("it leads").lost;
+        let lost = &master.leading.as_ref().expect("it leads").lost_machines.lost;
         for machine in self.hosts.keys() {
             let reachability = format!("{:?}", lost.reachability(*machine)).to_lowercase();
             reachabilities.entry(reachability).or_default().push_str(&format!(" m{machine}"));

@@ -99,8 +99,8 @@ impl Cluster {
         }
         for op in &self.proposed {
             let Op::Observe { observations, .. } = op else { continue };
-            let lost = |observation: &cell::Observation| {
-                matches!(observation, cell::Observation::Ended { end: End::Lost { .. }, .. })
+            let lost = |observation: &Observation| {
+                matches!(observation, Observation::Ended { end: End::Lost { .. }, .. })
             };
             assert!(!observations.iter().any(lost), "no machine loses anything here: {op:?}");
         }

@@ -43,7 +43,8 @@ impl World {
 }
 
 const RUNNING: [(u32, TaskStatus); 1] = [(0, TaskStatus::Running { healthy: None })];
-const KILLED: [(u32, TaskStatus); 1] = [(0, TaskStatus::Ended(End::Signalled { signal: 9 }))];
+const KILLED: [(u32, TaskStatus); 1] =
+    [(0, TaskStatus::Ended(End::Signalled { signal: 9 }, model::FinalUsage::UNMEASURED))];
 
 type Begin = fn() -> World;
 

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use borglet::{TaskReport, TaskStatus};
+use borglet::{TaskReport, TaskStatus, Usage};
 use cell::{
     AddMachine, Assignment, Mutation, Outcome, RemoveMachine, RequestId, Rescheduling,
     ResumeRescheduling,
@@ -52,7 +52,7 @@ pub(super) fn session(expected: &Expect) {
 impl Master {
     /// Whether the incremental counts of silent machines equal a recount.
     pub(super) fn counts_right(&self, now: Time, cell: &Cell) -> bool {
-        self.leading.as_ref().is_none_or(|leading| leading.lost.is_right(now, cell))
+        self.leading.as_ref().is_none_or(|leading| leading.lost_machines.lost.is_right(now, cell))
     }
 }
 
@@ -275,6 +275,7 @@ impl World {
                             tasks: borglet.runs.iter().map(running).collect(),
                         }),
                         version: borglet.stamp.index.0,
+                        usage: Usage::default(),
                     },
                 };
                 let mut actions = Vec::new();

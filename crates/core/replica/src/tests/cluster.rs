@@ -6,7 +6,7 @@ mod idle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use borglet::Report;
+use borglet::{Report, Usage};
 use cell::{
     AddMachine, AddReplica, LEVEL, MachineState, Member, Mutation, Op, Outcome, RemoveReplica,
     Reply, RequestId, TEST_LEVEL,
@@ -217,7 +217,11 @@ impl Cluster {
                 false => {
                     let obeyed = self.obeyed.entry(machine).or_default();
                     *obeyed = order.map_or(*obeyed, |order| order.stamp);
-                    Answer::Report { report: Arc::new(report(*obeyed)), version: obeyed.index.0 }
+                    Answer::Report {
+                        report: Arc::new(report(*obeyed)),
+                        version: obeyed.index.0,
+                        usage: Usage::default(),
+                    }
                 }
             };
             let input = Input::Answered { machine, had_order, answer };

@@ -152,7 +152,7 @@ mod tests {
                     TaskStatus::Starting => "starting".to_owned(),
                     TaskStatus::Running { .. } => "running".to_owned(),
                     TaskStatus::Stopping => "stopping".to_owned(),
-                    TaskStatus::Ended(end) => end.to_string(),
+                    TaskStatus::Ended(end, _) => end.to_string(),
                 };
                 format!("{} {status}", task.instance)
             };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use borglet::{Effect, Input};
+use borglet::{Effect, Input, Usage};
 use master::{Answer, Poll};
 use model::{End, InstanceId, MachineReport, Span};
 use replica::Codec;
@@ -187,7 +187,7 @@ impl<C: Codec> World<C> {
     fn answer(&mut self, number: usize, call: Call) {
         let machine = &self.machines[number];
         let (report, version) = (Arc::clone(&machine.said), machine.version);
-        self.send_answer(number, call, Answer::Report { report, version });
+        self.send_answer(number, call, Answer::Report { report, version, usage: Usage::default() });
     }
 
     fn send_answer(&mut self, number: usize, call: Call, answer: Answer) {

@@ -231,7 +231,8 @@ impl Simulated {
         while let Some(entry) = state.ends.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, instance), ()) = entry.remove_entry();
             counted.ended += 1;
-            let ended = Input::Ended(instance, End::Exited { code: 0 });
+            let ended =
+                Input::Ended(instance, End::Exited { code: 0 }, model::FinalUsage::UNMEASURED);
             state.borglet.step(now, ended, &mut effects);
         }
         let ends = now + model::Span(u64::try_from(self.0.task.as_micros()).unwrap_or(u64::MAX));
@@ -318,7 +319,7 @@ fn simulated(
 ) -> Option<Input> {
     let mut killed = |instance: InstanceId| {
         ends.retain(|(_, other), ()| *other != instance);
-        Some(Input::Ended(instance, End::Signalled { signal: 15 }))
+        Some(Input::Ended(instance, End::Signalled { signal: 15 }, model::FinalUsage::UNMEASURED))
     };
     match effect {
         Effect::Start(launch) => {
@@ -368,7 +369,8 @@ impl borglet_server::Borglet for Simulated {
         }
         let (version, report) = reports.borrow().clone();
         let report = Some(report.as_ref().into());
-        Ok(Response::new(v1::PollResponse { report, version, order_refused: !obeyed }))
+        let (order_refused, usage) = (!obeyed, None);
+        Ok(Response::new(v1::PollResponse { report, version, order_refused, usage }))
     }
 
     async fn read_log(

@@ -279,7 +279,8 @@ impl World {
     }
 
     fn end(&mut self, instance: InstanceId, machine: MachineId, end: End) -> anyhow::Result<()> {
-        let observations = vec![Observation::Ended { instance, end }];
+        let observations =
+            vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
         self.follow(&Op::Observe { machine, observations })?;
         Ok(())
     }

@@ -8,7 +8,8 @@ use cell::{
     PendingCause, Phase, Rescheduling, StopReason, TaskState,
 };
 use model::{
-    CollectionId, InstanceId, JobName, Resources, TaskIndex, TaskSelection, Time, UserName,
+    CollectionId, FinalUsage, InstanceId, JobName, Resources, TaskIndex, TaskSelection, Time,
+    UserName,
 };
 use proto::v1;
 use proto::v1::state_reason::Reason;
@@ -130,6 +131,8 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
     if let Some(incarnation) = &task.last_incarnation {
         status.last_end = Some((&incarnation.end).into());
         status.last_end_text = incarnation.end.to_string();
+        let usage = &incarnation.usage;
+        status.last_usage = (*usage != FinalUsage::UNMEASURED).then(|| usage.into());
         status.machine = machine_name(cell, incarnation.machine);
     }
     match &task.state {

@@ -11,7 +11,7 @@ use proto::event::{Names, Record};
 
 use super::{
     band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
-    replica, resources, serial,
+    replica, resources, serial, usage,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -162,7 +162,11 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
     let names = (of(name()), of(name()), of(name()), of(name()));
     let names =
         names.prop_map(|(user, job, machine, reporter)| Names { user, job, machine, reporter });
-    let event = (subject(), kind()).prop_map(|(subject, kind)| Event { subject, kind });
+    let event = (subject(), kind(), usage()).prop_map(|(subject, kind, usage)| Event {
+        subject,
+        kind,
+        usage,
+    });
     (any::<(u64, u32, u64)>(), actor(), event, names).prop_map(
         |((index, sub, at), by, event, names)| Record {
             index: LogIndex(index),

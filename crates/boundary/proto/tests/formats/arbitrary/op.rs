@@ -22,7 +22,7 @@ use proptest::sample::select;
 use super::job::{any_constraint, any_job};
 use super::{
     any_span, band, certificate, collection, end, factor, held_ports, instance, key, machine,
-    machine_report, member_change, name, replica, resources, selection, serial,
+    machine_report, member_change, name, replica, resources, selection, serial, usage,
 };
 
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -98,7 +98,11 @@ fn observation() -> impl Strategy<Value = Observation> {
         instance().prop_map(|instance| Observation::Started { instance }),
         (instance(), any::<bool>())
             .prop_map(|(instance, healthy)| Observation::Health { instance, healthy }),
-        (instance(), end()).prop_map(|(instance, end)| Observation::Ended { instance, end }),
+        (instance(), end(), usage()).prop_map(|(instance, end, usage)| Observation::Ended {
+            instance,
+            end,
+            usage
+        }),
     ]
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
+use model::{Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
 use super::{
-    broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources,
+    broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources, usages,
 };
 
 /// Each kind of event at least once, each of another operation.
@@ -37,7 +37,8 @@ fn happenings() -> Vec<(Actor, Event)> {
     let (ana, machine) = (Actor::User(name("ana")), Actor::Machine(MachineId(3)));
     let mut all = Vec::new();
     let mut add = |by: &Actor, subject, kinds: Vec<EventKind>| {
-        all.extend(kinds.into_iter().map(|kind| (by.clone(), Event { subject, kind })));
+        let event = |kind| Event { subject, kind, usage: FinalUsage::UNMEASURED };
+        all.extend(kinds.into_iter().map(|kind| (by.clone(), event(kind))));
     };
     add(&ana, Subject::Job(CollectionId(1)), of_jobs());
     add(&Actor::Scheduler, task, of_tasks());
@@ -61,6 +62,8 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, enrolment::events_of_the_cell());
     add(&machine, Subject::Machine(MachineId(3)), enrolment::events_of_a_machine());
     add(&machine, task, vec![EventKind::Fail { end: Some(broke_rule()) }]);
+    let finished = |usage| Event { subject: task, kind: EventKind::Finish, usage };
+    all.extend(usages().map(|usage| (machine.clone(), finished(usage))));
     all
 }
 

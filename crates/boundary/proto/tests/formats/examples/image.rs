@@ -12,8 +12,9 @@ use cell::{
     User,
 };
 use model::{
-    Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
-    MachineId, MachineReport, ReplicaId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
+    Band, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
+    LogIndex, MachineId, MachineReport, ReplicaId, SessionId, Span, TaskId, TaskIndex, Time,
+    UserName,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
@@ -237,8 +238,10 @@ fn task(end: Option<End>, state: TaskState) -> Task {
     Task {
         generation: Generation(2),
         failures: 3,
-        last_incarnation: end
-            .map(|end| Arc::new(LastIncarnation { generation, machine, alloc: None, end })),
+        last_incarnation: end.map(|end| {
+            let usage = FinalUsage::UNMEASURED;
+            Arc::new(LastIncarnation { generation, machine, alloc: None, end, usage })
+        }),
         crashes: None,
         reserved: None,
         state,
@@ -353,8 +356,9 @@ fn in_the_room() -> Job {
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);
     let (generation, alloc) = (Generation(1), Some(TaskIndex(1)));
+    let (end, usage) = (End::Stopped, super::usages()[0]);
     left.last_incarnation =
-        Some(Arc::new(LastIncarnation { generation, machine, alloc, end: End::Stopped }));
+        Some(Arc::new(LastIncarnation { generation, machine, alloc, end, usage }));
     let ended = dead(Death::Killed(KillReason::AllocSetEnded(CollectionId(7))));
     let tasks = vec![task(None, TaskState::Running(placed)), left, ended];
     let mut parts = job(8, "saver", JobState::Running, tasks);

@@ -40,6 +40,7 @@ fn histories_reach_every_state_and_every_event() {
         cell: rescheduling stopped
         cell: something is charged
         cell: user added
+        cell: user added again
         cell: user revoked
         job: failed
         job: finished

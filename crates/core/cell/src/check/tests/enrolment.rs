@@ -156,6 +156,10 @@ fn a_token_is_used_once() {
     let mut other = applied.clone();
     let certificate = Certificate { serial: serial(8), issued: Time(9), expires: Time(99) };
     let kind = EventKind::MachineEnrolled { token: serial(2), certificate };
-    other.events = vec![Event { subject: Subject::Machine(MACHINE), kind }];
+    other.events = vec![Event {
+        subject: Subject::Machine(MACHINE),
+        kind,
+        usage: model::FinalUsage::UNMEASURED,
+    }];
     assert_eq!(says(&before, &cell, &other), [again(2)], "for another certificate");
 }

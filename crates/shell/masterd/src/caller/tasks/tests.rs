@@ -96,7 +96,11 @@ impl Told {
     }
 
     fn ends(&mut self, second: u64, instance: &str, end: End) {
-        let observations = vec![Observation::Ended { instance: incarnation(instance), end }];
+        let observations = vec![Observation::Ended {
+            instance: incarnation(instance),
+            end,
+            usage: model::FinalUsage::UNMEASURED,
+        }];
         self.apply(second, &Op::Observe { machine: MachineId(1), observations });
     }
 

@@ -1,0 +1,92 @@
+//! The list of controllers: each has its turn, whatever the others do.
+
+use super::*;
+use crate::controller::{Controller, Controllers, Turn};
+
+/// A leader for whose every controller there is something to do: a machine that has missed all its
+/// polls, and a job that has been dead for longer than such are kept.
+fn with_work_for_all() -> World {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    world.submit(1);
+    world.request(kill("web", TaskSelection::All));
+    // What the leader wants from here on is what its controllers are asked for.
+    world.now = world.now + Settings::default().dead_jobs_for;
+    for _missed in 0..Settings::default().missed_polls_max {
+        world.now = world.now + Span::from_secs(2);
+        world.shard.tick(world.now, &world.cell, &mut world.actions);
+        world.failed();
+        for action in std::mem::take(&mut world.actions) {
+            if let Action::Propose(op @ Op::MachineUnreachable { .. }) = action {
+                world.apply(&op);
+            }
+        }
+    }
+    let (now, cell) = (world.now, &world.cell);
+    world.master.spread(now, &[ReplicaId(1)]);
+    world.master.heard(now, cell, ReplicaId(1), &world.shard.contacts_changed());
+    world
+}
+
+/// What each controller proposes, by name, in the order of the list.
+fn proposed_by(world: &mut World) -> Vec<(&'static str, Vec<String>)> {
+    let controllers = world.master.leading.as_mut().expect("it leads");
+    let mut all = Vec::new();
+    for controller in controllers.all_mut() {
+        let (mut actions, settings) = (Vec::new(), Settings::default());
+        let (now, cell) = (world.now, &world.cell);
+        controller.run(&mut Turn { now, cell, settings: &settings, actions: &mut actions });
+        let proposed = actions.iter().filter_map(|action| match action {
+            Action::Propose(op) => Some(in_words(op)),
+            _ => None,
+        });
+        all.push((controller.name(), proposed.collect()));
+    }
+    all
+}
+
+#[test]
+fn every_controller_has_its_turn_and_none_starves_another() {
+    let mut world = with_work_for_all();
+    let down = "MachineSilent { machine: MachineId(1) }";
+    let forget = "Forget { collections: [CollectionId(1)] }";
+    let all = [("lost-machines", vec![down.to_owned()]), ("dead-jobs", vec![forget.to_owned()])];
+    assert_eq!(proposed_by(&mut world), all);
+    // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
+    let mut again = [0; 2];
+    for _second in 0..60 {
+        world.now = world.now + Span::from_secs(1);
+        for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
+            *count += proposed.len();
+        }
+    }
+    assert!(again[0] >= 3 && again[1] == 6, "{again:?}");
+}
+
+#[test]
+fn one_turn_of_the_leader_is_one_of_every_controller_in_order() {
+    let mut world = with_work_for_all();
+    let each: Vec<String> =
+        proposed_by(&mut world).into_iter().flat_map(|(_, proposed)| proposed).collect();
+    let mut world = with_work_for_all();
+    world.master.tick(world.now, &world.cell, &mut world.actions);
+    let together = world.actions.iter().filter_map(|action| match action {
+        Action::Propose(op) => Some(in_words(op)),
+        _ => None,
+    });
+    assert_eq!(together.collect::<Vec<_>>(), each);
+}
+
+#[test]
+fn the_leader_is_woken_for_the_first_that_is_due() {
+    let world = World::new();
+    let due: Vec<_> = world.master.controllers().collect();
+    let names: BTreeSet<&str> = due.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
+    assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
+    let mut other = Controllers::new(world.now, &world.cell);
+    let order = |all: [&dyn Controller; 2]| all.map(Controller::name);
+    let names = order(other.all());
+    assert_eq!(other.all_mut().map(|controller| controller.name()), names);
+}
