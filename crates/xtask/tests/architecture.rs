@@ -15,17 +15,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("spec", &["model"]),
     // The core.
-    ("cell", &["model", "spec"]),
+    ("cell", &["model", "spec", "generator"]),
     ("bcl", &["model", "spec"]),
     ("borglet", &["model", "spec"]),
     ("scheduler", &["model", "spec", "cell", "trace"]),
     ("master", &["model", "spec", "cell", "borglet"]),
     ("replica", &["model", "cell", "borglet", "master"]),
     ("trace", &["model", "spec"]),
-    // The harness.
+    // The harness. What makes random mutations is for tests alone, and those of the cell use it, too.
+    ("generator", &["model", "spec", "cell"]),
     ("sim", &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"]),
     // The boundary.
-    ("proto", &["model", "spec", "cell", "borglet"]),
+    ("proto", &["model", "spec", "cell", "borglet", "generator"]),
     ("replication", &["model", "cell", "master", "replica", "proto"]),
     ("store", &[]),
     ("linux", &[]),

@@ -4,16 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    AddMachine, AddReplica, AddUser, Applied, Assignment, Cell, DecisionChecker, DrainMachine,
-    GrantQuota, Image, IssueReplicaToken, IssueToken, Job, Kill, Machine, MachineState,
-    MemberChange, MeterQuota, Mutation, Observation, Op, Outcome, Oversell, RemoveMachine,
-    RemoveReplica, RequestId, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetPlatform, UndrainMachine, UseCapability,
+    AddMachine, Applied, Assignment, Cell, DecisionChecker, Image, Job, Machine, MachineState,
+    MemberChange, Mutation, Observation, Op, Outcome, RequestId,
 };
+use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
-    Bytes, Capability, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, GrantId,
-    InstanceId, KeyDigest, Level, MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial,
-    SessionId, Span, TaskIndex, TaskSelection, Time,
+    CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest, Level,
+    MachineId, MachineName, ReplicaId, Serial, SessionId, Span, TaskIndex, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -39,14 +36,6 @@ enum Report {
 }
 
 const USERS: [&str; 3] = ["ana", "bob", "root"];
-
-fn small_or_huge() -> impl Strategy<Value = u64> {
-    prop_oneof![20 => 0..5_u64, 1 => Just(u64::MAX), 1 => any::<u64>()]
-}
-
-fn small_or_huge_32() -> impl Strategy<Value = u32> {
-    prop_oneof![20 => 0..4_u32, 1 => Just(u32::MAX), 1 => any::<u32>()]
-}
 
 fn machine_id() -> impl Strategy<Value = MachineId> {
     small_or_huge().prop_map(MachineId)
@@ -82,7 +71,8 @@ fn reported() -> impl Strategy<Value = Report> {
     ]
 }
 
-fn mutation() -> impl Strategy<Value = Mutation> {
+/// Any mutation about few things, and descriptions of every kind.
+fn mutation() -> BoxedStrategy<Mutation> {
     let options = select(vec![
         "cpu=300",
         "ports=a,b",
@@ -105,70 +95,16 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "estimation=no",
         "kernel=net-raw",
     ]);
-    let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
-    let ranges = ranges.prop_map(|ranges| {
-        let index = |(from, to)| (TaskIndex(from), TaskIndex(to));
-        TaskSelection::Some(ranges.into_iter().map(index).collect())
+    let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
+        // One that is done soon, for others to wait for.
+        let tasks = if name == "db" { tasks.min(1) } else { tasks };
+        submitted(name, tasks, &[option])
     });
-    let tasks = prop_oneof![1 => Just(TaskSelection::All), 3 => ranges];
-    let names = ("m[1-4]", "m[1-4]:1").prop_map(|(name, address)| {
-        Mutation::AddMachine(AddMachine { name: MachineName::new(&name).expect("a name"), address })
-    });
-    let name = || "m[1-3]".prop_map(|name| MachineName::new(&name).expect("a name"));
-    let said =
-        select(vec![("rack", Some("r1")), ("rack", None), ("platform", Some("p")), ("", None)]);
-    let machines = prop_oneof![
-        2 => name().prop_map(|machine| Mutation::DrainMachine(DrainMachine { machine, reason: String::new() })),
-        2 => name().prop_map(|machine| Mutation::UndrainMachine(UndrainMachine { machine })),
-        1 => name().prop_map(|machine| Mutation::RemoveMachine(RemoveMachine { machine })),
-        2 => (name(), said).prop_map(|(machine, (key, value))| Mutation::SetAttributes(SetAttributes {
-            machine,
-            changes: [(key.to_owned(), value.map(str::to_owned))].into(),
-        })),
-        1 => Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
-        1 => (select(vec!["ana", "bob", "root"]), 0..4_u8, any::<u64>()).prop_map(
-            |(user, serial, validity)| Mutation::AddUser(AddUser {
-                user: user.parse().expect("a name"),
-                serial: Serial([serial; Serial::BYTES]),
-                validity: Span(validity >> 24),
-            })
-        ),
-        1 => select(vec!["ana", "bob", "root"])
-            .prop_map(|user| Mutation::RevokeUser(RevokeUser { user: user.parse().expect("a name") })),
-        1 => replicas(),
-        1 => enrolment(),
-        4 => quota(),
-        1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform(SetPlatform {
-            platform: "p".to_owned(),
-            factor: factor.parse().expect("a factor"),
-        })),
-    ];
-    prop_oneof![
-        3 => (select(vec!["web", "db"]), 0..4_u64, options)
-            .prop_map(|(name, tasks, option)| {
-                // One that is done soon, for others to wait for.
-                let tasks = if name == "db" { tasks.min(1) } else { tasks };
-                Mutation::Submit(submitted(name, tasks, &[option]))
-            }),
-        1 => (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"]))
-            .prop_map(|(allocs, option)| {
-                Mutation::Submit(submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]))
-            }),
-        3 => (select(vec!["ana", "bob"]), select(vec!["web", "db", "room", "none"]), tasks)
-            .prop_map(|(owner, job, tasks)| {
-                let job = job.parse().expect("a name");
-                Mutation::Kill(Kill { owner: user(owner), job, tasks })
-            }),
-        2 => names,
-        3 => machines,
-    ]
-}
-
-fn replicas() -> impl Strategy<Value = Mutation> {
-    prop_oneof![
-        3 => "h[1-9]?".prop_map(|address| Mutation::AddReplica(AddReplica { address })),
-        1 => small_or_huge().prop_map(|id| Mutation::RemoveReplica(RemoveReplica { replica: ReplicaId(id) })),
-    ]
+    let rooms = (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"])).prop_map(
+        |(allocs, option)| submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]),
+    );
+    let spec = prop_oneof![3 => jobs, 1 => rooms].boxed();
+    generator::mutation(&Values { spec, ..Values::few() })
 }
 
 fn few() -> impl Strategy<Value = Serial> {
@@ -185,18 +121,6 @@ fn seconds() -> impl Strategy<Value = Span> {
 
 fn named() -> impl Strategy<Value = MachineName> {
     "m[1-4]".prop_map(|name| MachineName::new(&name).expect("a name"))
-}
-
-fn enrolment() -> impl Strategy<Value = Mutation> {
-    prop_oneof![
-        4 => (named(), few(), seconds()).prop_map(
-            |(machine, serial, validity)| Mutation::IssueToken(IssueToken { machine, serial, validity })
-        ),
-        1 => named().prop_map(|machine| Mutation::RevokeMachine(RevokeMachine { machine })),
-        2 => (2..6_u64, one(), seconds()).prop_map(|(replica, serial, validity)| {
-            Mutation::IssueReplicaToken(IssueReplicaToken { replica: ReplicaId(replica), serial, validity })
-        }),
-    ]
 }
 
 fn of_enrolment() -> impl Strategy<Value = Op> {
@@ -238,34 +162,6 @@ fn of_replicas() -> impl Strategy<Value = Op> {
                 directory: DirectoryId(directory),
             }
         ),
-    ]
-}
-
-fn quota() -> impl Strategy<Value = Mutation> {
-    let band = || select(model::Band::ALL.to_vec());
-    let moment = || prop::option::of((0..60_u64).prop_map(|s| Time(s * 1_000_000)));
-    let who = || select(USERS.to_vec()).prop_map(user);
-    let amount = (0..3_u64).prop_map(|tenths| Resources {
-        cpu: MilliCores(tenths * 200),
-        ram: Bytes(tenths << 27),
-        ..Resources::default()
-    });
-    prop_oneof![
-        6 => (who(), band(), amount, moment(), moment()).prop_map(
-            |(user, band, amount, from, until)| Mutation::GrantQuota(GrantQuota {
-                user, band, amount, from, until,
-            })
-        ),
-        2 => (0..5_u64).prop_map(|id| Mutation::RevokeQuota(RevokeQuota { grant: GrantId(id) })),
-        1 => (band(), small_or_huge_32())
-            .prop_map(|(band, percent)| Mutation::Oversell(Oversell { band, percent })),
-        2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
-        3 => (who(), select(Capability::ALL.to_vec()), prop::bool::weighted(0.7)).prop_map(
-            |(user, capability, granted)| Mutation::SetCapability(SetCapability { user, capability, granted })
-        ),
-        1 => (select(Capability::ALL.to_vec()), small_or_huge()).prop_map(|(capability, id)| {
-            Mutation::UseCapability(UseCapability { capability, collection: CollectionId(id) })
-        }),
     ]
 }
 

@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
 use cell::{
-    AddMachine, AddReplica, AddUser, Assignment, DrainMachine, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, Observation, Op, Oversell, Oversold, Rejection,
-    RemoveMachine, RemoveReplica, Reply, RequestId, Reservation, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform, Shortfall, Submission,
-    UndrainMachine, UseCapability,
+    Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
+    Shortfall, Submission,
 };
+use generator::Values;
 use model::{
     Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, SessionId, TaskId, TaskIndex,
     Time,
@@ -25,72 +23,33 @@ use super::{
     machine_report, member_change, name, replica, resources, selection, serial, usage,
 };
 
+/// Any mutation of anything.
 fn mutation() -> BoxedStrategy<Mutation> {
-    prop_oneof![
-        any_job().prop_map(|job| Mutation::Submit(Arc::new(job))),
-        (name(), name(), selection()).prop_map(|(owner, job, tasks)| Mutation::Kill(Kill {
-            owner,
-            job,
-            tasks
-        })),
-        (name(), any::<String>())
-            .prop_map(|(name, address)| Mutation::AddMachine(AddMachine { name, address })),
-        (name(), any::<String>())
-            .prop_map(|(machine, reason)| Mutation::DrainMachine(DrainMachine { machine, reason })),
-        name().prop_map(|machine| Mutation::UndrainMachine(UndrainMachine { machine })),
-        name().prop_map(|machine| Mutation::RemoveMachine(RemoveMachine { machine })),
-        (name(), btree_map(any::<String>(), of(any::<String>()), 0..4)).prop_map(
-            |(machine, changes)| Mutation::SetAttributes(SetAttributes { machine, changes })
-        ),
-        (any::<String>(), factor())
-            .prop_map(|(platform, factor)| Mutation::SetPlatform(SetPlatform { platform, factor })),
-        Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
-        (name(), serial(), any_span()).prop_map(|(user, serial, validity)| Mutation::AddUser(
-            AddUser { user, serial, validity }
-        )),
-        name().prop_map(|user| Mutation::RevokeUser(RevokeUser { user })),
-        of_quota(),
-        any::<String>().prop_map(|address| Mutation::AddReplica(AddReplica { address })),
-        replica().prop_map(|replica| Mutation::RemoveReplica(RemoveReplica { replica })),
-        (replica(), serial(), any_span()).prop_map(|(replica, serial, validity)| {
-            Mutation::IssueReplicaToken(IssueReplicaToken { replica, serial, validity })
-        }),
-        (name(), serial(), any_span()).prop_map(|(machine, serial, validity)| {
-            Mutation::IssueToken(IssueToken { machine, serial, validity })
-        }),
-        name().prop_map(|machine| Mutation::RevokeMachine(RevokeMachine { machine })),
-    ]
-    .boxed()
-}
-
-fn of_quota() -> BoxedStrategy<Mutation> {
-    let moment = || of(any::<u64>().prop_map(Time));
-    prop_oneof![
-        (name(), band(), resources(), moment(), moment()).prop_map(
-            |(user, band, amount, from, until)| Mutation::GrantQuota(GrantQuota {
-                user,
-                band,
-                amount,
-                from,
-                until,
-            })
-        ),
-        any::<u64>().prop_map(|id| Mutation::RevokeQuota(RevokeQuota { grant: GrantId(id) })),
-        (band(), any::<u32>())
-            .prop_map(|(band, percent)| Mutation::Oversell(Oversell { band, percent })),
-        any::<bool>().prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
-        (name(), select(&Capability::ALL[..]), any::<bool>()).prop_map(
-            |(user, capability, granted)| Mutation::SetCapability(SetCapability {
-                user,
-                capability,
-                granted
-            })
-        ),
-        (select(&Capability::ALL[..]), collection()).prop_map(|(capability, collection)| {
-            Mutation::UseCapability(UseCapability { capability, collection })
-        }),
-    ]
-    .boxed()
+    let text = || any::<String>().boxed();
+    generator::mutation(&Values {
+        spec: any_job().prop_map(Arc::new).boxed(),
+        user: name().boxed(),
+        job: name().boxed(),
+        tasks: selection().boxed(),
+        machine: name().boxed(),
+        address: text(),
+        reason: text(),
+        changes: btree_map(any::<String>(), of(any::<String>()), 0..4).boxed(),
+        platform: text(),
+        factor: factor().boxed(),
+        serial: serial().boxed(),
+        replica_serial: serial().boxed(),
+        validity: any_span().boxed(),
+        replica: replica().boxed(),
+        replica_address: text(),
+        band: band().boxed(),
+        amount: resources().boxed(),
+        moment: of(any::<u64>().prop_map(Time)).boxed(),
+        grant: any::<u64>().prop_map(GrantId).boxed(),
+        percent: any::<u32>().boxed(),
+        capability: select(&Capability::ALL[..]).boxed(),
+        collection: collection().boxed(),
+    })
 }
 
 fn observation() -> impl Strategy<Value = Observation> {

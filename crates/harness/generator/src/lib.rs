@@ -1,0 +1,258 @@
+//! Random mutations for tests: one strategy for all of them, over the values that a test gives it.
+//!
+//! A test of a format gives values that can be anything; a test of the state machine gives few, so that
+//! mutations meet. Proptest shrinks what it draws from [`mutation`]; loops with a seed of their own use
+//! [`seeded`].
+//!
+//! What is deliberately absent: operations that are no mutations, and whether a mutation suits a cell.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use cell::{
+    AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
+    MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
+};
+use model::{
+    Band, Bytes, Capability, CollectionId, GcuFactor, GrantId, JobName, MachineName, MilliCores,
+    ReplicaId, Resources, Serial, Span, TaskIndex, TaskSelection, Time, UserName,
+};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use spec::{JobSpec, TaskSpec};
+
+/// From which values mutations are made.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// Descriptions that are submitted.
+    pub spec: BoxedStrategy<Arc<JobSpec>>,
+    /// Users.
+    pub user: BoxedStrategy<UserName>,
+    /// Names of jobs to kill.
+    pub job: BoxedStrategy<JobName>,
+    /// Tasks to kill.
+    pub tasks: BoxedStrategy<TaskSelection>,
+    /// Machines.
+    pub machine: BoxedStrategy<MachineName>,
+    /// Addresses of machines.
+    pub address: BoxedStrategy<String>,
+    /// Reasons to drain a machine.
+    pub reason: BoxedStrategy<String>,
+    /// Changes of attributes.
+    pub changes: BoxedStrategy<BTreeMap<String, Option<String>>>,
+    /// Platforms.
+    pub platform: BoxedStrategy<String>,
+    /// Factors of platforms.
+    pub factor: BoxedStrategy<GcuFactor>,
+    /// Serial numbers of users' certificates and of machines' tokens.
+    pub serial: BoxedStrategy<Serial>,
+    /// Serial numbers of replicas' tokens.
+    pub replica_serial: BoxedStrategy<Serial>,
+    /// How long certificates and tokens are valid.
+    pub validity: BoxedStrategy<Span>,
+    /// Replicas.
+    pub replica: BoxedStrategy<ReplicaId>,
+    /// Addresses of replicas.
+    pub replica_address: BoxedStrategy<String>,
+    /// Bands.
+    pub band: BoxedStrategy<Band>,
+    /// Amounts of quota.
+    pub amount: BoxedStrategy<Resources>,
+    /// When a grant begins or ends.
+    pub moment: BoxedStrategy<Option<Time>>,
+    /// Grants.
+    pub grant: BoxedStrategy<GrantId>,
+    /// How much of a band may be granted, in percent.
+    pub percent: BoxedStrategy<u32>,
+    /// Capabilities.
+    pub capability: BoxedStrategy<Capability>,
+    /// Jobs by their ids.
+    pub collection: BoxedStrategy<CollectionId>,
+}
+
+/// A number that is seldom large.
+pub fn small_or_huge() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 0..5_u64, 1 => Just(u64::MAX), 1 => any::<u64>()]
+}
+
+/// A number that is seldom large.
+pub fn small_or_huge_32() -> impl Strategy<Value = u32> {
+    prop_oneof![20 => 0..4_u32, 1 => Just(u32::MAX), 1 => any::<u32>()]
+}
+
+/// One of some texts, read.
+fn one_of<T>(texts: &'static [&'static str]) -> BoxedStrategy<T>
+where
+    T: std::str::FromStr<Err: Debug> + Debug + 'static,
+{
+    select(texts).prop_map(|text| text.parse().expect("it is one")).boxed()
+}
+
+impl Values {
+    /// Few values, so that mutations are about the same things.
+    #[must_use]
+    pub fn few() -> Self {
+        let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
+        let ranges = ranges.prop_map(|ranges| {
+            let index = |(from, to)| (TaskIndex(from), TaskIndex(to));
+            TaskSelection::Some(ranges.into_iter().map(index).collect())
+        });
+        let spec = (one_of::<JobName>(&["web", "db"]), 1..4_u32).prop_map(|(name, tasks)| {
+            let task = TaskSpec::of(vec!["sleep".to_owned()]);
+            Arc::new(JobSpec::of(name, Band::Production.usual(), tasks, task))
+        });
+        let said: &[(&str, Option<&str>)] =
+            &[("rack", Some("r1")), ("rack", None), ("platform", Some("p")), ("", None)];
+        let changes = select(said).prop_map(|(name, value)| {
+            BTreeMap::from([(name.to_owned(), value.map(str::to_owned))])
+        });
+        let amount = (0..3_u64).prop_map(|tenths| Resources {
+            cpu: MilliCores(tenths * 200),
+            ram: Bytes(tenths << 27),
+            ..Resources::default()
+        });
+        let moment = prop::option::of((0..60_u64).prop_map(|seconds| Time(seconds * 1_000_000)));
+        let seconds = (55..90_u64).prop_map(Span::from_secs);
+        Self {
+            spec: spec.boxed(),
+            user: one_of(&["ana", "bob", "root"]),
+            job: one_of(&["web", "db", "room", "none"]),
+            tasks: prop_oneof![1 => Just(TaskSelection::All), 3 => ranges].boxed(),
+            machine: one_of(&["m1", "m2", "m3", "m4"]),
+            address: "m[1-4]:1".boxed(),
+            reason: Just(String::new()).boxed(),
+            changes: changes.boxed(),
+            platform: Just("p".to_owned()).boxed(),
+            factor: one_of(&["0.5", "1", "2"]),
+            serial: (0..5_u8).prop_map(|number| Serial([number; Serial::BYTES])).boxed(),
+            replica_serial: Just(Serial([9; Serial::BYTES])).boxed(),
+            validity: prop_oneof![9 => seconds, 1 => any::<u64>().prop_map(Span)].boxed(),
+            replica: small_or_huge().prop_map(ReplicaId).boxed(),
+            replica_address: "h[1-9]?".boxed(),
+            band: select(&Band::ALL[..]).boxed(),
+            amount: amount.boxed(),
+            moment: moment.boxed(),
+            grant: (0..5_u64).prop_map(GrantId).boxed(),
+            percent: small_or_huge_32().boxed(),
+            capability: select(&Capability::ALL[..]).boxed(),
+            collection: small_or_huge().prop_map(CollectionId).boxed(),
+        }
+    }
+}
+
+/// Makes a strategy of a mutation from strategies of its fields.
+macro_rules! mutation {
+    ($values:ident, $name:ident { $($field:ident: $of:ident),* }) => {
+        ($($values.$of.clone(),)*)
+            .prop_map(|($($field,)*)| Mutation::$name($name { $($field),* }))
+            .boxed()
+    };
+}
+
+/// Any mutation.
+pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
+    let jobs = prop_oneof![
+        4 => values.spec.clone().prop_map(Mutation::Submit),
+        3 => mutation!(values, Kill { owner: user, job: job, tasks: tasks }),
+    ];
+    prop_oneof![
+        7 => jobs,
+        2 => mutation!(values, AddMachine { name: machine, address: address }),
+        3 => prop_oneof![
+            8 => machines(values),
+            2 => users(values),
+            1 => replicas(values),
+            1 => enrolment(values),
+            4 => quota(values),
+        ],
+    ]
+    .boxed()
+}
+
+fn machines(values: &Values) -> BoxedStrategy<Mutation> {
+    prop_oneof![
+        2 => mutation!(values, DrainMachine { machine: machine, reason: reason }),
+        2 => mutation!(values, UndrainMachine { machine: machine }),
+        1 => mutation!(values, RemoveMachine { machine: machine }),
+        2 => mutation!(values, SetAttributes { machine: machine, changes: changes }),
+        1 => mutation!(values, SetPlatform { platform: platform, factor: factor }),
+        1 => Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
+    ]
+    .boxed()
+}
+
+fn users(values: &Values) -> BoxedStrategy<Mutation> {
+    prop_oneof![
+        mutation!(values, AddUser { user: user, serial: serial, validity: validity }),
+        mutation!(values, RevokeUser { user: user }),
+    ]
+    .boxed()
+}
+
+fn replicas(values: &Values) -> BoxedStrategy<Mutation> {
+    prop_oneof![
+        3 => mutation!(values, AddReplica { address: replica_address }),
+        1 => mutation!(values, RemoveReplica { replica: replica }),
+    ]
+    .boxed()
+}
+
+fn enrolment(values: &Values) -> BoxedStrategy<Mutation> {
+    prop_oneof![
+        4 => mutation!(values, IssueToken { machine: machine, serial: serial, validity: validity }),
+        1 => mutation!(values, RevokeMachine { machine: machine }),
+        2 => mutation!(values, IssueReplicaToken {
+            replica: replica, serial: replica_serial, validity: validity
+        }),
+    ]
+    .boxed()
+}
+
+fn quota(values: &Values) -> BoxedStrategy<Mutation> {
+    let (user, capability) = (values.user.clone(), values.capability.clone());
+    let set = (user, capability, prop::bool::weighted(0.7));
+    prop_oneof![
+        6 => mutation!(values, GrantQuota {
+            user: user, band: band, amount: amount, from: moment, until: moment
+        }),
+        2 => mutation!(values, RevokeQuota { grant: grant }),
+        1 => mutation!(values, Oversell { band: band, percent: percent }),
+        2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
+        3 => set.prop_map(|(user, capability, granted)| {
+            Mutation::SetCapability(SetCapability { user, capability, granted })
+        }),
+        1 => mutation!(values, UseCapability { capability: capability, collection: collection }),
+    ]
+    .boxed()
+}
+
+/// Mutations by a seed, without end: the same ones each time.
+pub fn seeded(values: &Values, seed: u64) -> impl Iterator<Item = Mutation> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = mutation(values);
+    std::iter::from_fn(move || strategy.new_tree(&mut runner).ok().map(|tree| tree.current()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_mutation_is_made_and_a_seed_makes_the_same_ones() {
+        let made: Vec<Mutation> = seeded(&Values::few(), 1).take(3_000).collect();
+        let kinds: BTreeSet<&str> = made.iter().map(Mutation::name).collect();
+        assert_eq!(kinds, Mutation::NAMES.iter().copied().collect());
+        assert_eq!(seeded(&Values::few(), 1).take(3_000).collect::<Vec<_>>(), made);
+        assert_ne!(seeded(&Values::few(), 2).take(3_000).collect::<Vec<_>>(), made);
+    }
+}
