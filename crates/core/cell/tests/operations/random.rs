@@ -9,8 +9,8 @@ use cell::{
 };
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
-    CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest, Level,
-    MachineId, MachineName, ReplicaId, Serial, SessionId, Span, TaskIndex, Time,
+    Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest,
+    Level, MachineId, MachineName, ReplicaId, Serial, SessionId, Span, TaskIndex, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
