@@ -169,6 +169,10 @@ const EFFECTS: &[&str] = &[
 /// linked with one, except as [`RAFT_BRINGS`] says. Tests may: property tests draw seeds.
 const SYSTEM: &[&str] = &["fastrand", "getrandom", "libc", "rand", "rand_chacha", "rustix"];
 
+/// Crates for tests alone: only dev dependencies lead to them. Property tests draw seeds, so these crates
+/// may be linked with [`SYSTEM`].
+const FOR_TESTS: &[&str] = &["generator"];
+
 /// What `raft` brings of [`SYSTEM`], and why it may: raft-rs draws election timeouts from `rand`,
 /// which seeds itself through `getrandom` and `libc`. The replica overwrites each of these draws
 /// from its own seed, so none of them decides anything (docs/decisions/002).
@@ -191,6 +195,10 @@ fn edges_between_our_crates_point_down_only() {
             if let Some(below) = below.filter(|below| Kind::of(below) > Kind::of(package)) {
                 refused.push(format!("{} → {} points up", package.name, below.name));
             }
+            let for_tests = FOR_TESTS.contains(&edge.name.as_str());
+            if for_tests && edge.kind != DependencyKind::Development {
+                refused.push(format!("{} → {} is for tests alone", package.name, edge.name));
+            }
         }
     }
     assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
@@ -209,6 +217,9 @@ fn pure_crates_reach_no_effects() {
         let start = graph.ours(name);
         let tested = graph.reach(&start, |_, _| true);
         refused.extend(found(&graph, name, &tested, EFFECTS, "even for its tests"));
+        if FOR_TESTS.contains(&name) {
+            continue;
+        }
         // Build dependencies and macros are not linked, and are held to the same: none needs more.
         let linked = graph.reach(&start, |from, kind| {
             kind != DependencyKind::Development && graph.name(from) != "raft"

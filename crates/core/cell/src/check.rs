@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 use model::{InstanceId, MachineId, Resources};
 
+use crate::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
 use crate::state::Tally;
-use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::{
     Cell, Counts, Job, JobState, Machine, MachineState, Placement, Rescheduling, Task, TaskState,
     attribute, crashes,

@@ -13,7 +13,7 @@ use model::{
 use thiserror::Error;
 
 use crate::apply::quota::charge;
-use crate::state::bounds::{INDEX_MAX, TIME_MAX};
+use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
 use crate::{
     Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState,

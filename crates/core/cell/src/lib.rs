@@ -11,16 +11,20 @@
 //! [`feasibility`], because scheduler, master and "why pending?" must agree on it.
 
 mod apply;
+pub mod bounds;
+mod certificate;
 mod check;
 mod cow;
 mod event;
 pub mod feasibility;
 mod image;
-mod mutation;
-mod op;
+pub mod lifecycle;
 mod outcome;
+mod rejection;
 mod shortfall;
 mod state;
+mod total;
+mod unschedulable;
 
 pub use apply::capability::{SetCapability, UseCapability};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
@@ -28,27 +32,27 @@ pub use apply::job::Kill;
 pub use apply::machine::{
     AddMachine, DrainMachine, RemoveMachine, SetAttributes, SetPlatform, UndrainMachine,
 };
+pub use apply::mutation::Mutation;
+pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
 pub use apply::user::{AddUser, RevokeUser};
+pub use certificate::Certificate;
 pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
-pub use mutation::Mutation;
-pub use op::{Assignment, Observation, Op, RequestId, Reservation};
-pub use outcome::{
-    Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection,
-    RejectionClass, Reply, Submission,
-};
+pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
+pub use rejection::{Rejection, RejectionClass, Reply, Submission};
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Certificate, Counts, Credentials, Death, Demand, Drain, EvictionCause,
-    FailureDomain, Grant, Health, Job, JobParts, JobState, KillReason, LastIncarnation, Machine,
-    MachineState, Member, MemberChange, Metering, PendingCause, Phase, Placement, Replica,
-    ReplicaToken, Rescheduling, Session, Stages, StopReason, Task, TaskState, Token, TokenUse,
-    Total, User, attribute, bounds, crashes, lifecycle,
+    Act, Cell, Counts, Credentials, Death, Demand, Drain, EvictionCause, FailureDomain, Grant,
+    Health, Job, JobParts, JobState, KillReason, LastIncarnation, Machine, MachineState, Member,
+    MemberChange, Metering, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
+    Session, Stages, StopReason, Task, TaskState, Token, TokenUse, User, attribute, crashes,
 };
+
+pub use total::Total;
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.

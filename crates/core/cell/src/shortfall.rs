@@ -4,7 +4,7 @@ use std::fmt;
 
 use model::{Band, Dimension, JobName, Resources, UserName};
 
-use crate::state::Total;
+use crate::Total;
 
 /// What a user's quota lacks for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]

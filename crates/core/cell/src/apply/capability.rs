@@ -4,8 +4,8 @@ use model::{Capability, CollectionId, UserName};
 use spec::JobSpec;
 
 use super::Events;
-use crate::mutation::Change;
-use crate::state::bounds::CAPABILITY_HOLDERS_MAX;
+use crate::apply::mutation::Change;
+use crate::bounds::CAPABILITY_HOLDERS_MAX;
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
 /// Record that a user does something with another's job that changes nothing of the cell, such as

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{KeyDigest, Level, MachineId, MachineName, ReplicaId, Serial, Span, UserName};
 
 use super::Events;
-use crate::mutation::Change;
-use crate::state::bounds::{
+use crate::apply::mutation::Change;
+use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, MACHINE_CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX,
     TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };

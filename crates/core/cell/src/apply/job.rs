@@ -8,10 +8,10 @@ use spec::{JobReference, JobSpec};
 use super::alloc::Entered;
 use super::quota::charge;
 use super::{Events, ids_used_up, texts};
+use crate::apply::mutation::Change;
+use crate::bounds::TASKS_MAX;
 use crate::lifecycle::Transition;
-use crate::mutation::Change;
 use crate::state::Tallied;
-use crate::state::bounds::TASKS_MAX;
 use crate::{
     Cell, Death, Event, EventKind, Job, JobParts, JobState, KillReason, PendingCause, Rejection,
     Reply, StopReason, Subject, Submission, Task, TaskState,

@@ -9,8 +9,8 @@ use model::{
 
 use super::task::Again;
 use super::{Events, ids_used_up, texts};
-use crate::mutation::Change;
-use crate::state::bounds::{
+use crate::apply::mutation::Change;
+use crate::bounds::{
     ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
 };
 use crate::{

@@ -7,7 +7,9 @@ pub(crate) mod capability;
 pub(crate) mod enrolment;
 pub(crate) mod job;
 pub(crate) mod machine;
+pub(crate) mod mutation;
 pub(crate) mod observe;
+pub(crate) mod op;
 pub(crate) mod quota;
 pub(crate) mod replicas;
 pub(crate) mod request;
@@ -21,7 +23,7 @@ pub(crate) mod user;
 
 use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 
-use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
+use crate::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Actor, Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
 
 /// What one operation does beside its answer, as it comes.

@@ -6,8 +6,8 @@ use spec::RestartPolicy;
 
 use super::task::{Again, Ending};
 use super::{Events, cut};
+use crate::bounds::RESTART_DELAY_MIN;
 use crate::lifecycle::{NotAStep, Transition};
-use crate::state::bounds::RESTART_DELAY_MIN;
 use crate::{
     Cell, Death, EventKind, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
     Subject, TaskState,

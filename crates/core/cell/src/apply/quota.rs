@@ -7,11 +7,12 @@ use spec::JobSpec;
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 use super::{Events, ids_used_up};
+use crate::Total;
+use crate::apply::mutation::Change;
+use crate::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
 use crate::lifecycle::Stage;
-use crate::mutation::Change;
 use crate::shortfall::{Oversold, Shortfall};
-use crate::state::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
-use crate::state::{Grant, Quota, Total, judged_together};
+use crate::state::{Grant, Quota, judged_together};
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
 /// What is charged for a job, and where: nothing for the free band, and nothing for a job that runs

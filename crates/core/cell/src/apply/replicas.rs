@@ -6,9 +6,9 @@ use std::sync::Arc;
 use model::{DirectoryId, Level, ReplicaId, UserName};
 
 use super::{Events, ids_used_up, texts};
-use crate::mutation::Change;
+use crate::apply::mutation::Change;
+use crate::bounds::REPLICAS_MAX;
 use crate::state::FIRST;
-use crate::state::bounds::REPLICAS_MAX;
 use crate::{Cell, EventKind, Member, MemberChange, Rejection, Replica, Reply, Subject};
 
 /// Add a replica of the Borgmaster. It waits until consensus takes it in.

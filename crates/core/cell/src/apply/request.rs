@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{LogIndex, SessionId, UserName};
 
 use super::{Events, ids_used_up};
-use crate::state::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
+use crate::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
 use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
 
 impl Cell {

@@ -4,7 +4,7 @@
 use model::UserName;
 
 use super::Events;
-use crate::mutation::Change;
+use crate::apply::mutation::Change;
 use crate::{Cell, EventKind, Rejection, Reply, Rescheduling, Subject};
 
 /// Mark machines down again though many are silent, where the breaker has stopped it.

@@ -7,7 +7,7 @@ use model::MachineName;
 use spec::JobSpec;
 
 use super::cut;
-use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
+use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
 use crate::{Op, Rejection};
 
 /// What the texts are called.

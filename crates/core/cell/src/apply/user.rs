@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{LogIndex, Serial, SessionId, Span, UserName};
 
 use super::Events;
-use crate::mutation::Change;
-use crate::state::bounds::{
+use crate::apply::mutation::Change;
+use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, CERTIFICATES_OF_A_USER_MAX, USERS_MAX,
 };
 use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, User};

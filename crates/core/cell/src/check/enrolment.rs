@@ -7,7 +7,7 @@ use model::MachineName;
 
 use super::decision::Step;
 use super::{Found, Violation};
-use crate::state::bounds::{CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKENS_MAX};
+use crate::bounds::{CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKENS_MAX};
 use crate::{Cell, Credentials, Event, EventKind};
 
 impl Cell {

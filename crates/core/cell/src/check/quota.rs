@@ -9,7 +9,7 @@ use model::{Band, Resources, UserName};
 use super::decision::Step;
 use super::{Found, Violation};
 use crate::apply::quota::{amount_max, charge};
-use crate::state::bounds::{
+use crate::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
 use crate::state::judged_together;

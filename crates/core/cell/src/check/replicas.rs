@@ -6,7 +6,7 @@ use model::ReplicaId;
 
 use super::decision::Step;
 use super::{Found, Violation};
-use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
+use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
 use crate::{Cell, Member};
 
 impl Cell {

@@ -2,7 +2,7 @@
 
 use super::{Found, Violation};
 use crate::Cell;
-use crate::state::bounds::{CERTIFICATES_OF_A_USER_MAX, USERS_MAX};
+use crate::bounds::{CERTIFICATES_OF_A_USER_MAX, USERS_MAX};
 
 impl Cell {
     pub(super) fn check_users(&self, found: &mut Found) {

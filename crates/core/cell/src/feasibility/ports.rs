@@ -2,13 +2,21 @@
 //! holds.
 
 use super::{NotGiven, Offer, Request, UnschedulableReason};
+use crate::Machine;
 
 pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     if ask.ports <= offer.free_ports {
         return Ok(());
     }
-    let held = NotGiven::of(offer.machine).map(Box::new);
+    let held = not_given(offer.machine).map(Box::new);
     Err(UnschedulableReason::LacksPorts { asked: ask.ports, free: offer.free_ports, held })
+}
+
+/// The ports of a machine that something holds which they were not given to; none where there are none.
+fn not_given(machine: &Machine) -> Option<NotGiven> {
+    let count = machine.held_port_count();
+    let first = machine.report.held_ports.first().filter(|_| count > 0)?.clone();
+    Some(NotGiven { count, first })
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use model::{KeyDigest, MachineName, Serial, Time};
 
-use super::bounds::CERTIFICATES_OF_A_MACHINE_MAX;
-use super::{Act, Certificate};
-use crate::Cell;
+use super::Act;
+use crate::bounds::CERTIFICATES_OF_A_MACHINE_MAX;
+use crate::{Cell, Certificate};
 
 /// What the cell has said of a machine's certificates. One of which it has said nothing, as one that
 /// was added by hand, is no less a machine: a certificate of the cell's authority is what makes one.

@@ -9,8 +9,8 @@ use model::{
 use spec::JobSpec;
 
 use super::crashes::Crash;
-use super::lifecycle::{NotAStep, Stage, Transition};
 use crate::cow::Row;
+use crate::lifecycle::{NotAStep, Stage, Transition};
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use model::{DirectoryId, KeyDigest, Level, ReplicaId};
 
-use super::Certificate;
-use crate::Cell;
+use crate::{Cell, Certificate};
 
 /// The replica that a cell is bootstrapped with, and its only voter as long as nothing is recorded.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);

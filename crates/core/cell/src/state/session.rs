@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{LogIndex, UserName};
 
-use crate::state::bounds::ANSWERS_MAX;
+use crate::bounds::ANSWERS_MAX;
 use crate::{Rejection, Reply};
 
 /// A client's session.

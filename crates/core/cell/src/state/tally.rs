@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::Band;
 
 use super::Job;
-use super::lifecycle::Stage;
+use crate::lifecycle::Stage;
 
 /// How many tasks are where in their lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 
 use model::{Serial, Time, UserName};
 
+use crate::Certificate;
+
 /// A user whom administrators have added or revoked. One of whom nothing was said, as the founder of
 /// a cell, is no less a user: a certificate of the cell's authority is what makes one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,17 +25,6 @@ pub struct Act {
     pub at: Time,
     /// Who.
     pub by: UserName,
-}
-
-/// What the cell knows of a certificate that it issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Certificate {
-    /// Its number.
-    pub serial: Serial,
-    /// When it was issued.
-    pub issued: Time,
-    /// When it expires.
-    pub expires: Time,
 }
 
 impl User {

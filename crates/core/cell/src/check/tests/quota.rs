@@ -4,8 +4,8 @@ use model::{Bytes, Capability, GrantId};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 use super::*;
+use crate::bounds::TIME_MAX;
 use crate::state::Grant;
-use crate::state::bounds::TIME_MAX;
 use crate::{Applied, DecisionChecker, GrantQuota, SetCapability};
 
 const GRANT: GrantId = GrantId(1);
