@@ -113,7 +113,7 @@ fn what_an_instance_used_is_kept_with_its_end_and_told() {
         0 s
         job 1 ana/web running
           1-0-1 finished, last: exit code 0 (210 ms of CPU time, 52 MiB of memory at most)
-          1-1-2 pending (failed, and is tried again), not before 0 s, failures 1, last: exit code 1 (3 s of CPU time, 64 MiB of memory at most)
+          1-1-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1 (3 s of CPU time, 64 MiB of memory at most)
           1-2-1 killed by ana, last: stopped (5 ms of CPU time, 1 MiB of memory at most)
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
