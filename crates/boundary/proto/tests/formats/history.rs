@@ -13,8 +13,8 @@ use cell::{
 };
 use model::{
     Band, Bytes, Capability, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
-    KeyDigest, Level, MachineName, MachineReport, MilliCores, PortRange, ReplicaId, Resources,
-    Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    KeyDigest, MachineName, MachineReport, MilliCores, PortRange, ReplicaId, Resources, Serial,
+    SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -32,6 +32,8 @@ pub(crate) enum Step {
     /// A job again, changed or as it was.
     Update(u64, Option<u32>),
     Kill(u64, u32),
+    /// An alloc that tasks run in.
+    KillAlloc(u64),
     AddMachine(u8),
     Drain(usize, bool),
     Remove(usize),
@@ -85,6 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => submit,
         2 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
         2 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
+        1 => any::<u64>().prop_map(Step::KillAlloc),
         4 => on_machines,
         9 => any::<bool>().prop_map(Step::Assign),
         7 => Just(Step::Started),
@@ -95,7 +98,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<u64>(), 0..1_200_u64).prop_map(|(job, part)| Step::Reserve(job, part)),
         3 => any::<u64>().prop_map(Step::Quota),
         1 => any::<(usize, bool)>().prop_map(|(which, held)| Step::Capable(which, held)),
-        2 => any::<u64>().prop_map(Step::Replica),
+        3 => any::<u64>().prop_map(Step::Replica),
         2 => any::<u64>().prop_map(Step::Enrolment),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
@@ -189,6 +192,7 @@ impl Life {
                 };
                 self.request(Mutation::Kill(Kill { owner, job: name, tasks }));
             }
+            Step::KillAlloc(which) => self.kill_alloc(which),
             Step::AddMachine(number) => self.add_machine(number),
             Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {
                 true => Mutation::DrainMachine(DrainMachine {
@@ -282,6 +286,16 @@ impl Life {
         }
     }
 
+    fn kill_alloc(&mut self, which: u64) {
+        let placed = self.cell.machines().flat_map(|machine| machine.instances());
+        let allocs = placed.filter_map(|instance| self.cell.placement(*instance)?.alloc());
+        let allocs: Vec<InstanceId> = allocs.collect();
+        let Some(alloc) = self.some(allocs.iter(), which) else { return };
+        let Some(set) = self.cell.job(alloc.collection).cloned() else { return };
+        let tasks = TaskSelection::Some(vec![(alloc.index, alloc.index)]);
+        self.request(Mutation::Kill(Kill::of(&set, tasks)));
+    }
+
     fn quota(&mut self, what: u64) {
         let band = Band::ALL[1 + (what / 8) as usize % 4];
         let grant = self.some(self.cell.grants(), what).map(|grant| grant.id);
@@ -321,7 +335,7 @@ impl Life {
 
     fn replica(&mut self, what: u64) {
         if self.cell.replicas().next().is_none() {
-            let (address, level) = ("h1:1".to_owned(), Level(2));
+            let (address, level) = ("h1:1".to_owned(), cell::LEVEL);
             let (replica, directory) = (ReplicaId(1), DirectoryId(what));
             return self.apply(Op::DescribeReplica { replica, address, level, directory });
         }
