@@ -27,7 +27,7 @@ use crate::run::{cargo_build, root, succeed};
 const SYSTEM: [&str; 2] = ["bourg", "linux"];
 
 /// How many system tests run at once. Nextest has the same number in `.config/nextest.toml`.
-const SYSTEM_THREADS: &str = "2";
+const SYSTEM_THREADS: &str = "4";
 
 /// What was run, and what came of it.
 struct Tier {
