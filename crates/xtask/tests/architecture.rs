@@ -15,16 +15,21 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("spec", &["model"]),
     // The core.
-    ("cell", &["model", "spec", "generator"]),
+    ("cell", &["model", "spec", "generator", "script"]),
     ("bcl", &["model", "spec"]),
     ("borglet", &["model", "spec"]),
-    ("scheduler", &["model", "spec", "cell", "trace"]),
+    ("scheduler", &["model", "spec", "cell", "trace", "script"]),
     ("master", &["model", "spec", "cell", "borglet"]),
     ("replica", &["model", "cell", "borglet", "master"]),
     ("trace", &["model", "spec"]),
-    // The harness. What makes random mutations is for tests alone, and those of the cell use it, too.
+    // The harness. Random mutations are for tests alone. Tests of the cell and of the scheduler use the harness,
+    // too: their libraries do not.
     ("generator", &["model", "spec", "cell"]),
-    ("sim", &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"]),
+    ("script", &["model", "spec", "cell"]),
+    (
+        "sim",
+        &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace", "script"],
+    ),
     // The boundary.
     ("proto", &["model", "spec", "cell", "borglet", "generator"]),
     ("replication", &["model", "cell", "master", "replica", "proto"]),

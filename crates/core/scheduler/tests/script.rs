@@ -1,123 +1,45 @@
-//! A cell drawn in text, a pass, and the plan and its explanation.
+//! A cell drawn in text, a pass, and the plan and its explanation. Machines, jobs and what happens to them are
+//! lines of the crate `script`.
 
-use std::sync::Arc;
-
-use cell::{
-    AddMachine, Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation,
-};
+use cell::{Assignment, Cell, Op, Outcome};
 use expect_test::{Expect, expect};
 use model::{
-    Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, MachineId, MachineName,
-    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskIndex,
-    TaskSelection, Time, UserName,
+    Bytes, CollectionId, MachineId, MilliCores, Resources, TaskIndex, TaskSelection, Time,
 };
 use scheduler::{Scheduler, Settings, Term, scores, why};
-use spec::{Constraint, JobSpec, Kind, Maximum, Relation, TaskOverride, TaskSpec};
+use script::{Script, Step};
 
-/// Machines as `name cpu ram ports [NAME=VALUE…] [held=FIRST-LAST]`, jobs as `user/name tasks priority cpu ram ports
-/// [NAME=VALUE[?]…] [per-machine=N[?]] [per-switch=N[?]] [allocs | in=SET]`; CPU in milli-cores, memory in MiB.
+/// A cell at 1 s, administered by root, after these lines.
 fn cell(machines: &str, jobs: &str) -> Cell {
     let mut cell = Cell::empty();
-    let at = Time(1_000_000);
-    let root = UserName::new("root").expect("a name");
-    let name = CellName::new("test").expect("a name");
-    cell.apply(at, &Op::Bootstrap { name, administrator: root.clone() });
-    cell.apply(at, &Op::OpenSession { user: root.clone() });
-    for (id, line) in (1..).zip(machines.trim().lines()) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let name = MachineName::new(words[0]).expect("a name");
-        let address = format!("{name}:1");
-        let mutation = Mutation::AddMachine(AddMachine { name, address });
-        let request = RequestId { session: SessionId(1), sequence: id };
-        cell.apply(at, &Op::Request { id: request, by: root.clone(), mutation });
-        if words[1] == "silent" {
-            continue;
-        }
-        let ports = PortRange { first: 1000, last: 999 + number::<u16>(words[3]) };
-        let report = MachineReport {
-            capacity: resources(words[1], words[2]),
-            ports: if ports.last < ports.first { PortRange::default() } else { ports },
-            attributes: words[4..]
-                .iter()
-                .filter(|word| held(word).is_none())
-                .map(|word| attribute(word))
-                .collect(),
-            held_ports: words[4..].iter().filter_map(|word| held(word)).collect(),
-        };
-        cell.apply(at, &Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) });
-    }
-    for line in jobs.trim().lines() {
-        for op in submission(&cell, line) {
-            let outcome = cell.apply(at, &op).outcome;
-            assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
-        }
+    for lines in ["at 1\nbootstrap test root", machines, jobs] {
+        apply(&mut cell, lines);
     }
     cell
 }
 
-/// What submits a job, in a session of its own.
-fn submission(cell: &Cell, line: &str) -> [Op; 2] {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (user, name) = words[0].split_once('/').expect("user/name");
-    let mut task = TaskSpec::of(vec!["x".to_owned()]);
-    task.limit = resources(words[3], words[4]);
-    let ports = (0..number::<u16>(words[5])).map(|n| PortName::new(&format!("p{n}")));
-    task.ports = ports.collect::<Result<_, _>>().expect("names");
-    let of_machine = words[6..]
-        .iter()
-        .filter(|word| !word.starts_with("per-") && !word.starts_with("in=") && **word != "allocs");
-    task.constraints = of_machine.map(|word| constraint(word)).collect();
-    let maximum = |name: &str| {
-        let word = words[6..].iter().find_map(|word| word.strip_prefix(name))?;
-        let (word, hard) = word.strip_suffix('?').map_or((word, true), |word| (word, false));
-        Some(Maximum { tasks: number(word), hard })
-    };
-    let name = JobName::new(name).expect("a name");
-    let priority = Priority::new(number(words[2])).expect("a priority");
-    let mut spec = JobSpec::of(name, priority, number(words[1]), task);
-    (spec.max_per_machine, spec.max_per_switch) = (maximum("per-machine="), maximum("per-switch="));
-    if words.contains(&"allocs") {
-        let users = ["ana", "ben"].map(|user| UserName::new(user).expect("a name")).into();
-        (spec.kind, spec.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+/// Applies lines to a cell, from its time on.
+fn apply(cell: &mut Cell, lines: &str) -> Vec<Step> {
+    let mut script = Script::on(std::mem::take(cell));
+    let step = |line| script.command(line).unwrap_or_else(|error| panic!("'{line}': {error}"));
+    let steps: Vec<Step> = lines.lines().flat_map(step).collect();
+    for Step { applied, .. } in &steps {
+        let rejected = matches!(applied.outcome, Outcome::Request(Err(_)));
+        assert!(!rejected, "'{lines}': {applied:?}");
     }
-    if let Some(set) = words[6..].iter().find_map(|word| word.strip_prefix("in=")) {
-        spec.kind = Kind::Job { alloc_set: Some(set.parse().expect("a job")) };
+    *cell = script.cell().clone();
+    steps
+}
+
+/// Applies lines to a scheduler's copy, from its time on.
+fn follow(scheduler: &mut Scheduler, lines: &str) {
+    for Step { at, op, .. } in apply(&mut scheduler.cell().clone(), lines) {
+        scheduler.follow(at, &op);
     }
-    let by = UserName::new(user).expect("a name");
-    let session = SessionId(cell.image().last_session.0 + 1);
-    let id = RequestId { session, sequence: 1 };
-    let mutation = Mutation::Submit(Arc::new(spec));
-    [Op::OpenSession { user: by.clone() }, Op::Request { id, by, mutation }]
 }
 
-/// `held=FIRST-LAST`.
-fn held(word: &str) -> Option<HeldPorts> {
-    let ports = word.strip_prefix("held=")?.parse().expect("ports");
-    Some(HeldPorts { ports, by: "/ssh.service (sshd)".to_owned() })
-}
-
-fn attribute(word: &str) -> (String, String) {
-    let (name, value) = word.split_once('=').expect("NAME=VALUE");
-    (name.to_owned(), value.to_owned())
-}
-
-/// `NAME=VALUE`, with a `?` behind it a preference.
-fn constraint(word: &str) -> Constraint {
-    let (word, hard) = word.strip_suffix('?').map_or((word, true), |word| (word, false));
-    let (attribute, value) = attribute(word);
-    Constraint { attribute, relation: Relation::Equal, value, hard }
-}
-
-fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(word: &str) -> T {
-    word.parse().expect("a number")
-}
-
-fn resources(cpu: &str, ram: &str) -> Resources {
-    Resources {
-        cpu: MilliCores(number(cpu)),
-        ram: Bytes(number::<u64>(ram) << 20),
-        ..Resources::default()
-    }
+fn resources(cpu: u64, mib: u64) -> Resources {
+    Resources { cpu: MilliCores(cpu), ram: Bytes(mib << 20), ..Resources::default() }
 }
 
 fn shown(cell: &Cell, assignments: &[Assignment]) -> String {
@@ -155,10 +77,10 @@ fn plan(machines: &str, jobs: &str, expected: &Expect) {
 #[test]
 fn high_priority_first_and_users_take_turns() {
     plan(
-        "m1 10000 1000 0",
-        "ana/big 3 100 100 10 0
-         bob/small 1 100 100 10 0
-         ana/web 1 200 100 10 0",
+        "machine m1 cpu=10000 ram=1000 ports=none",
+        "submit ana/big 3 priority=100 cpu=100 ram=10
+         submit bob/small 1 priority=100 cpu=100 ram=10
+         submit ana/web 1 priority=200 cpu=100 ram=10",
         &expect![[r#"
             ana/web/0 -> m1
             ana/big/0 -> m1
@@ -173,9 +95,9 @@ fn high_priority_first_and_users_take_turns() {
 #[test]
 fn a_job_that_does_not_fit_holds_up_nobody() {
     plan(
-        "m1 1000 1000 0",
-        "ana/huge 2 200 5000 10 0
-         bob/small 1 100 100 10 0",
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/huge 2 priority=200 cpu=5000 ram=10
+         submit bob/small 1 priority=100 cpu=100 ram=10",
         &expect![[r#"
             bob/small/0 -> m1
             unplaced 2
@@ -186,10 +108,10 @@ fn a_job_that_does_not_fit_holds_up_nobody() {
 #[test]
 fn the_fullest_machine_that_fits_is_taken_and_ports_are_given_once() {
     plan(
-        "large 4000 4000 2
-         small 1000 1000 2
-         quiet silent",
-        "ana/web 3 200 500 500 1",
+        "machine large cpu=4000 ram=4000 ports=1000-1001
+         machine small cpu=1000 ram=1000 ports=1000-1001
+         add quiet quiet:1",
+        "submit ana/web 3 priority=200 cpu=500 ram=500 ports=1",
         &expect![[r#"
             ana/web/0 -> small 1000
             ana/web/1 -> large 1000
@@ -201,7 +123,10 @@ fn the_fullest_machine_that_fits_is_taken_and_ports_are_given_once() {
 
 #[test]
 fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() {
-    let cell = cell("m1 1000 1000 0", "ana/web 2 200 600 100 0");
+    let cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 2 priority=200 cpu=600 ram=100",
+    );
     let mut scheduler = Scheduler::new(cell);
     let first = scheduler.pass(Time(1_000_000));
     assert_eq!((first.assignments.len(), first.unplaced), (1, 1));
@@ -209,16 +134,16 @@ fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() 
     scheduler.not_judged(first.assignments.iter().map(|assignment| assignment.instance));
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, first.assignments);
     scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments.clone()));
-    let (instance, end) = (first.assignments[0].instance, model::End::Exited { code: 0 });
-    let observations =
-        vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
-    scheduler.follow(Time(1_000_001), &Op::Observe { machine: MachineId(1), observations });
-    assert_eq!(scheduler.pass(Time(1_000_001)).assignments.len(), 1, "its end makes room");
+    follow(&mut scheduler, "at 2\nended 1-0-1 exit 0");
+    assert_eq!(scheduler.pass(Time(2_000_000)).assignments.len(), 1, "its end makes room");
 }
 
 #[test]
 fn what_was_refused_is_tried_again_when_the_copy_shows_why_and_not_before() {
-    let cell = cell("m1 1000 1000 0\n m2 1000 1000 0", "ana/web 1 200 600 100 0");
+    let cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none\n machine m2 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 1 priority=200 cpu=600 ram=100",
+    );
     let mut scheduler = Scheduler::new(cell);
     let first = scheduler.pass(Time(1_000_000));
     assert_eq!(first.assignments[0].machine, MachineId(1));
@@ -226,7 +151,7 @@ fn what_was_refused_is_tried_again_when_the_copy_shows_why_and_not_before() {
     for _ in 0..3 {
         assert_eq!(scheduler.pass(Time(1_000_000)).assignments, []);
     }
-    scheduler.follow(Time(1_000_000), &Op::MachineSilent { machine: MachineId(1) });
+    follow(&mut scheduler, "silent m1");
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, []);
     scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments));
     let second = scheduler.pass(Time(1_000_000));
@@ -235,13 +160,13 @@ fn what_was_refused_is_tried_again_when_the_copy_shows_why_and_not_before() {
 
 #[test]
 fn a_task_that_waits_for_its_next_try_says_when() {
-    let mut cell = cell("m1 1000 1000 0", "ana/web 1 200 600 100 0");
+    let mut cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 1 priority=200 cpu=600 ram=100",
+    );
     let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
     cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
-    let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
-    let observations =
-        vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
-    cell.apply(Time(2_000_000), &Op::Observe { machine: MachineId(1), observations });
+    apply(&mut cell, "at 2\nended 1-0-1 exit 3");
     let mut scheduler = Scheduler::new(cell);
     let plan = scheduler.pass(Time(2_000_000));
     assert_eq!((plan.assignments.len(), plan.next), (0, Some(Time(3_000_000))));
@@ -251,11 +176,11 @@ fn a_task_that_waits_for_its_next_try_says_when() {
 #[test]
 fn hard_constraints_decide_and_soft_ones_come_before_the_fuller_machine() {
     plan(
-        "m1 4000 4000 0 gpu=H200
-         m2 1000 1000 0 ssd=1
-         m3 2000 2000 0",
-        "ana/train 2 200 500 500 0 gpu=H200
-         bob/cache 2 200 600 500 0 ssd=1?",
+        "machine m1 cpu=4000 ram=4000 ports=none is=gpu:H200
+         machine m2 cpu=1000 ram=1000 ports=none is=ssd:1
+         machine m3 cpu=2000 ram=2000 ports=none",
+        "submit ana/train 2 priority=200 cpu=500 ram=500 on=gpu=H200
+         submit bob/cache 2 priority=200 cpu=600 ram=500 on=ssd=1?",
         &expect![[r#"
             ana/train/0 -> m1
             bob/cache/0 -> m2
@@ -270,15 +195,15 @@ fn hard_constraints_decide_and_soft_ones_come_before_the_fuller_machine() {
 /// none does.
 #[test]
 fn a_pairing_that_crashed_is_not_repeated_while_there_is_another() {
-    for (machines, again) in [("m1 1000 1000 0\nm2 900 900 0", 2), ("m1 900 900 0", 1)] {
-        let mut cell = cell(machines, "ana/web 1 200 600 100 0");
+    for (machines, again) in [
+        ("machine m1 cpu=1000 ram=1000 ports=none\nmachine m2 cpu=900 ram=900 ports=none", 2),
+        ("machine m1 cpu=900 ram=900 ports=none", 1),
+    ] {
+        let mut cell = cell(machines, "submit ana/web 1 priority=200 cpu=600 ram=100");
         let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
         assert_eq!(plan.assignments[0].machine, MachineId(1), "the one on which less is stranded");
         cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
-        let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
-        let observations =
-            vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
-        cell.apply(Time(2_000_000), &Op::Observe { machine: MachineId(1), observations });
+        apply(&mut cell, "at 2\nended 1-0-1 exit 3");
         let plan = Scheduler::new(cell).pass(Time(9_000_000));
         assert_eq!(plan.assignments[0].machine, MachineId(again));
     }
@@ -291,20 +216,12 @@ fn arriving(machines: &str, jobs: &[&str], expected: &Expect) {
     let mut scheduler = Scheduler::new(cell(machines, ""));
     let mut text = String::new();
     for job in jobs {
-        for op in submission(scheduler.cell(), job) {
-            scheduler.follow(at, &op);
-        }
+        follow(&mut scheduler, job);
         let plan = scheduler.pass(at);
         text += &format!("> {job}\n{}", shown(scheduler.cell(), &plan.assignments));
         scheduler.follow(at, &Op::Assign(plan.assignments.clone()));
-        for assignment in plan.assignments {
-            let ended = |victim: &InstanceId| Observation::Ended {
-                instance: *victim,
-                end: model::End::Stopped,
-                usage: model::FinalUsage::UNMEASURED,
-            };
-            let observations = assignment.victims.iter().map(ended).collect();
-            scheduler.follow(at, &Op::Observe { machine: assignment.machine, observations });
+        for victim in plan.assignments.iter().flat_map(|assignment| &assignment.victims) {
+            follow(&mut scheduler, &format!("ended {victim} stopped"));
         }
     }
     expected.assert_eq(&text);
@@ -313,33 +230,33 @@ fn arriving(machines: &str, jobs: &[&str], expected: &Expect) {
 #[test]
 fn the_fewest_and_least_important_leave_for_what_is_more_important() {
     arriving(
-        "m1 1000 1000 0
-         m2 1000 1000 0",
+        "machine m1 cpu=1000 ram=1000 ports=none
+         machine m2 cpu=1000 ram=1000 ports=none",
         &[
-            "ana/low 2 25 400 400 0 per-machine=1",
-            "ana/batch 2 110 400 400 0 per-machine=1",
+            "submit ana/low 2 priority=25 cpu=400 ram=400 per-machine=1",
+            "submit ana/batch 2 priority=110 cpu=400 ram=400 per-machine=1",
             // One of the least important leaves, and nobody else.
-            "bob/web 1 200 600 600 0",
+            "submit bob/web 1 priority=200 cpu=600 ram=600",
             // Nobody stays beside it: two leave that are less important, and not the web.
-            "bob/large 1 220 1000 1000 0",
+            "submit bob/large 1 priority=220 cpu=1000 ram=1000",
             // Production does not make production leave.
-            "eve/web 1 359 500 500 0",
+            "submit eve/web 1 priority=359 cpu=500 ram=500",
             // Monitoring does.
-            "eve/watch 1 360 500 500 0",
+            "submit eve/watch 1 priority=360 cpu=500 ram=500",
         ],
         &expect![[r#"
-            > ana/low 2 25 400 400 0 per-machine=1
+            > submit ana/low 2 priority=25 cpu=400 ram=400 per-machine=1
             ana/low/0 -> m1
             ana/low/1 -> m2
-            > ana/batch 2 110 400 400 0 per-machine=1
+            > submit ana/batch 2 priority=110 cpu=400 ram=400 per-machine=1
             ana/batch/0 -> m1
             ana/batch/1 -> m2
-            > bob/web 1 200 600 600 0
+            > submit bob/web 1 priority=200 cpu=600 ram=600
             bob/web/0 -> m1 evicting ana/low/0
-            > bob/large 1 220 1000 1000 0
+            > submit bob/large 1 priority=220 cpu=1000 ram=1000
             bob/large/0 -> m2 evicting ana/low/1 evicting ana/batch/1
-            > eve/web 1 359 500 500 0
-            > eve/watch 1 360 500 500 0
+            > submit eve/web 1 priority=359 cpu=500 ram=500
+            > submit eve/watch 1 priority=360 cpu=500 ram=500
             eve/watch/0 -> m1 evicting bob/web/0
         "#]],
     );
@@ -348,12 +265,12 @@ fn the_fewest_and_least_important_leave_for_what_is_more_important() {
 #[test]
 fn no_two_tasks_share_a_machine_or_a_switch_where_the_job_says_so() {
     plan(
-        "m1 4000 4000 0 switch=s1
-         m2 4000 4000 0 switch=s1
-         m3 4000 4000 0 switch=s2",
-        "ana/apart 4 200 100 100 0 per-machine=1
-         bob/far 3 200 100 100 0 per-switch=1
-         eve/rather 4 200 100 100 0 per-machine=1?",
+        "machine m1 cpu=4000 ram=4000 ports=none is=switch:s1
+         machine m2 cpu=4000 ram=4000 ports=none is=switch:s1
+         machine m3 cpu=4000 ram=4000 ports=none is=switch:s2",
+        "submit ana/apart 4 priority=200 cpu=100 ram=100 per-machine=1
+         submit bob/far 3 priority=200 cpu=100 ram=100 per-switch=1
+         submit eve/rather 4 priority=200 cpu=100 ram=100 per-machine=1?",
         &expect![[r#"
             ana/apart/0 -> m1
             bob/far/0 -> m2
@@ -372,11 +289,11 @@ fn no_two_tasks_share_a_machine_or_a_switch_where_the_job_says_so() {
 #[test]
 fn a_job_is_spread_over_racks_and_power_domains() {
     plan(
-        "m1 4000 4000 0 rack=r1 power-domain=p1
-         m2 4000 4000 0 rack=r1 power-domain=p1
-         m3 4000 4000 0 rack=r2 power-domain=p1
-         m4 4000 4000 0 rack=r3 power-domain=p2",
-        "ana/web 4 200 100 100 0",
+        "machine m1 cpu=4000 ram=4000 ports=none is=rack:r1 is=power-domain:p1
+         machine m2 cpu=4000 ram=4000 ports=none is=rack:r1 is=power-domain:p1
+         machine m3 cpu=4000 ram=4000 ports=none is=rack:r2 is=power-domain:p1
+         machine m4 cpu=4000 ram=4000 ports=none is=rack:r3 is=power-domain:p2",
+        "submit ana/web 4 priority=200 cpu=100 ram=100",
         &expect![[r#"
             ana/web/0 -> m1
             ana/web/1 -> m4
@@ -390,27 +307,28 @@ fn a_job_is_spread_over_racks_and_power_domains() {
 /// A machine of 1,000: production holds 600 and is estimated to need 200.
 #[test]
 fn limits_decide_for_production_and_reservations_for_the_rest() {
-    let cell = cell("m1 1000 1000 0", "ana/web 1 200 600 600 0");
+    let cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 1 priority=200 cpu=600 ram=600",
+    );
     let mut scheduler = Scheduler::new(cell);
     let at = Time(1_000_000);
     let plan = scheduler.pass(at);
-    let instance = plan.assignments[0].instance;
     scheduler.follow(at, &Op::Assign(plan.assignments));
-    let amount = resources("200", "200");
-    scheduler.follow(at, &Op::Reserve(vec![Reservation { instance, amount }]));
+    follow(&mut scheduler, "reserve 1-0-1 cpu=200 ram=200");
     let machine = scheduler.cell().machine(MachineId(1)).expect("there");
-    assert_eq!(machine.taken(), resources("600", "600"));
-    assert_eq!(machine.reserved(), resources("200", "200"));
+    assert_eq!(machine.taken(), resources(600, 600));
+    assert_eq!(machine.reserved(), resources(200, 200));
     let placed = |job: &str| {
         let mut scheduler = scheduler.clone();
-        submission(scheduler.cell(), job).iter().for_each(|op| drop(scheduler.follow(at, op)));
+        follow(&mut scheduler, job);
         scheduler.pass(at).assignments.len()
     };
     for (job, expected) in [
-        ("ana/batch 1 110 800 10 0", 1),
-        ("ana/batch 1 110 801 10 0", 0),
-        ("ana/more 1 200 400 10 0", 1),
-        ("ana/more 1 200 401 10 0", 0),
+        ("submit ana/batch 1 priority=110 cpu=800 ram=10", 1),
+        ("submit ana/batch 1 priority=110 cpu=801 ram=10", 0),
+        ("submit ana/more 1 priority=200 cpu=400 ram=10", 1),
+        ("submit ana/more 1 priority=200 cpu=401 ram=10", 0),
     ] {
         assert_eq!(placed(job), expected, "{job}");
     }
@@ -419,11 +337,11 @@ fn limits_decide_for_production_and_reservations_for_the_rest() {
 #[test]
 fn every_term_of_a_score_is_named_with_its_weight() {
     let cell = cell(
-        "m1 4000 4000 0 rack=r1
-         m2 1000 1000 0 rack=r1 ssd=1
-         m3 1000 2000 0 rack=r2
-         m4 100 100 0",
-        "ana/web 3 200 500 500 0 ssd=1?",
+        "machine m1 cpu=4000 ram=4000 ports=none is=rack:r1
+         machine m2 cpu=1000 ram=1000 ports=none is=rack:r1 is=ssd:1
+         machine m3 cpu=1000 ram=2000 ports=none is=rack:r2
+         machine m4 cpu=100 ram=100 ports=none",
+        "submit ana/web 3 priority=200 cpu=500 ram=500 on=ssd=1?",
     );
     let mut scheduler = Scheduler::new(cell);
     let plan = scheduler.pass(Time(1_000_000));
@@ -469,13 +387,13 @@ fn explained(machines: &str, jobs: &str, expected: &Expect) {
 #[test]
 fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
     explained(
-        "m1 1000 900 9
-         m2 2000 1000 9
-         m3 4000 500 9
-         m4 silent
-         m5 8000 8000 0
-         m6 8000 8000 3 held=1000-1001 held=1002-1002",
-        "ana/train 4 110 1500 1020 1",
+        "machine m1 cpu=1000 ram=900 ports=1000-1008
+         machine m2 cpu=2000 ram=1000 ports=1000-1008
+         machine m3 cpu=4000 ram=500 ports=1000-1008
+         add m4 m4:1
+         machine m5 cpu=8000 ram=8000 ports=none
+         machine m6 cpu=8000 ram=8000 ports=1000-1002 held=\"1000-1001:/ssh.service (sshd)\" held=\"1002-1002:/ssh.service (sshd)\"",
+        "submit ana/train 4 priority=110 cpu=1500 ram=1020 ports=1",
         &expect![[r#"
             tasks 0-3: fits 0 of 6
               2 lack ports (1 asked; the nearest miss has 0 free, on m5)
@@ -489,10 +407,11 @@ fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
 
 #[test]
 fn ports_that_something_else_holds_are_given_to_nobody_and_their_holder_is_named() {
-    let machines = "m1 1000 1000 6 held=1001-1003";
+    let machines =
+        "machine m1 cpu=1000 ram=1000 ports=1000-1005 held=\"1001-1003:/ssh.service (sshd)\"";
     plan(
         machines,
-        "ana/web 4 200 100 10 1",
+        "submit ana/web 4 priority=200 cpu=100 ram=10 ports=1",
         &expect![[r#"
             ana/web/0 -> m1 1000
             ana/web/1 -> m1 1004
@@ -502,7 +421,7 @@ fn ports_that_something_else_holds_are_given_to_nobody_and_their_holder_is_named
     );
     explained(
         machines,
-        "ana/web 1 200 100 10 4",
+        "submit ana/web 1 priority=200 cpu=100 ram=10 ports=4",
         &expect![[r#"
             tasks 0: fits 0 of 1
               1 lacks ports (4 asked; m1 has 3 free, 3 held by others: 1001-1003 by /ssh.service (sshd))
@@ -513,11 +432,11 @@ fn ports_that_something_else_holds_are_given_to_nobody_and_their_holder_is_named
 #[test]
 fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
     explained(
-        "m1 1000 1000 0 gpu=H200
-         m2 1000 1000 0 gpu=H200
-         m3 1000 1000 0 gpu=L4
-         m4 1000 1000 0",
-        "ana/train 1 110 500 500 0 gpu=h200",
+        "machine m1 cpu=1000 ram=1000 ports=none is=gpu:H200
+         machine m2 cpu=1000 ram=1000 ports=none is=gpu:H200
+         machine m3 cpu=1000 ram=1000 ports=none is=gpu:L4
+         machine m4 cpu=1000 ram=1000 ports=none",
+        "submit ana/train 1 priority=110 cpu=500 ram=500 on=gpu=h200",
         &expect![[r#"
             tasks 0: fits 0 of 4
               4 do not match gpu = "h200" (2 of them say "H200")
@@ -530,7 +449,7 @@ fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
 fn without_machines_there_is_nothing_to_fit_on() {
     explained(
         "",
-        "ana/web 1 200 100 10 0",
+        "submit ana/web 1 priority=200 cpu=100 ram=10",
         &expect![[r#"
         tasks 0: fits 0 of 0
     "#]],
@@ -541,7 +460,10 @@ fn without_machines_there_is_nothing_to_fit_on() {
 /// ask for is the same, and so is why it is not there.
 #[test]
 fn tasks_that_wait_for_different_moments_are_explained_together() {
-    let mut cell = cell("m1 1000 1000 0", "ana/web 3 200 100 100 0");
+    let mut cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 3 priority=200 cpu=100 ram=100",
+    );
     let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
     cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
     let groups = |cell: &Cell, now| {
@@ -553,12 +475,10 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
         groups.iter().map(shown).collect::<Vec<_>>()
     };
     // The last task is the first to crash.
-    for (assignment, at) in plan.assignments.iter().rev().zip([2_000_000, 3_000_000, 4_000_000]) {
-        let (instance, end) = (assignment.instance, model::End::Exited { code: 3 });
-        let observations =
-            vec![Observation::Ended { instance, end, usage: model::FinalUsage::UNMEASURED }];
-        cell.apply(Time(at), &Op::Observe { machine: MachineId(1), observations });
-    }
+    apply(
+        &mut cell,
+        "at 2\nended 1-2-1 exit 3\nat 3\nended 1-1-1 exit 3\nat 4\nended 1-0-1 exit 3",
+    );
     let all = "0-2".to_owned();
     let first = Some(Time(3_000_000));
     assert_eq!(groups(&cell, 2_500_000), [(all.clone(), Time(2_000_000), first)]);
@@ -569,7 +489,10 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it is measured that this takes no hours")]
 fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
-    let cell = cell("m1 1000 1000 0", "ana/web 100000 200 100 2000 0");
+    let cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 100000 priority=200 cpu=100 ram=2000",
+    );
     let job = cell.job(CollectionId(1)).expect("the job");
     let begun = std::time::Instant::now();
     let odd = (0..50_000).map(|n| TaskIndex(2 * n + 1)).map(|index| (index, index));
@@ -582,17 +505,13 @@ fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
 /// For each of them every machine is looked at.
 #[test]
 fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
-    let mut cell = cell("m1 1000 1000 0", "ana/web 1 200 2000 100 0");
-    let mut spec = JobSpec::clone(&cell.job(CollectionId(1)).expect("the job").spec);
-    (spec.name, spec.tasks) = (JobName::new("odd").expect("a name"), 250);
-    let asks = |n: u32| TaskOverride {
-        limit: Some(resources(&(2_001 + n % 240).to_string(), "100")),
-        ..TaskOverride::default()
-    };
-    spec.overrides = (0..250).map(|n| (TaskIndex(n), asks(n))).collect();
-    let (id, by) = (RequestId { session: SessionId(2), sequence: 2 }, "ana".parse());
-    let mutation = Mutation::Submit(Arc::new(spec));
-    cell.apply(Time(1_000_000), &Op::Request { id, by: by.expect("a name"), mutation });
+    let mut cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 1 priority=200 cpu=2000 ram=100",
+    );
+    let cpu = |n| format!(" big={n}:{}", 2_001 + n % 240);
+    let odd: String = (0..250).map(cpu).collect();
+    apply(&mut cell, &format!("submit ana/odd 250 priority=200 cpu=2000 ram=100{odd}"));
     let job = cell.job(CollectionId(2)).expect("the job");
     let found = why(&cell, job, &TaskSelection::All, Time(1_000_000));
     assert_eq!((found.groups.len(), found.more), (100, 140));
@@ -605,43 +524,43 @@ fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
 #[test]
 fn tasks_fill_the_allocs_of_their_set_evenly_and_nothing_else() {
     arriving(
-        "m1 1000 1000 2
-         m2 1000 1000 2",
+        "machine m1 cpu=1000 ram=1000 ports=1000-1001
+         machine m2 cpu=1000 ram=1000 ports=1000-1001",
         &[
-            "ana/room 2 200 600 600 0 allocs per-machine=1",
-            "ana/web 3 200 200 200 1 in=room",
-            "ben/saver 2 110 100 100 0 in=ana/room",
+            "submit ana/room 2 priority=200 cpu=600 ram=600 allocs=ana,ben per-machine=1",
+            "submit ana/web 3 priority=200 cpu=200 ram=200 ports=1 in=room",
+            "submit ben/saver 2 priority=110 cpu=100 ram=100 in=ana/room",
             // There is room on the machines, and not in the allocs.
-            "ana/late 3 400 250 100 0 in=room",
-            "ana/large 1 200 700 100 0 in=room",
+            "submit ana/late 3 priority=400 cpu=250 ram=100 in=room",
+            "submit ana/large 1 priority=200 cpu=700 ram=100 in=room",
             // No port is left.
-            "ana/ports 1 200 10 10 2 in=room",
-            "eve/top 1 200 400 400 1",
+            "submit ana/ports 1 priority=200 cpu=10 ram=10 ports=2 in=room",
+            "submit eve/top 1 priority=200 cpu=400 ram=400 ports=1",
         ],
         &expect![[r#"
-            > ana/room 2 200 600 600 0 allocs per-machine=1
+            > submit ana/room 2 priority=200 cpu=600 ram=600 allocs=ana,ben per-machine=1
             ana/room/0 -> m1
             ana/room/1 -> m2
-            > ana/web 3 200 200 200 1 in=room
+            > submit ana/web 3 priority=200 cpu=200 ram=200 ports=1 in=room
             ana/web/0 -> m1 1000 in ana/room/0
             ana/web/1 -> m2 1000 in ana/room/1
             ana/web/2 -> m1 1001 in ana/room/0
-            > ben/saver 2 110 100 100 0 in=ana/room
+            > submit ben/saver 2 priority=110 cpu=100 ram=100 in=ana/room
             ben/saver/0 -> m1 in ana/room/0
             ben/saver/1 -> m2 in ana/room/1
-            > ana/late 3 400 250 100 0 in=room
+            > submit ana/late 3 priority=400 cpu=250 ram=100 in=room
             ana/late/0 -> m2 in ana/room/1
-            > ana/large 1 200 700 100 0 in=room
-            > ana/ports 1 200 10 10 2 in=room
-            > eve/top 1 200 400 400 1
+            > submit ana/large 1 priority=200 cpu=700 ram=100 in=room
+            > submit ana/ports 1 priority=200 cpu=10 ram=10 ports=2 in=room
+            > submit eve/top 1 priority=200 cpu=400 ram=400 ports=1
             eve/top/0 -> m2 1001
         "#]],
     );
 }
 
-/// What a scheduler proposes from one operation to the next.
-fn following(scheduler: &mut Scheduler, op: &Op) -> String {
-    scheduler.follow(scheduler.cell().time(), op);
+/// What a scheduler proposes from one line to the next.
+fn following(scheduler: &mut Scheduler, line: &str) -> String {
+    follow(scheduler, line);
     let mut text = String::new();
     loop {
         let now = scheduler.cell().time();
@@ -658,19 +577,18 @@ fn following(scheduler: &mut Scheduler, op: &Op) -> String {
 
 #[test]
 fn tasks_go_where_their_alloc_goes() {
-    let machines = "m1 1000 1000 0\n m2 1000 1000 0\n m3 1000 1000 0";
-    let jobs = "ana/room 2 200 600 600 0 allocs per-machine=1
-                ana/web 2 200 300 300 0 in=room
-                ana/more 2 200 100 100 0 in=room";
+    let machines = "machine m1 cpu=1000 ram=1000 ports=none\n machine m2 cpu=1000 ram=1000 ports=none\n machine m3 cpu=1000 ram=1000 ports=none";
+    let jobs = "submit ana/room 2 priority=200 cpu=600 ram=600 allocs=ana,ben per-machine=1
+                submit ana/web 2 priority=200 cpu=300 ram=300 in=room
+                submit ana/more 2 priority=200 cpu=100 ram=100 in=room";
     let mut scheduler = Scheduler::new(cell(machines, jobs));
-    let mut text = following(&mut scheduler, &Op::Nothing);
+    let mut text = following(&mut scheduler, "nothing");
     for machine in [1, 2] {
         text += &format!("> m{machine} goes silent\n");
-        let silent = Op::MachineSilent { machine: MachineId(machine) };
-        text += &following(&mut scheduler, &silent);
+        text += &following(&mut scheduler, &format!("silent m{machine}"));
     }
     text += "> m1 comes back\n";
-    text += &following(&mut scheduler, &Op::MachineBack { machine: MachineId(1) });
+    text += &following(&mut scheduler, "back m1");
     expect![[r#"
         ana/room/0 -> m1
         ana/room/1 -> m2

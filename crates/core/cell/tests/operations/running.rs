@@ -161,11 +161,11 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         accepted
         > started 1-0-1
         refused: 1-0-1 is not the present life of a task
-        > started 1-0-2
+        > started 1-0-2 on m1
         refused: 1-0-2 is placed on machine 2, and not on 1
         > ended 1-0-1 exit 0
         refused: 1-0-1 is not the present life of a task
-        > ended 1-0-2 exit 0
+        > ended 1-0-2 exit 0 on m1
         refused: 1-0-2 is placed on machine 2, and not on 1
         > show
         1 s

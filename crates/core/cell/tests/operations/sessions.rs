@@ -14,14 +14,14 @@ fn nothing_is_asked_of_a_cell_before_it_is_founded_and_it_is_founded_once() {
         session 1
         > request 1#1 as root add m1 m1:1
         refused: the cell is not bootstrapped yet
-        > found cc root
+        > bootstrap cc root
         FOUND the cell
         > request 1#1 as root add m1 m1:1
         refused: the cell is not bootstrapped yet
         > request 1#2 as root add m1 m1:1
         ADD machine 1
         machine 1
-        > found other bob
+        > bootstrap other bob
         (nothing)
         > open bob
         session 2

@@ -1,0 +1,149 @@
+//! Job descriptions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, TaskOverride, TaskSpec,
+};
+
+use crate::ScriptError;
+use crate::words::{
+    cpu, mebibytes, no_such_option, option, pair, seconds, small_number, user, yes_or_no,
+};
+
+const OPTIONS: &[&str] = &[
+    "cpu",
+    "ram",
+    "big",
+    "ports",
+    "cmd",
+    "check",
+    "priority",
+    "label",
+    "parent",
+    "after",
+    "failures",
+    "delay",
+    "on",
+    "per-machine",
+    "per-switch",
+    "in",
+    "allocs",
+    "estimation",
+    "api",
+    "kernel",
+];
+
+/// How many ports a job may ask for by their number.
+const PORTS_MAX: u32 = 1_000;
+
+/// The description of a job with these options. Unless they say otherwise, it is in the production band,
+/// and its tasks run `server` with 0.1 cores and 64 MiB and may fail once.
+///
+/// # Errors
+/// With the name or the first option that is wrong. Whether the description is valid is not checked:
+/// the cell does that.
+pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, ScriptError> {
+    let task = TaskSpec::of(vec!["server".to_owned()]);
+    let mut job = JobSpec::of(JobName::new(name)?, Band::Production.usual(), tasks, task);
+    job.restart.failures_max = Some(1);
+    let (mut allocs_for, mut large) = (None, BTreeMap::new());
+    for word in options {
+        let (key, value) = option(word)?;
+        match key {
+            "cpu" => job.task.limit.cpu = cpu(value)?,
+            "ram" => job.task.limit.ram = mebibytes(value)?,
+            "big" => {
+                let (index, milli) = pair(value, ':', "INDEX:MILLI")?;
+                large.insert(TaskIndex(small_number(index)?), cpu(milli)?);
+            }
+            "ports" => job.task.ports = ports(value)?,
+            "cmd" => job.task.cmd = value.split_whitespace().map(str::to_owned).collect(),
+            "check" => job.task.health_check = Some(HealthCheck::on(PortName::new(value)?)),
+            "priority" => job.priority = value.parse::<Priority>()?,
+            "label" => {
+                let (name, value) = pair(value, ':', "NAME:VALUE")?;
+                job.labels.insert(name.to_owned(), value.to_owned());
+            }
+            "parent" => job.parent = Some(value.parse()?),
+            "after" => {
+                let jobs = value.split(',').map(str::parse::<JobReference>);
+                job.after = jobs.collect::<Result<_, _>>()?;
+            }
+            "failures" if value == "unlimited" => job.restart.failures_max = None,
+            "failures" => job.restart.failures_max = Some(small_number(value)?),
+            "delay" => job.restart.delay = seconds(value)?,
+            "on" => job.task.constraints = value.split(',').map(constraint).collect(),
+            "per-machine" => job.max_per_machine = Some(maximum(value)?),
+            "per-switch" => job.max_per_switch = Some(maximum(value)?),
+            "in" => job.kind = Kind::Job { alloc_set: Some(value.parse()?) },
+            "allocs" => {
+                let users = value.split(',').filter(|name| *name != "none").map(user);
+                allocs_for = Some(users.collect::<Result<BTreeSet<_>, _>>()?);
+            }
+            "estimation" => job.estimation = yes_or_no(value)?,
+            "api" => job.task.api = yes_or_no(value)?,
+            "kernel" => {
+                let features = value.split(',').map(str::parse);
+                job.task.kernel_features = features.collect::<Result<_, _>>()?;
+            }
+            _ => return Err(no_such_option(key, OPTIONS)),
+        }
+    }
+    if let Some(users) = allocs_for {
+        (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+    }
+    let limit = job.task.limit;
+    job.overrides = large.into_iter().map(|(index, cpu)| (index, limited(limit, cpu))).collect();
+    Ok(job)
+}
+
+/// The override of a task that has more or less CPU than the others.
+fn limited(limit: Resources, cpu: MilliCores) -> TaskOverride {
+    TaskOverride { limit: Some(Resources { cpu, ..limit }), ..TaskOverride::default() }
+}
+
+/// `http,admin`, or `2` for p0 and p1.
+fn ports(text: &str) -> Result<BTreeSet<PortName>, ScriptError> {
+    let names = match text.parse::<u32>() {
+        Ok(count) if count > PORTS_MAX => {
+            return Err(ScriptError::TooMany { count: count.into(), max: PORTS_MAX.into() });
+        }
+        Ok(count) => (0..count).map(|number| format!("p{number}")).collect(),
+        Err(_) => text.split(',').map(str::to_owned).collect::<Vec<_>>(),
+    };
+    Ok(names.iter().map(|name| PortName::new(name)).collect::<Result<_, _>>()?)
+}
+
+/// `3`, or `3?` for a preference.
+fn maximum(text: &str) -> Result<Maximum, ScriptError> {
+    let (text, hard) = hard(text);
+    Ok(Maximum { tasks: small_number(text)?, hard })
+}
+
+/// A condition, and whether it is hard: a `?` after it makes it a preference.
+fn hard(text: &str) -> (&str, bool) {
+    text.strip_suffix('?').map_or((text, true), |text| (text, false))
+}
+
+/// `gpu=H200`, `cores>=8`, `ssd`, `!ssd`.
+fn constraint(text: &str) -> Constraint {
+    let (text, hard) = hard(text);
+    let relations = [
+        ("!=", Relation::NotEqual),
+        ("<=", Relation::LessThanEqual),
+        (">=", Relation::GreaterThanEqual),
+        ("<", Relation::LessThan),
+        (">", Relation::GreaterThan),
+        ("=", Relation::Equal),
+    ];
+    let compared = relations.iter().find_map(|(sign, relation)| {
+        text.split_once(sign).map(|(attribute, value)| (attribute, *relation, value))
+    });
+    let (attribute, relation, value) = compared.unwrap_or_else(|| match text.strip_prefix('!') {
+        Some(attribute) => (attribute, Relation::NotPresent, ""),
+        None => (text, Relation::Present, ""),
+    });
+    Constraint { attribute: attribute.to_owned(), relation, value: value.to_owned(), hard }
+}

@@ -1,0 +1,40 @@
+//! What a machine reports of itself.
+
+use model::{Bytes, HeldPorts, MachineReport, MilliCores, PortRange, Resources};
+
+use crate::ScriptError;
+use crate::words::{cpu, mebibytes, no_such_option, option, pair, value};
+
+const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held"];
+const PORTS: &str = "a range of ports such as 31000-31255";
+
+/// The report of a machine with these options: 1 core, 1 GiB and four ports unless they say otherwise.
+///
+/// # Errors
+/// With the first option that is wrong.
+pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
+    let mut report = MachineReport {
+        capacity: Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..Resources::default() },
+        ports: PortRange { first: 31_000, last: 31_003 },
+        ..MachineReport::default()
+    };
+    for word in options {
+        match option(word)? {
+            ("cpu", value) => report.capacity.cpu = cpu(value)?,
+            ("ram", value) => report.capacity.ram = mebibytes(value)?,
+            ("ports", "none") => report.ports = PortRange::default(),
+            ("ports", ports) => report.ports = value(ports, PORTS)?,
+            ("is", value) => {
+                let (name, value) = pair(value, ':', "NAME:VALUE")?;
+                report.attributes.insert(name.to_owned(), value.to_owned());
+            }
+            ("held", held) => {
+                let (ports, by) = pair(held, ':', "FIRST-LAST:NAME")?;
+                let ports = value(ports, PORTS)?;
+                report.held_ports.push(HeldPorts { ports, by: by.to_owned() });
+            }
+            (key, _) => return Err(no_such_option(key, OPTIONS)),
+        }
+    }
+    Ok(report)
+}

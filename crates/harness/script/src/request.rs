@@ -1,0 +1,182 @@
+//! What users ask for.
+
+use std::sync::Arc;
+
+use cell::{
+    AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
+    MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
+};
+use model::{
+    Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
+};
+
+use crate::language::not_a_request;
+use crate::words::{
+    amount, band, no_such_option, not, number, option, seconds, serial, small_number, split, user,
+    validity,
+};
+use crate::{ScriptError, job_spec};
+
+/// Who asks for everything that is not about a job, unless the line says otherwise.
+const ADMINISTRATOR: &str = "root";
+const HOUR: Span = Span::from_secs(3_600);
+
+/// A mutation, and who asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks.
+    pub by: UserName,
+    /// For what.
+    pub mutation: Mutation,
+}
+
+/// The request that a line stands for: `[as USER] COMMAND …`.
+///
+/// # Errors
+/// With what is wrong with the line.
+pub fn request(line: &str) -> Result<Request, ScriptError> {
+    let words = split(line)?;
+    request_of(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+pub(crate) fn request_of(words: &[&str]) -> Result<Request, ScriptError> {
+    match words {
+        ["as"] | ["as", _] => Err(ScriptError::Usage("as USER REQUEST")),
+        ["as", by, words @ ..] => requested(Some(user(by)?), words),
+        _ => requested(None, words),
+    }
+}
+
+/// The request of a user, or of whoever usually asks for that.
+fn requested(by: Option<UserName>, words: &[&str]) -> Result<Request, ScriptError> {
+    match words {
+        ["submit", address, tasks, options @ ..] => {
+            let (owner, job) = match address.split_once('/') {
+                Some((owner, job)) => (Some(user(owner)?), job),
+                None => (None, *address),
+            };
+            let mutation =
+                Mutation::Submit(Arc::new(job_spec(job, small_number(tasks)?, options)?));
+            match (by, owner) {
+                (Some(by), Some(owner)) if by != owner => {
+                    Err(ScriptError::NotTheOwner { by, owner })
+                }
+                (Some(by), _) | (None, Some(by)) => Ok(Request { by, mutation }),
+                (None, None) => Err(ScriptError::NoUser((*address).to_owned())),
+            }
+        }
+        ["kill", address] => {
+            let Address { user, job, tasks } = address.parse()?;
+            let owner = user.or_else(|| by.clone());
+            let owner = owner.ok_or_else(|| ScriptError::NoUser((*address).to_owned()))?;
+            let by = by.unwrap_or_else(|| owner.clone());
+            Ok(Request { by, mutation: Mutation::Kill(Kill { owner, job, tasks }) })
+        }
+        words => {
+            let mutation = administration(words)?;
+            let by = by.map_or_else(|| user(ADMINISTRATOR), Ok)?;
+            Ok(Request { by, mutation })
+        }
+    }
+}
+
+/// A mutation that names everything it needs.
+fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
+    Ok(match words {
+        ["add", name, address] => {
+            AddMachine { name: machine(name)?, address: (*address).to_owned() }.into()
+        }
+        ["drain", name, reason @ ..] => {
+            DrainMachine { machine: machine(name)?, reason: reason.join(" ") }.into()
+        }
+        ["undrain", name] => UndrainMachine { machine: machine(name)? }.into(),
+        ["remove", name] => RemoveMachine { machine: machine(name)? }.into(),
+        ["say", name, changes @ ..] => {
+            let change = |change: &&str| match change.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => ((*change).to_owned(), None),
+            };
+            let changes = changes.iter().map(change).collect();
+            SetAttributes { machine: machine(name)?, changes }.into()
+        }
+        ["platform", platform, factor] => {
+            SetPlatform { platform: (*platform).to_owned(), factor: factor.parse()? }.into()
+        }
+        ["resume"] => ResumeRescheduling.into(),
+        ["certify", name, number, length @ ..] if length.len() <= 1 => AddUser {
+            user: user(name)?,
+            serial: serial(number)?,
+            validity: validity(length, Span::from_secs(90 * 86_400))?,
+        }
+        .into(),
+        ["revoke-user", name] => RevokeUser { user: user(name)? }.into(),
+        ["grant", name, band, options @ ..] => grant(name, band, options)?.into(),
+        ["revoke", id] => RevokeQuota { grant: GrantId(number(id)?) }.into(),
+        ["oversell", name, percent] => {
+            Oversell { band: band(name)?, percent: small_number(percent)? }.into()
+        }
+        ["meter", on] => MeterQuota { on: on_or_off(on)? }.into(),
+        [verb @ ("allow-to" | "forbid"), name, capability] => SetCapability {
+            user: user(name)?,
+            capability: capability.parse()?,
+            granted: *verb == "allow-to",
+        }
+        .into(),
+        ["use", capability, job] => UseCapability {
+            capability: capability.parse()?,
+            collection: CollectionId(number(job)?),
+        }
+        .into(),
+        ["add-replica"] => AddReplica { address: String::new() }.into(),
+        ["add-replica", address] => AddReplica { address: (*address).to_owned() }.into(),
+        ["remove-replica", id] => RemoveReplica { replica: replica(id)? }.into(),
+        ["token", name, number, length @ ..] if length.len() <= 1 => IssueToken {
+            machine: machine(name)?,
+            serial: serial(number)?,
+            validity: validity(length, HOUR)?,
+        }
+        .into(),
+        ["revoke-machine", name] => RevokeMachine { machine: machine(name)? }.into(),
+        ["replica-token", id, number, length @ ..] if length.len() <= 1 => IssueReplicaToken {
+            replica: replica(id)?,
+            serial: serial(number)?,
+            validity: validity(length, HOUR)?,
+        }
+        .into(),
+        _ => return Err(not_a_request(words)),
+    })
+}
+
+fn grant(name: &str, in_band: &str, options: &[&str]) -> Result<GrantQuota, ScriptError> {
+    let (user, band) = (user(name)?, band(in_band)?);
+    let mut grant =
+        GrantQuota { user, band, amount: Resources::default(), from: None, until: None };
+    for word in options {
+        let (key, value) = option(word)?;
+        match key {
+            "from" => grant.from = Some(Time::ZERO + seconds(value)?),
+            "until" => grant.until = Some(Time::ZERO + seconds(value)?),
+            _ if amount(&mut grant.amount, key, value)? => {}
+            _ => return Err(no_such_option(key, &["cpu", "ram", "disk", "from", "until"])),
+        }
+    }
+    Ok(grant)
+}
+
+fn on_or_off(word: &str) -> Result<bool, ScriptError> {
+    match word {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(not(word, "on or off")),
+    }
+}
+
+fn machine(word: &str) -> Result<MachineName, ScriptError> {
+    Ok(MachineName::new(word)?)
+}
+
+fn replica(word: &str) -> Result<ReplicaId, ScriptError> {
+    number(word).map(ReplicaId)
+}
