@@ -520,7 +520,7 @@ fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
         "ana/train 1 110 500 500 0 gpu=h200",
         &expect![[r#"
             tasks 0: fits 0 of 4
-              4 do not match gpu = "h200" (2 of them say "H200")
+              4 do not match gpu = "h200" (2 of them have "H200")
               change: without gpu = "h200"
         "#]],
     );
