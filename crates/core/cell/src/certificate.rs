@@ -1,11 +1,11 @@
-//! What the cell knows of the certificates that it has issued (design, section 7).
+//! Records of the certificates that the cell has issued (design, section 7).
 
 use model::{Serial, Time};
 
-/// What the cell knows of a certificate that it issued.
+/// The cell's record of a certificate that it issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Its number.
+    /// Its serial number.
     pub serial: Serial,
     /// When it was issued.
     pub issued: Time,

@@ -1,10 +1,10 @@
-//! The cell's own check: everything derived is derived again from jobs and tasks and compared, and
-//! what must hold between objects is looked at. Tests, tools and a running master share it; it
-//! changes nothing and costs a pass over the whole cell.
+//! The cell's self-check: everything derived is recomputed from jobs and tasks and compared, and
+//! invariants between objects are verified. Tests, tools and a running master share it; it changes
+//! nothing and costs a pass over the whole cell.
 //!
-//! What is deliberately not checked here: that a machine's tasks are within its capacity. That is
-//! judged at the moment of each decision, by [`DecisionChecker`]; a capacity lowered later breaks nothing
-//! (design, section 5).
+//! Deliberately not checked here: that a machine's tasks are within its capacity.
+//! [`DecisionChecker`] checks that for each decision when it is made; a capacity that is lowered
+//! later is no violation (design, section 5).
 
 mod decision;
 mod enrolment;
@@ -33,14 +33,14 @@ use crate::{
     attribute, crashes,
 };
 
-/// What a machine should have, by the tasks that are placed on it.
+/// What a machine should have, according to the tasks placed on it.
 #[derive(Debug, Default)]
 struct Load {
     instances: BTreeSet<InstanceId>,
     taken: Resources,
     sums: Sums,
     ports: Vec<u16>,
-    /// How many tasks run in an alloc, and their limits together.
+    /// Number of tasks in each alloc, and the sum of their limits.
     used: BTreeMap<InstanceId, (u32, Resources)>,
 }
 
@@ -59,7 +59,8 @@ impl Load {
 }
 
 impl Cell {
-    /// Everything in it that contradicts the rest; empty for every cell that [`Cell::apply`] made.
+    /// All violations of invariants in this cell; empty for every cell that [`Cell::apply`]
+    /// produced.
     #[must_use]
     pub fn check(&self) -> Vec<Violation> {
         let mut found = Found { violations: Vec::new() };
@@ -76,7 +77,7 @@ impl Cell {
         found.violations
     }
 
-    /// Looks at every job, and gives what the machines should have.
+    /// Checks every job, and computes what the machines should have.
     fn check_jobs(&self, found: &mut Found) -> BTreeMap<MachineId, Load> {
         let mut loads: BTreeMap<MachineId, Load> = BTreeMap::new();
         let (mut jobs, mut tasks) = (0, 0);
@@ -114,7 +115,7 @@ impl Cell {
         loads
     }
 
-    /// What runs in an alloc is where that is, and leaves when it does.
+    /// A task in an alloc is on the alloc's machine, and is stopped when the alloc is.
     fn check_alloc(
         &self,
         job: &Job,
@@ -127,17 +128,17 @@ impl Cell {
             (Some(set), Some(alloc)) if alloc.collection == set => match self.placement(alloc) {
                 Some(there) if there.machine != placement.machine => "is on another machine",
                 Some(there) if there.stop.is_some() && placement.stop.is_none() => {
-                    "is being stopped, and it is not"
+                    "is being stopped, while the task is not"
                 }
                 Some(_) => return,
                 None => "is on no machine",
             },
-            _ => "is none of its job's alloc set",
+            _ => "is not in its job's alloc set",
         };
         found.add(Violation::Alloc { instance, alloc: placement.alloc(), why });
     }
 
-    /// Who waits for whom, and who ends with whom.
+    /// The relations between jobs: who waits for whom, and who ends with whom.
     fn check_relations(&self, found: &mut Found) {
         let (mut waiting, mut children) = (BTreeSet::new(), BTreeSet::new());
         for job in self.jobs() {

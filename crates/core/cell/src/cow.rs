@@ -1,5 +1,5 @@
-//! Containers in copy-on-write chunks. A clone shares every chunk; a write copies the one chunk it
-//! touches, and only while a clone still holds it. So readers, snapshots and schedulers keep an
+//! Containers in copy-on-write chunks. A clone shares every chunk; a write copies only the chunk it
+//! touches, and only while a clone still shares it. Readers, snapshots and schedulers thus have an
 //! immutable view, and the writer never waits for them.
 
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use imbl::OrdMap;
 
 const CHUNK: usize = 64;
 
-/// A growing row of values.
+/// A growable array of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row<T> {
     chunks: Vec<Arc<[T]>>,
@@ -40,7 +40,7 @@ impl<T: Clone> FromIterator<T> for Row<T> {
     }
 }
 
-/// A number that an object is kept under.
+/// An id that serves as the key of an object.
 pub(crate) trait Number: Copy {
     fn number(self) -> u64;
 }
@@ -57,14 +57,14 @@ impl Number for model::MachineId {
     }
 }
 
-/// As many of something as a chunk has places.
+/// The values of one chunk.
 type Chunk<T> = Arc<[Option<T>; CHUNK]>;
 
-/// Objects under numbers that are given once, in rising order. A chunk of which every object is
-/// gone is given back, so that memory follows the objects there are and not those there ever were.
+/// Objects by ids that are assigned once, in rising order. A chunk whose objects are all removed is
+/// freed, so memory grows with the live objects and not with all ids ever assigned.
 ///
-/// A number leads to its object through chunks of chunks, which are few enough to be found in a
-/// small map by the rest of the number.
+/// Ids are looked up through chunks of chunks, which are few enough for a small map keyed by the
+/// high bits of the id.
 #[derive(Debug)]
 pub(crate) struct Numbered<N, T> {
     blocks: OrdMap<u64, Chunk<Chunk<Arc<T>>>>,
@@ -72,7 +72,7 @@ pub(crate) struct Numbered<N, T> {
     number: PhantomData<N>,
 }
 
-/// Where a number is kept: the block, the chunk in it, and the slot in that.
+/// The location of an id: the block, the chunk in it, and the slot in that.
 #[derive(Clone, Copy)]
 struct SlotAddress {
     block: u64,
@@ -122,7 +122,7 @@ impl<N: Number, T: Clone> Numbered<N, T> {
         chunk[place.slot].as_mut().map(Arc::make_mut)
     }
 
-    /// Keeps an object under a number that has none yet, or replaces it.
+    /// Inserts or replaces an object.
     pub(crate) fn insert(&mut self, number: N, object: Arc<T>) {
         let place = SlotAddress::of(number);
         let block = Arc::make_mut(self.blocks.entry(place.block).or_insert_with(empty));
@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(all.iter().map(|number| **number).collect::<Vec<_>>(), [1, 0, 65]);
         assert_eq!(view.iter().map(|number| **number).collect::<Vec<_>>(), [1, 64, 65, u64::MAX]);
         assert_eq!((all.len(), view.len()), (3, 4));
-        assert_eq!(all.blocks.len(), 1, "what has nothing in it is given back");
+        assert_eq!(all.blocks.len(), 1, "empty chunks are freed");
     }
 }

@@ -1,5 +1,5 @@
-//! What happened, for those who follow the cell. The names of the life cycle are those of the
-//! published traces (trace v3, "event type"); what the traces do not have is named likewise.
+//! Events, for those who follow the cell. Life-cycle events have the names of the published traces
+//! (trace v3, "event type"); others are named in the same style.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::{
     Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, StopReason,
 };
 
-/// One thing that happened. Its moment, index and actor are those of the operation that caused it.
+/// One event. Its time, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// To whom or what.
+    /// The subject.
     pub subject: Subject,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
-    /// Of the end of an instance on its machine, what it used; of other events nothing.
+    /// At the end of an instance on its machine, what it used; empty for other events.
     pub usage: FinalUsage,
 }
 
-/// To whom or what something happened.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The cell as a whole.
     Cell,
     /// A job.
     Job(CollectionId),
-    /// A life of a task.
+    /// An incarnation of a task.
     Task(InstanceId),
     /// A machine.
     Machine(MachineId),
@@ -45,248 +45,249 @@ pub enum Actor {
     User(UserName),
     /// A scheduler, by an assignment.
     Scheduler,
-    /// A machine, by what it reported.
+    /// A machine, by a report.
     Machine(MachineId),
     /// The master itself.
     Master,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// SUBMIT: it is there; for a task also every later life.
+    /// SUBMIT: it was submitted; for a task also the start of every later incarnation.
     Submit {
-        /// Why it is to be placed.
+        /// Why it is pending.
         cause: PendingCause,
     },
     /// QUEUE: it waits for other jobs.
     Queue,
-    /// ENABLE: it waits for nothing but a machine.
+    /// ENABLE: it waits only for a machine.
     Enable,
-    /// SCHEDULE: it was given a machine; a job, with the first of its tasks.
+    /// SCHEDULE: it was assigned a machine; for a job, the first of its tasks was.
     Schedule {
-        /// Which one.
+        /// The machine.
         machine: MachineId,
-        /// In which alloc there, where its job runs in an alloc set.
+        /// The alloc on it, if its job runs in an alloc set.
         alloc: Option<InstanceId>,
     },
     /// EVICT: it had to leave its machine.
     Evict {
-        /// Why.
+        /// The cause.
         cause: EvictionCause,
     },
-    /// FAIL: its program failed; without an end, a job whose tasks did.
+    /// FAIL: its program failed; for a job, without `end`, its tasks did.
     Fail {
-        /// How.
+        /// How the program ended.
         end: Option<End>,
     },
-    /// FINISH: it is done.
+    /// FINISH: it finished successfully.
     Finish,
-    /// KILL: it was ended.
+    /// KILL: it was killed.
     Kill {
-        /// Why.
+        /// The reason.
         why: KillReason,
     },
-    /// LOST: it is gone, and nobody saw how.
+    /// LOST: it is gone, and how it ended is not known.
     Lost {
-        /// What is known of it.
+        /// What is known of its end.
         end: End,
     },
-    /// `UPDATE_PENDING`: what it asks for was changed while it waited.
+    /// `UPDATE_PENDING`: its requirements changed while it was pending.
     UpdatePending,
-    /// `UPDATE_RUNNING`: what it asks for was changed while it had a machine.
+    /// `UPDATE_RUNNING`: its requirements changed while it had a machine.
     UpdateRunning,
     /// Its program runs on its machine.
     Start {
-        /// Which one.
+        /// The machine.
         machine: MachineId,
     },
     /// Its health changed.
     Health {
-        /// To what.
+        /// The new health.
         healthy: bool,
     },
-    /// It is being stopped, and has its notice.
+    /// It is being stopped, and has been given notice.
     Stop {
-        /// Why.
+        /// The reason.
         why: StopReason,
     },
-    /// It crashed, or was crashed on, so often of late that it may be to blame.
+    /// The task crashed, or tasks crashed on the machine, so often lately that it may be to blame.
     Suspect,
     /// A machine joined, or has a new address.
     MachineAdded,
-    /// A machine's capacity is known, or changed.
+    /// A machine's capacity became known or changed.
     MachineUpdated {
-        /// What tasks can have of it now.
+        /// The capacity available to tasks now.
         capacity: Resources,
     },
-    /// Something about a machine changed.
+    /// An attribute of a machine changed.
     Attribute {
-        /// What.
+        /// The attribute.
         name: String,
-        /// To what; nothing where it is not so any more.
+        /// The new value; `None` if it was removed.
         value: Option<String>,
     },
     /// A machine does not answer; its tasks stay where they are.
     MachineUnreachable,
     /// A machine is down.
     MachineDown,
-    /// A machine is back.
+    /// A machine answers again.
     MachineBack,
-    /// A machine is to be emptied.
+    /// A machine is being drained.
     MachineDrained {
-        /// Why; may be empty.
+        /// The reason; may be empty.
         reason: String,
     },
-    /// A machine is used again.
+    /// A machine accepts tasks again.
     MachineUndrained,
-    /// A machine is gone for good.
+    /// A machine was removed.
     MachineRemoved {
-        /// Its name, which may be given to another one now.
+        /// Its name, which another machine may have now.
         name: MachineName,
     },
-    /// The cores of a platform do more or less than they did.
+    /// The factor of a platform's cores changed.
     Platform {
-        /// Which platform.
+        /// The platform.
         platform: String,
-        /// How much they do now.
+        /// The new factor.
         factor: GcuFactor,
     },
     /// A user was given a certificate.
     UserAdded {
-        /// Who.
+        /// The user.
         user: UserName,
-        /// Which.
+        /// The certificate.
         certificate: Certificate,
     },
-    /// Every certificate that a user had is refused from now on.
+    /// Every certificate of a user is revoked.
     UserRevoked {
-        /// Whose.
+        /// The user.
         user: UserName,
     },
-    /// The cell has its name.
+    /// The cell was bootstrapped.
     Bootstrapped,
-    /// The cell is at a higher level.
+    /// The cell's level was raised.
     LevelRaised {
-        /// Which one.
+        /// The new level.
         to: Level,
     },
-    /// Too many machines are silent at once: no machine is marked down any more.
+    /// Too many machines are silent at once: machines are no longer marked down.
     ReschedulingStopped {
-        /// How many are unreachable.
+        /// Number of unreachable machines.
         silent: u32,
-        /// Of how many that were up.
+        /// Out of how many that were up.
         of: u32,
     },
-    /// A person had machines marked down again, though many are silent.
+    /// An administrator resumed marking machines down although many are silent.
     ReschedulingResumed,
-    /// Fewer machines are silent again: the breaker is armed anew.
+    /// Fewer machines are silent again: the breaker is armed again.
     ReschedulingAllowed,
     /// Quota was granted.
     QuotaGranted(Arc<Grant>),
     /// A grant was revoked.
     QuotaRevoked(Arc<Grant>),
-    /// More or less of a band may be granted.
+    /// The percentage of a band that may be granted changed.
     Oversell {
-        /// Of which.
+        /// The band.
         band: Band,
-        /// In percent of the cell's capacity.
+        /// Percent of the cell's capacity.
         percent: u32,
     },
-    /// What has no quota is refused from now on, or no longer.
+    /// Quota enforcement was switched on or off.
     Metering {
-        /// Whether it is.
+        /// Whether it is on.
         on: bool,
     },
-    /// A user may do something beyond what is their own.
+    /// A user was granted a capability.
     CapabilityGranted {
-        /// Who.
+        /// The user.
         user: UserName,
-        /// What.
+        /// The capability.
         capability: Capability,
     },
-    /// A user may do that no longer.
+    /// A capability was taken from a user.
     CapabilityRevoked {
-        /// Who.
+        /// The user.
         user: UserName,
-        /// What.
+        /// The capability.
         capability: Capability,
     },
-    /// Somebody did here what only a capability allows them.
+    /// A user did something here that only a capability allows.
     CapabilityUsed {
-        /// Which one.
+        /// The capability.
         capability: Capability,
     },
-    /// A token was issued with which a machine may join.
+    /// A join token was issued for a machine.
     TokenIssued {
-        /// Which machine.
+        /// The machine.
         machine: MachineName,
         /// The token's certificate.
         token: Certificate,
     },
     /// A machine joined with a token.
     MachineEnrolled {
-        /// The token, by the number of its certificate.
+        /// Serial number of the token's certificate.
         token: Serial,
-        /// The certificate that the machine was given.
+        /// The certificate issued to the machine.
         certificate: Certificate,
     },
-    /// A machine was given another certificate.
+    /// A machine's certificate was renewed.
     MachineRenewed {
-        /// Which.
+        /// The new certificate.
         certificate: Certificate,
     },
-    /// Every certificate that a machine had, and every token for it, is refused from now on.
+    /// Every certificate of a machine, and every token for it, is revoked.
     MachineRevoked {
-        /// Whose.
+        /// The machine.
         machine: MachineName,
     },
-    /// A token was issued with which a replica's process may join.
+    /// A join token was issued for a replica.
     ReplicaTokenIssued {
-        /// Which replica.
+        /// The replica.
         replica: ReplicaId,
         /// The token's certificate.
         token: Certificate,
     },
-    /// A replica's process joined with a token: it was handed the cell's authority.
+    /// A replica joined with a token: it received the cell's authority.
     ReplicaJoined {
-        /// Which replica.
+        /// The replica.
         replica: ReplicaId,
-        /// The token, by the number of its certificate.
+        /// Serial number of the token's certificate.
         token: Serial,
     },
-    /// A replica is to join.
+    /// A replica was added and waits to join.
     ReplicaAdded {
-        /// Which one.
+        /// The replica.
         replica: ReplicaId,
-        /// Where it will answer.
+        /// The address it will serve at.
         address: Arc<str>,
     },
-    /// A replica is to leave; one that waited has left.
+    /// A replica is to leave; one that was only waiting has left.
     ReplicaRemoved {
-        /// Which one.
+        /// The replica.
         replica: ReplicaId,
     },
-    /// A replica's part in consensus has changed.
+    /// A replica's role in consensus changed.
     ReplicaMember {
-        /// Whose.
+        /// The replica.
         replica: ReplicaId,
-        /// What became of it.
+        /// Its new role.
         to: MemberChange,
     },
-    /// A replica said something new of itself, or was recorded as the one that was there.
+    /// A replica reported something new about itself, or the replica that was bootstrapped was
+    /// recorded.
     ReplicaDescribed {
-        /// Which one.
+        /// The replica.
         replica: ReplicaId,
-        /// Where it answers; empty where that is not known.
+        /// Its address; empty if unknown.
         address: Arc<str>,
-        /// The level of the state machine that its build has.
+        /// The level of the state machine that its build implements.
         level: Level,
     },
 }
 
 impl EventKind {
-    /// The end of a life for good, as a death says.
+    /// The final end of a task or job, from its cause of death.
     #[must_use]
     pub fn of(death: &Death, end: Option<&End>) -> Self {
         match death {
@@ -296,7 +297,7 @@ impl EventKind {
         }
     }
 
-    /// Its step in the diagram of lives; nothing for what the traces do not have.
+    /// Its transition in the life-cycle diagram; `None` for events that the traces do not have.
     #[must_use]
     pub fn transition(&self) -> Option<Transition> {
         Some(match self {
@@ -315,7 +316,7 @@ impl EventKind {
         })
     }
 
-    /// Its name, as events are listed by: for a step of a life the trace's.
+    /// Its name in event lists; for a life-cycle transition the trace's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -363,7 +364,7 @@ impl EventKind {
     }
 }
 
-/// What became of the replica, in words.
+/// The new role, in words.
 impl fmt::Display for MemberChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -374,12 +375,12 @@ impl fmt::Display for MemberChange {
     }
 }
 
-/// Why a task waits, in words.
+/// Why a task is pending, in words.
 impl fmt::Display for PendingCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Submitted => f.write_str("new"),
-            Self::Failed => f.write_str("failed, and is tried again"),
+            Self::Failed => f.write_str("failed, will be retried"),
             Self::Lost => f.write_str("was lost"),
             Self::Evicted(cause) => write!(f, "evicted: {cause}"),
         }

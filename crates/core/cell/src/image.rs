@@ -1,5 +1,5 @@
-//! The image of a cell: all that is not derived, as plain data. Snapshots, state hashes and a
-//! scheduler's first copy are made of it; its form on disk and wire is `proto`'s.
+//! The image of a cell: all state that is not derived, as plain data. Snapshots, state hashes and a
+//! scheduler's first copy are made from it; its encoding on disk and on the wire is in `proto`.
 
 mod restored;
 
@@ -20,52 +20,53 @@ use crate::{
     Token, User, attribute,
 };
 
-/// Everything in a cell that is not derived from the rest.
+/// Everything in a cell that is not derived from something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The cell's name.
     pub name: Option<CellName>,
-    /// The level that the cell is at.
+    /// The cell's level.
     pub level: Level,
-    /// Who may do everything.
+    /// The administrators.
     pub administrators: Vec<UserName>,
-    /// The platforms whose cores do more or less than the cell's normalised core.
+    /// The platforms whose cores have a factor other than 1 to the cell's normalised core.
     pub platforms: Vec<(String, GcuFactor)>,
     /// Whether the tasks of machines that do not answer are rescheduled.
     pub rescheduling: Rescheduling,
     /// The users who were added or revoked, by name.
     pub users: Vec<(UserName, Arc<User>)>,
-    /// What is said of quota as a whole.
+    /// Settings of quota.
     pub metering: Metering,
-    /// What users may do beyond what is their own, by user; each may something.
+    /// The capabilities of users, by user; no entry is empty.
     pub capabilities: Vec<(UserName, BTreeSet<Capability>)>,
     /// The replicas that are recorded, by id.
     pub replicas: Vec<Replica>,
     /// The join tokens, by the numbers of their certificates.
     pub tokens: Vec<(Serial, Arc<Token>)>,
-    /// The names of machines that were revoked and are not there.
+    /// The names of revoked machines that no longer exist.
     pub revoked_machines: Vec<(MachineName, Arc<Credentials>)>,
-    /// The last operation applied.
+    /// The index of the last operation applied.
     pub index: LogIndex,
-    /// Its moment.
+    /// The time of that operation.
     pub time: Time,
-    /// The last id given to a job.
+    /// The last id assigned to a job.
     pub last_collection: CollectionId,
-    /// The last id given to a machine.
+    /// The last id assigned to a machine.
     pub last_machine: MachineId,
-    /// The last id given to a session.
+    /// The last id assigned to a session.
     pub last_session: SessionId,
-    /// The last id given to a grant.
+    /// The last id assigned to a grant.
     pub last_grant: GrantId,
-    /// The last id given to a replica: at least 1, which the cell was bootstrapped with.
+    /// The last id assigned to a replica: at least 1, the replica that the cell was bootstrapped
+    /// with.
     pub last_replica: ReplicaId,
-    /// The jobs by id.
+    /// The jobs, by id.
     pub jobs: Vec<Arc<Job>>,
-    /// The machines by id.
+    /// The machines, by id.
     pub machines: Vec<Arc<Machine>>,
-    /// The sessions by id.
+    /// The sessions, by id.
     pub sessions: Vec<(SessionId, Arc<Session>)>,
-    /// The grants of quota by id.
+    /// The quota grants, by id.
     pub grants: Vec<Arc<Grant>>,
 }
 
@@ -76,56 +77,56 @@ impl Default for Image {
     }
 }
 
-/// Why an image is not that of a cell.
+/// Why an image is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ImageError {
-    /// An object has an id that was never given.
-    #[error("{what} {id} is beyond the last that was given ({last})")]
+    /// An object has an id that was never assigned.
+    #[error("{what} {id} is greater than the last id assigned ({last})")]
     IdNotGiven {
         /// What kind of object.
         what: &'static str,
         /// Its id.
         id: u64,
-        /// The last given.
+        /// The last id assigned.
         last: u64,
     },
-    /// A cell could not go on from there.
-    #[error("the {what} is {is}, and a cell goes on from {most} at the latest")]
+    /// The index or time is too late for a cell to continue from.
+    #[error("the {what} is {is}, and the maximum is {most}")]
     TooLate {
-        /// What.
+        /// Index or time.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         is: u64,
-        /// What it may be.
+        /// The maximum.
         most: u64,
     },
-    /// A cell that is bootstrapped and that nobody could change.
-    #[error("nobody administers the cell: name at least one user in the head's administrators")]
+    /// The cell is bootstrapped and has no administrator.
+    #[error("the cell has no administrator: name at least one user in the head's administrators")]
     NobodyAdministers,
-    /// The replicas are recorded, and none of them votes.
+    /// Replicas are recorded, but none is a voter.
     #[error(
         "none of the replicas in the head votes: let at least one be a voter that is not leaving"
     )]
     NobodyVotes,
-    /// Two objects have what only one may have.
-    #[error("{what} {which} is there twice")]
+    /// Two objects share what must be unique.
+    #[error("{what} {which} appears twice")]
     Twice {
-        /// What kind of object, or what they share.
+        /// The kind of object, or what they share.
         what: &'static str,
         /// Its id or name.
         which: String,
     },
-    /// A job has not as many tasks as its description says.
+    /// The number of tasks of a job differs from its description.
     #[error("job {id} has {has} tasks, its description says {wants}")]
     WrongTaskCount {
         /// The job.
         id: CollectionId,
-        /// How many tasks it has.
+        /// Number of tasks it has.
         has: usize,
-        /// How many it should have.
+        /// Number of tasks it should have.
         wants: u32,
     },
-    /// The cell is at a level that this build does not have.
+    /// This build does not implement the cell's level.
     #[error(
         "the cell is at level {level} of the state machine, and this build has 1 to {LEVEL}: use a newer bourg"
     )]
@@ -133,7 +134,7 @@ pub enum ImageError {
         /// The cell's level.
         level: Level,
     },
-    /// A task is placed on a machine that is not there.
+    /// A task is placed on a machine that does not exist.
     #[error("a task of job {id} is on machine {machine}, which does not exist")]
     NoSuchMachine {
         /// The job.
@@ -144,7 +145,7 @@ pub enum ImageError {
 }
 
 impl Cell {
-    /// Its image. Costs a pointer for each object.
+    /// The image of this cell. Costs one pointer per object.
     #[must_use]
     pub fn image(&self) -> Image {
         Image {
@@ -179,11 +180,11 @@ impl Cell {
         }
     }
 
-    /// The cell of an image; everything derived is computed anew. An image from elsewhere than a
-    /// cell may contradict itself in more ways than are refused here: [`Cell::check`] finds them.
+    /// The cell of an image; everything derived is computed anew. An image from another source may
+    /// contradict itself in more ways than are rejected here: [`Cell::check`] finds them.
     ///
     /// # Errors
-    /// Where the image contradicts itself.
+    /// If the image contradicts itself.
     pub fn from_image(image: Image) -> Result<Self, ImageError> {
         if !crate::has_level(image.level) {
             return Err(ImageError::Level { level: image.level });

@@ -1,14 +1,14 @@
 //! The cell: the deterministic state machine over every object of a Borg cell (paper, sections 2.3
 //! and 3.1).
 //!
-//! [`Cell::apply`] is the only thing that changes a cell. It is total: any operation, however
-//! absurd, gives an [`Applied`] and never a panic; and it is a function of its arguments alone, so
-//! that every replica, every build and every replay of one log arrive at the same state. An
-//! operation carries every decision filled in: nothing here chooses a machine, a port or a moment.
+//! [`Cell::apply`] is the only way to change a cell. It is total: every operation, however absurd,
+//! returns an [`Applied`] and never panics. It is also a pure function of its arguments, so every
+//! replica, every build and every replay of one log reach the same state. An operation carries all
+//! its decisions: nothing here chooses a machine, a port or a time.
 //!
-//! What is deliberately absent: clocks, randomness, IO, formats (crate `proto`), who sends what to
-//! whom (crate `master`), and which machine is best (crate `scheduler`). What *fits* is here, in
-//! [`feasibility`], because scheduler, master and "why pending?" must agree on it.
+//! Deliberately absent: clocks, randomness, IO, formats (crate `proto`), communication (crate
+//! `master`) and the choice of the best machine (crate `scheduler`). What *fits* is decided here,
+//! in [`feasibility`], because scheduler, master and "why pending?" must agree on it.
 
 mod apply;
 pub mod bounds;
@@ -58,12 +58,12 @@ pub use total::Total;
 /// must not be decoded by this build.
 pub const LEVEL: model::Level = model::Level(1);
 
-/// A level that no release has. At it the state machine is as at [`LEVEL`]: by it is tested what brings a
-/// cell to a higher level, and what holds where builds of several levels work together. No cell comes
-/// to it unless each of its replicas was started with `--level` and this number.
+/// A level that no release has, with the same state machine as [`LEVEL`]. It exists for tests of
+/// raising a cell's level and of clusters that mix builds of several levels. A cell reaches it only
+/// if each of its replicas was started with `--level` and this number.
 pub const TEST_LEVEL: model::Level = model::Level(1_000_000);
 
-/// Whether this build has a level.
+/// Whether this build implements a level.
 #[must_use]
 pub fn has_level(level: model::Level) -> bool {
     (model::Level(1)..=LEVEL).contains(&level) || level == TEST_LEVEL

@@ -1,29 +1,29 @@
-//! The life cycle of things, that is of collections and instances: the states and transitions of the
+//! The life cycle of collections and instances ("things"): the states and transitions of the
 //! published traces' diagram, under its names (trace v3, "Collection and instance life cycles").
 //!
-//! [`Stage::after`] is the diagram. Every change of a job's or a task's state goes through it, and a
-//! transition that is not in it is refused.
+//! [`Stage::after`] is the diagram. Every state change of a job or task goes through it, and a
+//! transition that it does not have is rejected.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Where a thing is in its life.
+/// The stage of a thing in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// It has not been submitted.
     New,
-    /// It is deferred: the scheduler does not look at it.
+    /// It is deferred: the scheduler ignores it.
     Queued,
     /// It waits for a machine.
     Pending,
-    /// It has a machine; a collection, once one of its instances has had one.
+    /// It has a machine; for a collection, one of its instances has had one.
     Running,
     /// It has ended. An instance can be submitted again.
     Dead,
 }
 
-/// A step in a thing's life: the event types of the published traces.
+/// A transition: an event type of the published traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transition {
     /// It was submitted to the cell, for the first time or again.
@@ -32,43 +32,43 @@ pub enum Transition {
     Queue,
     /// It became eligible for scheduling.
     Enable,
-    /// It was given a machine; a collection, with the first of its instances.
+    /// It was assigned a machine; for a collection, the first of its instances was.
     Schedule,
-    /// It lost its machine for a reason that is not its own.
+    /// It lost its machine for a reason outside itself.
     Evict,
     /// Its program failed.
     Fail,
     /// It completed normally.
     Finish,
-    /// It was ended on somebody's wish, or with another thing.
+    /// It was killed by a user, or because of another thing's end.
     Kill,
-    /// It is gone, and nobody saw how.
+    /// It is gone, and how it ended is not known.
     Lost,
-    /// What it asks for was changed while it waited.
+    /// Its requirements changed while it was pending.
     UpdatePending,
-    /// What it asks for was changed while it had a machine.
+    /// Its requirements changed while it had a machine.
     UpdateRunning,
 }
 
 /// A transition that the diagram does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{transition} is no step from {stage}: from there, {}",
+    "{transition} is not allowed from {stage}; allowed: {}",
     Transition::ALL.into_iter().filter(|other| stage.after(*other).is_some())
         .map(Transition::name).collect::<Vec<_>>().join(", ")
 )]
 pub struct NotAStep {
-    /// Where the thing is.
+    /// The thing's stage.
     pub stage: Stage,
-    /// What it cannot do from there.
+    /// The transition that is not allowed.
     pub transition: Transition,
 }
 
 impl Stage {
-    /// All of them, in the order of a life.
+    /// All stages, in the order of a life cycle.
     pub const ALL: [Self; 5] = [Self::New, Self::Queued, Self::Pending, Self::Running, Self::Dead];
 
-    /// Where a transition leads from here; nothing where the diagram has no such step.
+    /// The stage after a transition; `None` if the diagram does not have it.
     #[must_use]
     pub const fn after(self, transition: Transition) -> Option<Self> {
         use Transition as T;
@@ -86,10 +86,10 @@ impl Stage {
         }
     }
 
-    /// The same, with the refusal in words.
+    /// Like [`Stage::after`], with an error that says which transitions are allowed.
     ///
     /// # Errors
-    /// Where the diagram has no such step.
+    /// If the diagram does not have the transition.
     pub fn step(self, transition: Transition) -> Result<Self, NotAStep> {
         self.after(transition).ok_or(NotAStep { stage: self, transition })
     }
@@ -108,7 +108,7 @@ impl Stage {
 }
 
 impl Transition {
-    /// All of them, in the order of the trace's document.
+    /// All transitions, in the order of the trace's document.
     pub const ALL: [Self; 11] = [
         Self::Submit,
         Self::Queue,
@@ -158,7 +158,7 @@ impl fmt::Display for Transition {
 mod tests {
     use super::*;
 
-    /// The diagram as a table: from where, by what, to where. A dot is a step that is refused.
+    /// The diagram as a table: from, transition, to. A dot is a rejected transition.
     #[test]
     fn the_diagram_is_this_table() {
         let mut table = format!("{:15}", "");
@@ -194,7 +194,7 @@ mod tests {
         let refused = Stage::Queued.step(Transition::Schedule).expect_err("not in the diagram");
         assert_eq!(
             refused.to_string(),
-            "SCHEDULE is no step from queued: from there, ENABLE, FAIL, KILL, LOST, UPDATE_PENDING"
+            "SCHEDULE is not allowed from queued; allowed: ENABLE, FAIL, KILL, LOST, UPDATE_PENDING"
         );
         assert_eq!(Stage::New.step(Transition::Submit), Ok(Stage::Pending));
     }

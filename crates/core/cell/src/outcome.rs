@@ -1,4 +1,4 @@
-//! What an operation gives: its outcome and its events.
+//! The result of an operation: its outcome and its events.
 
 use model::{InstanceId, MachineId, TaskId};
 use thiserror::Error;
@@ -7,63 +7,63 @@ use crate::lifecycle::{NotAStep, Stage};
 use crate::unschedulable::UnschedulableReason;
 use crate::{Actor, Event, Rejection, Reply};
 
-/// What [`crate::Cell::apply`] gives back.
+/// The result of [`crate::Cell::apply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The answer.
     pub outcome: Outcome,
-    /// Who caused it.
+    /// The actor that caused the operation.
     pub by: Actor,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
-    /// The machines whose set of desired instances has changed: each needs a new order. One may
-    /// be named more than once.
+    /// The machines whose set of desired instances changed: each needs a new order. May contain
+    /// duplicates.
     pub reordered: Vec<MachineId>,
 }
 
 /// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nobody waits for an answer.
+    /// The operation has no answer.
     Done,
-    /// To a client, or to a machine that enrols or renews its certificate.
+    /// For a client, or for a machine that enrols or renews its certificate.
     Request(Result<Reply, Rejection>),
-    /// To a scheduler, one for each of its assignments.
+    /// For a scheduler: one result for each of its assignments.
     Assigned(Vec<Result<(), AssignmentRefused>>),
-    /// To a machine: of its observations, by their position, those that were refused.
+    /// For a machine: the observations that were rejected, by position.
     Observed(Vec<(usize, ObservationRefused)>),
 }
 
-/// Why an assignment was refused. The task is pending still, and the next pass considers it again.
+/// Why an assignment was rejected. The task stays pending, and the next pass considers it again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AssignmentRefused {
     /// There is no such task.
     #[error("there is no task {0}")]
     NoSuchTask(TaskId),
-    /// The proposal was made for an earlier life, or the task does not wait to be placed.
+    /// The proposal was for an earlier incarnation, or the task is not pending.
     #[error("task {0} is not pending in that generation")]
     NotPending(TaskId),
-    /// It may not be placed yet.
-    #[error("task {0} waits until its next try")]
+    /// The task waits for its next retry.
+    #[error("task {0} waits for its next retry")]
     NotYet(TaskId),
     /// There is no such machine.
     #[error("there is no machine {0}")]
     NoSuchMachine(MachineId),
-    /// It does not fit there, or no longer.
+    /// It does not fit there, or not any more.
     #[error("it does not fit on machine {0}: {1}")]
     DoesNotFit(MachineId, UnschedulableReason),
-    /// The ports are not as many as it asks for, not free, or not the machine's.
-    #[error("the ports {0:?} cannot be given to it")]
+    /// The number of ports is wrong, or some are not free or not the machine's.
+    #[error("ports {0:?} cannot be assigned to it")]
     Ports(Vec<u16>),
-    /// It cannot run in the alloc that is named, or in none.
+    /// The named alloc, or its absence, is wrong for the task.
     #[error("{0}")]
     Alloc(NoAlloc),
-    /// What was to leave for it may not be made to.
+    /// A victim may not be evicted for it.
     #[error("{victim} cannot be evicted for it: {why}")]
     Victim {
-        /// What was to leave.
+        /// The victim.
         victim: InstanceId,
-        /// Why it stays.
+        /// Why it may not be evicted.
         why: NoVictim,
     },
 }
@@ -71,14 +71,14 @@ pub enum AssignmentRefused {
 /// Why a task cannot be placed in an alloc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoAlloc {
-    /// Its job runs in no alloc set.
-    #[error("its job runs in no alloc set, and an alloc is named")]
+    /// An alloc is named, but the job runs in no alloc set.
+    #[error("its job runs in no alloc set, but an alloc is named")]
     RunsInNone,
-    /// Its job runs in an alloc set.
-    #[error("its job runs in an alloc set, and no alloc is named")]
+    /// No alloc is named, but the job runs in an alloc set.
+    #[error("its job runs in an alloc set, but no alloc is named")]
     NotNamed,
-    /// The alloc is of another set than its job runs in.
-    #[error("the alloc is not of the alloc set that its job runs in")]
+    /// The alloc belongs to another set than the job's.
+    #[error("the alloc is not in the alloc set that its job runs in")]
     OfAnotherSet,
     /// The alloc is not on that machine, or is being stopped.
     #[error("the alloc is not on that machine, or is being stopped")]
@@ -88,54 +88,54 @@ pub enum NoAlloc {
 /// Why an instance cannot be evicted for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoVictim {
-    /// It is not placed on that machine, or is leaving already.
-    #[error("it is not running there, or is being stopped already")]
+    /// It is not placed on that machine, or is already being stopped.
+    #[error("it is not running there, or is already being stopped")]
     NotThere,
-    /// It runs in an alloc, or would have to leave one: no room of the machine comes of that, and of
-    /// an alloc nothing is taken from those in it.
-    #[error("it runs in an alloc, whose room is the alloc's")]
+    /// It runs in an alloc, or the new task would: evicting it frees none of the machine's
+    /// resources, and tasks in an alloc are not preempted.
+    #[error("it runs in an alloc, and evicting it would not free the machine's resources")]
     InAlloc,
     /// Its priority is not lower.
     #[error("its priority is not lower")]
     NotLower,
-    /// No production task is evicted for another, and no monitoring task either.
+    /// Production tasks do not evict each other, and monitoring tasks do not either.
     #[error("both are in the same band, whose tasks do not evict each other")]
     SameBand,
 }
 
-/// Why something that a machine reported changed nothing.
+/// Why an observation changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ObservationRefused {
-    /// There is no such task, or that is not its present life.
-    #[error("{0} is not the present life of a task")]
+    /// There is no such task, or this is not its current incarnation.
+    #[error("{0} is not the current incarnation of a task")]
     NotPresent(InstanceId),
     /// The task is on no machine.
-    #[error("{instance} is {stage}, and on no machine")]
+    #[error("{instance} is {stage} and on no machine")]
     NotPlaced {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// Where it is in its life.
+        /// Its stage.
         stage: Stage,
     },
-    /// The task's life does not end so from where it is.
+    /// The diagram has no such transition from the task's stage.
     #[error("{instance}: {refused}")]
     NotAStep {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// The step that there is not.
+        /// The rejected transition.
         refused: NotAStep,
     },
     /// The task is on another machine.
-    #[error("{instance} is placed on machine {placed}, and not on {reporting}")]
+    #[error("{instance} is placed on machine {placed}, not on {reporting}")]
     Elsewhere {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// Where it is.
+        /// The machine it is placed on.
         placed: MachineId,
-        /// Who reported it.
+        /// The machine that reported it.
         reporting: MachineId,
     },
-    /// It was known already, or comes before the start.
+    /// It was already known, or precedes the start.
     #[error("{0}: nothing new")]
     NothingNew(InstanceId),
 }

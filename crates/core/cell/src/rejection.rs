@@ -12,7 +12,7 @@ use crate::bounds::{
 use crate::unschedulable::UnschedulableReason;
 use crate::{Certificate, Oversold, Shortfall};
 
-/// A request that was done.
+/// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The session is open.
@@ -21,89 +21,89 @@ pub enum Reply {
     Submitted {
         /// Its id.
         collection: CollectionId,
-        /// What was done for it.
+        /// Whether it is new, unchanged or updated.
         submission: Submission,
     },
-    /// The tasks are dead, or dying where they run.
+    /// The tasks are dead, or are being stopped where they run.
     Killed {
         /// The job that had the name.
         collection: CollectionId,
-        /// How many tasks this request ended; those that were dead before do not count.
+        /// Number of tasks that this request killed; tasks that were already dead do not count.
         tasks: u32,
     },
-    /// The machine is known.
+    /// The machine was added, or already existed.
     MachineAdded(MachineId),
     /// The quota is granted.
     Granted(GrantId),
-    /// The machine is drained: so many of its tasks are leaving.
+    /// The machine is drained: tasks are being moved off it.
     Drained {
-        /// How many this request began to move.
+        /// Number of tasks that this request began to move.
         tasks: u32,
     },
-    /// The user has that certificate.
+    /// The certificate is recorded for the user.
     UserAdded(Certificate),
-    /// The user's certificates are refused.
+    /// The user's certificates are revoked.
     UserRevoked {
-        /// Whether the cell knew of the user: had added or revoked them before, or has a job or a
-        /// session of theirs. A name that was mistyped is seldom known.
+        /// Whether the cell knew the user: they had been added or revoked before, or have a job or
+        /// a session. A mistyped name is seldom known.
         known: bool,
     },
-    /// The token is issued; it is a certificate.
+    /// The token is issued; a token is a certificate.
     TokenIssued(Certificate),
-    /// The machine has joined with that certificate.
+    /// The machine has enrolled and has this certificate.
     Enrolled {
         /// The machine.
         machine: MachineId,
         /// Its certificate.
         certificate: Certificate,
     },
-    /// The machine has that certificate.
+    /// The machine's new certificate.
     MachineRenewed(Certificate),
-    /// The machine's certificates and tokens are refused.
+    /// The machine's certificates and tokens are revoked.
     MachineRevoked {
-        /// Whether the cell knew of the machine: it is there, was revoked before, or could have
-        /// joined with a token. A name that was mistyped is seldom known.
+        /// Whether the cell knew the machine: it exists, was revoked before, or could have joined
+        /// with a token. A mistyped name is seldom known.
         known: bool,
     },
-    /// The replica is recorded, and waits.
+    /// The replica is recorded as waiting to join.
     ReplicaAdded(ReplicaId),
-    /// It is so now.
+    /// Done; there is nothing more to report.
     Done,
 }
 
-/// What was done for a job that was submitted.
+/// What submitting a job did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
-    /// It is new.
+    /// The job is new.
     New,
-    /// It was there before, with the same description.
+    /// The job existed with the same description.
     Unchanged,
-    /// It was there before, and has this description now.
+    /// The job existed and now has this description.
     Updated,
 }
 
-/// A request that was refused. It has changed nothing.
+/// A request that was rejected. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Rejection {
-    /// The cell has no name yet.
+    /// The cell is not bootstrapped yet.
     #[error("the cell is not bootstrapped yet")]
     NotBootstrapped,
-    /// The session was never opened, or has been closed to make room for others.
+    /// The session was never opened, or was closed to make room for others.
     #[error(
-        "session {0} is not open (it expired, or never was): open a new one and check what was done before you repeat a request"
+        "session {0} is not open (it expired or never existed): open a new one and check what was done before you repeat a request"
     )]
     NoSuchSession(SessionId),
-    /// The session is somebody else's.
+    /// The session belongs to another user.
     #[error("session {session} belongs to {owner}, not to {by}")]
     ForeignSession {
         /// The session.
         session: SessionId,
-        /// Whose it is.
+        /// Its owner.
         owner: UserName,
         /// Who used it.
         by: UserName,
     },
-    /// The request is so old that its answer has been dropped.
+    /// The request is so old that its answer has been discarded.
     #[error(
         "request {sequence} is older than the answers kept for its session: look at the state to see whether it was done"
     )]
@@ -111,10 +111,10 @@ pub enum Rejection {
         /// The request's number.
         sequence: u64,
     },
-    /// The description is not valid.
+    /// The job description is invalid.
     #[error("the job description is not valid: {0}")]
     Invalid(String),
-    /// A living job has that name, and another description that its running tasks cannot take over.
+    /// A live job has that name, and its running tasks cannot change to the new description.
     #[error(
         "{owner}/{name} is alive and differs in {}, which cannot change while it runs: kill it first (bourg kill {owner}/{name})",
         .fields.join(", ")
@@ -124,33 +124,33 @@ pub enum Rejection {
         owner: UserName,
         /// Its name.
         name: JobName,
-        /// In which fields it differs.
+        /// The fields that differ.
         fields: Vec<String>,
     },
-    /// What is to be the alloc set that a job runs in is a job itself.
-    #[error("allocSet names {user}/{name}, which is no alloc set")]
+    /// The job that `allocSet` names is not an alloc set.
+    #[error("allocSet names {user}/{name}, which is not an alloc set")]
     NotAnAllocSet {
-        /// Whose.
+        /// Owner of the named job.
         user: UserName,
-        /// Which.
+        /// Name of that job.
         name: JobName,
     },
-    /// With its new description an alloc would be smaller than what runs in it.
+    /// The new description would make an alloc smaller than what runs in it.
     #[error(
-        "alloc {alloc} would have {} of {dimension}, and the tasks in it take {}: nothing was changed",
+        "alloc {alloc} would have {} of {dimension}, but the tasks in it use {}: nothing was changed",
         .dimension.show(*asked), .dimension.show(*used)
     )]
     AllocTooSmall {
-        /// Which alloc.
+        /// The alloc.
         alloc: TaskId,
-        /// In which dimension.
+        /// The dimension.
         dimension: Dimension,
-        /// How much it would have.
+        /// The size it would have.
         asked: u64,
-        /// How much is taken of it.
+        /// The amount in use.
         used: u64,
     },
-    /// With its new description a task would not fit where it runs.
+    /// With the new description a task would no longer fit where it runs.
     #[error(
         "{task} would no longer fit where it runs, on {machine}: {unschedulable_reason}; nothing was changed"
     )]
@@ -159,27 +159,27 @@ pub enum Rejection {
         task: TaskId,
         /// Its machine.
         machine: MachineName,
-        /// Why not.
+        /// Why it would not fit.
         unschedulable_reason: UnschedulableReason,
     },
-    /// A job that is named in the description does not exist.
-    #[error("{field} names {user}/{name}, and there is no such job{}", if *.dead { " that is alive" } else { "" })]
+    /// A job that the description refers to does not exist.
+    #[error("{field} names {user}/{name}, but {}", if *.dead { "that job has ended" } else { "there is no such job" })]
     NoSuchReference {
-        /// Where it is named.
+        /// The field that names it.
         field: String,
-        /// Whose.
+        /// Owner of the named job.
         user: UserName,
-        /// Which.
+        /// Name of that job.
         name: JobName,
-        /// Whether there was one, which is dead.
+        /// Whether the job exists but is dead.
         dead: bool,
     },
-    /// The job would wait for one that has ended, and not by finishing.
+    /// The job would wait for one that ended without finishing.
     #[error("after names {user}/{name}, which has ended without finishing: run that again first")]
     PredecessorEnded {
-        /// Whose.
+        /// Owner of the job to wait for.
         user: UserName,
-        /// Which.
+        /// Name of that job.
         name: JobName,
     },
     /// There is no such machine.
@@ -195,142 +195,142 @@ pub enum Rejection {
         /// How many tasks are placed there.
         tasks: u64,
     },
-    /// A text is too long, or holds what cannot be shown.
+    /// A text is too long, empty, or contains control characters.
     #[error("{what} must be 1 to {most} characters, none of them a control character")]
     BadText {
-        /// What it is.
+        /// Which text.
         what: String,
-        /// How long it may be.
+        /// The maximum length in characters.
         most: u64,
     },
     /// There is no such job.
     #[error("there is no job {user}/{name}")]
     NoSuchJob {
-        /// The owner that was named.
+        /// The owner in the request.
         user: UserName,
-        /// The name.
+        /// The name in the request.
         name: JobName,
     },
     /// There is no job with that id.
     #[error("there is no job {0}")]
     NoSuchCollection(CollectionId),
-    /// The tasks asked for are not in the job.
+    /// The requested tasks are not in the job.
     #[error("the job has tasks 0 to {last} only")]
     NoSuchTask {
-        /// The last index there is.
+        /// The last task index of the job.
         last: u32,
     },
-    /// Only somebody else may do that.
+    /// The user is not allowed to do that.
     #[error("{by} may not {what}: {who} may")]
     NotAllowed {
-        /// Who asked.
+        /// The user.
         by: UserName,
-        /// For what.
+        /// The action.
         what: String,
-        /// Who may.
+        /// Who is allowed.
         who: String,
     },
-    /// The cell is full of something.
-    #[error("the cell has {has} {what}, and at most {most}")]
+    /// A bound of the cell is reached.
+    #[error("the cell has {has} {what}, and the maximum is {most}")]
     Full {
-        /// Of what.
+        /// What the cell has too many of.
         what: String,
         /// How many it has.
         has: u64,
-        /// How many it may have.
+        /// The maximum.
         most: u64,
     },
-    /// Another machine answers at that address.
+    /// Another machine has that address.
     #[error("machine {0} already has that address")]
     AddressTaken(MachineName),
-    /// Who revokes their own certificates could not take it back.
+    /// Users cannot revoke their own certificates: they could not undo it.
     #[error("{0} cannot revoke {0}: another administrator can")]
     RevokesOneself(UserName),
-    /// Nobody could change the cell any more.
+    /// No administrator would be left.
     #[error(
-        "{0} is the last administrator of the cell whose certificates are accepted: nobody could administer it"
+        "{0} is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it"
     )]
     LastAdministrator(UserName),
-    /// A certificate is not valid for so short or long.
+    /// The validity of a certificate is too short or too long.
     #[error(
-        "a certificate is valid for {CERTIFICATE_VALIDITY_MIN} to {CERTIFICATE_VALIDITY_MAX}, and not for {0}"
+        "a certificate can be valid for {CERTIFICATE_VALIDITY_MIN} to {CERTIFICATE_VALIDITY_MAX}, not for {0}"
     )]
     Validity(Span),
-    /// Machines are marked down as always, or again already.
+    /// Rescheduling is already allowed.
     #[error("rescheduling is not stopped: there is nothing to resume")]
     NotStopped,
-    /// The user's quota does not suffice.
+    /// The user's quota is insufficient.
     #[error("{0}")]
     Quota(Box<Shortfall>),
-    /// The cell cannot promise so much.
+    /// The cell has too little capacity for the grant.
     #[error("{0}")]
     Oversold(Box<Oversold>),
-    /// There is no such grant, or no longer.
+    /// The grant does not exist, or not any more.
     #[error("there is no grant {0}: look for it with bourg quota show")]
     NoSuchGrant(GrantId),
-    /// What is asked for means nothing; the text says why.
+    /// The request makes no sense; the text says why.
     #[error("{0}")]
     Impossible(String),
-    /// There is no such token, or no longer.
+    /// The join token does not exist, or not any more.
     #[error(
-        "join token {0} is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)"
+        "join token {0} is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)"
     )]
     NoSuchToken(Serial),
-    /// The token has expired.
+    /// The join token has expired.
     #[error(
         "the join token for machine {0} has expired: ask an administrator for another (bourg machine token {0})"
     )]
     TokenExpired(MachineName),
-    /// The token is another key's.
+    /// The join token was used with another key.
     #[error(
-        "the join token for machine {0} was used before, with another key: where that was not you, have the machine revoked (bourg machine revoke {0}); ask an administrator for another token (bourg machine token {0})"
+        "the join token for machine {0} was already used with another key: if that was not you, have the machine revoked (bourg machine revoke {0}); ask an administrator for another token (bourg machine token {0})"
     )]
     TokenUsed(MachineName),
-    /// A replica's token is another key's.
+    /// A replica's join token was used with another key.
     #[error(
-        "the join token for replica {0} was used before, with another key: where that was not you, whoever has it has the cell's authority; remove the replica (bourg master remove {0}) and add another (bourg master add)"
+        "the join token for replica {0} was already used with another key: if that was not you, whoever used it has the cell's authority; remove the replica (bourg master remove {0}) and add another (bourg master add)"
     )]
     ReplicaTokenUsed(ReplicaId),
-    /// A token is not valid for so short or long.
+    /// The validity of a join token is too short or too long.
     #[error(
-        "a join token is valid for {TOKEN_VALIDITY_MIN} to {TOKEN_VALIDITY_MAX}, and not for {0}"
+        "a join token can be valid for {TOKEN_VALIDITY_MIN} to {TOKEN_VALIDITY_MAX}, not for {0}"
     )]
     TokenValidity(Span),
-    /// The certificate with which a machine asks is refused.
+    /// The certificate that the machine presented is revoked.
     #[error(
         "the certificates of machine {0} are revoked: ask an administrator for a join token (bourg machine token {0})"
     )]
     MachineRevoked(MachineName),
-    /// There is no such replica, or no longer.
+    /// The replica does not exist, or not any more.
     #[error("there is no replica {0}: look for it with bourg master list")]
     NoSuchReplica(ReplicaId),
-    /// Another replica answers at that address.
+    /// Another replica has that address.
     #[error("replica {0} already has that address")]
     ReplicaAddressTaken(ReplicaId),
-    /// Nobody would decide anything any more.
+    /// No voter would be left to commit operations.
     #[error(
-        "replica {0} is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes"
+        "replica {0} is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes"
     )]
     LastVoter(ReplicaId),
 }
 
-/// What a rejection is, whatever its words: whoever serves requests answers with a status of that kind.
+/// The kind of a rejection: servers map it to a status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionClass {
-    /// The request would be rejected in every cell.
+    /// The request would be rejected by every cell.
     InvalidArgument,
     /// It names something that does not exist.
     NotFound,
-    /// The user may not do it, or what they show is not accepted.
+    /// The user may not do it, or their credentials are not accepted.
     PermissionDenied,
-    /// The state of the cell is in the way.
+    /// The state of the cell does not allow it.
     FailedPrecondition,
-    /// The cell is not there yet.
+    /// The cell is not bootstrapped yet.
     Unavailable,
 }
 
 impl Rejection {
-    /// What it is.
+    /// The class of this rejection.
     #[must_use]
     pub fn class(&self) -> RejectionClass {
         match self {

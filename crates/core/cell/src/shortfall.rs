@@ -1,4 +1,4 @@
-//! Why quota does not suffice, and what would pass.
+//! Why quota is insufficient, and what would be admitted.
 
 use std::fmt;
 
@@ -6,51 +6,51 @@ use model::{Band, Dimension, JobName, Resources, UserName};
 
 use crate::Total;
 
-/// What a user's quota lacks for a job.
+/// The quota that a user lacks for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Whose quota.
+    /// The user.
     pub user: UserName,
-    /// In which band.
+    /// The band.
     pub band: Band,
-    /// For which job.
+    /// The job.
     pub job: JobName,
-    /// What its living tasks ask for together.
+    /// What the job's live tasks request together.
     pub asked: Resources,
-    /// What they asked for before in this band; nothing where it is new.
+    /// What they requested before in this band; zero if the job is new.
     pub had: Resources,
     /// What the user's other jobs are charged in this band.
     pub others: Resources,
-    /// What the user is granted in this band now.
+    /// What the user is currently granted in this band.
     pub granted: Resources,
-    /// How many tasks the job has.
+    /// Number of tasks of the job.
     pub tasks: u32,
-    /// With how many of them it would pass; 0 where with none, and where that cannot change.
+    /// Number of tasks that would be admitted; 0 if none would, or if the number cannot change.
     pub tasks_that_pass: u32,
-    /// The other bands in which all of it would pass, the highest first; the free band, where it
-    /// always does, is not among them.
+    /// The other bands in which the whole job would be admitted, highest first. The free band,
+    /// which always admits it, is not listed.
     pub bands_that_pass: Vec<Band>,
 }
 
 impl Shortfall {
-    /// How much is missing in each dimension.
+    /// The missing amount in each dimension.
     #[must_use]
     pub fn short(&self) -> Resources {
         let after = Total::from(self.others).plus(self.asked);
         let before = Total::from(self.others).plus(self.had);
         let missing = after.minus(self.granted).resources();
-        // Only growth is refused, dimension by dimension.
+        // Only growth is rejected, dimension by dimension.
         let grows = |dimension| after.get(dimension) > before.get(dimension);
         Resources::each(|dimension| if grows(dimension) { missing.get(dimension) } else { 0 })
     }
 
-    /// What of the quota the user's other jobs leave.
+    /// The quota that the user's other jobs leave.
     #[must_use]
     pub fn left(&self) -> Resources {
         self.granted.minus(self.others)
     }
 
-    /// What would pass without more quota, in words.
+    /// What would be admitted without more quota, in words.
     #[must_use]
     pub fn what_would_pass(&self) -> String {
         let mut ways = Vec::new();
@@ -65,7 +65,7 @@ impl Shortfall {
         }
     }
 
-    /// The command with which what is missing is granted.
+    /// The command that grants what is missing.
     #[must_use]
     pub fn grant(&self) -> String {
         let short = self.short();
@@ -74,8 +74,8 @@ impl Shortfall {
         format!("bourg quota grant {} {}{}", self.user, self.band, words.collect::<String>())
     }
 
-    /// It in words, where so much can be granted in the band: the command that grants what is missing is
-    /// named only where it would succeed.
+    /// The text, given the amount that can still be granted in the band: the command that grants
+    /// what is missing is named only where it would succeed.
     #[must_use]
     pub fn said(&self, grantable: &Resources) -> String {
         if self.short().first_above(grantable).is_none() {
@@ -93,7 +93,7 @@ impl Shortfall {
         )
     }
 
-    /// Of what is not missing nothing is said.
+    /// Dimensions in which nothing is missing are left out.
     fn named(&self, of: &Resources) -> Resources {
         let short = self.short();
         Resources::each(|dimension| match short.get(dimension) {
@@ -103,7 +103,7 @@ impl Shortfall {
     }
 }
 
-/// What is missing, and what would pass without it.
+/// What is missing, and what would be admitted without it.
 struct Lacks<'a>(&'a Shortfall);
 
 impl fmt::Display for Lacks<'_> {
@@ -115,7 +115,7 @@ impl fmt::Display for Lacks<'_> {
             true => write!(f, "{user} has no {band} quota")?,
             false => write!(f, "{user}'s {band} quota is {} short", short.short().in_words())?,
         }
-        write!(f, ": {job} asks {}", named(&short.asked).in_words())?;
+        write!(f, ": {job} requests {}", named(&short.asked).in_words())?;
         if *had != Resources::default() {
             write!(f, " instead of {}", named(had).in_words())?;
         }
@@ -123,13 +123,13 @@ impl fmt::Display for Lacks<'_> {
         if granted != Resources::default() {
             write!(f, ", with {} of {} left", left.in_words(), granted.in_words())?;
         } else if named(others) != Resources::default() {
-            write!(f, " beside {} that are charged", named(others).in_words())?;
+            write!(f, " in addition to {} already charged", named(others).in_words())?;
         }
-        write!(f, "; what would pass: {}", short.what_would_pass())
+        write!(f, "; what would be admitted: {}", short.what_would_pass())
     }
 }
 
-/// `ana's production quota is 0.5 cores short: web asks 1 core, 0.5 cores of 2 cores are left; …`.
+/// `ana's production quota is 0.5 cores short: web requests 1 core, 0.5 cores of 2 cores are left; …`.
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let grant = self.grant();
@@ -141,18 +141,18 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// Why a grant is more than the cell can promise.
+/// Why the cell cannot promise a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oversold {
-    /// Of which band.
+    /// The band.
     pub band: Band,
-    /// How much was to be granted.
+    /// The amount to be granted.
     pub asked: Resources,
-    /// How much of it can be, for the whole of the period.
+    /// The amount that can be granted for the whole period.
     pub left: Resources,
-    /// What the machines have together.
+    /// The capacity of all machines together.
     pub capacity: Resources,
-    /// How much of that may be granted, in percent.
+    /// Percent of the capacity that may be granted.
     pub percent: u32,
 }
 
@@ -204,8 +204,8 @@ mod tests {
         };
         let lacks = |band| {
             format!(
-                "ana's {band} quota is 0.1 cores short: web asks 0.3 cores, with 0.2 cores of 0.2 cores \
-                 left; what would pass: 2 of its 3 tasks, or free(25), which is never charged; "
+                "ana's {band} quota is 0.1 cores short: web requests 0.3 cores, with 0.2 cores of 0.2 cores \
+                 left; what would be admitted: 2 of its 3 tasks, or free(25), which is never charged; "
             )
         };
         let says = |band, left: Resources| {

@@ -2,30 +2,30 @@
 
 use model::{Dimension, Resources};
 
-/// Exact sums of resources: what all users together ask for may be beyond a 64-bit number.
+/// Exact sums of resources: the sum over all users may exceed 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total([u128; 4]);
 
 impl Total {
-    /// With so much more.
+    /// Adds resources.
     #[must_use]
     pub fn plus(self, more: impl Into<Self>) -> Self {
         self.zip(more.into(), u128::saturating_add)
     }
 
-    /// With so much less, in every dimension at least nothing.
+    /// Subtracts resources, saturating at zero in every dimension.
     #[must_use]
     pub fn minus(self, less: impl Into<Self>) -> Self {
         self.zip(less.into(), u128::saturating_sub)
     }
 
-    /// The greater of both, in every dimension.
+    /// The maximum in every dimension.
     #[must_use]
     pub fn most(self, other: Self) -> Self {
         self.zip(other, u128::max)
     }
 
-    /// So many hundredths of it, rounded down.
+    /// A percentage of it, rounded down.
     #[must_use]
     pub fn percent(self, percent: u32) -> Self {
         Self(self.0.map(|amount| amount.saturating_mul(percent.into()) / 100))
@@ -43,7 +43,7 @@ impl Total {
         }
     }
 
-    /// It in 64 bits, in every dimension at most `i64::MAX`, which is what formats hold.
+    /// Converts to 64 bits; every dimension is capped at `i64::MAX`, the maximum of the formats.
     #[must_use]
     pub fn resources(&self) -> Resources {
         let most = i64::MAX.unsigned_abs();
@@ -52,7 +52,7 @@ impl Total {
         })
     }
 
-    /// Whether in some dimension it is more than is granted, and more than it was.
+    /// Whether some dimension exceeds both the grant and its value before.
     #[must_use]
     pub fn grows_beyond(&self, before: &Self, granted: &Self) -> bool {
         let more = |dimension: &Dimension| {

@@ -7,71 +7,71 @@ use thiserror::Error;
 /// Why a task does not fit on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum UnschedulableReason {
-    /// The machine does not answer, or has not said yet what it is.
+    /// The machine does not answer, or has not reported its capacity yet.
     #[error("is not up")]
     NotUp,
-    /// The machine has not answered for a while, and may come back or be marked down.
+    /// The machine has not answered for a while; it may come back or be marked down.
     #[error("is unreachable")]
     Unreachable,
-    /// The machine is being emptied.
+    /// The machine is being drained.
     #[error("is draining")]
     Draining,
-    /// The machine is not as the task's constraints want it.
+    /// The machine does not match the task's constraints.
     #[error("does not match {constraint}: {}", shown(has.as_deref()))]
     Constraint {
         /// The first hard constraint that it does not match.
         constraint: Box<Constraint>,
-        /// What it has instead, where it has the attribute.
+        /// The value it has instead, if it has the attribute.
         has: Option<Box<str>>,
     },
     /// The machine is too small for it, even when empty.
     #[error("is too small: {} of {dimension} asked, it has {}", .dimension.show(*asked), .dimension.show(*has))]
     TooSmall {
-        /// In which dimension.
+        /// The dimension.
         dimension: Dimension,
-        /// How much is asked.
+        /// The amount requested.
         asked: u64,
-        /// How much the machine has in all.
+        /// The machine's capacity.
         has: u64,
     },
-    /// Too little is left of the machine.
+    /// Too little of the machine is free.
     #[error("lacks {dimension}: {} asked, {} free", .dimension.show(*asked), .dimension.show(*free))]
     Lacks {
-        /// In which dimension.
+        /// The dimension.
         dimension: Dimension,
-        /// How much is asked.
+        /// The amount requested.
         asked: u64,
-        /// How much is left.
+        /// The amount free.
         free: u64,
     },
-    /// As many tasks of the job are there as it wants at most.
-    #[error("has {has} tasks of the job {place}, and at most {most} are wanted")]
+    /// The machine or switch has as many tasks of the job as the job allows.
+    #[error("has {has} tasks of the job {place}, and the maximum is {most}")]
     Maximum {
         /// Where they are counted.
         place: CountedAt,
-        /// How many are there.
+        /// Number of tasks there.
         has: u32,
-        /// How many are to be there at most.
+        /// The maximum there.
         most: u32,
     },
-    /// Too few of its ports are left.
+    /// Too few of its ports are free.
     #[error("lacks ports: {asked} asked, {free} free{}", not_given(held.as_deref()))]
     LacksPorts {
-        /// How many are asked.
+        /// Number of ports requested.
         asked: usize,
-        /// How many are left.
+        /// Number of free ports.
         free: usize,
-        /// Those that something holds which they were not given to, where there are any.
+        /// Ports in use by something the cell did not assign them to, if there are any.
         held: Option<Box<NotGiven>>,
     },
 }
 
-/// Ports of a machine that something holds which they were not given to.
+/// Ports of a machine that are in use by something the cell did not assign them to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotGiven {
-    /// How many.
+    /// How many ports.
     pub count: usize,
-    /// The first of them, with what holds those.
+    /// The first of them, with their users.
     pub first: HeldPorts,
 }
 
@@ -87,7 +87,7 @@ fn not_given(held: Option<&NotGiven>) -> String {
     held.map(|held| format!(", {held}")).unwrap_or_default()
 }
 
-/// Where the tasks of a job are counted.
+/// Where the tasks of a job are counted for a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CountedAt {
     /// On one machine.

@@ -1,8 +1,8 @@
-//! Equivalence classes (paper, section 3.4): tasks that ask for the same are looked at as one.
+//! Equivalence classes (paper, section 3.4): tasks with the same requests are treated as one.
 //!
-//! Tasks of jobs of one task are of one class whoever owns them. The tasks of a larger job are a
-//! class of their own, for they are spread with respect to each other; and so is a task that crashed
-//! lately, which avoids machines that others do not.
+//! Single-task jobs share a class whoever owns them. The tasks of a larger job are a class of their
+//! own, because they are spread relative to each other; so is a task that crashed recently, because
+//! it avoids machines that others do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use crate::Settings;
 use crate::machines::{Machines, Slot};
 use crate::pool::{Pool, Scan};
 
-/// A class's place in the table.
+/// A class's index in the table.
 pub(crate) type ClassId = usize;
 
-/// A group's place in the table.
+/// A group's index in the table.
 pub(crate) type GroupId = usize;
 
-/// What tells one class from another.
+/// The key of a class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     job: Option<CollectionId>,
-    /// Of tasks that are looked at on their own.
+    /// For tasks that are scheduled individually.
     instance: Option<InstanceId>,
     priority: Priority,
     limit: [u64; 4],
@@ -36,20 +36,20 @@ pub(crate) struct Key {
     max_per_switch: Option<Maximum>,
 }
 
-/// Where tasks of a class can go.
+/// Where tasks of a class may be placed.
 #[derive(Clone, Debug)]
 pub(crate) enum Where {
-    /// Nobody has looked yet.
+    /// Not examined yet.
     Unknown,
     /// On machines of a window, which can be widened.
     Pool(Box<Pool>),
-    /// Nowhere but perhaps on these, which have more room since somebody looked.
+    /// At most on these machines, which have gained room since the class was last examined.
     Few(Vec<Slot>),
-    /// Nowhere, until a machine has more room.
+    /// Nowhere, until a machine gains room.
     Nowhere,
 }
 
-/// A class.
+/// An equivalence class.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) key: Key,
@@ -58,13 +58,13 @@ pub(crate) struct Class {
     pub(crate) avoids: Vec<(MachineId, Time)>,
     pub(crate) scan: Scan,
     pub(crate) places: Where,
-    /// The groups that have tasks of it.
+    /// Number of groups with tasks of this class.
     pub(crate) groups: usize,
-    /// Those of them that wait for room.
+    /// Those of them that are blocked for lack of room.
     pub(crate) blocked: BTreeSet<GroupId>,
 }
 
-/// The present life of a task that is looked at on its own.
+/// The current incarnation of a task that is scheduled individually.
 fn alone(job: &Job, index: TaskIndex, settings: &Settings) -> Option<InstanceId> {
     let crashed = job.task(index)?.crashes.is_some();
     job.instance(index).filter(|_| crashed || !settings.classes)
@@ -92,7 +92,7 @@ impl Key {
         }
     }
 
-    /// Whether it is gone for good when no task of it is pending.
+    /// Whether the class is dropped as soon as none of its tasks is pending.
     fn is_passing(&self) -> bool {
         self.job.is_some() || self.instance.is_some()
     }
@@ -148,7 +148,7 @@ impl Class {
         }
     }
 
-    /// Whether a task is of it; cheaper than to make its key.
+    /// Whether a task belongs to the class; cheaper than computing its key.
     pub(crate) fn has(&self, job: &Job, index: TaskIndex, settings: &Settings) -> bool {
         let key = &self.key;
         key.instance == alone(job, index, settings)
@@ -160,30 +160,31 @@ impl Class {
             && key.constraints == job.spec.constraints(index)
     }
 
-    /// Whether it avoids a machine still.
+    /// Whether it still avoids a machine.
     pub(crate) fn avoids(&self, machine: MachineId, now: Time) -> bool {
         self.avoids.iter().any(|(avoided, until)| *avoided == machine && *until > now)
     }
 }
 
-/// The classes of the tasks that are pending, and some of those that were.
+/// The classes of the pending tasks, and some recently used ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Classes {
     all: Vec<Option<Class>>,
     unused: Vec<ClassId>,
     by_key: BTreeMap<Key, ClassId>,
-    /// How many are kept that have no groups.
+    /// Number of classes without groups.
     idle: usize,
-    /// Those whose tasks fit nowhere, or on few machines: who has more room is looked at for them.
+    /// Classes whose tasks fit nowhere or on few machines: they are checked when a machine gains
+    /// room.
     pub(crate) limited: BTreeSet<ClassId>,
-    /// Windows that are not used any more: their memory is.
+    /// Unused windows, kept to reuse their memory.
     spare: Vec<Pool>,
-    /// What all windows take of memory.
+    /// Memory used by all windows, in bytes.
     pub(crate) window_bytes: usize,
 }
 
 impl Class {
-    /// Where its tasks can go is something else now; the window that it had, where it had one.
+    /// Changes where its tasks may be placed; returns the window that it had, if any.
     fn now(&mut self, places: Where) -> Option<Pool> {
         match std::mem::replace(&mut self.places, places) {
             Where::Pool(pool) => Some(*pool),
@@ -192,7 +193,7 @@ impl Class {
     }
 }
 
-/// How many classes without a pending task are kept, for the next one that asks for the same.
+/// Maximum number of classes without a pending task that are kept for later tasks.
 const IDLE_MAX: usize = 10_000;
 
 impl Classes {
@@ -204,7 +205,7 @@ impl Classes {
         self.all.get_mut(id)?.as_mut()
     }
 
-    /// The class of a task, for one group more.
+    /// The class of a task, with one more group in it.
     pub(crate) fn join(
         &mut self,
         job: &Job,
@@ -239,7 +240,7 @@ impl Classes {
         id
     }
 
-    /// A group of a class is gone.
+    /// Removes a group from a class.
     pub(crate) fn leave(&mut self, id: ClassId) {
         let Some(class) = self.get_mut(id) else { return };
         class.groups = class.groups.saturating_sub(1);
@@ -249,7 +250,7 @@ impl Classes {
         let passing = class.key.is_passing();
         self.idle += 1;
         if self.limited.contains(&id) {
-            // Nobody will look who has more room.
+            // From now on nothing tracks which machines gain room for it.
             self.now(id, Where::Unknown);
         }
         if passing {
@@ -278,7 +279,7 @@ impl Classes {
         idle.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// Where the tasks of a class can go is something else now.
+    /// Changes where the tasks of a class may be placed.
     pub(crate) fn now(&mut self, id: ClassId, places: Where) {
         if let Some(class) = self.all.get_mut(id).and_then(Option::as_mut) {
             match places {
@@ -289,7 +290,7 @@ impl Classes {
         }
     }
 
-    /// An empty window. Where there are many, it is the one that was not looked at for longest.
+    /// An empty window. If windows use too much memory, the least recently used one is recycled.
     pub(crate) fn window(&mut self, bytes_max: usize) -> Pool {
         if let Some(pool) = self.spare.pop() {
             return pool;
@@ -302,7 +303,7 @@ impl Classes {
             Some((pool.seen, id))
         });
         let mut pools: Vec<(u64, ClassId)> = pools.collect();
-        // Half of them at once, or every new one would look for its own.
+        // Half of them at once, so that not every new window has to search for another.
         pools.sort_unstable();
         for (_, id) in pools.iter().take(pools.len().div_ceil(2)) {
             self.now(*id, Where::Unknown);
@@ -310,7 +311,7 @@ impl Classes {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Nobody has looked yet where tasks go.
+    /// Marks all placements as not examined.
     pub(crate) fn forget_places(&mut self, machines: &Machines) {
         self.limited.clear();
         for class in self.all.iter_mut().flatten() {

@@ -1,4 +1,4 @@
-//! Where a task goes: what is known of machines and classes, and how the best machine is found.
+//! Placement: the scheduler's view of machines and classes, and the search for the best machine.
 
 mod inside;
 mod preempt;
@@ -20,47 +20,47 @@ use crate::queue::Queue;
 use crate::score::{INFEASIBLE, Term, Terms, mixing, over_a_maximum, packing, unmatched};
 use crate::spread::Spread;
 
-/// Marks are kept for so many sets of constraints.
+/// Maximum number of constraint sets for which marks are cached.
 const MARKS_MAX: usize = 1_000;
-/// A window is looked at so often, and then another one is drawn: a job of thousands of tasks that
-/// kept to one would fill its machines with nothing but its own kind.
+/// Number of uses of a window before another one is drawn: a job of thousands of tasks that kept to
+/// a single window would fill its machines with only its own tasks.
 const LOOKS: usize = 16;
-/// Slots of machines that are gone are kept until there are more of them than machines, and so many.
+/// Slots of removed machines are kept until there are more of them than machines, and more than
+/// this.
 const GONE_MAX: usize = 4_096;
-/// The scores that are kept take at most so many bytes.
+/// Maximum memory for cached scores, in bytes.
 const POOL_BYTES_MAX: usize = 24 << 20;
 
-/// What is known of machines and classes.
+/// The scheduler's view of machines and classes.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     pub(crate) settings: Settings,
     pub(crate) machines: Machines,
     pub(crate) queue: Queue,
     pub(crate) evictable: Evictable,
-    /// What is proposed and not yet heard about.
+    /// What is proposed and not yet confirmed or rejected.
     pub(crate) planned: BTreeMap<InstanceId, Planned>,
     random: Random,
-    /// How many machines there were when they were last put in order.
+    /// Number of machines when the slots were last assigned.
     ordered: usize,
     marks: BTreeMap<Vec<Constraint>, Vec<u8>>,
     spreads: BTreeMap<CollectionId, Spread>,
     changes: Changes,
-    /// The machines with more room than before, since the last pass looked.
+    /// The machines that gained room since the last pass.
     improved: BTreeSet<Slot>,
-    /// The machines that remember crashes, and which of them are suspect.
+    /// The machines that remember crashes, and whether each is suspect.
     suspects: BTreeMap<Slot, bool>,
-    /// Whose scores were looked at last.
+    /// The class whose scores were used last.
     last: Option<ClassId>,
 }
 
-/// The machines that changed, one after the other.
+/// The log of machines that changed, in order.
 #[derive(Clone, Debug, Default)]
 struct Changes {
-    /// How many were before those that are kept.
+    /// Number of changes before those that are kept.
     before: u64,
     slots: Vec<Slot>,
-    /// By slot, what was left of CPU and memory when it was last listed; see
-    /// [`Changes::is_small`].
+    /// By slot, the free CPU and memory when it was last logged; see [`Changes::is_small`].
     listed: Vec<[i32; 2]>,
 }
 
@@ -75,7 +75,7 @@ impl Changes {
         }
     }
 
-    /// Those after a moment; nothing where they are not kept any more.
+    /// The changes after a position; `None` if they are no longer kept.
     fn since(&self, seen: u64) -> Option<&[Slot]> {
         let from = usize::try_from(seen.checked_sub(self.before)?).ok()?;
         self.slots.get(from..)
@@ -89,8 +89,8 @@ impl Changes {
         }
     }
 
-    /// Whether a machine is about as full as when it was last listed: by a hundredth of itself at
-    /// most in CPU and memory (paper, section 3.4: "ignoring small changes").
+    /// Whether a machine is about as full as when it was last logged: within one percent of its CPU
+    /// and memory (paper, section 3.4: "ignoring small changes").
     fn is_small(&mut self, machines: &Machines, slot: Slot) -> bool {
         const HUNDREDTH: u32 = crate::score::WHOLE / 100;
         let at = slot as usize;
@@ -112,21 +112,21 @@ impl Changes {
 }
 
 impl Engine {
-    /// What is known of a cell, every pending task in the queue.
+    /// The view of a cell, with every pending task in the queue.
     pub(crate) fn new(cell: &Cell, settings: Settings) -> Self {
         let mut engine = Self::bare(cell, settings);
         engine.queue = Queue::of(cell, &engine.machines, &engine.settings);
         engine
     }
 
-    /// What is known of a cell's machines; nothing is in the queue.
+    /// The view of a cell's machines, with an empty queue.
     pub(crate) fn bare(cell: &Cell, settings: Settings) -> Self {
         let mut random = Random::new(settings.seed);
         let shuffled = settings.relaxed && cell.machine_count() > settings.enough;
         let machines = Machines::of(cell, &mut random, shuffled);
         let suspects = cell.machines().filter(|machine| !machine.crashes.is_empty());
         let suspects = suspects.filter_map(|machine| machines.slot(machine.id));
-        // What was there before the first change can be made to leave as well.
+        // Tasks that were there before the first change are evictable, too.
         let mut evictable = Evictable::default();
         let slots = cell.machines().filter_map(|machine| machines.slot(machine.id));
         slots.for_each(|slot| evictable.spoil(slot));
@@ -147,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// What is said of a machine has changed, or what is placed on it.
+    /// A machine's description changed, or what is placed on it.
     pub(crate) fn machine_changed(&mut self, cell: &Cell, id: MachineId, described: bool) {
         let known = self.machines.len();
         let (slot, change) = match described {
@@ -172,13 +172,13 @@ impl Engine {
         if self.machines.len() != known {
             self.forget_places();
         }
-        // What is said of it may match what it did not match.
+        // It may now match constraints that it did not match before.
         self.changed(slot, if described { Change::More } else { change });
         self.room_is_awaited(cell, slot);
     }
 
-    /// Who waits for what is leaving a machine asks nobody else to leave. Where something took of its
-    /// room meanwhile, that may no longer be enough: it is looked at again.
+    /// A task that waits for evictions on a machine causes no further ones elsewhere. If some of
+    /// that room was taken meanwhile, it may no longer suffice, and the machine is examined again.
     pub(crate) fn room_is_awaited(&mut self, cell: &Cell, slot: Slot) {
         if self.queue.classes.limited.is_empty() || self.improved.contains(&slot) {
             return;
@@ -193,7 +193,7 @@ impl Engine {
         }
     }
 
-    /// The plan holds something of a machine.
+    /// Reserves resources of a machine for the plan.
     pub(crate) fn hold(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
         let change = self.machines.plan(slot, demand, ports);
         self.evictable.spoil(slot);
@@ -214,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// Whether the machines have to be put in order anew: there are many more than there were, or
-    /// many are gone, or one is larger than any was.
+    /// Whether slots have to be reassigned: there are many more machines than before, many were
+    /// removed, or one is larger than any before.
     pub(crate) fn is_outgrown(&self, cell: &Cell, described: &[MachineId]) -> bool {
         let mut machines = described.iter().filter_map(|id| cell.machine(*id));
         let shuffles = self.settings.relaxed && self.machines.count() > self.settings.enough;
@@ -230,8 +230,8 @@ impl Engine {
         limited.into_iter().for_each(|class| self.queue.unblock(class));
     }
 
-    /// A task of a job has left its machine, or is planned on it no more: scores that counted it are
-    /// too high. Of some it is not known where they were.
+    /// A task of a job left its machine, or is no longer planned on it: cached scores that counted
+    /// it are too high. `None` if its machine is unknown.
     pub(crate) fn job_left(&mut self, job: CollectionId, machine: Option<MachineId>) {
         match machine.and_then(|machine| self.machines.slot(machine)) {
             Some(slot) => {
@@ -252,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// Which machines are suspect at a moment.
+    /// Determines which machines are suspect at a given time.
     pub(crate) fn know_suspects(&mut self, cell: &Cell, now: Time) {
         let (machines, changes) = (&self.machines, &mut self.changes);
         self.suspects.retain(|slot, known| {
@@ -266,7 +266,8 @@ impl Engine {
         });
     }
 
-    /// A pass begins: what time has changed, and for whom there is room again.
+    /// Starts a pass: applies what time has changed, and unblocks classes for which there may be
+    /// room again.
     pub(crate) fn begin_pass(&mut self, cell: &Cell, now: Time) {
         self.know_suspects(cell, now);
         let improved = std::mem::take(&mut self.improved);
@@ -279,7 +280,7 @@ impl Engine {
         self.changes.forget(self.machines.len().max(4_096));
     }
 
-    /// Whether machines with more room have enough for a class that fitted nowhere.
+    /// Whether machines that gained room have enough for a class that fitted nowhere.
     fn look_again(&mut self, cell: &Cell, id: ClassId, improved: &BTreeSet<Slot>) {
         let Some(class) = self.queue.classes.get(id) else { return };
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
@@ -304,7 +305,7 @@ impl Engine {
         }
     }
 
-    /// The best machine for a task of a class; none where it fits nowhere without an eviction.
+    /// The best machine for a task of a class; `None` if it fits nowhere without evictions.
     pub(crate) fn best(&mut self, cell: &Cell, id: ClassId, now: Time) -> Option<Slot> {
         self.prepare(cell, id);
         let mut class =
@@ -341,13 +342,13 @@ impl Engine {
         found
     }
 
-    /// A slot drawn at random where machines are looked at in a random order, and else the first.
+    /// A random slot if machines are examined in a random order, else the first.
     pub(crate) fn draw(&mut self, slots: usize) -> Slot {
         let relaxed = self.settings.relaxed && slots > self.settings.enough;
         Slot::try_from(if relaxed { self.random.index(slots) } else { 0 }).unwrap_or(0)
     }
 
-    /// What a class needs that is kept elsewhere.
+    /// Computes the cached data that a class needs.
     pub(crate) fn prepare(&mut self, cell: &Cell, id: ClassId) {
         let Some(class) = self.queue.classes.get(id) else { return };
         let constraints = &class.key.constraints;
@@ -377,7 +378,7 @@ impl Engine {
         }
     }
 
-    /// Scores of machines that changed are counted again.
+    /// Recomputes the scores of machines that changed.
     fn refresh(&mut self, id: ClassId, pool: &mut Pool) {
         let Some(class) = self.queue.classes.get(id) else { return };
         let kept = self.settings.score_cache || self.last == Some(id);
@@ -424,21 +425,21 @@ impl Engine {
         fitting.min_by_key(|slot| (self.score(cell, class, marks, **slot, now), **slot)).copied()
     }
 
-    /// Whether a task of a class fits on a machine: `cell::feasibility` says so.
+    /// Whether a task of a class fits on a machine, according to `cell::feasibility`.
     pub(crate) fn fits(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
         let Some(machine) = cell.machine(self.machines.id(slot)) else { return false };
         let offer = self.machines.offer(slot, machine, self.colocated(class, slot));
         fits(&class.ask(), &offer).is_ok()
     }
 
-    /// What of a class's job is on a machine and at its switch.
+    /// Number of tasks of a class's job on a machine and at its switch.
     pub(crate) fn colocated(&self, class: &Class, slot: Slot) -> Colocated {
         let spread = self.spread(class);
         spread.map(|spread| spread.colocated(&self.machines, slot)).unwrap_or_default()
     }
 
-    /// A machine's score for a task of a class, every term counted. It does not look at the machine
-    /// itself where nothing special is known of it.
+    /// A machine's score for a task of a class, with all terms. It does not access the machine
+    /// itself unless a special term applies.
     fn score(
         &self,
         cell: &Cell,
@@ -460,7 +461,7 @@ impl Engine {
         terms.iter().fold(usual, more).min(INFEASIBLE - 1)
     }
 
-    /// The terms that a scan does not count.
+    /// The terms that a scan does not include.
     fn special(&self, cell: &Cell, class: &Class, slot: Slot, now: Time) -> [(Term, u32); 6] {
         let ask = class.ask();
         let id = self.machines.id(slot);
@@ -499,19 +500,19 @@ impl Engine {
         }))
     }
 
-    /// What is known of where the tasks of a class's job are.
+    /// The distribution of the tasks of a class's job.
     pub(crate) fn spread(&self, class: &Class) -> Option<&Spread> {
         class.job().and_then(|job| self.spreads.get(&job))
     }
 
-    /// A task of a class is planned on a machine.
+    /// Records a task of a class as planned on a machine.
     pub(crate) fn is_planned(&mut self, class: Option<CollectionId>, slot: Slot) {
         if let Some(spread) = class.and_then(|job| self.spreads.get_mut(&job)) {
             spread.add(&self.machines, slot);
         }
     }
 
-    /// Jobs of which nothing is pending need not be known.
+    /// Drops the distributions of jobs without pending tasks.
     pub(crate) fn end_pass(&mut self) {
         let queue = &self.queue;
         if self.spreads.len() > 2 * queue.job_count() + 1_000 {

@@ -1,4 +1,5 @@
-//! What could leave each machine, for preemption to know quickly where it cannot help.
+//! What can be evicted from each machine, so that preemption can quickly skip machines where it
+//! cannot help.
 
 use std::collections::BTreeSet;
 
@@ -8,30 +9,31 @@ use model::{Band, InstanceId, Priority};
 
 use crate::machines::{Machines, Slot, Units};
 
-/// What could leave each machine: an upper bound, to know quickly where preemption cannot help.
+/// What can be evicted from each machine: an upper bound, to quickly skip machines where preemption
+/// cannot help.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evictable {
-    /// By slot.
+    /// Indexed by slot.
     of: Vec<Holds>,
-    /// The slots of which it is not known.
+    /// The slots that have to be recomputed.
     stale: Vec<Slot>,
-    /// Victims in the plan: they are leaving.
+    /// Victims in the plan: they are already leaving.
     pub(crate) planned: BTreeSet<InstanceId>,
 }
 
-/// What the tasks of a machine hold, by what it takes to make them leave.
+/// What the tasks of a machine hold, by the priority that is needed to evict them.
 #[derive(Clone, Debug, Default)]
 struct Holds {
     stale: bool,
-    /// What is leaving already: reservations, and limits of production.
+    /// What is already leaving: reservations, and limits of production.
     leaving: [Units; 2],
-    /// By priority, lowest first: what tasks of at most that priority hold together, and what is
+    /// By priority, lowest first: what tasks of at most that priority hold together with what is
     /// leaving. Reservations, and limits of production.
     up_to: Vec<(Priority, [Units; 2])>,
 }
 
 impl Evictable {
-    /// What is on a machine has changed.
+    /// Marks a machine as changed.
     pub(crate) fn spoil(&mut self, slot: Slot) {
         let at = slot as usize;
         if self.of.len() <= at {
@@ -42,7 +44,7 @@ impl Evictable {
         }
     }
 
-    /// What is known is brought up to date.
+    /// Recomputes the machines that changed.
     pub(crate) fn catch_up(&mut self, cell: &Cell, machines: &Machines) {
         for slot in std::mem::take(&mut self.stale) {
             let holds = count(cell, &self.planned, machines, slot);
@@ -50,7 +52,7 @@ impl Evictable {
         }
     }
 
-    /// What those hold of a machine that can be made to leave for a priority, and those that leave.
+    /// What a machine's tasks hold that a priority can evict, together with what is leaving.
     pub(crate) fn held_below(&self, slot: Slot, priority: Priority) -> [Units; 2] {
         let Some(holds) = self.of.get(slot as usize) else { return Default::default() };
         let lower = holds.up_to.iter().rev().find(|(theirs, _)| may_leave(*theirs, priority));
@@ -83,7 +85,7 @@ fn count(cell: &Cell, planned: &BTreeSet<InstanceId>, machines: &Machines, slot:
     holds
 }
 
-/// Whether a task may be made to leave for one of a priority (paper, section 2.5).
+/// Whether a task may be evicted for one of a given priority (paper, section 2.5).
 pub(crate) fn may_leave(theirs: Priority, ours: Priority) -> bool {
     let apart = theirs.band() != ours.band() || theirs.band() < Band::Production;
     theirs < ours && apart

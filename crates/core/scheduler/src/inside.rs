@@ -1,11 +1,11 @@
-//! Tasks that run in allocs (paper, section 2.4): of a machine they take ports alone, so nobody has to
-//! leave for them, and the machines' scores say nothing of them. They go to the allocs of their job's
-//! set, as evenly as there is room.
+//! Tasks that run in allocs (paper, section 2.4). They take only ports from a machine, so nothing
+//! is evicted for them and machine scores do not apply. They are spread over the allocs of their
+//! job's set as evenly as room allows.
 //!
-//! A task whose alloc had to leave its machine waits for it, and goes where it goes.
+//! A task whose alloc was evicted waits for that alloc and follows it.
 //!
-//! A job for which there is no room in its allocs is looked at again when anything happens to its alloc
-//! set, or to a task in it.
+//! A job that fits in none of its allocs is examined again after any change to its alloc set, or to
+//! a task in it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,18 +17,18 @@ use model::{CollectionId, InstanceId, Priority, Resources, TaskId, TaskIndex};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inside {
     tasks: BTreeMap<CollectionId, BTreeSet<TaskIndex>>,
-    /// By alloc set, the jobs that have any.
+    /// Pairs of an alloc set and a job with pending tasks in it.
     jobs: BTreeSet<(CollectionId, CollectionId)>,
-    /// Those of them that want ports, which others may give back.
+    /// Those jobs that need ports, which other tasks may release.
     with_ports: BTreeSet<CollectionId>,
-    /// The jobs that are looked at in the next pass, the most important first.
+    /// The jobs to examine in the next pass, highest priority first.
     pub(crate) ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
-    /// What the plan takes of allocs, beside what the cell knows.
+    /// What the plan takes of allocs, in addition to what the cell records.
     pub(crate) planned: BTreeMap<InstanceId, Resources>,
 }
 
 impl Inside {
-    /// A task of a job that runs in an alloc set is pending.
+    /// Adds a pending task of a job that runs in an alloc set.
     pub(crate) fn enter(&mut self, job: &Job, set: CollectionId, index: TaskIndex) {
         self.tasks.entry(job.id).or_default().insert(index);
         self.jobs.insert((set, job.id));
@@ -38,7 +38,7 @@ impl Inside {
         self.ready.insert((Reverse(job.spec.priority), job.id));
     }
 
-    /// A task is not pending, or is planned.
+    /// Removes a task that is planned or no longer pending.
     pub(crate) fn leave(&mut self, task: TaskId) {
         let Some(tasks) = self.tasks.get_mut(&task.collection) else { return };
         tasks.remove(&task.index);
@@ -47,7 +47,7 @@ impl Inside {
         }
     }
 
-    /// Something happened to a job, or to an alloc set.
+    /// A job or an alloc set changed.
     pub(crate) fn happened(&mut self, cell: &Cell, id: CollectionId) {
         if self.tasks.is_empty() {
             return;
@@ -58,7 +58,7 @@ impl Inside {
         self.wake(cell, &jobs);
     }
 
-    /// Something happened to a machine.
+    /// A machine changed.
     pub(crate) fn happened_to_a_machine(&mut self, cell: &Cell) {
         if !self.tasks.is_empty() {
             let jobs: Vec<CollectionId> = self.tasks.keys().copied().collect();
@@ -66,7 +66,7 @@ impl Inside {
         }
     }
 
-    /// A machine may have ports again.
+    /// A machine may have free ports again.
     pub(crate) fn ports_came_back(&mut self, cell: &Cell) {
         if !self.with_ports.is_empty() {
             let jobs: Vec<CollectionId> = self.with_ports.iter().copied().collect();
@@ -82,20 +82,20 @@ impl Inside {
         }
     }
 
-    /// How many tasks fit in no alloc, as far as anybody looked.
+    /// Number of tasks that fit in no alloc, as far as examined.
     pub(crate) fn blocked_tasks(&self) -> usize {
         let ready: BTreeSet<CollectionId> = self.ready.iter().map(|(_, job)| *job).collect();
         let blocked = self.tasks.iter().filter(|(job, _)| !ready.contains(job));
         blocked.map(|(_, tasks)| tasks.len()).sum()
     }
 
-    /// The plan takes something of an alloc.
+    /// Reserves resources of an alloc for the plan.
     pub(crate) fn plan(&mut self, alloc: InstanceId, limit: Resources) {
         let planned = self.planned.entry(alloc).or_default();
         *planned = planned.plus(limit);
     }
 
-    /// The plan takes it no longer.
+    /// Releases them.
     pub(crate) fn unplan(&mut self, alloc: InstanceId, limit: Resources) {
         if let Some(planned) = self.planned.get_mut(&alloc) {
             *planned = planned.minus(limit);
@@ -105,7 +105,7 @@ impl Inside {
         }
     }
 
-    /// The next job that is looked at, and its pending tasks.
+    /// The next job to examine, with its pending tasks.
     pub(crate) fn next(&mut self) -> Option<(CollectionId, Vec<TaskIndex>)> {
         loop {
             let (_, job) = self.ready.pop_first()?;
@@ -115,7 +115,7 @@ impl Inside {
         }
     }
 
-    /// Jobs of which nothing is pending need not be known.
+    /// Drops jobs without pending tasks.
     pub(crate) fn forget_jobs(&mut self) {
         let tasks = &self.tasks;
         self.jobs.retain(|(_, job)| tasks.contains_key(job));

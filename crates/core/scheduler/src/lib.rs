@@ -2,16 +2,16 @@
 //! assignments out.
 //!
 //! A [`Scheduler`] keeps its own copy of the cell by applying the committed operations through the
-//! same [`cell::Cell::apply`] as the master, and beside it what a pass looks at: the machines as
-//! parallel arrays, the queue, and the scores of each class of tasks. What it has proposed and not
-//! yet heard about lies over that copy as a plan, or the next pass would book the same room twice;
-//! what is refused is rolled back. It is deterministic: the same copy, moment and seed give the same
-//! plan.
+//! same [`cell::Cell::apply`] as the master, together with the data structures of a pass: the
+//! machines as parallel arrays, the queue, and the scores of each class of tasks. Proposals that
+//! are not yet confirmed are kept as a plan on top of that copy, so that the next pass does not use
+//! the same resources twice; rejected ones are rolled back. It is deterministic: the same copy,
+//! time and seed give the same plan.
 //!
-//! [`why()`] explains what is pending with the very checks that a pass uses.
+//! [`why()`] explains why tasks are pending, with the same checks that a pass uses.
 //!
-//! What is deliberately absent: connections to a master (the shell's), and any power to change the
-//! cell: the master accepts or refuses each assignment by itself.
+//! Deliberately absent: connections to a master (the shell's), and any authority to change the
+//! cell: the master accepts or rejects each assignment itself.
 
 mod class;
 mod engine;

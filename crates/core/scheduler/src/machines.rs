@@ -1,9 +1,9 @@
-//! The machines as parallel arrays: what a scan looks at, quantised, and the exact sums beside it.
-//! They follow the cell machine by machine and are never rebuilt for a pass.
+//! The machines as parallel arrays: quantised values for scans, and exact sums beside them. They
+//! are updated machine by machine and never rebuilt for a pass.
 //!
-//! A machine has a slot. Slots are in a random order, so that a run of them is a sample. What is
-//! left is rounded up and what is asked is rounded down: a scan lets through whatever fits, and
-//! `cell::feasibility` has the last word on each machine that is chosen.
+//! Each machine has a slot. Slots are in a random order, so any run of them is a random sample.
+//! Free amounts are rounded up and requested amounts down: a scan passes everything that fits, and
+//! `cell::feasibility` verifies each chosen machine.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use model::{Dimension, MachineId, Random, Resources};
 
 use crate::score::WHOLE;
 
-/// Slots are looked at in blocks of so many; there are always whole blocks of them.
+/// Slots are scanned in blocks of this size; the arrays always consist of whole blocks.
 pub(crate) const BLOCK: usize = 64;
 
-/// A machine's place in the arrays.
+/// A machine's index in the arrays.
 pub(crate) type Slot = u32;
 
-/// The most that a quantity is in its unit, so that a share can be computed in 32 bits.
+/// Maximum of a quantity in its unit, so that shares can be computed in 32 bits.
 const UNITS_MAX: u64 = 1 << 20;
 
-/// A domain that is not known.
+/// An unknown domain.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// A vector of quantities in the units of the arrays.
 pub(crate) type Units = [i32; 4];
 
-/// By how many bits a quantity is shifted to be in its unit, in the order of [`Dimension::ALL`].
+/// The shift, in bits, from each quantity to its unit, in the order of [`Dimension::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shifts([u32; 4]);
 
@@ -52,48 +52,48 @@ impl Shifts {
         let mut units = [0; 4];
         for ((unit, dimension), shift) in units.iter_mut().zip(Dimension::ALL).zip(self.0) {
             let amount = amount.get(dimension).saturating_add(more(shift)) >> shift;
-            // More than any machine has is as good as anything above that.
+            // Anything above the capacity of every machine is equivalent.
             *unit = i32::try_from(amount.min(2 * UNITS_MAX)).unwrap_or(i32::MAX);
         }
         units
     }
 }
 
-/// What is exactly known of a machine, and what the plan holds of it.
+/// The exact values of a machine, including what the plan holds of it.
 #[derive(Clone, Debug, Default)]
 struct Exact {
     id: MachineId,
     capacity: Resources,
-    /// Those of the cell and the plan together.
+    /// The sums of the cell and the plan together.
     sums: Sums,
     planned: Sums,
     planned_ports: Vec<u16>,
 }
 
-/// The machines.
+/// The machines of a cell, by slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machines {
     slots: BTreeMap<MachineId, Slot>,
     exact: Vec<Exact>,
-    /// The slots that have ever been given; those behind them are empty.
+    /// Number of slots ever assigned; those after them are empty.
     used: usize,
     shifts: Shifts,
-    /// By dimension: what is left by the reservations of all.
+    /// By dimension: what is left by the reservations of all tasks.
     pub(crate) free: [Vec<i32>; 4],
     /// By dimension: what is left by the limits of production.
     pub(crate) free_for_prod: [Vec<i32>; 4],
-    /// Ports left; −1 where nothing can be placed.
+    /// Free ports; −1 if nothing can be placed.
     pub(crate) ports: Vec<i32>,
-    /// Of CPU and memory: [`WHOLE`] by what the machine has, in 2^20ths.
+    /// For CPU and memory: [`WHOLE`] divided by the capacity, in 2^20ths.
     pub(crate) inverse: [Vec<u32>; 2],
-    /// The share of the CPU that production has by its limits.
+    /// The share of the CPU taken by the limits of production.
     pub(crate) share_of_prod: Vec<u32>,
     racks: Domains,
     powers: Domains,
     switches: Domains,
 }
 
-/// The failure domains of one kind, numbered as they are met.
+/// The failure domains of one kind, numbered in the order of discovery.
 #[derive(Clone, Debug, Default)]
 struct Domains {
     numbers: BTreeMap<Box<str>, u32>,
@@ -120,19 +120,19 @@ impl Domains {
     }
 }
 
-/// What an update of a machine did.
+/// The effect of updating a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Nothing.
     None,
-    /// Less is left of it, and nothing more.
+    /// It has less room in some respect, and more in none.
     Less,
-    /// A task may fit now that did not.
+    /// Tasks may fit now that did not before.
     More,
 }
 
 impl Machines {
-    /// The machines of a cell, in an order drawn at random where `shuffled`.
+    /// The machines of a cell, in random order if `shuffled`.
     pub(crate) fn of(cell: &Cell, random: &mut Random, shuffled: bool) -> Self {
         let mut ids: Vec<MachineId> = cell.machines().map(|machine| machine.id).collect();
         if shuffled {
@@ -149,17 +149,17 @@ impl Machines {
         machines
     }
 
-    /// How many slots there are: whole blocks.
+    /// Number of slots: a multiple of the block size.
     pub(crate) fn len(&self) -> usize {
         self.exact.len()
     }
 
-    /// How many slots are those of machines that are gone.
+    /// Number of slots of removed machines.
     pub(crate) fn gone(&self) -> usize {
         self.used - self.slots.len()
     }
 
-    /// How many machines there are.
+    /// Number of machines.
     pub(crate) fn count(&self) -> usize {
         self.slots.len()
     }
@@ -172,8 +172,8 @@ impl Machines {
         self.exact.get(slot as usize).map(|exact| exact.id).unwrap_or_default()
     }
 
-    /// A machine gets a slot: the first that was never used. Slots of machines that are gone are not
-    /// used again; there are few of them, and a scheduler that follows anew has none.
+    /// Assigns the first unused slot to a machine. Slots of removed machines are not reused; there
+    /// are few of them, and a scheduler that starts again has none.
     fn add(&mut self, id: MachineId) -> Slot {
         let next = self.used;
         self.used += 1;
@@ -198,14 +198,14 @@ impl Machines {
         slot
     }
 
-    /// Whether all quantities of a machine can be told apart in the units of the arrays; else they
-    /// have to be made anew.
+    /// Whether the units of the arrays can represent a machine's capacity; else the arrays have to
+    /// be rebuilt.
     pub(crate) fn measures(&self, machine: &Machine) -> bool {
         let units = self.shifts.up(&machine.capacity());
         units.iter().all(|unit| u64::try_from(*unit).is_ok_and(|unit| unit <= UNITS_MAX))
     }
 
-    /// What the cell says of a machine is new.
+    /// Updates a machine's description.
     pub(crate) fn describe(&mut self, cell: &Cell, id: MachineId) -> (Option<Slot>, Change) {
         let Some(machine) = cell.machine(id) else {
             let Some(slot) = self.slots.remove(&id) else { return (None, Change::None) };
@@ -226,7 +226,7 @@ impl Machines {
             let amount = u64::try_from(amount).unwrap_or(1).max(1);
             u32::try_from(whole / amount).unwrap_or(u32::MAX)
         };
-        // Rounded up, so that no share is more than a whole.
+        // Rounded up, so that no share exceeds a whole.
         let units = self.shifts.up(&capacity);
         self.inverse[0][at] = inverse(units[0]);
         self.inverse[1][at] = inverse(units[1]);
@@ -234,7 +234,7 @@ impl Machines {
         (Some(slot), self.count_again(machine, slot))
     }
 
-    /// What is placed on a machine is new.
+    /// Updates the sums of what is placed on a machine.
     pub(crate) fn recount(&mut self, cell: &Cell, id: MachineId) -> (Option<Slot>, Change) {
         let (Some(machine), Some(slot)) = (cell.machine(id), self.slots.get(&id).copied()) else {
             return self.describe(cell, id);
@@ -255,7 +255,7 @@ impl Machines {
         self.write(at, i32::try_from(ports).unwrap_or(i32::MAX))
     }
 
-    /// Writes what is left into the arrays, and says whether that is more.
+    /// Writes what is free into the arrays, and returns whether that is more.
     fn write(&mut self, at: usize, ports: i32) -> Change {
         let Exact { capacity, sums, .. } = &self.exact[at];
         let mut free = self.shifts.up(&capacity.minus(sums.reservations));
@@ -263,7 +263,7 @@ impl Machines {
         let (mut more, mut less) = (ports > self.ports[at], ports < self.ports[at]);
         self.ports[at] = ports;
         if ports < 0 {
-            // No task that asks for anything fits there.
+            // No task with any request fits there.
             (free, free_for_prod) = ([-1; 4], [-1; 4]);
         }
         let arrays = self.free.iter_mut().chain(&mut self.free_for_prod);
@@ -282,7 +282,7 @@ impl Machines {
         }
     }
 
-    /// The plan holds something of a machine.
+    /// Reserves resources of a machine for the plan.
     pub(crate) fn plan(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) -> Change {
         let at = slot as usize;
         let exact = &mut self.exact[at];
@@ -293,15 +293,14 @@ impl Machines {
         self.write(at, if before < 0 { -1 } else { before.saturating_sub(given).max(0) })
     }
 
-    /// The plan holds something of a machine no longer. What is left of it is to be counted again
-    /// after this.
+    /// Releases resources that the plan held. The machine has to be recounted after this.
     pub(crate) fn unplan(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
         let exact = &mut self.exact[slot as usize];
         exact.planned = exact.planned.without(demand);
         exact.planned_ports.retain(|port| !ports.contains(port));
     }
 
-    /// What a machine offers exactly, the plan's share taken.
+    /// What a machine offers exactly, with the plan's share taken.
     pub(crate) fn offer<'a>(
         &self,
         slot: Slot,
@@ -319,17 +318,17 @@ impl Machines {
         self.exact.get(slot as usize).map(|exact| exact.planned).unwrap_or_default()
     }
 
-    /// The ports that the plan gives of a machine.
+    /// The ports of a machine that the plan has assigned.
     pub(crate) fn planned_ports(&self, slot: Slot) -> &[u16] {
         self.exact.get(slot as usize).map_or(&[], |exact| &exact.planned_ports)
     }
 
-    /// What is asked, in the units of the arrays.
+    /// A requested amount, rounded down to the units of the arrays.
     pub(crate) fn asked(&self, amount: &Resources) -> Units {
         self.shifts.down(amount)
     }
 
-    /// What there is at the most, in the units of the arrays.
+    /// An offered amount, rounded up to the units of the arrays.
     pub(crate) fn offered(&self, amount: &Resources) -> Units {
         self.shifts.up(amount)
     }
@@ -347,7 +346,7 @@ impl Machines {
     }
 }
 
-/// A quantity as a share of what its machine has.
+/// A quantity as a share of its machine's capacity.
 #[inline]
 pub(crate) fn share(amount: i32, inverse: u32) -> u32 {
     amount.cast_unsigned().wrapping_mul(inverse) >> 20

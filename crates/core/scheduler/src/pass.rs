@@ -1,4 +1,4 @@
-//! One pass over the queue: for each task whose turn it is the machine with the best score.
+//! One pass over the queue: the machine with the best score for each task in turn.
 
 use std::cmp::Reverse;
 
@@ -11,15 +11,15 @@ use crate::machines::Slot;
 use crate::planned::Planned;
 use crate::queue::Turns;
 
-/// The users whose turn it is within a priority, and what is left of each one's.
+/// The users whose turn it still is within a priority, with their remaining groups.
 type Round = Vec<(UserName, Turns)>;
 
 impl Engine {
-    /// Plans for tasks until none fits, or for so many.
+    /// Plans assignments until no task fits, or until there are `most`.
     pub(crate) fn pass(&mut self, cell: &Cell, now: Time, most: usize) -> Vec<Assignment> {
         self.begin_pass(cell, now);
         let mut assignments = Vec::new();
-        // They take nothing of machines but ports, and so stand in nobody's way.
+        // They take only ports from machines, so they do not compete with the others.
         self.pass_inside(cell, now, most, &mut assignments);
         let mut after = None;
         while assignments.len() < most
@@ -52,8 +52,8 @@ impl Engine {
         levels.find(|priority| after.is_none_or(|after| *priority < after))
     }
 
-    /// A user's turn: the first of their tasks that fits anywhere. Groups that fit nowhere are out of
-    /// the way from here on.
+    /// A user's turn: places the first of their tasks that fits anywhere. Groups that fit nowhere
+    /// are blocked from here on.
     fn turn(&mut self, cell: &Cell, now: Time, turns: &mut Turns) -> Option<(InstanceId, Planned)> {
         while let Some((job, group)) = turns.first().copied() {
             let Some(index) = self.queue.first(group) else {
@@ -88,10 +88,10 @@ impl Engine {
         None
     }
 
-    /// A machine on which a task of a class fits once others have left it, and who.
+    /// A machine on which a task of a class fits after evictions, and the victims.
     fn make_room(&mut self, cell: &Cell, id: ClassId) -> Option<(Slot, Vec<InstanceId>)> {
         self.evictable.catch_up(cell, &self.machines);
-        // From anywhere on, or the same few machines would always have to make room.
+        // From a random start; otherwise the same few machines would always be preempted.
         let first = self.draw(self.machines.len());
         let class = self.queue.classes.get(id)?;
         match &class.places {
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// The plan holds what the next task of a group needs of a machine.
+    /// Reserves what the next task of a group needs of a machine.
     fn take(
         &mut self,
         cell: &Cell,

@@ -1,4 +1,4 @@
-//! The scheduler's copy of the cell, and the plan that lies over it.
+//! The scheduler's copy of the cell, and the plan on top of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use crate::Settings;
 use crate::engine::Engine;
 use crate::planned::Planned;
 
-/// What a pass proposes.
+/// The proposals of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The index of the copy on which it was made.
     pub made_at: LogIndex,
-    /// What is proposed; each is accepted or refused by itself.
+    /// The assignments; each is accepted or rejected on its own.
     pub assignments: Vec<Assignment>,
-    /// When a task that waits for its next try can be placed, if nothing else happens before.
+    /// When a task that waits for its retry can be placed, if nothing else happens before.
     pub next: Option<Time>,
-    /// How many tasks could be placed by now and fit nowhere.
+    /// Number of tasks that may be placed now but fit nowhere.
     pub unplaced: usize,
 }
 
@@ -31,13 +31,13 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler with its first copy of the cell, that goes about it in the usual way.
+    /// A scheduler with its first copy of the cell and default settings.
     #[must_use]
     pub fn new(cell: Cell) -> Self {
         Self::with(cell, Settings::default())
     }
 
-    /// A scheduler with its first copy of the cell.
+    /// A scheduler with its first copy of the cell and the given settings.
     #[must_use]
     pub fn with(cell: Cell, settings: Settings) -> Self {
         let engine = Engine::new(&cell, settings);
@@ -50,25 +50,25 @@ impl Scheduler {
         &self.cell
     }
 
-    /// How it goes about it.
+    /// Its settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.engine.settings
     }
 
-    /// An operation has been committed. What it did to the copy.
+    /// Applies a committed operation to the copy, and returns its effects.
     pub fn follow(&mut self, at: Time, op: &Op) -> Applied {
         let applied = self.cell.apply(at, op);
         let mut touched = Touched::by(&self.cell, op, &applied);
         if let Op::Assign(assignments) = op {
-            // Accepted or not, the cell's own account is right about it from here on.
+            // Accepted or rejected, from here on the cell's own record is authoritative.
             let refused = |position: usize| match &applied.outcome {
                 Outcome::Assigned(judged) => judged.get(position).is_none_or(Result::is_err),
                 _ => true,
             };
             for (position, assignment) in assignments.iter().enumerate() {
                 let planned = self.forget(assignment.instance);
-                // As it was planned, nothing of the machine is other than it was known to be.
+                // If it was placed as planned, the machine's state is already known.
                 let as_planned = planned.as_ref().is_some_and(|planned| {
                     planned.machine == assignment.machine && planned.victims.is_empty()
                 });
@@ -80,13 +80,13 @@ impl Scheduler {
                     self.engine.evictable.spoil(planned.slot);
                 }
                 match (planned, refused(position)) {
-                    // It is where it was planned, and in the queue no longer.
+                    // It was placed as planned, and is no longer in the queue.
                     (Some(_), false) => {}
                     (Some(planned), true) => {
                         touched.left.insert((assignment.instance.task(), Some(planned.machine)));
                         touched.tasks.insert(assignment.instance.task());
                     }
-                    // Another scheduler's.
+                    // From another scheduler.
                     (None, false) => {
                         touched.left.insert((assignment.instance.task(), None));
                         touched.tasks.insert(assignment.instance.task());
@@ -110,10 +110,10 @@ impl Scheduler {
         applied
     }
 
-    /// A proposal was not judged, or nobody knows whether it was: what it was about is considered
-    /// again. Of one that was judged the operation itself tells ([`Scheduler::follow`]): whatever was
-    /// refused in it was refused by a cell that is newer than the copy, and the same plan made on the
-    /// same copy would be refused once more.
+    /// A proposal was not decided, or its outcome is unknown: its tasks are considered again. For a
+    /// decided one the operation itself brings the outcome ([`Scheduler::follow`]): an assignment
+    /// was rejected by a cell newer than the copy, and the same plan made from the same copy would
+    /// be rejected again.
     pub fn not_judged(&mut self, assignments: impl IntoIterator<Item = InstanceId>) {
         let mut touched = Touched::default();
         for instance in assignments {
@@ -126,7 +126,7 @@ impl Scheduler {
         self.take_over(&touched);
     }
 
-    /// What was planned for an instance is planned no more; its machine is to be counted again.
+    /// Removes an instance from the plan; its machine has to be recounted.
     fn forget(&mut self, instance: InstanceId) -> Option<Planned> {
         let planned = self.engine.planned.remove(&instance)?;
         for victim in &planned.victims {
@@ -141,7 +141,7 @@ impl Scheduler {
         Some(planned)
     }
 
-    /// What has changed is taken over into what is kept beside the copy.
+    /// Applies what changed to the data structures beside the copy.
     fn take_over(&mut self, touched: &Touched) {
         let described = touched.machines.iter().filter(|(_, described)| **described);
         let described: Vec<MachineId> = described.map(|(id, _)| *id).collect();
@@ -179,7 +179,7 @@ impl Scheduler {
         }
     }
 
-    /// Everything that is kept beside the copy is made anew.
+    /// Rebuilds all data structures beside the copy.
     fn begin_anew(&mut self) {
         let settings = self.engine.settings.clone();
         let planned = std::mem::take(&mut self.engine.planned);
@@ -206,7 +206,7 @@ impl Scheduler {
         })
     }
 
-    /// A task is where it belongs in the queue, or in none.
+    /// Puts a task in its place in the queue, or removes it.
     fn sort_in(&mut self, id: TaskId) {
         self.engine.queue.leave(id);
         let Some(job) = self.cell.job(id.collection) else { return };
@@ -241,21 +241,20 @@ impl Scheduler {
     }
 }
 
-/// What an operation has touched.
+/// The objects that an operation touched.
 #[derive(Debug, Default)]
 struct Touched {
-    /// Machines, and whether what is said of them has changed.
+    /// Machines, and whether their descriptions changed.
     machines: BTreeMap<MachineId, bool>,
     tasks: BTreeSet<TaskId>,
-    /// Tasks that are where they were no longer, and where that was; nothing where only they are new
-    /// somewhere.
+    /// Tasks that changed their place, with the machine they left; `None` if they left none.
     left: BTreeSet<(TaskId, Option<MachineId>)>,
 }
 
 impl Touched {
     fn by(cell: &Cell, op: &Op, applied: &Applied) -> Self {
         let mut touched = Self::default();
-        // What an assignment does is known from the assignment, and mostly from the plan.
+        // The effects of an assignment are known from the assignment, and mostly from the plan.
         if !matches!(op, Op::Assign(_)) {
             touched.machines.extend(applied.reordered.iter().map(|id| (*id, false)));
         }
@@ -276,7 +275,7 @@ impl Touched {
         for event in &applied.events {
             match event.subject {
                 Subject::Machine(id) => drop(touched.machines.insert(id, true)),
-                // What an assignment does is known from the assignment.
+                // The effects of an assignment are known from the assignment.
                 Subject::Task(_) if matches!(event.kind, EventKind::Schedule { .. }) => {}
                 Subject::Task(instance) => {
                     touched.tasks.insert(instance.task());

@@ -1,16 +1,16 @@
-//! What the plan holds for a task that is placed, until it is heard about.
+//! What the plan holds for a placed task until its outcome is known.
 
 use cell::{Assignment, Demand};
 use model::{InstanceId, MachineId, Resources};
 
 use crate::machines::Slot;
 
-/// What is planned for a task, and not yet heard about.
+/// The planned placement of a task whose outcome is not known yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Planned {
     pub(crate) slot: Slot,
     pub(crate) machine: MachineId,
-    /// In which alloc, and what it takes of that.
+    /// The alloc, and what the task takes of it.
     pub(crate) alloc: Option<(InstanceId, Resources)>,
     pub(crate) demand: Demand,
     pub(crate) ports: Vec<u16>,

@@ -1,22 +1,22 @@
 //! The scores of machines for one class of tasks: a window over the slots, which are in a random
-//! order, and which is widened until enough machines are found that such a task fits on (paper,
-//! section 3.4: score caching, relaxed randomisation).
+//! order. It is widened until it contains enough machines on which such a task fits (paper, section
+//! 3.4: score caching, relaxed randomisation).
 //!
-//! A score that is kept here is never more than the machine's real one: a scan adds up what every
-//! machine has (packing, mixing, constraints), and what few have (crashes, tasks of the same job) is
-//! added when a machine comes to be chosen. So the first machine whose real score is the one that is
-//! kept is the best of the window.
+//! A cached score is never more than the machine's real one: a scan includes the terms that apply
+//! to every machine (packing, mixing, constraints); terms that apply to few (crashes, tasks of the
+//! same job) are added when a machine is about to be chosen. So the first machine whose real score
+//! equals the cached one is the best of the window.
 
 use crate::machines::{BLOCK, Machines, Slot, Units, share};
 use crate::score::{INFEASIBLE, Left, Policy, WHOLE, Weights, mixing, packing};
 
-/// What a scan asks of every machine.
+/// What a scan compares on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pub(crate) policy: Policy,
     pub(crate) packing: u32,
     pub(crate) mixing: u32,
-    /// For every soft constraint that does not match.
+    /// The weight of each soft constraint that does not match.
     pub(crate) soft: u32,
     pub(crate) prod: bool,
     pub(crate) reservation: Units,
@@ -24,8 +24,8 @@ pub(crate) struct Scan {
     pub(crate) ports: i32,
 }
 
-/// A machine's mark for a set of constraints: how many soft ones it does not match, or this, where it
-/// does not match a hard one.
+/// A machine's mark for a set of constraints: the number of soft ones it does not match, or this
+/// value if it does not match a hard one.
 pub(crate) const UNMATCHED: u8 = u8::MAX;
 
 impl Scan {
@@ -34,7 +34,7 @@ impl Scan {
         Self { packing, mixing, soft, ..self }
     }
 
-    /// What packing looks at.
+    /// The input of the packing term.
     pub(crate) fn left(&self, machines: &Machines, slot: Slot) -> Left {
         let at = slot as usize;
         let (cpu, ram) = (machines.free[0][at], machines.free[1][at]);
@@ -47,7 +47,7 @@ impl Scan {
         }
     }
 
-    /// The least that the score of a machine can be.
+    /// A lower bound for the score of a machine.
     #[inline]
     pub(crate) fn of(&self, machines: &Machines, marks: Option<&[u8]>, slot: Slot) -> u32 {
         let at = slot as usize;
@@ -69,7 +69,7 @@ impl Scan {
         }
     }
 
-    /// The least that the scores of a block of machines can be; on how many of them a task can fit.
+    /// Lower bounds for the scores of a block of machines, and on how many of them a task can fit.
     fn block(
         &self,
         machines: &Machines,
@@ -98,15 +98,15 @@ impl Scan {
         count as usize
     }
 
-    /// All bits of those machines stay that a task can fit on.
+    /// Clears the bits of machines on which a task cannot fit.
     fn fitting(&self, machines: &Machines, block: usize, fits: &mut [u32; BLOCK]) {
         let mut at_least = |left: &[i32], asked: i32| {
             for (fits, left) in fits.iter_mut().zip(part(left, block)) {
                 *fits &= u32::from(*left >= asked).wrapping_neg();
             }
         };
-        // A machine that takes no tasks has less than no CPU: the rest need only be looked at where
-        // something of it is asked.
+        // A machine that accepts no tasks has negative free CPU: the other dimensions have to be
+        // compared only if the task requests any of them.
         at_least(&machines.free[0], self.reservation[0]);
         if self.ports > 0 {
             at_least(&machines.ports, self.ports);
@@ -123,8 +123,7 @@ impl Scan {
         }
     }
 
-    /// The scores without regard to what fits: loops without branches, so that they become vector
-    /// instructions.
+    /// The scores regardless of what fits: branch-free loops, so that they can be vectorised.
     fn scored<const POLICY: u8>(
         &self,
         machines: &Machines,
@@ -142,7 +141,7 @@ impl Scan {
         let of_prod = part(&machines.share_of_prod, block);
         let (asked_cpu, asked_ram) = (self.reservation[0], self.reservation[1]);
         for at in 0..BLOCK {
-            // What does not fit has a share beyond a whole, which only must not be too much.
+            // A task that does not fit gives a share above a whole, which must not overflow.
             let share = |left: i32, inverse: u32| share(left, inverse) & (2 * WHOLE - 1);
             let left = Left {
                 cpu_before: share(cpu[at], of_cpu[at]),
@@ -171,16 +170,16 @@ pub(crate) struct Pool {
     scores: Vec<u32>,
     /// The lowest score of each block.
     lowest: Vec<u32>,
-    /// On how many machines of the window a task can fit.
+    /// Number of machines in the window on which a task can fit.
     fits: usize,
-    /// Up to which change of a machine it is right.
+    /// The position in the log of machine changes up to which it is current.
     pub(crate) seen: u64,
-    /// How often it was looked at since it began.
+    /// How often it was used since it was begun.
     pub(crate) looks: usize,
 }
 
 impl Pool {
-    /// Makes it an empty window that begins at a block. What it has of memory it keeps.
+    /// Makes it an empty window that begins at a block, keeping its memory.
     pub(crate) fn begin(&mut self, start: usize, seen: u64) {
         self.clear();
         (self.start, self.seen, self.looks) = (start, seen, 0);
@@ -190,7 +189,7 @@ impl Pool {
         self.lowest.is_empty()
     }
 
-    /// How many slots are in it.
+    /// Number of slots in it.
     pub(crate) fn len(&self) -> usize {
         self.scores.len()
     }
@@ -202,7 +201,7 @@ impl Pool {
         self.fits = 0;
     }
 
-    /// Whether all machines are in it.
+    /// Whether it contains all machines.
     pub(crate) fn is_whole(&self, machines: &Machines) -> bool {
         self.scores.len() >= machines.len()
     }
@@ -215,8 +214,8 @@ impl Pool {
         (self.scores.capacity() + self.lowest.capacity()) * size_of::<u32>()
     }
 
-    /// Widens the window until `enough` machines are in it that a task can fit on, or all are in it.
-    /// What more a machine's score is at least than what a scan finds is `more`.
+    /// Widens the window until it contains `enough` machines on which a task can fit, or all
+    /// machines. `more` is a lower bound for what a machine's score exceeds its scanned value by.
     pub(crate) fn widen(
         &mut self,
         machines: &Machines,
@@ -243,7 +242,7 @@ impl Pool {
         }
     }
 
-    /// Where in the window a slot is.
+    /// The position of a slot in the window.
     fn position(&self, machines: &Machines, slot: Slot) -> Option<usize> {
         let blocks = machines.len() / BLOCK;
         let (block, within) = (slot as usize / BLOCK, slot as usize % BLOCK);
@@ -251,7 +250,7 @@ impl Pool {
         (block < self.lowest.len()).then_some(block * BLOCK + within)
     }
 
-    /// A machine has changed.
+    /// Recomputes the score of a changed machine.
     pub(crate) fn refresh(
         &mut self,
         machines: &Machines,
@@ -278,7 +277,7 @@ impl Pool {
         }
     }
 
-    /// The best machine by the real scores, where tasks of the class really fit; none where they fit
+    /// The best machine by real score on which tasks of the class really fit; `None` if they fit
     /// nowhere in the window.
     pub(crate) fn best(
         &mut self,

@@ -1,9 +1,9 @@
 //! The queue of pending tasks (paper, section 3.2): from high to low priority, round-robin over
-//! users within one priority, so that no large job holds up the rest. It follows the cell task by
-//! task and is never made anew for a pass.
+//! users within one priority, so that no large job holds up the rest. It is updated task by task
+//! and never rebuilt for a pass.
 //!
-//! Pending tasks of one job and one class are a group. A group whose class fits nowhere is out of
-//! everybody's way until a machine has more room.
+//! Pending tasks of one job and one class form a group. A group whose class fits nowhere is blocked
+//! until a machine gains room.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +16,7 @@ use crate::class::{ClassId, Classes, GroupId, Where};
 use crate::inside::Inside;
 use crate::machines::Machines;
 
-/// Pending tasks of one job and one class, in the order of their indexes.
+/// Pending tasks of one job and one class, by index.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) job: CollectionId,
@@ -27,7 +27,7 @@ pub(crate) struct Group {
     blocked: bool,
 }
 
-/// The groups of a user that wait for their turn, the oldest job first.
+/// The groups of a user that wait for their turn, oldest job first.
 pub(crate) type Turns = BTreeSet<(CollectionId, GroupId)>;
 
 /// The queue.
@@ -38,14 +38,14 @@ pub(crate) struct Queue {
     unused: Vec<GroupId>,
     of_jobs: BTreeMap<CollectionId, Vec<GroupId>>,
     pub(crate) ready: BTreeMap<Reverse<Priority>, BTreeMap<UserName, Turns>>,
-    /// Tasks that are tried again later. What is said here of one may be true no longer.
+    /// Tasks to be retried later. Entries may be stale.
     later: BTreeSet<(Time, InstanceId)>,
     blocked_tasks: usize,
     pub(crate) inside: Inside,
 }
 
 impl Queue {
-    /// Every pending task of a cell.
+    /// A queue with every pending task of a cell.
     pub(crate) fn of(cell: &Cell, machines: &Machines, settings: &Settings) -> Self {
         let mut queue = Self::default();
         for job in cell.jobs_with_pending_tasks() {
@@ -58,7 +58,7 @@ impl Queue {
         queue
     }
 
-    /// How many tasks fit nowhere.
+    /// Number of tasks that fit nowhere.
     pub(crate) fn blocked_tasks(&self) -> usize {
         self.blocked_tasks + self.inside.blocked_tasks()
     }
@@ -67,12 +67,12 @@ impl Queue {
         self.groups.get(id)?.as_ref()
     }
 
-    /// When the next of those is tried that are tried later.
+    /// When the next retry is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// Those that can be tried by now and could not before.
+    /// The tasks whose retry has become due.
     pub(crate) fn due(&mut self, now: Time) -> Vec<InstanceId> {
         let mut due = Vec::new();
         while let Some((at, instance)) = self.later.first().copied()
@@ -84,7 +84,7 @@ impl Queue {
         due
     }
 
-    /// A task is pending.
+    /// Adds a pending task.
     pub(crate) fn enter(
         &mut self,
         job: &Job,
@@ -153,7 +153,7 @@ impl Queue {
         }
     }
 
-    /// A group waits for its turn, or for room where its class fits nowhere.
+    /// Puts a group in line for its turn, or among the blocked ones if its class fits nowhere.
     fn line_up(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
         let Some(class) = self.classes.get_mut(group.class) else { return };
@@ -170,7 +170,7 @@ impl Queue {
         }
     }
 
-    /// A task is not pending, or is planned.
+    /// Removes a task that is planned or no longer pending.
     pub(crate) fn leave(&mut self, task: TaskId) {
         self.inside.leave(task);
         let Some(groups) = self.of_jobs.get(&task.collection) else { return };
@@ -185,7 +185,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next task of a group whose turn it is; the group is gone with its last.
+    /// Takes the next task of a group whose turn it is; an emptied group is removed.
     pub(crate) fn take(&mut self, id: GroupId) -> Option<TaskIndex> {
         let group = self.groups.get_mut(id).and_then(Option::as_mut)?;
         let index = group.tasks.pop_front()?;
@@ -226,8 +226,8 @@ impl Queue {
         self.classes.leave(group.class);
     }
 
-    /// The class of a group fits nowhere: all its groups wait for room, this one at once and the
-    /// others when it is their turn.
+    /// The class of a group fits nowhere: all its groups are blocked, this one at once and the
+    /// others at their turn.
     pub(crate) fn block(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
         let Some(class) = self.classes.get_mut(group.class) else { return };
@@ -250,7 +250,7 @@ impl Queue {
         }
     }
 
-    /// How many jobs have pending tasks here.
+    /// Number of jobs with pending tasks here.
     pub(crate) fn job_count(&self) -> usize {
         self.of_jobs.len()
     }

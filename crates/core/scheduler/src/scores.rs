@@ -12,16 +12,16 @@ use crate::score::Terms;
 /// A machine's score for a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scored {
-    /// The machine. The task fits on it as it is now.
+    /// The machine. The task fits on it as it currently is.
     pub machine: MachineId,
-    /// The score: the sum of the terms by their weights. Lower is better.
+    /// The score: the weighted sum of the terms. Lower is better.
     pub score: u32,
     /// Its terms.
     pub terms: Terms,
 }
 
-/// The machines with the best scores for a task, the best first. A task that is placed already is
-/// looked at as if it came once more. There are none for one that runs in an alloc.
+/// The machines with the best scores for a task, best first. A task that is already placed is
+/// scored as if it were placed once more. Empty for a task that runs in an alloc.
 #[must_use]
 pub fn scores(
     cell: &Cell,

@@ -1,28 +1,28 @@
-//! How a scheduler goes about it: which packing policy, what each score term weighs, and the three
-//! ways of doing less work (paper, section 3.4), each of which can be switched off to measure it.
+//! The settings of a scheduler: the packing policy, the weights of the score terms, and the three
+//! optimisations (paper, section 3.4), each of which can be switched off to measure it.
 
 use crate::score::{Policy, Weights};
 
-/// How a scheduler goes about it.
+/// The settings of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How tasks are packed.
+    /// The packing policy.
     pub policy: Policy,
-    /// What each score term weighs.
+    /// The weights of the score terms.
     pub weights: Weights,
-    /// Equivalence classes: tasks of a job that ask for the same are looked at as one.
+    /// Equivalence classes: tasks of a job with the same requests are treated as one.
     pub classes: bool,
-    /// Score cache: the scores of machines that did not change, or only a little, are kept.
+    /// Score cache: the scores of machines that changed little or not at all are reused.
     pub score_cache: bool,
     /// Relaxed randomisation: machines are examined in a random order, and only until enough are
-    /// found that a task fits on.
+    /// found on which a task fits.
     pub relaxed: bool,
-    /// How many are enough.
+    /// How many machines are enough.
     pub enough: usize,
-    /// What the random order is made from.
+    /// The seed of the random order.
     pub seed: u64,
-    /// How many assignments a plan has at most; the rest follows in the next pass. It bounds one
-    /// operation of the log.
+    /// Maximum number of assignments in a plan; the rest follows in the next pass. This bounds the
+    /// size of one operation of the log.
     pub assignments_max: usize,
 }
 
@@ -42,8 +42,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Without any of the three ways of doing less work: every task is compared with every machine
-    /// on its own.
+    /// Without any of the three optimisations: every task is compared with every machine
+    /// individually.
     #[must_use]
     pub fn exhaustive() -> Self {
         Self { classes: false, score_cache: false, relaxed: false, ..Self::default() }

@@ -1,4 +1,4 @@
-//! Where the tasks of a job are: on how many machines, racks, switches and power domains how many.
+//! The distribution of a job's tasks over machines, racks, switches and power domains.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use cell::{Job, TaskState};
 use crate::machines::{Machines, NOWHERE, Slot};
 use crate::score::{Weights, share_lost};
 
-/// Where the tasks of one job are, those included that are planned.
+/// Where the tasks of one job are, planned ones included.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spread {
     tasks: u32,
@@ -18,14 +18,14 @@ pub(crate) struct Spread {
     switches: Counts,
 }
 
-/// How many tasks are in each domain of a kind: as a list while there are few, by number after that.
+/// Number of tasks in each domain of a kind: a list while there are few, indexed after that.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     few: Vec<(u32, u32)>,
     many: Vec<u32>,
 }
 
-/// How many domains are few.
+/// Maximum number of domains in a list.
 const FEW: usize = 32;
 
 impl Counts {
@@ -68,7 +68,7 @@ impl Counts {
 }
 
 impl Spread {
-    /// Of a job's tasks that are placed.
+    /// The distribution of a job's placed tasks.
     pub(crate) fn of(job: &Job, machines: &Machines) -> Self {
         let mut spread = Self { tasks: job.spec.tasks, ..Self::default() };
         if job.running() == 0 {
@@ -84,7 +84,7 @@ impl Spread {
         spread
     }
 
-    /// One task more.
+    /// Adds a task.
     pub(crate) fn add(&mut self, machines: &Machines, slot: Slot) {
         *self.machines.entry(slot).or_default() += 1;
         let more = |count: u32| count.saturating_add(1);
@@ -93,7 +93,7 @@ impl Spread {
         self.switches.change(machines.switch(slot), more);
     }
 
-    /// One task less.
+    /// Removes a task.
     pub(crate) fn remove(&mut self, machines: &Machines, slot: Slot) {
         let less = |count: u32| count.saturating_sub(1);
         if let Some(count) = self.machines.get_mut(&slot) {
@@ -104,7 +104,7 @@ impl Spread {
         self.switches.change(machines.switch(slot), less);
     }
 
-    /// How many are on a machine and at its switch.
+    /// Number of tasks on a machine and at its switch.
     pub(crate) fn colocated(&self, machines: &Machines, slot: Slot) -> Colocated {
         Colocated {
             machine: self.machines.get(&slot).copied().unwrap_or(0),
@@ -112,7 +112,7 @@ impl Spread {
         }
     }
 
-    /// The shares of the job that are on a machine, in its rack and on its power domain already.
+    /// The shares of the job already on a machine, in its rack and on its power domain.
     pub(crate) fn shares(&self, machines: &Machines, slot: Slot) -> [u32; 3] {
         let share = |count| share_lost(count, self.tasks);
         [

@@ -1,6 +1,6 @@
-//! "Why is it pending?" (paper, section 2.6): for each request of pending tasks how many machines fail which
-//! check, the nearest miss, and the least change that would let it start now. The checks are those
-//! of a pass, and their reasons are its text.
+//! "Why is it pending?" (paper, section 2.6): for each distinct request of pending tasks, how many
+//! machines fail which check, the nearest miss, and the smallest change that would let it start
+//! now. The checks are those of a pass.
 
 use std::collections::BTreeMap;
 
@@ -9,73 +9,73 @@ use cell::{Cell, Job, MachineState, PendingCause, TaskState};
 use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
 
-/// The groups that are looked at: for each of them every machine is.
+/// Maximum number of groups that are explained: for each of them every machine is checked.
 const GROUPS_MAX: usize = 100;
 
 /// Why tasks are pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why<'a> {
-    /// In groups that ask for the same: the first hundred.
+    /// Groups with the same request: the first hundred.
     pub groups: Vec<Group<'a>>,
-    /// How many pending tasks are in none of them.
+    /// Number of pending tasks in no listed group.
     pub more: u32,
 }
 
-/// Pending tasks that ask for the same.
+/// Pending tasks with the same request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'a> {
-    /// Which, as inclusive ranges.
+    /// The tasks, as inclusive ranges.
     pub tasks: Vec<(TaskIndex, TaskIndex)>,
-    /// Since when the longest of them waits.
+    /// Since when the longest-waiting of them is pending.
     pub since: Time,
-    /// Why the first of them is to be placed.
+    /// Why the first of them is pending.
     pub cause: PendingCause,
-    /// What each of them asks.
+    /// What each of them requests.
     pub ask: Request<'a>,
-    /// None of them is placed before this moment, where it is in the future.
+    /// None of them is placed before this time, if it is in the future.
     pub not_before: Option<Time>,
-    /// How the last life of the first of them ended.
+    /// How the previous incarnation of the first of them ended.
     pub last_end: Option<End>,
-    /// How many machines the cell has; or allocs the alloc set in which they are to run.
+    /// Number of machines in the cell; or of allocs in the alloc set in which they run.
     pub machines: usize,
-    /// On how many machines, or in how many allocs, one of them fits now.
+    /// Number of machines, or allocs, on which one of them fits now.
     pub fits: usize,
     /// Why it does not fit on the others, most frequent first.
     pub reasons: Vec<Reason>,
-    /// The least change of the request that would let one of them start now.
+    /// The smallest change of the request that would let one of them start now.
     pub smallest_change: Option<Change>,
 }
 
 /// Why a task does not fit on some machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// On how many.
+    /// Number of machines.
     pub machines: usize,
-    /// What they fail, as people read it: `lack RAM`.
+    /// The failed check as text: `lack RAM`.
     pub text: String,
-    /// The one of them that misses least, where that can be said.
+    /// The machine that misses least, if that can be measured.
     pub nearest: Option<MachineName>,
-    /// What is asked and what there is, as people read it; may be empty.
+    /// The requested and available amounts as text; may be empty.
     pub nearest_text: String,
 }
 
 /// A change of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// To ask for less in one dimension.
+    /// Request less in one dimension.
     Less {
-        /// In which dimension.
+        /// The dimension.
         dimension: Dimension,
-        /// What is asked now.
+        /// The amount requested now.
         from: u64,
-        /// What would fit now.
+        /// The amount that would fit now.
         to: u64,
     },
-    /// To do without a constraint.
+    /// Drop a constraint.
     Without(Constraint),
 }
 
-/// What kind of unschedulable reason it is: machines that fail alike are counted together.
+/// The kind of an unschedulable reason: machines that fail alike are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Lacks(Dimension),
@@ -90,11 +90,12 @@ enum Kind {
     NotPlaced,
 }
 
-/// What tells one request from another: limits and reservations in the order of
-/// [`Dimension::ALL`], ports, constraints.
+/// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
+/// constraints.
 type Key<'a> = ([u64; 4], [u64; 4], usize, &'a [Constraint]);
 
-/// Explains the pending tasks among those chosen of a job, in the order of the first of each group.
+/// Explains the pending tasks among the selected ones of a job; groups are ordered by their first
+/// task.
 #[must_use]
 pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Why<'a> {
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -115,7 +116,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let place = *places.entry(key).or_insert(groups.len());
         if let Some(group) = groups.get_mut(place) {
             group.since = group.since.min(since);
-            // One that need not wait comes before every moment.
+            // `None` sorts first: one task that need not wait is enough.
             group.not_before = group.not_before.min(not_before);
             add(&mut group.tasks, index);
             continue;
@@ -145,7 +146,7 @@ fn add(ranges: &mut Vec<(TaskIndex, TaskIndex)>, index: TaskIndex) {
     }
 }
 
-/// What is found of a request by looking at every machine, or every alloc.
+/// The result of checking a request against every machine, or every alloc.
 struct Found {
     places: usize,
     fits: usize,
@@ -153,12 +154,12 @@ struct Found {
     change: Option<Change>,
 }
 
-/// The machines that fail alike.
+/// Machines that fail the same check.
 #[derive(Default)]
 struct Alike {
     machines: usize,
     nearest: Option<(MachineId, UnschedulableReason)>,
-    /// What they have instead of what a constraint wants, and how many of them.
+    /// The values they have instead of what a constraint requires, with their counts.
     instead: BTreeMap<Box<str>, usize>,
 }
 
@@ -195,7 +196,7 @@ fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Found {
     Found { places, fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
 }
 
-/// The machines or allocs by what they fail, and the least change that would do.
+/// The machines or allocs by failed check, and the smallest change that would suffice.
 #[derive(Default)]
 struct Alikes {
     places: usize,
@@ -240,7 +241,7 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
     }
 }
 
-/// By how much; what cannot be measured is further away than anything that can.
+/// The missing amount; a reason that cannot be measured counts as the largest.
 fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
     match unschedulable_reason {
         UnschedulableReason::NotUp
@@ -269,7 +270,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
         Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
         Kind::Maximum(place) => {
             let (has, place) = (verb("has", "have"), place.to_string());
-            format!("{has} as many tasks of the job {place} as it wants")
+            format!("{has} the maximum number of tasks of the job {place}")
         }
     };
     let measured =
@@ -284,15 +285,15 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
     Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
 }
 
-/// What most of the machines have instead of what a constraint wants.
+/// The most frequent value that machines have instead of what a constraint requires.
 fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
     let most = instead.iter().max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)));
     let Some((value, count)) = most else { return String::new() };
-    let (value, say) = (value.escape_debug(), if *count == 1 { "says" } else { "say" });
-    format!("{count} of them {say} \"{value}\"")
+    let (value, has) = (value.escape_debug(), if *count == 1 { "has" } else { "have" });
+    format!("{count} of them {has} \"{value}\"")
 }
 
-/// What is asked, and what the nearest miss has.
+/// The requested amount, and what the nearest miss has.
 fn miss(
     unschedulable_reason: &UnschedulableReason,
     machines: usize,
@@ -323,7 +324,7 @@ fn miss(
     }
 }
 
-/// The one change that would make the task fit on a machine now.
+/// The single change that would make the task fit on a machine now.
 fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     let machine = offer.machine;
     if maxima::check(ask, offer).is_err()
@@ -337,7 +338,7 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
         .iter()
         .filter(|constraint| constraint.hard && !constraint.matches(machine.attributes()));
     let (constraint, another) = (unmatched.next(), unmatched.next().is_some());
-    // Production is judged by its limit as well, and by what that leaves.
+    // Production is also limited by its limits, and by what they leave.
     let room = |dimension: Dimension| {
         let (demand, free) = (&ask.demand, offer.free.get(dimension));
         match demand.prod {
@@ -360,7 +361,8 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     }
 }
 
-/// To ask for less is better than to do without, and to keep more better than to keep less.
+/// Requesting less is better than dropping a constraint, and keeping more is better than keeping
+/// less.
 fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
     let kept = |change: &Change| match change {
         Change::Less { from, to, .. } => {

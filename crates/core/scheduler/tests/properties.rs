@@ -1,6 +1,6 @@
-//! Lives of small cells, drawn at random: the scheduler proposes nothing that the master refuses,
-//! leaves nothing pending that the master would take, and finds the same to be possible with and
-//! without each of its ways of doing less work.
+//! Random histories of small cells: the scheduler proposes nothing that the master rejects, leaves
+//! nothing pending that the master would accept, and finds the same placements possible with and
+//! without each of its optimisations.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use scheduler::{Plan, Policy, Scheduler, Settings};
 use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Relation, TaskSpec};
 
-/// A drawn life of a cell, with a scheduler that follows it.
-struct Life {
+/// A random history of a cell, with a scheduler that follows it.
+struct History {
     scheduler: Scheduler,
     now: Time,
     random: u64,
@@ -33,7 +33,7 @@ fn root() -> UserName {
     UserName::new("root").expect("a name")
 }
 
-impl Life {
+impl History {
     fn begin(random: u64, machines: u64, settings: Settings) -> Self {
         let mut cell = Cell::empty();
         let now = Time(1_000_000_000);
@@ -42,12 +42,12 @@ impl Life {
         cell.apply(now, &Op::OpenSession { user: root() });
         let watch = DecisionChecker::from(&cell);
         let scheduler = Scheduler::with(cell, settings);
-        let mut incarnation = Self { scheduler, now, random, sequence: 0, watch };
-        (0..machines).for_each(|_| incarnation.machine());
-        incarnation
+        let mut history = Self { scheduler, now, random, sequence: 0, watch };
+        (0..machines).for_each(|_| history.machine());
+        history
     }
 
-    /// A number below `end`, by a generator that has nothing in common with the scheduler's.
+    /// A random number below `end`, from a generator independent of the scheduler's.
     fn draw(&mut self, end: u64) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.random >> 33) % end
@@ -95,7 +95,7 @@ impl Life {
         self.follow(&Op::DescribeMachine { machine: id, report: Arc::new(report) });
     }
 
-    /// None, or a few of the first.
+    /// No ports, or a few of the first.
     fn held_ports(&mut self) -> Vec<HeldPorts> {
         let (first, count) = (1_000 + u16::try_from(self.draw(2)).expect("few"), self.draw(3));
         let last = (first + u16::try_from(count).expect("few")).wrapping_sub(1);
@@ -157,7 +157,7 @@ impl Life {
         self.ask(Mutation::Submit(Arc::new(spec)));
     }
 
-    /// Some task that is alive, where there is one.
+    /// Some live task, if there is one.
     fn task(&mut self, placed: bool) -> Option<(InstanceId, Option<MachineId>)> {
         let mut all = Vec::new();
         for job in self.scheduler.cell().jobs() {
@@ -232,8 +232,8 @@ impl Life {
         }
     }
 
-    /// Passes until nothing more is placed; the master takes whatever is proposed. Whoever is made
-    /// to leave has left afterwards.
+    /// Runs passes until nothing more is placed; the master accepts every proposal, and victims
+    /// have left afterwards.
     fn schedule(&mut self) {
         for _ in 0..100 {
             let plan = self.scheduler.pass(self.now);
@@ -265,7 +265,7 @@ impl Life {
         }
     }
 
-    /// What is pending is refused by the master everywhere.
+    /// The master rejects whatever is pending on every machine.
     fn nothing_is_left_that_fits(&mut self) {
         let cell = self.scheduler.cell().clone();
         for job in cell.jobs_with_pending_tasks() {
@@ -289,8 +289,8 @@ impl Life {
     }
 }
 
-/// Where a task may go: on every machine, or in the allocs of its job's set. Where its alloc had to
-/// leave its machine it waits for that.
+/// Where a task may be placed: every machine, or the allocs of its job's set. If its alloc was
+/// evicted, the task waits for that alloc.
 fn places<'a>(
     cell: &'a Cell,
     job: &Job,
@@ -328,7 +328,7 @@ fn all_settings() -> Vec<Settings> {
         let policy = Policy::ALL[bits % 3];
         let on = |bit: usize| bits & (1 << bit) != 0;
         let (classes, score_cache, relaxed) = (on(0), on(1), on(2));
-        // So few are enough that there is something to relax.
+        // Few enough for relaxation to take effect.
         all.push(Settings {
             policy,
             classes,
@@ -346,58 +346,58 @@ proptest! {
 
     #[test]
     fn the_scheduler_and_the_master_never_disagree(random in any::<u64>(), which in 0..8_usize) {
-        let mut incarnation = Life::begin(random, 8, all_settings()[which].clone());
+        let mut history = History::begin(random, 8, all_settings()[which].clone());
         for _ in 0..60 {
-            incarnation.step();
-            if incarnation.draw(3) == 0 {
-                incarnation.schedule();
-                incarnation.nothing_is_left_that_fits();
-                // One that begins here finds nothing either: what is kept from pass to pass hides
-                // nothing, and no eviction is forgotten.
-                let settings = incarnation.scheduler.settings().clone();
-                let plan = Scheduler::with(incarnation.scheduler.cell().clone(), settings).pass(incarnation.now);
+            history.step();
+            if history.draw(3) == 0 {
+                history.schedule();
+                history.nothing_is_left_that_fits();
+                // A scheduler started here finds nothing either: the caches kept between passes
+                // hide nothing, and no eviction is forgotten.
+                let settings = history.scheduler.settings().clone();
+                let plan = Scheduler::with(history.scheduler.cell().clone(), settings).pass(history.now);
                 prop_assert_eq!(plan.assignments, []);
             }
         }
-        prop_assert_eq!(incarnation.scheduler.cell().check(), []);
+        prop_assert_eq!(history.scheduler.cell().check(), []);
     }
 
     #[test]
     fn a_refused_plan_is_rolled_back(random in any::<u64>(), which in 0..8_usize) {
-        let mut incarnation = Life::begin(random, 8, all_settings()[which].clone());
+        let mut history = History::begin(random, 8, all_settings()[which].clone());
         for _ in 0..30 {
-            incarnation.step();
-            let plan = incarnation.scheduler.pass(incarnation.now);
+            history.step();
+            let plan = history.scheduler.pass(history.now);
             let all = plan.assignments.iter().map(|assignment| assignment.instance);
-            incarnation.scheduler.not_judged(all);
+            history.scheduler.not_judged(all);
         }
-        incarnation.schedule();
-        incarnation.nothing_is_left_that_fits();
+        history.schedule();
+        history.nothing_is_left_that_fits();
     }
 
     #[test]
     fn the_same_seed_gives_the_same_plans(random in any::<u64>(), which in 0..8_usize) {
         let plans = || -> Vec<Plan> {
-            let mut incarnation = Life::begin(random, 70, all_settings()[which].clone());
+            let mut history = History::begin(random, 70, all_settings()[which].clone());
             let plans = (0..20).map(|_| {
-                incarnation.step();
-                incarnation.scheduler.pass(incarnation.now)
+                history.step();
+                history.scheduler.pass(history.now)
             });
             plans.collect()
         };
         prop_assert_eq!(plans(), plans());
     }
 
-    /// Of one task in the same cell.
+    /// The result for one task in the same cell.
     #[test]
     fn the_switches_never_change_what_is_feasible(random in any::<u64>()) {
-        let mut incarnation = Life::begin(random, 90, Settings::default());
-        (0..40).for_each(|_| incarnation.submit());
-        incarnation.schedule();
-        incarnation.submit();
-        let cell = incarnation.scheduler.cell();
+        let mut history = History::begin(random, 90, Settings::default());
+        (0..40).for_each(|_| history.submit());
+        history.schedule();
+        history.submit();
+        let cell = history.scheduler.cell();
         let tasks = |settings| {
-            let plan = Scheduler::with(cell.clone(), settings).pass(incarnation.now);
+            let plan = Scheduler::with(cell.clone(), settings).pass(history.now);
             plan.assignments.is_empty()
         };
         let expected = tasks(Settings::exhaustive());

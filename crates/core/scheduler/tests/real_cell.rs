@@ -1,4 +1,4 @@
-//! The slice of Google's real cell of 2011 that the repository has, from scratch.
+//! The slice of Google's real cell of 2011 in the repository, scheduled from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use trace::{CellSnapshot, PerMille};
 
 const NOW: Time = Time(1_000_000_000);
 
-/// A cell with the machines and jobs of a snapshot, nothing placed; 60 % of its limit is reserved
-/// for every task.
+/// A cell with the machines and jobs of a snapshot, nothing placed; every task's reservation is 60
+/// % of its limit.
 fn cell(snapshot: &CellSnapshot) -> Cell {
     let root = UserName::new("root").expect("a name");
     let mut cell = Cell::empty();
@@ -60,8 +60,8 @@ fn cell(snapshot: &CellSnapshot) -> Cell {
     cell
 }
 
-/// Every task is placed and every placement accepted; then the sums that decide are counted from
-/// the tasks, by nothing that the scheduler or the cell has counted.
+/// Every task is placed and every placement accepted; then the decisive sums are recomputed from
+/// the tasks, independently of the scheduler and the cell.
 #[test]
 fn a_slice_of_the_real_cell_is_placed_whole() {
     let snapshot = slice::read(Scale::default()).snapshot;

@@ -439,7 +439,7 @@ fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
         "submit ana/train 1 priority=110 cpu=500 ram=500 on=gpu=h200",
         &expect![[r#"
             tasks 0: fits 0 of 4
-              4 do not match gpu = "h200" (2 of them say "H200")
+              4 do not match gpu = "h200" (2 of them have "H200")
               change: without gpu = "h200"
         "#]],
     );

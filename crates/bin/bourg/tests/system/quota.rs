@@ -28,8 +28,8 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
         job(&cell, "web", &format!("tasks: {tasks}, cpu: 0.1, ram: '16 MiB', priority: {more}"));
     };
     web(3, "'production'");
-    let short = "ana's production quota is 0.1 cores short: web asks 0.3 cores, with 0.2 cores of \
-                 0.2 cores left; what would pass: 2 of its 3 tasks, or free(25), which is never \
+    let short = "ana's production quota is 0.1 cores short: web requests 0.3 cores, with 0.2 cores of \
+                 0.2 cores left; what would be admitted: 2 of its 3 tasks, or free(25), which is never \
                  charged; ask for more: bourg quota grant ana production cpu=0.1";
     let checked = cell.types("bourg --cell ./ana quota check web.bcl");
     assert_eq!(checked.code, 3, "{}", checked.stderr);

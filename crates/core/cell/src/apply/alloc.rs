@@ -1,7 +1,7 @@
-//! Allocs: room on a machine in which tasks of several jobs run (paper, section 2.4).
+//! Allocs: reserved resources on a machine in which tasks of several jobs run (paper, section 2.4).
 //!
-//! An alloc lives as a task does. What is more: its tasks are on its machine, hold nothing there but
-//! what they take of the alloc, and leave with it.
+//! An alloc has the life cycle of a task. In addition, its tasks are on its machine, take resources
+//! only from the alloc, and leave with it.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ use crate::{
     NoVictim, Rejection, StopReason, TaskState,
 };
 
-/// The alloc set in which a job is to run.
+/// The alloc set in which a job will run.
 #[derive(Clone, Copy)]
 pub(super) struct Entered {
     pub(super) set: CollectionId,
-    /// Whoever submits the job may do that by a capability alone.
+    /// Whether the submitter may do that only by a capability.
     pub(super) by_capability: bool,
 }
 
 impl Cell {
-    /// Finds the alloc set in which a job is to run, if who submits it may do that.
+    /// Finds the alloc set in which a job will run, if the submitter may use it.
     pub(super) fn alloc_set_for(
         &self,
         by: &UserName,
@@ -45,7 +45,7 @@ impl Cell {
         let admitted = *by == set.owner || users.contains(by);
         if !admitted && !self.may(by, Capability::AdministerJobs) {
             let what = format!("submit jobs into {user}/{name}");
-            let others = format!("{user}, those whom its description names as users, ");
+            let others = format!("{user}, the users that its description names, ");
             return Err(not_allowed(by, what, &others, Capability::AdministerJobs));
         }
         Ok(Entered { set: set.id, by_capability: !admitted })
@@ -65,15 +65,15 @@ impl Cell {
         }
     }
 
-    /// What is on a machine, tasks before the allocs that they run in.
+    /// The instances on a machine, tasks before the allocs that they run in.
     pub(super) fn innermost_first(&self, mut instances: Vec<InstanceId>) -> Vec<InstanceId> {
         let inside = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.alloc.is_some());
         instances.sort_by_key(|id| !inside(id));
         instances
     }
 
-    /// An alloc is to be stopped: so are its tasks, and they can run in another one, or in this one
-    /// where it goes.
+    /// Stops the tasks of an alloc that is being stopped. They can run in another alloc, or follow
+    /// this one to its next machine.
     pub(super) fn stop_inside(&mut self, alloc: InstanceId, why: &StopReason, events: &mut Events) {
         let cause = match why {
             StopReason::Evict(cause) => *cause,
@@ -84,7 +84,7 @@ impl Cell {
         }
     }
 
-    /// An alloc has ended, and with it what still ran in it.
+    /// Ends what still runs in an alloc that has ended.
     pub(super) fn end_inside(&mut self, alloc: InstanceId, events: &mut Events) {
         for task in self.tasks_in(alloc) {
             let stop = self.placement(task).and_then(|placed| placed.stop.clone());
@@ -114,8 +114,8 @@ impl Cell {
         }
     }
 
-    /// What an assignment offers its task: the alloc that it names where the job runs in an alloc
-    /// set, else the machine.
+    /// What an assignment offers its task: the named alloc if the job runs in an alloc set, else
+    /// the machine.
     pub(super) fn offered<'a>(
         &'a self,
         job: &Job,
@@ -143,8 +143,8 @@ impl Cell {
         Ok(Offer { colocated: Colocated::of(self, job, machine), ..offer })
     }
 
-    /// With another description every alloc still holds its tasks, or every task still fits its
-    /// alloc.
+    /// Whether, with another description, every alloc still holds its tasks, or every task still
+    /// fits its alloc.
     pub(super) fn would_still_fit_allocs(
         &self,
         job: &Job,
@@ -175,7 +175,7 @@ impl Cell {
     }
 
     fn tasks_would_still_fit(&self, job: &Job, changing: &Job) -> Result<(), Rejection> {
-        // What the tasks of the job take of each alloc after and before, together.
+        // What the job's tasks take of each alloc after and before, together.
         let mut changed: BTreeMap<InstanceId, (Resources, Resources, TaskId)> = BTreeMap::new();
         for (index, task) in job.tasks() {
             let TaskState::Running(placement) = &task.state else { continue };

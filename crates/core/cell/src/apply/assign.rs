@@ -1,4 +1,4 @@
-//! Accepting or refusing a scheduler's proposals.
+//! Accepting or rejecting a scheduler's proposals.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Cell {
         Ok(Placement {
             machine: machine.id,
             alloc: assignment.alloc.map(Arc::new),
-            // Many have none, and share that.
+            // Most tasks have no ports, and share one empty slice.
             ports: if ports.is_empty() { Arc::default() } else { ports.as_slice().into() },
             since: self.time,
             phase: Phase::Starting,
@@ -72,7 +72,8 @@ impl Cell {
     }
 
     /// What is taken of a machine once the victims of a task of that priority, and all others that
-    /// are leaving, have left; if each of the victims may be one (design, section 5).
+    /// are already leaving, have left; an error if one of the victims may not be evicted (design,
+    /// section 5).
     fn staying(
         &self,
         machine: &Machine,

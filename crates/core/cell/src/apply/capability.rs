@@ -1,4 +1,4 @@
-//! Who may do what: owners, administrators, and those who hold a capability.
+//! Authorisation: owners, administrators, and users with capabilities.
 
 use model::{Capability, CollectionId, UserName};
 use spec::JobSpec;
@@ -8,23 +8,23 @@ use crate::apply::mutation::Change;
 use crate::bounds::CAPABILITY_HOLDERS_MAX;
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
-/// Record that a user does something with another's job that changes nothing of the cell, such as
-/// to read its logs, and that only a capability allows it.
+/// Record that a user accesses another user's job in a way that changes nothing in the cell, such
+/// as reading its logs, and that only a capability allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UseCapability {
-    /// Which one.
+    /// The capability.
     pub capability: Capability,
-    /// Whose job.
+    /// The job.
     pub collection: CollectionId,
 }
 
 impl Change for UseCapability {
-    /// Whoever may act on the job, which is found when it is applied.
+    /// Requires access to the job, which is checked when it is applied.
     fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// Records that somebody acts on another's job by a capability. On their own job nobody needs one.
+    /// Records the use of a capability on another user's job. Owners need none for their own.
     fn apply(
         &self,
         cell: &mut Cell,
@@ -45,14 +45,14 @@ impl Change for UseCapability {
     }
 }
 
-/// Let a user do something beyond what is their own, or no longer.
+/// Grant a capability to a user, or take it away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetCapability {
-    /// Who.
+    /// The user.
     pub user: UserName,
-    /// What.
+    /// The capability.
     pub capability: Capability,
-    /// Whether they may from now on.
+    /// Whether to grant it.
     pub granted: bool,
 }
 
@@ -105,7 +105,7 @@ impl Change for SetCapability {
 }
 
 impl Cell {
-    /// Whether a user may act by a capability: who holds it, and administrators.
+    /// Whether a user has a capability: administrators have all of them.
     #[must_use]
     pub fn may(&self, user: &UserName, capability: Capability) -> bool {
         self.is_administrator(user) || self.holds(user, capability)
@@ -127,8 +127,7 @@ impl Cell {
         }
     }
 
-    /// Says that somebody did what only a capability allows them. Of what administrators do that is
-    /// theirs anyway nothing is said.
+    /// Emits the event that a capability was used. For administrators no event is emitted.
     pub(super) fn used(
         &self,
         by: &UserName,
@@ -141,8 +140,12 @@ impl Cell {
         }
     }
 
-    /// The capabilities that it takes to submit a description, beside being its owner.
-    pub(super) fn judge_wishes(&self, by: &UserName, spec: &JobSpec) -> Result<(), Rejection> {
+    /// The capabilities that are needed to submit a description, besides being its owner.
+    pub(super) fn check_needed_capabilities(
+        &self,
+        by: &UserName,
+        spec: &JobSpec,
+    ) -> Result<(), Rejection> {
         for (capability, field) in spec.capabilities() {
             if !self.may(by, capability) {
                 return Err(not_allowed(by, format!("submit a job with {field}"), "", capability));
@@ -151,7 +154,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Says what of a description that was submitted only a capability allows.
+    /// Emits events for the capabilities that a submitted description needed.
     pub(super) fn used_for(
         &self,
         by: &UserName,
@@ -171,8 +174,8 @@ impl Cell {
     }
 }
 
-/// That somebody may not do what it takes a capability for, where it is not theirs; `others` are who
-/// may besides, with a comma behind each.
+/// The rejection for a missing capability; `others` are those who may also do it, each followed by
+/// a comma.
 pub(super) fn not_allowed(
     by: &UserName,
     what: String,

@@ -1,5 +1,5 @@
-//! Machines join with tokens, renew their certificates, and are revoked. A revocation refuses
-//! certificates and tokens and nothing else: the machine, and what runs there, is as it was.
+//! Machines join with tokens, renew their certificates, and are revoked. A revocation affects only
+//! certificates and tokens: the machine, and what runs there, is unchanged.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{
 /// Issue a token with which a machine, which may be new, joins once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueToken {
-    /// Which machine.
+    /// The machine.
     pub machine: MachineName,
-    /// The number of the token's certificate, by which it is known.
+    /// Serial number of the token's certificate, which identifies the token.
     pub serial: Serial,
-    /// How long it is valid, from the moment of this.
+    /// How long it is valid, from the time of this operation.
     pub validity: Span,
 }
 
@@ -62,14 +62,14 @@ impl Change for IssueToken {
     }
 }
 
-/// Issue a token with which a replica's process joins once, in place of one that was not used.
+/// Issue a token with which a replica's process joins once; it replaces an unused one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssueReplicaToken {
-    /// Which replica: one that was added, and whose process has not run yet.
+    /// The replica: one that was added and whose process has not run yet.
     pub replica: ReplicaId,
-    /// The number of the token's certificate, by which it is known.
+    /// Serial number of the token's certificate, which identifies the token.
     pub serial: Serial,
-    /// How long it is valid, from the moment of this.
+    /// How long it is valid, from the time of this operation.
     pub validity: Span,
 }
 
@@ -79,7 +79,8 @@ impl Change for IssueReplicaToken {
         cell.only_administrators(by, || format!("issue a join token for replica {id}"))
     }
 
-    /// Only as long as nobody has joined with one before: whoever runs has what it would give.
+    /// Allowed only until someone has joined with a token: a running replica has all that a token
+    /// would give.
     fn apply(
         &self,
         cell: &mut Cell,
@@ -106,11 +107,11 @@ impl Change for IssueReplicaToken {
     }
 }
 
-/// Refuse every certificate that a machine has, and every token for it. It stays where it is, and
-/// what runs there runs on as long as a machine that does not answer is waited for.
+/// Revoke every certificate of a machine, and every token for it. The machine is kept, and its
+/// tasks run until it is marked down as one that does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevokeMachine {
-    /// Which machine; it need not be there.
+    /// The machine; it need not exist.
     pub machine: MachineName,
 }
 
@@ -152,7 +153,7 @@ impl Change for RevokeMachine {
 }
 
 impl Cell {
-    /// The same key is answered as before: the answer may have been lost.
+    /// The same key gets the same answer again: the first one may have been lost.
     pub(super) fn enrol(
         &mut self,
         (serial, key): (Serial, KeyDigest),
@@ -185,7 +186,7 @@ impl Cell {
         Ok(Reply::Enrolled { machine, certificate })
     }
 
-    /// The same key is answered as before: the answer may have been lost.
+    /// The same key gets the same answer again: the first one may have been lost.
     pub(super) fn join_replica(
         &mut self,
         id: ReplicaId,
@@ -212,7 +213,8 @@ impl Cell {
         Ok(Reply::Done)
     }
 
-    /// A certificate that was issued is answered again: the answer may have been lost.
+    /// A certificate that was already issued is returned again: the first answer may have been
+    /// lost.
     pub(super) fn renew_machine(
         &mut self,
         name: &MachineName,
@@ -237,8 +239,8 @@ impl Cell {
         Ok(Reply::MachineRenewed(certificate))
     }
 
-    /// A machine leaves the cell, and what was issued for it with it; that it was revoked stays, for
-    /// when there is one of that name again.
+    /// Removes the certificates and tokens of a machine that is removed; a revocation is kept, in
+    /// case a machine of that name is added again.
     pub(super) fn credentials_leave(&mut self, id: MachineId) -> Result<(), Rejection> {
         let Some(machine) = self.machines.get(id) else { return Ok(()) };
         let name = machine.name.clone();

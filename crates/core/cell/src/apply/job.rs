@@ -17,7 +17,7 @@ use crate::{
     Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
-/// The jobs that a description names, found.
+/// The jobs that a description refers to, resolved.
 struct Related {
     after: Vec<CollectionId>,
     waits_for: Vec<CollectionId>,
@@ -25,10 +25,10 @@ struct Related {
     alloc_set: Option<Entered>,
 }
 
-/// Submits a job. A living job of the same name and description is the same job; one whose
-/// description differs in what can be changed in place is updated.
+/// Submits a job. A live job of the same name and description is left unchanged; one whose
+/// description differs only in what can be changed in place is updated.
 impl Change for Arc<JobSpec> {
-    /// Whoever asks becomes the owner; what takes a capability is found when it is applied.
+    /// The user becomes the owner; capabilities are checked when it is applied.
     fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
         Ok(())
     }
@@ -54,12 +54,12 @@ pub struct Kill {
     pub owner: UserName,
     /// Its name.
     pub job: JobName,
-    /// Which of its tasks.
+    /// The tasks to kill.
     pub tasks: TaskSelection,
 }
 
 impl Kill {
-    /// Kills tasks of the job that has the name of this one.
+    /// Kills tasks of the job with this job's name.
     #[must_use]
     pub fn of(job: &Job, tasks: TaskSelection) -> Self {
         Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks }
@@ -67,7 +67,7 @@ impl Kill {
 }
 
 impl Change for Kill {
-    /// Whoever may act on the job, which is found when it is applied.
+    /// Requires access to the job, which is checked when it is applied.
     fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Change for Kill {
             .job_named(owner, job)
             .ok_or_else(|| Rejection::NoSuchJob { user: owner.clone(), name: job.clone() })?;
         let id = job.id;
-        // Who has let a job into their alloc set can end it there.
+        // The owner of an alloc set may kill the jobs that run in it.
         let set = job.alloc_set.and_then(|set| cell.jobs.get(set));
         let foreign = *by != job.owner && set.is_none_or(|set| set.owner != *by);
         if foreign && !cell.may(by, Capability::AdministerJobs) {
@@ -104,7 +104,7 @@ impl Change for Kill {
         if foreign && events.events.len() > place {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
-            // Before what it did: a job of which that was the end is not heard of after it.
+            // Emitted before the effects: a job that ends here has no event after its end.
             let usage = FinalUsage::UNMEASURED;
             events.events.insert(place, Event { subject: Subject::Job(id), kind, usage });
         }
@@ -127,8 +127,8 @@ impl Cell {
             let submission = match job.spec == *spec {
                 true => Submission::Unchanged,
                 false => {
-                    self.judge_wishes(by, spec)?;
-                    // Whoever may not be there any more changes nothing there.
+                    self.check_needed_capabilities(by, spec)?;
+                    // A user who may not use the alloc set any more changes nothing in it.
                     if let Some(set) = spec.kind.alloc_set().filter(|_| job.spec.kind == spec.kind)
                     {
                         self.alloc_set_for(by, spec, set)?;
@@ -144,7 +144,7 @@ impl Cell {
             let (what, has) = ("tasks".to_owned(), self.tasks);
             return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
-        self.judge_wishes(by, spec)?;
+        self.check_needed_capabilities(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let (entered, alloc_set) = (alloc_set, alloc_set.map(|entered| entered.set));
@@ -199,8 +199,8 @@ impl Cell {
         Ok(Reply::Submitted { collection: id, submission: Submission::New })
     }
 
-    /// Finds the jobs that a description names. As each of them was there before it, none can wait
-    /// for it in turn: there are no cycles but a job that names itself.
+    /// Resolves the jobs that a description refers to. All of them existed before it, so none can
+    /// wait for it: a job that names itself is the only possible cycle.
     fn related(&self, by: &UserName, spec: &JobSpec) -> Result<Related, Rejection> {
         let (mut after, mut waits_for) = (Vec::new(), Vec::new());
         for reference in &spec.after {
@@ -249,7 +249,7 @@ impl Cell {
         })
     }
 
-    /// Ends every task of a job.
+    /// Kills every task of a job.
     pub(super) fn kill_job(&mut self, id: CollectionId, why: &KillReason, events: &mut Events) {
         let Some(job) = self.jobs.get(id) else { return };
         for index in (0..job.spec.tasks).map(TaskIndex) {
@@ -257,7 +257,7 @@ impl Cell {
         }
     }
 
-    /// Whether the task was alive and nobody had asked for its death before.
+    /// Whether the task was alive and not already being killed.
     fn kill_task(
         &mut self,
         id: CollectionId,
@@ -279,7 +279,7 @@ impl Cell {
         }
     }
 
-    /// Removes a dead job. A living one is kept.
+    /// Removes a dead job. A live one is kept.
     pub(super) fn forget(&mut self, id: CollectionId) {
         let Some(job) = self.jobs.get(id) else { return };
         if job.is_alive() {

@@ -1,4 +1,4 @@
-//! Machines join, describe themselves, fall silent, return, are emptied and leave.
+//! Machines join, describe themselves, fall silent, return, are drained and leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::{
     StopReason, Subject, attribute,
 };
 
-/// Add a machine by its name and the address of its Borglet. A machine of that name gets the
-/// new address.
+/// Add a machine by its name and the address of its Borglet. An existing machine of that name gets
+/// the new address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddMachine {
     /// Its name.
     pub name: MachineName,
-    /// Where its Borglet answers, as `host:port`.
+    /// The address of its Borglet, as `host:port`.
     pub address: String,
 }
 
@@ -53,12 +53,12 @@ impl Change for AddMachine {
     }
 }
 
-/// Empty a machine: nothing is placed on it any more, and its tasks leave with their notice.
+/// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainMachine {
-    /// Which one.
+    /// The machine.
     pub machine: MachineName,
-    /// Why; may be empty.
+    /// The reason; may be empty.
     pub reason: String,
 }
 
@@ -87,7 +87,7 @@ impl Change for DrainMachine {
         let (mut instances, mut drained) = (Vec::new(), false);
         if let Some(machine) = cell.machines.get_mut(id) {
             instances.clone_from(&machine.instances);
-            // To say it again without a reason says nothing new.
+            // Repeating it without a reason changes nothing.
             let new = |drain: &Arc<Drain>| !reason.is_empty() && drain.reason != reason;
             if machine.drain.as_ref().is_none_or(new) {
                 machine.drain = Some(Arc::new(drain));
@@ -108,10 +108,10 @@ impl Change for DrainMachine {
     }
 }
 
-/// Use a machine again that was drained.
+/// Accept tasks on a drained machine again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndrainMachine {
-    /// Which one.
+    /// The machine.
     pub machine: MachineName,
 }
 
@@ -144,7 +144,7 @@ impl Change for UndrainMachine {
 /// Remove a machine on which nothing is placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoveMachine {
-    /// Which one.
+    /// The machine.
     pub machine: MachineName,
 }
 
@@ -184,19 +184,19 @@ impl Change for RemoveMachine {
     }
 }
 
-/// Say something of a machine that goes before what it says itself.
+/// Set attributes of a machine that override what it reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAttributes {
-    /// Which machine.
+    /// The machine.
     pub machine: MachineName,
-    /// The attributes; without a value, nothing is said of it any more.
+    /// The attributes; `None` removes the override.
     pub changes: BTreeMap<String, Option<String>>,
 }
 
 impl Change for SetAttributes {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
         let name = &self.machine;
-        cell.only_administrators(by, || format!("say anything of machine {name}"))
+        cell.only_administrators(by, || format!("set attributes of machine {name}"))
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
@@ -233,18 +233,18 @@ impl Change for SetAttributes {
     }
 }
 
-/// Say how much the cores of a platform do; 1 says nothing of it any more.
+/// Set the factor of a platform's cores; 1 removes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPlatform {
-    /// The platform, as its machines say it.
+    /// The platform, as its machines report it.
     pub platform: String,
-    /// How much.
+    /// The factor.
     pub factor: GcuFactor,
 }
 
 impl Change for SetPlatform {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_administrators(by, || "say how much a platform's cores do".to_owned())
+        cell.only_administrators(by, || "set a platform's factor".to_owned())
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
@@ -280,7 +280,7 @@ impl Change for SetPlatform {
             cell.machines.iter().filter(of_it).map(|machine| machine.id).collect();
         for id in machines {
             cell.change_machine(id, false, events, |_| {});
-            // The limits of its tasks are as many cores as before no longer.
+            // The limits of its tasks now correspond to another number of physical cores.
             events.reorder(id);
         }
         Ok(Reply::Done)
@@ -288,7 +288,7 @@ impl Change for SetPlatform {
 }
 
 impl Cell {
-    /// What a machine says of itself, as the cell keeps it: of bounded length.
+    /// A machine's report as the cell stores it: truncated to the bounds.
     #[must_use]
     pub fn kept_report(&self, report: &Arc<MachineReport>) -> Arc<MachineReport> {
         let report = bounded_report(report);
@@ -377,7 +377,7 @@ impl Cell {
         }
     }
 
-    /// Changes what is known of a machine, and says what is new.
+    /// Changes a machine's reported state, and emits events for what changed.
     fn change_machine(
         &mut self,
         id: MachineId,
@@ -411,7 +411,7 @@ impl Cell {
 
     pub(super) fn machine_unreachable(&mut self, id: MachineId, events: &mut Events) {
         let now = self.time;
-        // One that is joining has no tasks, and gets none before it answers.
+        // A joining machine has no tasks, and gets none before it answers.
         if let Some(machine) = self.machines.get_mut(id)
             && machine.state == MachineState::Up
         {
@@ -449,7 +449,7 @@ impl Cell {
         machine.state = match machine.state {
             MachineState::Joining | MachineState::Up => return,
             MachineState::Unreachable { .. } => MachineState::Up,
-            // One that went silent before it said what it is has that to say still.
+            // If it went silent before it described itself, it still has to.
             MachineState::Down { .. } if *machine.report == MachineReport::default() => {
                 MachineState::Joining
             }
@@ -459,7 +459,7 @@ impl Cell {
     }
 }
 
-/// Ports of a bounded number, each once and in order.
+/// A bounded number of ports, sorted and without duplicates.
 fn bounded_ports(said: &[HeldPorts]) -> Vec<HeldPorts> {
     let mut said: Vec<_> = said.iter().filter(|held| !held.ports.is_empty()).collect();
     said.sort_unstable();
@@ -474,7 +474,7 @@ fn bounded_ports(said: &[HeldPorts]) -> Vec<HeldPorts> {
     kept
 }
 
-/// What a machine says, with attributes of a bounded number and length.
+/// A report with a bounded number and length of attributes.
 fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
     let long = |text: &String| text.chars().nth(ATTRIBUTE_CHARACTERS_MAX).is_some();
     let attributes = &report.attributes;

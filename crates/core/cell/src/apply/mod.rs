@@ -1,5 +1,5 @@
 //! Applying operations. Each family has its file; each function changes the cell and adds events,
-//! or refuses and changes nothing.
+//! or rejects and changes nothing.
 
 pub(crate) mod alloc;
 pub(crate) mod assign;
@@ -26,12 +26,12 @@ use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Ti
 use crate::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Actor, Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
 
-/// What one operation does beside its answer, as it comes.
+/// What an operation causes besides its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     events: Vec<Event>,
     reordered: Vec<MachineId>,
-    /// The jobs that died by it, and whose end others wait for; see [`Cell::settle`].
+    /// The jobs that it ended and that others wait for; see [`Cell::settle`].
     ended: Vec<CollectionId>,
 }
 
@@ -40,7 +40,7 @@ impl Events {
         self.events.push(Event { subject, kind, usage: FinalUsage::UNMEASURED });
     }
 
-    /// The end of an instance, with what it used until then.
+    /// The end of an instance, with its usage.
     pub(crate) fn add_end(&mut self, instance: InstanceId, kind: EventKind, usage: FinalUsage) {
         self.events.push(Event { subject: Subject::Task(instance), kind, usage });
     }
@@ -52,19 +52,19 @@ impl Events {
     }
 }
 
-/// A reason of bounded length.
+/// Cuts a reason to the maximum length.
 fn cut(reason: &str) -> String {
     reason.chars().take(REASON_CHARACTERS_MAX).collect()
 }
 
-/// Ids are given once. A cell that was loaded from an edited image can be at their end.
+/// Ids are assigned once. A cell that was loaded from an edited image may have none left.
 fn ids_used_up(what: &str, last: u64) -> Rejection {
     Rejection::Full { what: what.to_owned(), has: last, most: u64::MAX }
 }
 
 impl Op {
-    /// The level of the state machine that it takes to read it, whatever level the cell is at. What
-    /// needs more than the cell's level does nothing, but for raising that.
+    /// The level of the state machine that is needed to decode it, whatever the cell's level. An
+    /// operation that needs more than the cell's level does nothing, except one that raises it.
     #[must_use]
     pub fn needs(&self) -> Level {
         match self {
@@ -74,7 +74,7 @@ impl Op {
         }
     }
 
-    /// Who caused it; the master itself where it takes a cell to say which machine did.
+    /// The actor; the master itself where only the cell knows which machine caused it.
     fn actor(&self) -> Actor {
         match self {
             Self::OpenSession { user } => Actor::User(user.clone()),
@@ -104,11 +104,11 @@ impl Op {
 }
 
 impl Cell {
-    /// Applies one operation that happened at a moment. The cell's time never runs backwards: a
-    /// moment before the last one counts as the last one, and one after the year 9999 as its end.
+    /// Applies one operation that happened at a given time. The cell's time never goes backwards:
+    /// an earlier time counts as the last one, and one after the year 9999 as the end of that year.
     ///
-    /// Total: it never panics on the content of an operation, and what cannot be done is refused
-    /// and changes nothing but the index and the time.
+    /// Total: it never panics on the content of an operation. What cannot be done is rejected and
+    /// changes only the index and the time.
     pub fn apply(&mut self, at: Time, op: &Op) -> Applied {
         self.index = LogIndex(self.index.0.saturating_add(1));
         self.time = self.time.max(at.min(TIME_MAX));
@@ -119,7 +119,7 @@ impl Cell {
         Applied { outcome, by, events: events.events, reordered: events.reordered }
     }
 
-    /// The machine that joined, or renewed its certificate, where it is there.
+    /// The machine that enrolled or renewed its certificate, if it exists.
     fn joined(&self, op: &Op) -> Option<MachineId> {
         let name = match op {
             Op::Enrol { token, .. } => &self.token(*token)?.machine,

@@ -1,5 +1,5 @@
-//! What users can change: one type for each mutation, in the file of what it changes, with its bounds,
-//! its level, who may do it, and what it does.
+//! What users can change: one type for each mutation, in the file of the object it changes, with
+//! its bounds, its level, its permissions and its effect.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::{
 
 /// A mutation.
 pub(crate) trait Change: Debug {
-    /// The level of the state machine that it takes to read it; see [`crate::Op::needs`].
+    /// The level of the state machine that is needed to decode it; see [`crate::Op::needs`].
     fn needs(&self) -> Level {
         Level(1)
     }
 
-    /// Whether its texts are within the bounds that hold in every cell, whatever is in it.
+    /// Whether its texts are within the bounds that hold in every cell, whatever its state.
     fn within_bounds(&self) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// The address of a process that it names, which somebody will connect to.
+    /// The address of a process that the cell is to connect to, if it names one.
     fn address(&self) -> Option<&str> {
         None
     }
 
-    /// Whether a user may do it, as far as that does not depend on whose a job is.
+    /// Whether a user may do it, as far as that does not depend on the owner of a job.
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection>;
 
-    /// Does it, for a user who may; or refuses, and changes nothing.
+    /// Applies it for an authorised user; or rejects it and changes nothing.
     fn apply(
         &self,
         cell: &mut Cell,
@@ -64,17 +64,17 @@ impl Cell {
     }
 }
 
-/// Makes the enum of all mutations, and the way from each to what it does.
+/// Defines the enum of all mutations and its dispatch to [`Change`].
 macro_rules! mutations {
     ($($(#[$doc:meta])* $name:ident($type:ty),)*) => {
-        /// What a user can change.
+        /// A change that a user can request.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Mutation {
             $($(#[$doc])* $name($type),)*
         }
 
         impl Mutation {
-            /// Each by its name, in the order of the enum.
+            /// The names, in the order of the enum.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
             /// Its name.
@@ -107,63 +107,64 @@ mutations! {
     Kill(Kill),
     /// Add a machine by its name and the address of its Borglet.
     AddMachine(AddMachine),
-    /// Empty a machine.
+    /// Drain a machine.
     DrainMachine(DrainMachine),
-    /// Use a machine again that was drained.
+    /// Accept tasks on a drained machine again.
     UndrainMachine(UndrainMachine),
     /// Remove a machine on which nothing is placed.
     RemoveMachine(RemoveMachine),
-    /// Say something of a machine that goes before what it says itself.
+    /// Set attributes of a machine that override what it reports.
     SetAttributes(SetAttributes),
-    /// Say how much the cores of a platform do; 1 says nothing of it any more.
+    /// Set the factor of a platform's cores; 1 removes it.
     SetPlatform(SetPlatform),
-    /// Say that a certificate is issued to a user, who may be new.
+    /// Issue a certificate to a user, who may be new.
     AddUser(AddUser),
-    /// Refuse every certificate that a user has.
+    /// Revoke every certificate of a user.
     RevokeUser(RevokeUser),
-    /// Mark machines down again though many are silent, where the breaker has stopped it.
+    /// Resume marking machines down although many are silent, after the breaker stopped it.
     ResumeRescheduling(ResumeRescheduling),
     /// Grant quota.
     GrantQuota(GrantQuota),
     /// Revoke a grant.
     RevokeQuota(RevokeQuota),
-    /// Say how much of a band may be granted.
+    /// Set the percentage of a band that may be granted.
     Oversell(Oversell),
-    /// Say whether what has no quota is refused.
+    /// Switch quota enforcement on or off.
     MeterQuota(MeterQuota),
-    /// Record that a user does something with another's job.
+    /// Record that a user accesses another user's job.
     UseCapability(UseCapability),
-    /// Let a user do something beyond what is their own, or no longer.
+    /// Grant a capability to a user, or take it away.
     SetCapability(SetCapability),
     /// Add a replica of the Borgmaster.
     AddReplica(AddReplica),
     /// Issue a token with which a machine, which may be new, joins once.
     IssueToken(IssueToken),
-    /// Issue a token with which a replica's process joins once, in place of one that was not used.
+    /// Issue a token with which a replica's process joins once; it replaces an unused one.
     IssueReplicaToken(IssueReplicaToken),
-    /// Refuse every certificate that a machine has, and every token for it.
+    /// Revoke every certificate of a machine, and every token for it.
     RevokeMachine(RevokeMachine),
     /// Remove a replica.
     RemoveReplica(RemoveReplica),
 }
 
 impl Mutation {
-    /// The level of the state machine that it takes to read it: see [`crate::Op::needs`].
+    /// The level of the state machine that is needed to decode it: see [`crate::Op::needs`].
     #[must_use]
     pub fn needs(&self) -> Level {
         self.change().needs()
     }
 
-    /// Whether its texts, and its description, are within the bounds that hold in every cell.
+    /// Whether its texts and its description are within the bounds that hold in every cell.
     ///
     /// # Errors
-    /// With what is not, in words of bounded length. A cell would refuse it too, once it is in the log.
+    /// With what is out of bounds, in a text of bounded length. A cell would also reject it when
+    /// applied.
     pub fn within_bounds(&self) -> Result<(), Rejection> {
         self.change().within_bounds()
     }
 
-    /// The address of a process that it names, as `host:port`, which somebody will connect to. The cell
-    /// does not look into it.
+    /// The address of a process that it names, as `host:port`, and that will be connected to. The
+    /// cell does not parse it.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.change().address()
@@ -176,7 +177,7 @@ mod tests {
     use crate::{Op, TEST_LEVEL};
     use model::Time;
 
-    /// What a later build may bring.
+    /// A mutation of a later build.
     #[derive(Debug)]
     struct Later;
 

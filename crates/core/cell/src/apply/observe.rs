@@ -1,5 +1,5 @@
-//! What machines report of the instances placed on them. A report about an instance that is not,
-//! or no longer, placed on the machine that reports it is refused and changes nothing.
+//! What machines report about the instances placed on them. A report about an instance that is not,
+//! or no longer, placed on the reporting machine is rejected and changes nothing.
 
 use model::{End, InstanceId, MachineId};
 use spec::RestartPolicy;
@@ -16,7 +16,7 @@ use crate::{
 type Observed = Result<(), ObservationRefused>;
 
 impl Cell {
-    /// How an instance ended, as the cell keeps it: of bounded length.
+    /// An end as the cell stores it: truncated to the bounds.
     #[must_use]
     pub fn kept_end(&self, end: &End) -> End {
         match end {
@@ -45,8 +45,8 @@ impl Cell {
         }
     }
 
-    /// The placement that a report is about; `step` is what it says in terms of the life cycle, where
-    /// it says anything.
+    /// The placement that a report is about; `step` is the reported life-cycle transition, if it is
+    /// one.
     fn placed_there(
         &self,
         machine: MachineId,
@@ -76,7 +76,7 @@ impl Cell {
         Ok(placement)
     }
 
-    /// A placed task has got so far.
+    /// Updates the phase of a placed task.
     fn set_phase(&mut self, instance: InstanceId, phase: Phase) {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let Some(task) = job.task_mut(instance.index) else { return };
@@ -140,7 +140,7 @@ impl Cell {
             (Some(StopReason::Kill(why)), _) => {
                 self.ended_for_good(instance, end, Death::Killed(why.clone()), events);
             }
-            // It was done before it had its notice: what ends after that is reported as stopped.
+            // It finished before it was given notice: later ends are reported as stopped.
             (Some(StopReason::Evict(_)), Transition::Finish) => {
                 self.ended_for_good(instance, end, Death::Finished, events);
             }
@@ -152,7 +152,7 @@ impl Cell {
                 self.ended_for_good(instance, end, Death::Finished, events);
             }
             (None, Transition::Lost) => {
-                // It is nobody's failure, but what is lost again and again must not spin.
+                // It is nobody's failure, but repeated losses must not cause a busy loop.
                 let policy = self.restart_policy(instance);
                 self.begin_again(instance, Again::Lost, policy.delay, end, events);
             }
@@ -161,7 +161,7 @@ impl Cell {
         Ok(())
     }
 
-    /// How an instance is tried again: never at once, as that would keep everybody busy.
+    /// How an instance is retried: never at once, to avoid a busy loop.
     fn restart_policy(&self, instance: InstanceId) -> RestartPolicy {
         let job = self.jobs.get(instance.collection);
         let policy = job.map(|job| job.spec.restart).unwrap_or_default();
@@ -181,8 +181,8 @@ impl Cell {
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         let failures = task.failures;
-        // What wants more memory than its limit, or breaks a rule, does so everywhere; and a program
-        // that is not there is not the machine's doing.
+        // A task that exceeds its memory limit, or breaks a rule, does so everywhere; and a missing
+        // program is not the machine's fault.
         let crashed = !matches!(ending.end, End::OutOfMemory { .. } | End::BrokeRule { .. });
         let ran = !matches!(ending.end, End::NotStarted { .. });
         let was_suspect = task.is_suspect(now);

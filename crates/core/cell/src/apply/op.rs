@@ -1,4 +1,4 @@
-//! The operations: everything that can happen to a cell. Each carries its decisions filled in.
+//! The operations: everything that can happen to a cell. Each carries all its decisions.
 
 use std::sync::Arc;
 
@@ -9,49 +9,49 @@ use model::{
 
 use crate::{MemberChange, Mutation};
 
-/// One operation, as the log holds it beside the moment at which it happened.
+/// One operation; the log stores it with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Nothing: the entry with which a leader begins its term. It only counts.
+    /// No change: the entry with which a leader begins its term. It only advances the index.
     Nothing,
-    /// The first operation of every cell: its name and who administers it.
+    /// The first operation of every cell: its name and its first administrator.
     Bootstrap {
         /// The cell's name.
         name: CellName,
-        /// The user who may do everything.
+        /// The first administrator.
         administrator: UserName,
     },
-    /// A client begins a session.
+    /// A client opens a session.
     OpenSession {
-        /// Whose.
+        /// The user.
         user: UserName,
     },
-    /// A client's request, done at most once in its session.
+    /// A client's request, applied at most once in its session.
     Request {
-        /// Which one.
+        /// The request.
         id: RequestId,
-        /// Who asks, as their certificate says.
+        /// The user, from the client certificate.
         by: UserName,
-        /// For what.
+        /// The mutation.
         mutation: Mutation,
     },
-    /// A scheduler's proposals, accepted or refused one by one.
+    /// A scheduler's proposals, accepted or rejected one by one.
     Assign(Vec<Assignment>),
-    /// What a machine's Borglet was seen to report.
+    /// What a machine's Borglet reported.
     Observe {
         /// The machine.
         machine: MachineId,
-        /// What is new, in order.
+        /// The new observations, in order.
         observations: Vec<Observation>,
     },
     /// A machine's capacity or attributes, when they are first seen or change.
     DescribeMachine {
         /// The machine.
         machine: MachineId,
-        /// What it says of itself.
+        /// The machine's report.
         report: Arc<MachineReport>,
     },
-    /// A machine does not answer, and is not waited for any longer: it is down, its tasks are lost.
+    /// A machine has not answered for too long: it is marked down and its tasks are lost.
     MachineSilent {
         /// The machine.
         machine: MachineId,
@@ -61,16 +61,16 @@ pub enum Op {
         /// The machine.
         machine: MachineId,
     },
-    /// What lives of tasks are estimated to need, from now on. It is what they count for where
-    /// reservations decide.
+    /// New estimates of what incarnations of tasks need. They count where reservations are
+    /// decisive.
     Reserve(Vec<Reservation>),
-    /// Dead jobs that have been kept long enough are removed.
+    /// Removes dead jobs that have been kept long enough.
     Forget {
-        /// Which ones. One that is not dead is kept.
+        /// The jobs. One that is not dead is kept.
         collections: Vec<CollectionId>,
     },
-    /// Every replica can do more now: from the next operation on, the cell is at a higher level.
-    /// A level below the cell's own, or beyond this build's, changes nothing.
+    /// Every replica supports a higher level: from the next operation on, the cell is at that
+    /// level. A level below the cell's own, or beyond this build's, changes nothing.
     RaiseLevel {
         /// The level.
         to: Level,
@@ -81,111 +81,112 @@ pub enum Op {
         /// The machine.
         machine: MachineId,
     },
-    /// So many machines are silent at once that none is marked down any more. Where
-    /// rescheduling is not allowed, or more are silent than there are, it changes nothing.
+    /// So many machines are silent at once that no more are marked down. If rescheduling is not
+    /// allowed, or `silent` exceeds `of`, it changes nothing.
     StopRescheduling {
-        /// How many machines are unreachable.
+        /// Number of unreachable machines.
         silent: u32,
-        /// Of how many that were up.
+        /// Out of how many that were up.
         of: u32,
     },
-    /// Fewer machines are silent again: the breaker is armed anew, whether it had stopped
-    /// rescheduling or a person had resumed that.
+    /// Fewer machines are silent again: the breaker is armed again, whether it had stopped
+    /// rescheduling or an administrator had resumed it.
     AllowRescheduling,
-    /// What has no quota is refused from now on: a cell is bootstrapped so. Where it is so
-    /// already, it changes nothing.
+    /// Enables quota enforcement, as part of bootstrapping a cell. If it is enabled already, it
+    /// changes nothing.
     MeterQuota,
-    /// A replica's part in consensus changes. It is an entry of consensus itself, which makes the
-    /// change there. Where it is not the replica's next step (waiting, a learner, a voter; out when
-    /// it is leaving), it changes nothing.
+    /// A replica's role in consensus changes. This is also the entry by which consensus changes its
+    /// membership. If it is not the replica's next step (waiting, learner, voter; out when it is
+    /// leaving), it changes nothing.
     ChangeMember {
         /// The replica.
         replica: ReplicaId,
-        /// What becomes of it.
+        /// Its new role.
         to: MemberChange,
     },
-    /// What a replica says of itself when it starts. Where nothing is recorded,
-    /// replica 1 is the voter that the cell was bootstrapped with; of one that is not recorded it changes
-    /// nothing.
+    /// What a replica reports about itself when it starts. If no replica is recorded, replica 1 is
+    /// recorded as the voter that the cell was bootstrapped with; a report of an unrecorded replica
+    /// changes nothing.
     DescribeReplica {
         /// The replica.
         replica: ReplicaId,
-        /// Where it answers, as `host:port`. Empty where it does not know: what is known stays.
+        /// Its address, as `host:port`. If empty, the recorded one stays.
         address: String,
-        /// The level of the state machine that its build has.
+        /// The level of the state machine that its build implements.
         level: Level,
-        /// Its data directory. What another directory than the one that is
-        /// recorded says changes nothing.
+        /// Its data directory. A report from another directory than the recorded one changes
+        /// nothing.
         directory: DirectoryId,
     },
-    /// A machine joins with a token: it is added, or gets its new address, and its first certificate.
-    /// The token is the key's that used it first, which is answered again.
+    /// A machine joins with a token: it is added, or its address updated, and it gets its first
+    /// certificate. The token belongs to the first key that uses it; that key gets the same answer
+    /// again.
     Enrol {
-        /// The token, by the number of its certificate.
+        /// Serial number of the token's certificate.
         token: Serial,
-        /// The digest of the key that asks.
+        /// Digest of the enrolling key.
         key: KeyDigest,
-        /// Where the machine's Borglet answers, as `host:port`.
+        /// The address of the machine's Borglet, as `host:port`.
         address: String,
-        /// The number of the certificate that it will have.
+        /// Serial number of the certificate to be issued.
         certificate: Serial,
-        /// How long that is valid, from the moment of this.
+        /// How long that is valid, from the time of this operation.
         validity: Span,
     },
-    /// A replica's process joins with its token, which is the key's that used it first: that one is
-    /// answered again.
+    /// A replica's process joins with its token. The token belongs to the first key that uses it;
+    /// that key gets the same answer again.
     JoinReplica {
-        /// Which replica.
+        /// The replica.
         replica: ReplicaId,
-        /// The token, by the number of its certificate.
+        /// Serial number of the token's certificate.
         token: Serial,
-        /// The digest of the key that asks.
+        /// Digest of the joining key.
         key: KeyDigest,
     },
-    /// A machine gets another certificate before the one that it has expires.
+    /// Renews a machine's certificate before it expires.
     RenewMachine {
-        /// Which machine.
+        /// The machine.
         machine: MachineName,
-        /// The number of the certificate with which it asks.
+        /// Serial number of the certificate that the machine presented.
         old: Serial,
-        /// The number of the one that it will have.
+        /// Serial number of the new one.
         certificate: Serial,
-        /// How long that is valid, from the moment of this.
+        /// How long that is valid, from the time of this operation.
         validity: Span,
     },
 }
 
-/// A request's place in its session.
+/// Identifies a request within its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestId {
     /// The session, from [`Op::OpenSession`].
     pub session: SessionId,
-    /// Its number there, from 1, rising.
+    /// Its number in the session, from 1, increasing.
     pub sequence: u64,
 }
 
-/// A proposal: this life of a task, on this machine, with these ports.
+/// A proposal: this incarnation of a task, on this machine, with these ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// What is to be placed.
+    /// The instance to place.
     pub instance: InstanceId,
-    /// Where.
+    /// The machine.
     pub machine: MachineId,
-    /// In which alloc of that machine, for a task of a job that runs in an alloc set.
+    /// The alloc on that machine, for a task of a job that runs in an alloc set.
     pub alloc: Option<InstanceId>,
-    /// Its ports, in the order of the names in its description.
+    /// Its ports, in the order of the port names in its description.
     pub ports: Vec<u16>,
-    /// What has to leave the machine for it. It starts when they have ended.
+    /// The instances to evict from the machine for it. It starts when they have ended.
     pub victims: Vec<InstanceId>,
 }
 
-/// The estimate of what a life of a task needs, its reservation (paper, section 5.5). A life
-/// begins with its limit.
+/// The estimate of what an incarnation of a task needs, its reservation (paper, section 5.5). It is
+/// initially the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Whose. One that is dead, or not a task's present life, has none.
+    /// The instance. It is ignored if dead, or not a task's current incarnation.
     pub instance: InstanceId,
-    /// How much. In no dimension does it count for more than the limit.
+    /// The estimate. In each dimension it counts for at most the limit.
     pub amount: Resources,
 }
 
@@ -194,21 +195,21 @@ pub struct Reservation {
 pub enum Observation {
     /// Its program runs.
     Started {
-        /// Whose.
+        /// The instance.
         instance: InstanceId,
     },
-    /// Its health check succeeds, or does no longer.
+    /// Its health check started or stopped succeeding.
     Health {
-        /// Whose.
+        /// The instance.
         instance: InstanceId,
         /// The new state.
         healthy: bool,
     },
     /// It has ended.
     Ended {
-        /// Which.
+        /// The instance.
         instance: InstanceId,
-        /// How.
+        /// How it ended.
         end: End,
         /// What it used until then.
         usage: FinalUsage,

@@ -1,4 +1,5 @@
-//! Granting quota, and charging it: at submission and update, given back task by task as they die.
+//! Granting and charging quota: charged at submission and update, released task by task as they
+//! die.
 
 use std::sync::Arc;
 
@@ -12,11 +13,11 @@ use crate::apply::mutation::Change;
 use crate::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
 use crate::lifecycle::Stage;
 use crate::shortfall::{Oversold, Shortfall};
-use crate::state::{Grant, Quota, judged_together};
+use crate::state::{Grant, Quota, sharing_capacity};
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
-/// What is charged for a job, and where: nothing for the free band, and nothing for a job that runs
-/// in an alloc set, which is charged as a whole.
+/// What is charged for a job, and in which band: nothing in the free band, and nothing for a job
+/// that runs in an alloc set, which is charged as a whole.
 pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
     let band = spec.charged_band()?;
     if job.counts().alive() == spec.tasks {
@@ -30,15 +31,15 @@ pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
 /// Grant quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantQuota {
-    /// To whom.
+    /// The user.
     pub user: UserName,
-    /// In which band.
+    /// The band.
     pub band: Band,
-    /// How much.
+    /// The amount.
     pub amount: Resources,
-    /// From when on; from now on where nothing is said.
+    /// When it begins; `None`: now.
     pub from: Option<Time>,
-    /// Until when; for ever where nothing is said.
+    /// When it ends; `None`: never.
     pub until: Option<Time>,
 }
 
@@ -57,8 +58,8 @@ impl Change for GrantQuota {
         let Self { user, band, amount, until, .. } = self;
         let (band, amount, until) = (*band, *amount, *until);
         let from = self.from.unwrap_or(cell.time).min(TIME_MAX);
-        judge_grant(self, from, cell.time)?;
-        // What is refused changes nothing: the old ones are forgotten with the new one's coming.
+        validate_grant(self, from, cell.time)?;
+        // A rejected request changes nothing: old grants are only removed when a new one is added.
         let quota = cell.quota.without_old_grants(cell.time);
         let of_user = Band::ALL.into_iter().map(|band| quota.of(user, band).count()).sum();
         for (what, has, most) in [
@@ -70,7 +71,7 @@ impl Change for GrantQuota {
             }
         }
         let (capacity, percent) = (cell.capacity(), quota.metering.percent(band));
-        let most = quota.most_granted(judged_together(band), from, until);
+        let most = quota.most_granted(sharing_capacity(band), from, until);
         let left = capacity.percent(percent).minus(most).resources();
         if amount.first_above(&left).is_some() {
             let capacity = capacity.resources();
@@ -89,10 +90,10 @@ impl Change for GrantQuota {
     }
 }
 
-/// Revoke a grant. It ends no task.
+/// Revoke a grant. No task is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevokeQuota {
-    /// Which one.
+    /// The grant.
     pub grant: GrantId,
 }
 
@@ -116,12 +117,12 @@ impl Change for RevokeQuota {
     }
 }
 
-/// Say how much of a band may be granted.
+/// Set the percentage of a band that may be granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oversell {
-    /// Best-effort batch or mid: no other is oversold.
+    /// Best-effort batch or mid: no other band can be oversold.
     pub band: Band,
-    /// In percent of the cell's capacity.
+    /// Percent of the cell's capacity.
     pub percent: u32,
 }
 
@@ -144,15 +145,16 @@ impl Change for Oversell {
             Band::Mid => &mut metering.mid_percent,
             Band::Free | Band::Production | Band::Monitoring => {
                 let why = match band {
-                    Band::Free => "the free band is never charged: nothing is granted of it",
+                    Band::Free => "the free band is never charged and needs no grants",
                     _ => "production and monitoring are never oversold",
                 };
                 return Err(Rejection::Impossible(why.to_owned()));
             }
         };
         if !(1..=OVERSELL_PERCENT_MAX).contains(&percent) {
-            let why =
-                format!("a band is granted to 1 to {OVERSELL_PERCENT_MAX} %, not {percent} %");
+            let why = format!(
+                "a band can be granted up to 1 to {OVERSELL_PERCENT_MAX} % of the capacity, not {percent} %"
+            );
             return Err(Rejection::Impossible(why));
         }
         if *kept != percent {
@@ -164,16 +166,16 @@ impl Change for Oversell {
     }
 }
 
-/// Say whether what has no quota is refused.
+/// Switch quota enforcement on or off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterQuota {
-    /// Whether it is.
+    /// Whether it is on.
     pub on: bool,
 }
 
 impl Change for MeterQuota {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_quota_granters(by, || "say whether quota is metered".to_owned())
+        cell.only_quota_granters(by, || "switch quota metering".to_owned())
     }
 
     fn apply(
@@ -192,11 +194,11 @@ impl Change for MeterQuota {
 }
 
 impl Cell {
-    /// Whether quota suffices for a description, were it submitted now: as a new job, or as another
-    /// description of the living one of that name.
+    /// Whether quota suffices for submitting a description now: as a new job, or as an update of
+    /// the live job of that name.
     ///
     /// # Errors
-    /// What is missing, and what would pass.
+    /// What is missing, and what would be admitted.
     pub fn within_quota(&self, owner: &UserName, spec: &JobSpec) -> Result<(), Box<Shortfall>> {
         let Some(band) = spec.charged_band().filter(|_| self.quota.metering.on) else {
             return Ok(());
@@ -234,8 +236,8 @@ impl Cell {
         }))
     }
 
-    /// The same for several descriptions, submitted one after the other at a moment: what passes is
-    /// charged before the next is looked at.
+    /// The same for several descriptions submitted one after the other at a given time: each that
+    /// is admitted is charged before the next is checked.
     #[must_use]
     pub fn all_within_quota<'a>(
         &self,
@@ -259,7 +261,7 @@ impl Cell {
         specs.into_iter().map(judge).collect()
     }
 
-    /// What was charged for a job is so no longer, and this is instead.
+    /// Replaces what was charged for a job.
     pub(crate) fn recharge(
         &mut self,
         owner: &UserName,
@@ -292,21 +294,21 @@ impl Cell {
         self.only_holders(by, model::Capability::GrantQuota, what)
     }
 
-    /// How much of a band can be granted from now on and for ever.
+    /// How much of a band can be granted from now on without end.
     #[must_use]
     pub fn grantable(&self, band: Band) -> Resources {
         let allowed = self.capacity().percent(self.quota.metering.percent(band));
         allowed.minus(self.most_granted(band)).resources()
     }
 
-    /// What the machines have together, whatever state they are in.
+    /// The capacity of all machines together, whatever their state.
     #[must_use]
     pub fn capacity(&self) -> Total {
         self.machines().fold(Total::default(), |sum, machine| sum.plus(machine.capacity()))
     }
 }
 
-/// The most that one grant can be of.
+/// The largest amount of a single grant.
 pub(crate) fn amount_max() -> Resources {
     Resources::each(|dimension| match dimension {
         Dimension::Cpu => CPU_MILLI_MAX,
@@ -314,29 +316,29 @@ pub(crate) fn amount_max() -> Resources {
     })
 }
 
-/// Whether a grant means anything, whatever else there is.
-fn judge_grant(action: &GrantQuota, from: Time, now: Time) -> Result<(), Rejection> {
+/// Whether a grant is valid by itself.
+fn validate_grant(action: &GrantQuota, from: Time, now: Time) -> Result<(), Rejection> {
     let most = amount_max();
     let why = if !action.band.is_charged() {
-        "the free band is never charged: nothing is granted of it".to_owned()
+        "the free band is never charged and needs no grants".to_owned()
     } else if action.amount == Resources::default() {
-        "a grant is of something: say how much, such as cpu=2 ram=4GiB".to_owned()
+        "a grant needs an amount, such as cpu=2 ram=4GiB".to_owned()
     } else if let Some(dimension) = action.amount.first_above(&most) {
         let most = dimension.show(most.get(dimension));
-        format!("a grant is of at most {most} of {dimension}")
+        format!("a grant can be at most {most} of {dimension}")
     } else if action.until.is_some_and(|until| until <= from) {
-        "a grant ends after it begins".to_owned()
+        "a grant must end after it begins".to_owned()
     } else if action.until.is_some_and(|until| until <= now) {
-        "a grant that has ended is none".to_owned()
+        "the end of the grant is in the past".to_owned()
     } else if action.until.is_some_and(|until| until > TIME_MAX) {
-        "a grant ends by the end of the year 9999".to_owned()
+        "a grant must end by the end of the year 9999".to_owned()
     } else {
         return Ok(());
     };
     Err(Rejection::Impossible(why))
 }
 
-/// How many tasks of a job, from the first on, ask for no more than is left.
+/// How many tasks of a job, counted from the first, request no more than is left.
 fn tasks_within(spec: &JobSpec, left: Total) -> u32 {
     let (mut left, mut passed) = (left, 0);
     let fits = |limit: Resources, left: &Total| {
@@ -346,7 +348,7 @@ fn tasks_within(spec: &JobSpec, left: Total) -> u32 {
     };
     let overridden = spec.overrides.keys().map(|index| index.0).filter(|index| *index < spec.tasks);
     for end in overridden.chain([spec.tasks]) {
-        // The usual ones before it, and then itself.
+        // The tasks before it that have no override, and then itself.
         let usual = end.saturating_sub(passed);
         let many = usual.min(fits(spec.task.limit, &left));
         passed = passed.saturating_add(many);

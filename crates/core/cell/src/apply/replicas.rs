@@ -1,5 +1,5 @@
-//! Replicas are added, come into consensus, say what they are, and leave. Who is in consensus changes
-//! by one replica at a time, at the index of the operation that says so.
+//! Replicas are added, join consensus, report about themselves, and leave. The membership of
+//! consensus changes by one replica at a time, at the index of the operation that records it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::bounds::REPLICAS_MAX;
 use crate::state::FIRST;
 use crate::{Cell, EventKind, Member, MemberChange, Rejection, Replica, Reply, Subject};
 
-/// Add a replica of the Borgmaster. It waits until consensus takes it in.
+/// Add a replica of the Borgmaster. It waits until consensus adds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddReplica {
-    /// Where it will answer, as `host:port`.
+    /// The address it will serve at, as `host:port`.
     pub address: String,
 }
 
@@ -52,7 +52,8 @@ impl Change for AddReplica {
         }
         let last = cell.replicas.last.0;
         let id = ReplicaId(last.checked_add(1).ok_or_else(|| ids_used_up("replica ids", last))?);
-        // Who votes is in the records as soon as there is one. It can what the cell can.
+        // From now on the voters are recorded. The first replica supports at least the cell's
+        // level.
         cell.record_first("", cell.level, DirectoryId::default(), events);
         cell.replicas.last = id;
         let replica = Replica::new(id, address, Level(0), Member::Waiting);
@@ -63,10 +64,10 @@ impl Change for AddReplica {
     }
 }
 
-/// Remove a replica: at once while it waits, else as soon as consensus has let it go.
+/// Remove a replica: at once while it waits, else as soon as consensus has removed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoveReplica {
-    /// Which one.
+    /// The replica.
     pub replica: ReplicaId,
 }
 
@@ -105,7 +106,7 @@ impl Change for RemoveReplica {
 }
 
 impl Cell {
-    /// What is not the next step of the replica changes nothing.
+    /// A change that is not the replica's next step does nothing.
     pub(super) fn change_member(&mut self, id: ReplicaId, to: MemberChange, events: &mut Events) {
         let Some(replica) = self.replicas.records.get_mut(&id) else { return };
         match (replica.member, replica.leaving, to) {
@@ -117,8 +118,8 @@ impl Cell {
         events.add(Subject::Cell, EventKind::ReplicaMember { replica: id, to });
     }
 
-    /// An address that is empty, or none, leaves the one that is known, and so does a directory that
-    /// is not known. Another directory than the one that is known is not this replica's.
+    /// An empty or invalid address leaves the recorded one, and so does an unknown directory. A
+    /// report from another directory than the recorded one is not from this replica.
     pub(super) fn describe_replica(
         &mut self,
         id: ReplicaId,
@@ -151,8 +152,7 @@ impl Cell {
         events.add(Subject::Cell, EventKind::ReplicaDescribed { replica: id, address, level });
     }
 
-    /// Records the first replica as the voter that it is, where nothing is recorded yet, and says
-    /// whether it did.
+    /// Records the first replica as a voter if nothing is recorded yet; returns whether it did.
     fn record_first(
         &mut self,
         address: &str,

@@ -1,4 +1,4 @@
-//! Requests of clients, each done at most once in its session.
+//! Requests of clients, each applied at most once in its session.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Cell {
         self.sessions_of_users.remove(&(session.user.clone(), session.used, id));
     }
 
-    /// Keeps a session that is new, or that was closed to be changed.
+    /// Inserts a session that is new, or that was removed to be changed.
     pub(crate) fn keep_session(&mut self, id: SessionId, session: impl Into<Arc<Session>>) {
         let session = session.into();
         self.sessions_by_use.insert((session.used, id));

@@ -1,5 +1,5 @@
-//! The circuit breaker: where a large part of the cell is silent, no machine is marked down until it
-//! answers again, or a person says otherwise.
+//! The circuit breaker: while a large part of the cell is silent, no machine is marked down until
+//! enough of them answer again, or an administrator overrides it.
 
 use model::UserName;
 
@@ -7,7 +7,7 @@ use super::Events;
 use crate::apply::mutation::Change;
 use crate::{Cell, EventKind, Rejection, Reply, Rescheduling, Subject};
 
-/// Mark machines down again though many are silent, where the breaker has stopped it.
+/// Resume marking machines down although many are silent, after the breaker stopped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumeRescheduling;
 

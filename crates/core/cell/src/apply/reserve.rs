@@ -1,13 +1,13 @@
-//! What tasks are estimated to need (paper, section 5.5). The estimate is the caller's; here it only
-//! counts.
+//! The reservations of tasks (paper, section 5.5). The caller computes the estimates; here they are
+//! only applied.
 
 use std::sync::Arc;
 
 use crate::{Cell, Reservation, TaskState};
 
 impl Cell {
-    /// Takes over the reservations of those that live. It changes what they count for on their
-    /// machines and nothing that they do: there are no events, and no machine is told.
+    /// Applies the reservations of live instances. This changes only what they count for on their
+    /// machines: there are no events, and no machine is notified.
     pub(super) fn reserve(&mut self, reservations: &[Reservation]) {
         for reservation in reservations {
             self.reserve_one(reservation);
@@ -16,14 +16,15 @@ impl Cell {
 
     fn reserve_one(&mut self, Reservation { instance, amount }: &Reservation) {
         let Some(job) = self.jobs.get(instance.collection) else { return };
-        // An alloc keeps its room, used or not, and what runs in it counts for nothing beside it.
+        // An alloc reserves its limit whether used or not, and what runs in it is not counted
+        // again.
         let in_allocs = job.alloc_set.is_some() || job.spec.kind.is_alloc_set();
         if in_allocs || !job.spec.estimation {
             return;
         }
         let (limit, before) = (job.limit(instance.index), job.demand(instance.index));
         let Some(task) = job.task(instance.index) else { return };
-        // The limit itself is not kept: it may change.
+        // A reservation equal to the limit is not stored: the limit may change.
         let amount = amount.least(limit);
         let reserved = (amount != limit).then_some(amount);
         let lives =
@@ -131,8 +132,8 @@ mod tests {
         assert!(incarnation.place(0));
         assert_eq!(incarnation.reserve(0, 100), resources(100, 512 * MIB));
         assert_eq!(incarnation.reserve(0, 9_999), half);
-        assert_eq!(incarnation.machine().taken(), half, "what it may use is as before");
-        assert_eq!(incarnation.reserve(1, 200), half, "one that waits holds nothing");
+        assert_eq!(incarnation.machine().taken(), half, "the limit is unchanged");
+        assert_eq!(incarnation.reserve(1, 200), half, "a pending task has no reservation");
         assert!(incarnation.place(1));
         assert_eq!(incarnation.machine().reserved(), resources(700, 1_024 * MIB));
     }
@@ -150,7 +151,7 @@ mod tests {
             "it is estimated from now on"
         );
         incarnation.submit(4, |spec| spec.estimation = false);
-        assert_eq!(incarnation.machine().reserved(), half, "and no longer");
+        assert_eq!(incarnation.machine().reserved(), half, "and not any more");
     }
 
     #[test]
@@ -170,7 +171,7 @@ mod tests {
         }];
         incarnation.apply(&Op::Observe { machine, observations });
         assert_eq!(incarnation.machine().reserved(), Resources::default());
-        assert_eq!(incarnation.reserve(0, 100), Resources::default(), "that life is over");
+        assert_eq!(incarnation.reserve(0, 100), Resources::default(), "that incarnation is over");
         let job = incarnation.0.job(CollectionId(1)).expect("there");
         assert_eq!(job.reservation(TaskIndex(0)), resources(600, 512 * MIB));
     }
@@ -181,13 +182,13 @@ mod tests {
         assert!(incarnation.place(0));
         incarnation.reserve(0, 100);
         assert!(!incarnation.place(1), "1,200 of 1,000 milli-cores");
-        // The rest is not.
+        // The other tasks are not.
         incarnation.submit(3, |spec| {
             spec.task.limit.cpu = model::MilliCores(600);
             spec.priority = Band::BestEffortBatch.usual();
         });
         assert!(incarnation.place(1));
-        // And what is to be production again has to fit as such.
+        // A task that becomes production again has to fit as such.
         let back = |spec: &mut JobSpec| spec.task.limit.cpu = model::MilliCores(600);
         assert!(matches!(incarnation.submit(4, back), Outcome::Request(Err(_))));
     }

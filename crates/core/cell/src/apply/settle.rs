@@ -1,8 +1,8 @@
-//! What the end of a job does to others: its children end with it, and those that were to run after
-//! it become eligible or die (trace v3, "parent" and "run after").
+//! Effects of a job's end on other jobs: its children end with it, and jobs that run after it
+//! become eligible or die (trace v3, "parent" and "run after").
 //!
-//! One end can bring others with it, and chains of them may be as long as the cell has jobs: they are
-//! worked off one by one, and never by recursion.
+//! One end can cause others, and chains may be as long as the cell has jobs: they are processed
+//! iteratively, never by recursion.
 
 use model::CollectionId;
 
@@ -36,7 +36,7 @@ impl Cell {
         }
     }
 
-    /// One of the jobs that a job was to run after has finished.
+    /// One of the jobs that a job runs after has finished.
     fn waits_no_more(&mut self, id: CollectionId, finished: CollectionId, events: &mut Events) {
         self.waiting.remove(&(finished, id));
         let now = self.time;
@@ -53,7 +53,7 @@ impl Cell {
         for index in indexes {
             let cause = PendingCause::Submitted;
             let state = TaskState::Pending { since: now, not_before: now, cause };
-            // One that was killed while it was queued is dead.
+            // A task that was killed while queued is dead.
             if job.step(index, Transition::Enable, state).is_ok()
                 && let Some(instance) = job.instance(index)
             {

@@ -1,6 +1,5 @@
-//! The steps of a task's life, and what they do to its job and its machine. Every change of a
-//! task's state goes through here and through [`crate::lifecycle`], so that what is derived from it is
-//! changed with it.
+//! The transitions of a task, and their effects on its job and its machine. Every change of a
+//! task's state goes through here and through [`crate::lifecycle`], so derived state stays in step.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::{
     StopReason, Subject, TaskState,
 };
 
-/// How a life on a machine ends that is not the task's last one.
+/// How an incarnation on a machine ends when the task gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     Failed,
@@ -22,14 +21,14 @@ pub(super) enum Again {
     Evicted(EvictionCause),
 }
 
-/// How a life on a machine ended, and what it used until then.
+/// How an incarnation on a machine ended, and what it used until then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending<'a> {
     pub(super) end: &'a End,
     pub(super) usage: FinalUsage,
 }
 
-/// An end that no machine reported: nothing is known of the usage.
+/// An end that no machine reported: its usage is unknown.
 impl<'a> From<&'a End> for Ending<'a> {
     fn from(end: &'a End) -> Self {
         Self { end, usage: FinalUsage::UNMEASURED }
@@ -37,7 +36,7 @@ impl<'a> From<&'a End> for Ending<'a> {
 }
 
 impl Cell {
-    /// A pending task gets its machine.
+    /// A pending task is placed on its machine.
     pub(super) fn place(
         &mut self,
         instance: InstanceId,
@@ -59,7 +58,7 @@ impl Cell {
                 machine.enter(alloc, limit);
             }
             if let Some(last) = ports.last() {
-                // After the last port of all comes 0, from where the first of the range is taken.
+                // Port 65535 wraps to 0, and the search then starts at the beginning of the range.
                 machine.next_port = last.wrapping_add(1);
             }
         }
@@ -67,7 +66,7 @@ impl Cell {
         if job.pending() == 0 {
             self.pending.remove(&instance.collection);
         }
-        // With the first of its tasks.
+        // Only with the first of its tasks.
         if job.advance(Transition::Schedule, JobState::Running).is_ok() {
             let schedule = EventKind::Schedule { machine: id, alloc: None };
             events.add(Subject::Job(instance.collection), schedule);
@@ -75,8 +74,9 @@ impl Cell {
         events.add(Subject::Task(instance), EventKind::Schedule { machine: id, alloc });
     }
 
-    /// A placed task is to be stopped, and holds what it has until its machine says that it ended.
-    /// Whether that is new: one that is being evicted can still be killed, and nothing else.
+    /// A placed task is told to stop, and holds its resources until its machine reports its end.
+    /// Returns whether that is new: a task being evicted can still be killed, and nothing else
+    /// changes.
     pub(super) fn stop(
         &mut self,
         instance: InstanceId,
@@ -104,7 +104,7 @@ impl Cell {
         false
     }
 
-    /// A placed life ends, and the task begins another one, pending. It may be tried again after
+    /// A placed incarnation ends, and the task gets another one, pending. It may be retried after
     /// `wait`.
     pub(super) fn begin_again<'a>(
         &mut self,
@@ -138,7 +138,7 @@ impl Cell {
         events.add_end(instance, kind, ending.usage);
         let pending = TaskState::Pending { since: now, not_before, cause };
         let again = job.step(instance.index, Transition::Submit, pending);
-        debug_assert!(again.is_ok(), "what is dead can be submitted again");
+        debug_assert!(again.is_ok(), "a dead task can be submitted again");
         if let Ok(task) = again {
             task.generation = Generation(task.generation.0.saturating_add(1));
             let instance = instance.task().generation(task.generation);
@@ -146,13 +146,13 @@ impl Cell {
         }
         let (after, pending) = (Tallied::of(job), job.pending());
         self.tally.replace(before, after);
-        // With others pending it is listed already.
+        // If others are pending, the job is listed already.
         if pending == 1 {
             self.pending.insert(instance.collection);
         }
     }
 
-    /// A placed life ends, and its task dies with it.
+    /// A placed incarnation ends, and its task dies with it.
     pub(super) fn ended_for_good<'a>(
         &mut self,
         instance: InstanceId,
@@ -165,7 +165,7 @@ impl Cell {
         self.die(instance, death, Some(ending), events);
     }
 
-    /// A task that is on no machine dies, and with the last of them its job.
+    /// A task that is on no machine dies, and with the last one its job.
     pub(super) fn die(
         &mut self,
         instance: InstanceId,
@@ -205,8 +205,8 @@ impl Cell {
         events.ended.push(id);
     }
 
-    /// The machine's part of the end of a placed life: its resources and ports are free again. The
-    /// job, where the task is there.
+    /// The machine's side of the end of a placed incarnation: its resources and ports become free.
+    /// Returns the job, if the task exists.
     fn take_off_machine(
         &mut self,
         instance: InstanceId,

@@ -1,5 +1,5 @@
-//! The bounds of what is said in words. What exceeds them is refused by every cell, whatever is in it:
-//! whoever proposes a request can look before, and keeps the log free of it.
+//! The bounds of texts. A text out of bounds is rejected by every cell, whatever its state: a
+//! proposer can check before, and keep the log free of it.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use super::cut;
 use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
 use crate::{Op, Rejection};
 
-/// What the texts are called.
+/// Names of the texts.
 const MACHINE_ADDRESS: &str = "a machine's address";
 const REPLICA_ADDRESS: &str = "a replica's address";
-/// How many attributes can be said at once: all that a machine has are replaced by others.
+/// Maximum number of attributes in one request: enough to replace all of a machine's.
 const CHANGES_MAX: usize = 2 * ATTRIBUTES_MAX;
 
 impl Op {
-    /// Whether what it says in words is within the bounds that hold in every cell: see
+    /// Whether its texts are within the bounds that hold in every cell: see
     /// [`crate::Mutation::within_bounds`].
     ///
     /// # Errors
-    /// With what is not, in words of bounded length.
+    /// With what is out of bounds, in a text of bounded length.
     pub fn within_bounds(&self) -> Result<(), Rejection> {
         match self {
             Self::Request { mutation, .. } => mutation.within_bounds(),
             Self::Enrol { address, .. } => machine_address(address),
-            // What the others say is the master's own, or names.
+            // The other operations contain only the master's own texts, or names.
             _ => Ok(()),
         }
     }
@@ -35,7 +35,7 @@ impl Op {
 pub(super) fn description(spec: &JobSpec) -> Result<(), Rejection> {
     match spec.problems().first() {
         None => Ok(()),
-        // It is kept with the session's answers, and may quote what is wrong.
+        // It is kept with the session's answers, and may quote the invalid text.
         Some(problem) => Err(Rejection::Invalid(cut(&problem.to_string()))),
     }
 }
@@ -68,7 +68,7 @@ pub(super) fn attributes(changes: &BTreeMap<String, Option<String>>) -> Result<(
     Ok(())
 }
 
-/// A cell that is asked all the same takes more: most of them change nothing then.
+/// An applied request may contain more: most of its changes then have no effect.
 pub(super) fn few(
     machine: &MachineName,
     changes: &BTreeMap<String, Option<String>>,
@@ -76,7 +76,7 @@ pub(super) fn few(
     let said = changes.len();
     if said > CHANGES_MAX {
         return Err(Rejection::Impossible(format!(
-            "{said} attributes of {machine} are said at once: say at most {CHANGES_MAX}"
+            "{said} attributes of {machine} in one request: the maximum is {CHANGES_MAX}"
         )));
     }
     Ok(())
@@ -104,7 +104,7 @@ mod tests {
         SetPlatform,
     };
 
-    /// A cell of root's with machine m1.
+    /// A cell with administrator root and machine m1.
     fn cell() -> Cell {
         let mut cell = Cell::empty();
         let name = "lab".parse().expect("a name");
@@ -185,7 +185,7 @@ mod tests {
         }
         let many = set((0..513).map(|number| named(number.to_string())));
         let told = many.within_bounds().expect_err("too many").to_string();
-        assert_eq!(told, "513 attributes of m1 are said at once: say at most 512");
+        assert_eq!(told, "513 attributes of m1 in one request: the maximum is 512");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Changing what a living job asks for, without restarting its tasks (paper, section 2.3).
+//! Changing the description of a live job without restarting its tasks (paper, section 2.3).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::state::Tallied;
 use crate::{Cell, EventKind, Job, Rejection, Subject, TaskState};
 
 impl Cell {
-    /// Gives a living job another description. All of its tasks take it over where they are, or
-    /// nothing changes.
+    /// Replaces the description of a live job. Either all of its tasks take it over where they are,
+    /// or nothing changes.
     pub(super) fn update(
         &mut self,
         id: CollectionId,
@@ -66,13 +66,14 @@ impl Cell {
         Ok(())
     }
 
-    /// Every machine still holds its tasks of the job, and matches them, with the new description.
+    /// Whether, with the new description, every machine still fits and matches its tasks of the
+    /// job.
     fn would_still_fit(&self, id: CollectionId, spec: &Arc<JobSpec>) -> Result<(), Rejection> {
         let Some(job) = self.jobs.get(id) else { return Ok(()) };
         let mut changing = Job::clone(job);
         changing.spec = Arc::clone(spec);
         self.would_still_fit_allocs(job, &changing)?;
-        // What the tasks of the job on a machine take before and after, together.
+        // What the job's tasks on a machine take before and after, together.
         let mut changed: BTreeMap<MachineId, (Sums, Sums)> = BTreeMap::new();
         let placed = job.tasks().filter_map(|(index, task)| match &task.state {
             TaskState::Running(placement) => Some((index, placement.machine)),
@@ -87,19 +88,20 @@ impl Cell {
         for (index, id) in placed {
             let Some(machine) = self.machines.get(id) else { continue };
             let (less, more) = changed.get(&id).copied().unwrap_or_default();
-            // What is free for this one when all the others have changed.
+            // What is free for this task when all the others have changed.
             let mut taken = Sums::of(machine);
             let others = more.without(&changing.demand(index));
             taken = taken.minus(&less).plus(&others);
             let offer = taken.offered_by(machine);
-            // What was wanted before is no news, even where the machine is not so any more.
+            // Constraints that existed before are not checked again, even if the machine no longer
+            // matches.
             let wanted = spec.constraints(index);
             let news = wanted != job.spec.constraints(index);
             let constraints = if news { wanted } else { &[] };
             let demand = changing.demand(index);
             let ask = Request { demand, ports: 0, constraints, ..Request::of(&changing, index) };
-            // What asks for no more than before stays, even on a machine that became too small.
-            // To become production is to grow there.
+            // A task that does not grow stays, even on a machine that became too small.
+            // Becoming production counts as growing there.
             let grows = more.reservations.first_above(&less.reservations).is_some()
                 || more.limits_of_prod.first_above(&less.limits_of_prod).is_some();
             if let Err(unschedulable_reason) = fits_a_running_task(&ask, &offer, grows) {

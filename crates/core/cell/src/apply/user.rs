@@ -1,5 +1,5 @@
-//! Users: added with a certificate, and revoked. A revocation refuses certificates and nothing else:
-//! what the user runs and may do is as it was, for when they are added again.
+//! Users: added with a certificate, and revoked. A revocation affects only certificates: what the
+//! user runs and may do is unchanged, for when they are added again.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::bounds::{
 };
 use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, User};
 
-/// Say that a certificate is issued to a user, who may be new.
+/// Issue a certificate to a user, who may be new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddUser {
-    /// Whom.
+    /// The user.
     pub user: UserName,
-    /// The certificate's number.
+    /// The certificate's serial number.
     pub serial: Serial,
-    /// How long it is valid, from the moment of this.
+    /// How long it is valid, from the time of this operation.
     pub validity: Span,
 }
 
@@ -57,10 +57,10 @@ impl Change for AddUser {
     }
 }
 
-/// Refuse every certificate that a user has. What they run, runs on.
+/// Revoke every certificate of a user. Their tasks keep running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevokeUser {
-    /// Whose.
+    /// The user.
     pub user: UserName,
 }
 
@@ -95,7 +95,7 @@ impl Change for RevokeUser {
 }
 
 impl Cell {
-    /// What is known of a user, to be changed.
+    /// The user's record, or a new one, to be changed.
     fn user_or_new(&self, name: &UserName) -> Result<User, Rejection> {
         match self.users.get(name) {
             Some(user) => Ok(User::clone(user)),
@@ -108,7 +108,7 @@ impl Cell {
         }
     }
 
-    /// Whether there is anything of a user.
+    /// Whether the cell has any record of a user.
     fn knows(&self, name: &UserName) -> bool {
         let session = (name.clone(), LogIndex(0), SessionId(0));
         let mut sessions = self.sessions_of_users.range(session..);

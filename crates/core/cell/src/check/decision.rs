@@ -1,8 +1,8 @@
-//! The check after one operation: it looks at what the operation touched, and at the decisions that
-//! were taken in it, each by the state in which it was taken.
+//! The check after one operation: it verifies what the operation touched, and the decisions in it,
+//! each against the state in which it was made.
 //!
 //! It costs as much as the touched tasks and the tasks on the touched machines, and so can follow
-//! every operation of a large cell; what an operation spoils elsewhere is [`Cell::check`]'s to find.
+//! every operation of a large cell; [`Cell::check`] finds damage elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::feasibility::{Colocated, Offer, Request, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
 
-/// Follows a cell from operation to operation and checks each.
+/// Checks a cell after each operation.
 #[derive(Clone, Debug)]
 pub struct DecisionChecker {
     before: Cell,
 }
 
 impl DecisionChecker {
-    /// From here on.
+    /// Starts at this state of the cell.
     #[must_use]
     pub fn from(cell: &Cell) -> Self {
         Self { before: cell.clone() }
     }
 
-    /// The cell is like this after its next operation, which gave `applied`. What is wrong with it;
-    /// empty for whatever [`Cell::apply`] did.
+    /// Checks the cell after its next operation, which returned `applied`. Returns the violations;
+    /// none for anything that [`Cell::apply`] did.
     pub fn after(&mut self, cell: &Cell, applied: &Applied) -> Vec<Violation> {
         let before = std::mem::replace(&mut self.before, cell.clone());
         let mut step = Step { before: &before, cell, found: Found { violations: Vec::new() } };
@@ -51,7 +51,7 @@ pub(super) struct Step<'a> {
     pub(super) found: Found,
 }
 
-/// The tasks that a machine keeps: those that leave it for others or die are not counted.
+/// The tasks that stay on a machine: those being evicted for others or killed do not count.
 fn staying(cell: &Cell, machine: MachineId) -> impl Iterator<Item = (InstanceId, &Arc<Job>)> {
     let instances = cell.machine(machine).map(|machine| machine.instances()).unwrap_or_default();
     instances.iter().filter_map(move |instance| {
@@ -60,7 +60,7 @@ fn staying(cell: &Cell, machine: MachineId) -> impl Iterator<Item = (InstanceId,
     })
 }
 
-/// Where a job or task is in its life.
+/// The stage of a job or task.
 fn stage(cell: &Cell, subject: Subject) -> Stage {
     match subject {
         Subject::Job(id) => cell.job(id).map_or(Stage::New, |job| job.state.stage()),
@@ -69,7 +69,7 @@ fn stage(cell: &Cell, subject: Subject) -> Stage {
     }
 }
 
-/// How many lives a task has begun.
+/// The number of incarnations that a task has begun.
 fn generation(cell: &Cell, subject: Subject) -> Generation {
     match subject {
         Subject::Task(id) => cell.task(id.task()).map_or(Generation(0), |task| task.generation),
@@ -78,9 +78,9 @@ fn generation(cell: &Cell, subject: Subject) -> Generation {
 }
 
 impl Step<'_> {
-    /// Every life goes by the diagram, and where its events lead to is where it is.
+    /// Every life cycle follows the diagram, and its events lead to the stored stage.
     fn lives(&mut self, events: &[Event]) {
-        // Of a task, all its lives together: the end of one is where the next is submitted.
+        // All incarnations of a task together: the end of one is where the next is submitted.
         let mut stages: BTreeMap<Subject, (Stage, Generation)> = BTreeMap::new();
         let whole = |subject| match subject {
             Subject::Task(id) => Subject::Task(id.task().generation(Generation(0))),
@@ -117,8 +117,8 @@ impl Step<'_> {
         }
     }
 
-    /// Whatever was placed fits where it is, by the state before and all that was placed and
-    /// evicted with it; whoever was evicted may be.
+    /// Whatever was placed fits there, given the state before and everything placed and evicted in
+    /// the same operation; every victim may be evicted.
     fn decisions(&mut self, events: &[Event]) {
         let mut placed: BTreeSet<MachineId> = BTreeSet::new();
         for event in events {
@@ -126,7 +126,7 @@ impl Step<'_> {
             match &event.kind {
                 EventKind::Schedule { machine, alloc } => {
                     self.well_placed(instance, *machine, *alloc);
-                    // What goes into an alloc takes nothing of the machine.
+                    // A task in an alloc takes nothing from the machine.
                     if let Some(alloc) = *alloc {
                         self.within_alloc(*machine, alloc);
                     } else if placed.insert(*machine) {
@@ -158,7 +158,7 @@ impl Step<'_> {
             self.found.add(Violation::NoSuchMachine { instance, machine: id });
             return;
         };
-        // Room and ports are counted for the machine as a whole.
+        // Resources and ports are checked for the machine as a whole.
         let ask = Request { ports: 0, ..Request::of(job, instance.index) };
         let empty = Sums::default().offered_by(machine);
         let mut offer = Offer { colocated: Colocated::default(), ..empty };
@@ -172,8 +172,8 @@ impl Step<'_> {
         }
     }
 
-    /// A machine on which something was placed holds what stays on it by its reservations, and
-    /// production and monitoring by their limits (paper, section 5.5).
+    /// A machine on which something was placed has capacity for what stays on it by its
+    /// reservations, and for production and monitoring by their limits (paper, section 5.5).
     fn within_capacity(&mut self, instance: InstanceId, id: MachineId) {
         let Some(machine) = self.cell.machine(id) else { return };
         let capacity = machine.capacity();
@@ -201,11 +201,11 @@ impl Step<'_> {
     }
 
     fn rightly_evicted(&mut self, victim: InstanceId, by: InstanceId) {
-        // What leaves with its alloc leaves by that one's priority.
+        // A task that leaves with its alloc leaves by the alloc's priority.
         let alloc = self.cell.placement(victim).and_then(crate::Placement::alloc);
-        let judged = alloc.unwrap_or(victim);
+        let evicted = alloc.unwrap_or(victim);
         let priority = |id: InstanceId| self.cell.job(id.collection).map(|job| job.spec.priority);
-        let may = match (priority(judged), priority(by)) {
+        let may = match (priority(evicted), priority(by)) {
             (Some(theirs), Some(ours)) => {
                 let apart = theirs.band() != ours.band() || theirs.band() < Band::Production;
                 theirs < ours && apart
@@ -217,7 +217,7 @@ impl Step<'_> {
         }
     }
 
-    /// What a touched machine keeps is what is placed on it.
+    /// The tallies of a touched machine match what is placed on it.
     fn machine(&mut self, id: MachineId) {
         let Some(machine) = self.cell.machine(id) else { return };
         let mut load = Load::default();

@@ -1,5 +1,4 @@
-//! What must hold of machines' certificates and of the tokens with which they join, and of each use
-//! of a token.
+//! Invariants of machines' certificates, of their join tokens, and of each use of a token.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +60,7 @@ impl Cell {
 }
 
 impl Step<'_> {
-    /// Each token is used once, and by the key and for the certificate that it is kept with.
+    /// Each token is used once, by the key and for the certificate that are recorded with it.
     pub(super) fn enrolments(&mut self, events: &[Event]) {
         for event in events {
             let EventKind::MachineEnrolled { token: serial, certificate } = &event.kind else {

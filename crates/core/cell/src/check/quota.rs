@@ -1,5 +1,5 @@
-//! Quota: what is charged is what lives, nothing was admitted beyond what was granted, and nothing
-//! granted beyond what there is.
+//! Quota: the charges are those of the live tasks, nothing was admitted beyond what was granted,
+//! and nothing granted beyond the capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::apply::quota::{amount_max, charge};
 use crate::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
-use crate::state::judged_together;
+use crate::state::sharing_capacity;
 use crate::{Cell, Event, EventKind, Grant, PendingCause, Subject, Total};
 
 impl Cell {
@@ -38,12 +38,15 @@ impl Cell {
             let listed = (grant.user.clone(), grant.band, grant.id);
             let late = grant.until.is_some_and(|until| until > TIME_MAX);
             for (wrong, why) in [
-                (!grant.band.is_charged(), "is of the free band"),
-                (grant.amount == Resources::default(), "is of nothing"),
-                (grant.amount.first_above(&amount_max()).is_some(), "is of more than there can be"),
+                (!grant.band.is_charged(), "is in the free band"),
+                (grant.amount == Resources::default(), "has no amount"),
+                (
+                    grant.amount.first_above(&amount_max()).is_some(),
+                    "exceeds the maximum of a grant",
+                ),
                 (grant.until.is_some_and(|until| until <= grant.from), "ends before it begins"),
                 (late || grant.from > TIME_MAX, "begins or ends after the year 9999"),
-                (!quota.of_users.contains(&listed), "is not found by its user"),
+                (!quota.of_users.contains(&listed), "is not in its user's index"),
             ] {
                 if wrong {
                     found.add(Violation::Grant { grant: grant.id, why });
@@ -68,7 +71,7 @@ impl Cell {
         found.at_most("users with capabilities", holders, CAPABILITY_HOLDERS_MAX);
     }
 
-    /// What is charged is the limits of all that lives and is charged.
+    /// The charges are the limits of all live tasks that are charged.
     fn check_charges(&self, found: &mut Found) {
         let mut counted: BTreeMap<(UserName, Band), Total> = BTreeMap::new();
         for job in self.jobs() {
@@ -92,8 +95,8 @@ impl Cell {
 }
 
 impl Step<'_> {
-    /// Whatever was submitted or updated left its owner within what was granted at that moment, or
-    /// grew in no dimension in which it is not.
+    /// Every submission or update left its owner within what was granted at that time, or grew in
+    /// no dimension in which it is not.
     pub(super) fn admissions(&mut self, events: &[Event]) {
         if !self.before.quota.metering.on {
             return;
@@ -119,19 +122,19 @@ impl Step<'_> {
         }
     }
 
-    /// Whatever was granted leaves production and monitoring together within the cell's capacity,
-    /// and every other band within its percentage of it, at every moment at which it runs; what it
-    /// is nothing of may have been beyond it before.
+    /// Every grant leaves production and monitoring together within the cell's capacity, and every
+    /// other band within its percentage of it, at every time at which the grant is in effect.
+    /// Dimensions of which it grants nothing may have been exceeded before.
     pub(super) fn grants(&mut self, events: &[Event]) {
         let quota = &self.cell.quota;
         for event in events {
             let EventKind::QuotaGranted(new) = &event.kind else { continue };
             let (grant, band) = (new.id, new.band);
             let most = self.cell.capacity().percent(quota.metering.percent(band));
-            let together = judged_together(band);
+            let together = sharing_capacity(band);
             let beside = |other: &&Arc<Grant>| other.id != grant && together.contains(&other.band);
             let others: Vec<_> = quota.grants.values().filter(beside).collect();
-            // It is most where something begins.
+            // The maximum is reached where some grant begins.
             let begins = others.iter().map(|other| other.from).filter(|at| new.runs(*at));
             let moments: BTreeSet<_> = begins.chain([new.from]).collect();
             for at in moments {

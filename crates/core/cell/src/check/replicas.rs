@@ -1,4 +1,4 @@
-//! What must hold of the replicas that are recorded, and of each change of who is in consensus.
+//! Invariants of the recorded replicas, and of each change of membership.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl Cell {
 }
 
 impl Step<'_> {
-    /// A replica's token is used once: a key that used it stays with it. So does its directory.
+    /// A replica's token is used once: the key that used it never changes. Nor does its directory.
     pub(super) fn replicas_join(&mut self) {
         for replica in self.before.replicas() {
             let after = self.cell.replica(replica.id).map(|replica| replica.directory);
@@ -54,8 +54,8 @@ impl Step<'_> {
         }
     }
 
-    /// At most one replica's part in consensus changed: a majority before and one after have somebody
-    /// in common.
+    /// At most one replica's role in consensus changed, so that a majority before and one after
+    /// always overlap.
     pub(super) fn members(&mut self) {
         let members = |cell: &Cell| {
             let voters = cell.voters().map(|id| (id, Member::Voter));

@@ -1,4 +1,4 @@
-//! A sound cell, spoilt in one place at a time: the check names the place.
+//! A valid cell, corrupted in one place at a time: the check names the place.
 
 mod allocs;
 mod enrolment;
@@ -26,7 +26,7 @@ fn user(name: &str) -> UserName {
     UserName::new(name).expect("a name")
 }
 
-/// Ana was revoked at 9, or so it was before it is changed.
+/// Ana was revoked at time 9; then her record is changed.
 fn revoke(cell: &mut Cell, change: fn(&mut User)) {
     let act = Act { at: Time(9), by: user("root") };
     let mut ana = User { revoked: Some(act), ..User::default() };
@@ -107,8 +107,8 @@ fn a_sound_cell_has_nothing_to_say() {
 fn whatever_is_spoilt_is_named() {
     type Spoil = fn(&mut Cell);
     let cases: &[(Spoil, &[&str])] = &[
-        (|cell| job(cell).counts.pending = 7, &["job 1: 7 pending tasks kept, 1 counted"]),
-        (|cell| job(cell).counts.running = 0, &["job 1: 0 running tasks kept, 2 counted"]),
+        (|cell| job(cell).counts.pending = 7, &["job 1: 7 pending tasks stored, 1 counted"]),
+        (|cell| job(cell).counts.running = 0, &["job 1: 0 running tasks stored, 2 counted"]),
         (
             |cell| job(cell).state = JobState::Pending,
             &["job 1 is Pending with 0 tasks queued, 1 pending and 2 running"],
@@ -121,9 +121,9 @@ fn whatever_is_spoilt_is_named() {
         (
             |cell| job(cell).ports = Arc::from([]),
             &[
-                "job 1 does not keep the port names of its description",
-                "1-0-1 has 1 ports and asks for 0",
-                "1-1-1 has 1 ports and asks for 0",
+                "job 1 does not have the port names of its description",
+                "1-0-1 has 1 ports but requests 0",
+                "1-1-1 has 1 ports but requests 0",
             ],
         ),
         (
@@ -134,33 +134,33 @@ fn whatever_is_spoilt_is_named() {
             |cell| assert!(cell.pending.insert(CollectionId(9)).is_none()),
             &["job 9 is listed as pending (true) with 0 tasks pending"],
         ),
-        (|cell| cell.tasks = 2, &["the cell: 2 tasks kept, 3 counted"]),
+        (|cell| cell.tasks = 2, &["the cell: 2 tasks stored, 3 counted"]),
         (
             |cell| cell.tally.0[0] = Stages { queued: 1, dead: 2, ..Stages::default() },
             &[
-                "the free band: 1 queued tasks kept, 0 counted",
-                "the free band: 2 dead tasks kept, 0 counted",
+                "the free band: 1 queued tasks stored, 0 counted",
+                "the free band: 2 dead tasks stored, 0 counted",
             ],
         ),
-        (|cell| cell.job_names.clear(), &["ana/web and job 1 do not lead to each other"]),
+        (|cell| cell.job_names.clear(), &["ana/web and job 1 do not refer to each other"]),
         (
             |cell| {
                 cell.machine_names.insert(MachineName::new("m9").expect("a name"), MACHINE);
             },
-            &["m9 and machine 1 do not lead to each other"],
+            &["m9 and machine 1 do not refer to each other"],
         ),
         (
             |cell| cell.last_collection = CollectionId(0),
-            &["job 1 is beyond the last that was given (0), or kept under another id"],
+            &["job 1 is greater than the last id assigned (0), or stored under another id"],
         ),
         (
             |cell| machine(cell).id = MachineId(2),
             &[
-                "m1 and machine 1 do not lead to each other",
-                "m1 and machine 2 do not lead to each other",
-                "m1:1 and machine 1 do not lead to each other",
-                "m1:1 and machine 2 do not lead to each other",
-                "machine 2 is beyond the last that was given (1), or kept under another id",
+                "m1 and machine 1 do not refer to each other",
+                "m1 and machine 2 do not refer to each other",
+                "m1:1 and machine 1 do not refer to each other",
+                "m1:1 and machine 2 do not refer to each other",
+                "machine 2 is greater than the last id assigned (1), or stored under another id",
                 "machine 2 lists 1-0-1, which is not placed there",
                 "machine 2 lists 1-1-1, which is not placed there",
                 "machine 2: 0.2 cores, 128 MiB taken, 0 cores, 0 B by its tasks' limits",
@@ -169,15 +169,15 @@ fn whatever_is_spoilt_is_named() {
                 "machine 2: ports [31000, 31001] taken, [] by its tasks",
             ],
         ),
-        (|cell| cell.machine_addresses.clear(), &["m1:1 and machine 1 do not lead to each other"]),
+        (|cell| cell.machine_addresses.clear(), &["m1:1 and machine 1 do not refer to each other"]),
         (
             |cell| machine(cell).gcu = "2".parse().expect("a factor"),
-            &["machine 1 does not keep the attributes and the factor that were said of it"],
+            &["machine 1 has other attributes or another factor than were reported and set"],
         ),
         (|cell| cell.level = model::Level(9), &["the cell is at level 9"]),
         (
             |cell| machine(cell).state = MachineState::Down { since: Time(1) },
-            &["machine 1 is down and has 2 tasks"],
+            &["machine 1 is down but has 2 tasks"],
         ),
         (
             |cell| {
@@ -195,20 +195,20 @@ fn whatever_is_spoilt_is_named() {
             |cell| {
                 revoke(cell, |ana| ana.certificates = vec![certificate(9); 17]);
             },
-            &["17 certificates of a user, at most 16 are kept"],
+            &["17 certificates of a user, the maximum is 16"],
         ),
         (
             |cell| {
                 revoke(cell, |ana| ana.revoked = None);
             },
-            &["user ana was neither added nor revoked, and is kept"],
+            &["user ana has a record but was neither added nor revoked"],
         ),
         (
             |cell| job(cell).waits_for.push(CollectionId(7)),
             &[
                 "job 1 is Running with 0 tasks queued, 1 pending and 2 running",
-                "job 1 waits for job 7, which is not alive or not what it was to run after",
-                "that job 1 waits for job 7 is kept or true, and not both",
+                "job 1 waits for job 7, which is not alive or not named in its description",
+                "the index and the jobs disagree on whether job 1 waits for job 7",
             ],
         ),
         (
@@ -216,7 +216,7 @@ fn whatever_is_spoilt_is_named() {
                 job(cell).parent = Some(CollectionId(7));
                 cell.children.insert((CollectionId(7), JOB));
             },
-            &["task 1/0 lives on, and the parent of its job, job 7, is dead"],
+            &["task 1/0 is alive, but the parent of its job, job 7, is dead"],
         ),
         (
             |cell| {
@@ -229,7 +229,7 @@ fn whatever_is_spoilt_is_named() {
             |cell| {
                 cell.children.insert((JOB, CollectionId(8)));
             },
-            &["that job 8 is a child of job 1 is kept or true, and not both"],
+            &["the index and the jobs disagree on whether job 8 is a child of job 1"],
         ),
         (
             |cell| job(cell).tasks.get_mut(2).expect("a task").generation = model::Generation(0),
@@ -237,7 +237,7 @@ fn whatever_is_spoilt_is_named() {
         ),
         (
             |cell| cell.last_session = SessionId(0),
-            &["session 1 is beyond the last that was given (0), or kept under another id"],
+            &["session 1 is greater than the last id assigned (0), or stored under another id"],
         ),
         (
             |cell| cell.sessions_by_use.clear(),
@@ -290,7 +290,7 @@ fn whatever_is_spoilt_is_named() {
             |cell| {
                 cell.switches.insert(("s1".into(), MACHINE));
             },
-            &["that machine 1 is of switch s1 is kept or true, and not both"],
+            &["the index and the machine disagree on whether machine 1 is at switch s1"],
         ),
         (
             |cell| machine(cell).ports_taken.clear(),
@@ -306,7 +306,7 @@ fn whatever_is_spoilt_is_named() {
         (
             |cell| placement(cell, 0).ports = Arc::from([]),
             &[
-                "1-0-1 has 0 ports and asks for 1",
+                "1-0-1 has 0 ports but requests 1",
                 "machine 1: ports [31000, 31001] taken, [31001] by its tasks",
             ],
         ),

@@ -1,4 +1,4 @@
-//! What must hold of the users whom the cell has said something of.
+//! Invariants of the recorded users.
 
 use super::{Found, Violation};
 use crate::Cell;

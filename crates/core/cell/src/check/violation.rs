@@ -1,4 +1,4 @@
-//! What can be wrong with a cell.
+//! The violations that the checks report.
 
 use model::{
     Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
@@ -10,33 +10,35 @@ use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Subject, Total};
 
-/// Something in a cell that contradicts the rest of it.
+/// A violated invariant of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
-    /// An object has an id that was never given, or is kept under another.
-    #[error("{what} {id} is beyond the last that was given ({last}), or kept under another id")]
+    /// An object has an id that was never assigned, or is stored under another id.
+    #[error(
+        "{what} {id} is greater than the last id assigned ({last}), or stored under another id"
+    )]
     IdNotGiven {
         /// What kind of object.
         what: &'static str,
         /// Its id.
         id: u64,
-        /// The last given.
+        /// The last id assigned.
         last: u64,
     },
-    /// A count that is kept is not what is counted.
-    #[error("{of}: {kept} {what} kept, {counted} counted")]
+    /// A stored count differs from a recount.
+    #[error("{of}: {kept} {what} stored, {counted} counted")]
     Count {
-        /// Whose count.
+        /// What the count belongs to.
         of: Counted,
-        /// Of what.
+        /// What is counted.
         what: &'static str,
-        /// The count that is kept.
+        /// The stored count.
         kept: u64,
-        /// What it should be.
+        /// The recount.
         counted: u64,
     },
-    /// A job's state is not that of its tasks: it is dead exactly when all of them are, and has
-    /// been placed when one of them is.
+    /// A job's state does not match its tasks: it is dead exactly when all of them are, and has
+    /// been placed if one of them is.
     #[error(
         "job {job} is {state:?} with {} tasks queued, {} pending and {} running",
         .counts.queued, .counts.pending, .counts.running
@@ -46,10 +48,10 @@ pub enum Violation {
         job: CollectionId,
         /// Its state.
         state: JobState,
-        /// Where its tasks are.
+        /// Its tasks by stage.
         counts: Counts,
     },
-    /// A job's description is none that would be admitted.
+    /// A job's description would not be admitted.
     #[error("job {job}: {problem}")]
     Description {
         /// The job.
@@ -57,82 +59,82 @@ pub enum Violation {
         /// What is wrong with it.
         problem: String,
     },
-    /// A task has never begun a life.
+    /// A task has no incarnation.
     #[error("task {0} is in generation 0")]
     NoGeneration(TaskId),
     /// A job ends with itself, or runs after itself.
     #[error("job {0} is its own parent, or runs after itself")]
     Itself(CollectionId),
     /// A job waits for one that is dead or gone, or that its description does not name.
-    #[error("job {job} waits for job {other}, which is not alive or not what it was to run after")]
+    #[error("job {job} waits for job {other}, which is not alive or not named in its description")]
     WaitsInVain {
         /// The job.
         job: CollectionId,
-        /// For whom it waits.
+        /// The job it waits for.
         other: CollectionId,
     },
-    /// A task lives on though the parent of its job is dead.
-    #[error("task {task} lives on, and the parent of its job, job {parent}, is dead")]
+    /// A task is alive although the parent of its job is dead.
+    #[error("task {task} is alive, but the parent of its job, job {parent}, is dead")]
     OutlivesParent {
         /// The task.
         task: TaskId,
         /// The parent.
         parent: CollectionId,
     },
-    /// An index of relations between jobs is not that of the jobs.
-    #[error("that job {job} {what} job {other} is kept or true, and not both")]
+    /// An index of relations between jobs does not match the jobs.
+    #[error("the index and the jobs disagree on whether job {job} {what} job {other}")]
     Relation {
-        /// What they are to each other.
+        /// The relation.
         what: &'static str,
-        /// The one.
+        /// The first job.
         job: CollectionId,
-        /// The other.
+        /// The second job.
         other: CollectionId,
     },
-    /// A machine is not found by its address, or an address leads to a machine that does not have it.
-    #[error("{address} and machine {machine} do not lead to each other")]
+    /// The index of machine addresses does not match the machines.
+    #[error("{address} and machine {machine} do not refer to each other")]
     MachineAddress {
         /// The address.
         address: String,
         /// The machine.
         machine: MachineId,
     },
-    /// What is known of a machine is not what was said of it.
-    #[error("machine {0} does not keep the attributes and the factor that were said of it")]
+    /// A machine's attributes or factor do not match what was reported and set.
+    #[error("machine {0} has other attributes or another factor than were reported and set")]
     Attributes(MachineId),
     /// The cell is at a level that does not exist.
     #[error("the cell is at level {0}")]
     Level(Level),
     /// A machine is down, and tasks are placed on it.
-    #[error("machine {machine} is down and has {tasks} tasks")]
+    #[error("machine {machine} is down but has {tasks} tasks")]
     TasksOnDownMachine {
         /// The machine.
         machine: MachineId,
-        /// How many tasks.
+        /// Number of tasks.
         tasks: usize,
     },
-    /// A certificate ends before it begins, or is kept though it was revoked.
+    /// A certificate ends before it begins, or is stored although it was revoked.
     #[error(
         "certificate {serial} of {user} ends before it begins, or is from before {user} was revoked"
     )]
     Certificate {
-        /// Whose.
+        /// The user.
         user: UserName,
-        /// Which.
+        /// Its serial number.
         serial: Serial,
     },
-    /// A user is kept who was neither added nor revoked.
-    #[error("user {0} was neither added nor revoked, and is kept")]
+    /// A user record without an addition or revocation.
+    #[error("user {0} has a record but was neither added nor revoked")]
     NothingSaid(UserName),
-    /// Rescheduling was stopped as more machines were silent than there were.
+    /// Rescheduling was stopped for more silent machines than there were machines.
     #[error("rescheduling was stopped for {silent} of {of} machines")]
     MoreSilentThanThere {
-        /// How many were silent.
+        /// Number of silent machines.
         silent: u32,
-        /// Of how many.
+        /// Out of how many.
         of: u32,
     },
-    /// A decision took a machine beyond its capacity.
+    /// A decision exceeded a machine's capacity.
     #[error(
         "{instance} was placed on machine {machine}, whose {whose} tasks then had {taken} of {capacity}"
     )]
@@ -143,75 +145,75 @@ pub enum Violation {
         machine: MachineId,
         /// Whose limits or reservations are too much.
         whose: &'static str,
-        /// Their sum.
+        /// The sum of their amounts.
         taken: Resources,
-        /// What the machine has.
+        /// The machine's capacity.
         capacity: Resources,
     },
-    /// A task was placed on a machine that takes none, or that does not match it.
+    /// A task was placed on a machine that accepts none, or that does not match it.
     #[error("{instance} was placed on machine {machine}, which {why}")]
     Misplaced {
         /// What was placed.
         instance: InstanceId,
-        /// Where.
+        /// The machine.
         machine: MachineId,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// A task runs in an alloc that is not there, or not its job's.
+    /// A task runs in an alloc that does not exist, or that is not in its job's alloc set.
     #[error("{instance} runs in {}, which {why}", .alloc.map_or("no alloc".to_owned(), |id| format!("alloc {id}")))]
     Alloc {
-        /// What runs there.
+        /// The task.
         instance: InstanceId,
-        /// In which alloc, where in one.
+        /// The alloc, if any.
         alloc: Option<InstanceId>,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// The tasks in an alloc take more than it has.
+    /// The tasks in an alloc exceed its limit.
     #[error("the tasks in alloc {alloc} take {taken} of {limit}")]
     AllocOverfull {
         /// The alloc.
         alloc: InstanceId,
-        /// What they take.
+        /// The sum of their limits.
         taken: Resources,
-        /// What it has.
+        /// The limit of the alloc.
         limit: Resources,
     },
-    /// A machine does not keep what the tasks in its allocs take of them.
-    #[error("machine {0} does not keep what is taken of its allocs")]
+    /// A machine's record of alloc usage does not match its tasks.
+    #[error("machine {0} has a wrong record of what is used of its allocs")]
     AllocUse(MachineId),
-    /// A task was evicted for one that may not do that.
-    #[error("{victim} was evicted for {by}, which may not do that")]
+    /// A task was evicted for one that may not evict it.
+    #[error("{victim} was evicted for {by}, which may not evict it")]
     Victim {
-        /// What is to leave.
+        /// The evicted task.
         victim: InstanceId,
-        /// For whom.
+        /// The task it was evicted for.
         by: InstanceId,
     },
-    /// A life ended, and its task is neither pending again nor dead, or without the event that says
-    /// why.
+    /// An incarnation ended, but its task is neither pending again nor dead, or the event with the
+    /// reason is missing.
     #[error("{0} lost its machine without a stated reason")]
     NoReason(InstanceId),
-    /// An event tells a step that the diagram of lives does not have, or not from there.
+    /// An event is a transition that the life-cycle diagram does not have from that stage.
     #[error("{subject:?}: {refused}")]
     NotAStep {
-        /// Whose life.
+        /// The subject of the event.
         subject: Subject,
-        /// The step.
+        /// The rejected transition.
         refused: NotAStep,
     },
-    /// The events of an operation lead elsewhere than the state does.
-    #[error("{subject:?} is {is} by its events, and {kept} in the cell")]
+    /// The events of an operation lead to another stage than the stored one.
+    #[error("{subject:?} is {is} by its events, but {kept} in the cell")]
     EventsDisagree {
-        /// Whose life.
+        /// The subject of the events.
         subject: Subject,
-        /// Where its events lead.
+        /// The stage according to the events.
         is: Stage,
-        /// Where it is.
+        /// The stored stage.
         kept: Stage,
     },
-    /// A task's generation did not grow with its new life.
+    /// A task's generation did not increase with its new incarnation.
     #[error("task {task} went from generation {before} to {after}")]
     Generation {
         /// The task.
@@ -221,21 +223,21 @@ pub enum Violation {
         /// Its generation after.
         after: Generation,
     },
-    /// The names of a job's ports are not those of its description.
-    #[error("job {0} does not keep the port names of its description")]
+    /// The names of a job's ports do not match its description.
+    #[error("job {0} does not have the port names of its description")]
     PortNames(CollectionId),
-    /// A job is among those with pending tasks and has none, or the other way round.
+    /// The list of jobs with pending tasks is wrong about a job.
     #[error("job {job} is listed as pending ({listed}) with {pending} tasks pending")]
     PendingList {
         /// The job.
         job: CollectionId,
         /// Whether it is listed.
         listed: bool,
-        /// How many of its tasks wait to be placed.
+        /// Number of its pending tasks.
         pending: u64,
     },
-    /// A job is not found by its name, or a name leads to a job that does not have it.
-    #[error("{owner}/{name} and job {job} do not lead to each other")]
+    /// The index of job names does not match the jobs.
+    #[error("{owner}/{name} and job {job} do not refer to each other")]
     JobName {
         /// The owner.
         owner: UserName,
@@ -244,7 +246,7 @@ pub enum Violation {
         /// The job.
         job: CollectionId,
     },
-    /// Two living jobs have one name.
+    /// Two live jobs have the same name.
     #[error("{owner}/{name} is the name of two living jobs, {first} and {second}")]
     TwoLiving {
         /// The owner.
@@ -256,8 +258,8 @@ pub enum Violation {
         /// The newer job.
         second: CollectionId,
     },
-    /// A machine is not found by its name, or a name leads to a machine that does not have it.
-    #[error("{name} and machine {machine} do not lead to each other")]
+    /// The index of machine names does not match the machines.
+    #[error("{name} and machine {machine} do not refer to each other")]
     MachineName {
         /// The name.
         name: MachineName,
@@ -267,68 +269,70 @@ pub enum Violation {
     /// A task is placed on a machine that does not exist.
     #[error("{instance} is placed on machine {machine}, which does not exist")]
     NoSuchMachine {
-        /// The task's life.
+        /// The incarnation.
         instance: InstanceId,
         /// The machine.
         machine: MachineId,
     },
-    /// A task is placed on a machine that does not list it, or lists it more than once.
+    /// A task is placed on a machine that does not list it exactly once.
     #[error("{instance} is placed on machine {machine}, which lists it {times} times")]
     NotListedOnce {
-        /// The task's life.
+        /// The incarnation.
         instance: InstanceId,
         /// The machine.
         machine: MachineId,
         /// How often it is listed.
         times: usize,
     },
-    /// A machine lists a life that is not placed on it.
+    /// A machine lists an incarnation that is not placed on it.
     #[error("machine {machine} lists {instance}, which is not placed there")]
     ListedInVain {
         /// The machine.
         machine: MachineId,
-        /// What it lists.
+        /// The listed incarnation.
         instance: InstanceId,
     },
-    /// What a machine says is taken is not the sum of its tasks' limits.
+    /// A machine's stored sum is not the sum of its tasks' limits.
     #[error("machine {machine}: {kept} taken, {counted} by its tasks' limits")]
     Taken {
         /// The machine.
         machine: MachineId,
-        /// What it says.
+        /// The stored sum.
         kept: Resources,
-        /// What it should say.
+        /// The recomputed sum.
         counted: Resources,
     },
-    /// The sums by which a machine is judged are not those of its tasks.
+    /// A machine's stored sums are not those of its tasks.
     #[error("machine {machine}: {kept}, by its tasks {counted}")]
     Sums {
         /// The machine.
         machine: MachineId,
-        /// What it says.
+        /// The stored sums.
         kept: Box<Sums>,
-        /// What it should say.
+        /// The recomputed sums.
         counted: Box<Sums>,
     },
-    /// The machines of a switch are not those that say so.
-    #[error("that machine {machine} is of switch {switch} is kept or true, and not both")]
+    /// The index of switches does not match the machines' attributes.
+    #[error(
+        "the index and the machine disagree on whether machine {machine} is at switch {switch}"
+    )]
     Switch {
         /// The machine.
         machine: MachineId,
         /// The switch.
         switch: String,
     },
-    /// The ports that a machine says are taken are not those of its tasks.
+    /// A machine's stored ports in use are not those of its tasks.
     #[error("machine {machine}: ports {kept:?} taken, {counted:?} by its tasks")]
     PortsTaken {
         /// The machine.
         machine: MachineId,
-        /// What it says.
+        /// The stored ports.
         kept: Vec<u16>,
-        /// What it should say.
+        /// The ports of its tasks.
         counted: Vec<u16>,
     },
-    /// A port of a machine was given twice.
+    /// A port of a machine was assigned twice.
     #[error("machine {machine} has given port {port} twice")]
     PortTwice {
         /// The machine.
@@ -336,37 +340,37 @@ pub enum Violation {
         /// The port.
         port: u16,
     },
-    /// A task has not as many ports as it asks for.
-    #[error("{instance} has {has} ports and asks for {asks}")]
+    /// A task has another number of ports than it requests.
+    #[error("{instance} has {has} ports but requests {asks}")]
     PortCount {
-        /// The task's life.
+        /// The incarnation.
         instance: InstanceId,
-        /// How many it has.
+        /// Number of ports it has.
         has: usize,
-        /// How many it asks for.
+        /// Number of ports it requests.
         asks: usize,
     },
-    /// A session is not in the order of use, or an entry there leads to no session.
+    /// The index of sessions by last use does not match the sessions.
     #[error("session {session}, last used at {used}, is not in the order of use exactly once")]
     SessionUse {
         /// The session.
         session: SessionId,
-        /// The moment of its last use, as it or the order says.
+        /// The index of its last use, as stored in the session or in the order.
         used: LogIndex,
     },
-    /// What is charged to a user is not the sum of the limits of the tasks that live.
+    /// A user's stored charge is not the sum of the limits of the live tasks.
     #[error("{user} is charged {} in {band}, by the tasks {}", .kept.resources(), .counted.resources())]
     Charged {
         /// The user.
         user: UserName,
         /// The band.
         band: Band,
-        /// What is kept.
+        /// The stored charge.
         kept: Box<Total>,
-        /// What it should be.
+        /// The recomputed charge.
         counted: Box<Total>,
     },
-    /// A job was admitted beyond what its owner was granted at that moment.
+    /// A job was admitted beyond what its owner was granted at that time.
     #[error("job {job} was admitted with {} of {user} charged in {band}, and {} granted",
         .charged.resources(), .granted.resources())]
     BeyondQuota {
@@ -376,106 +380,107 @@ pub enum Violation {
         user: UserName,
         /// Its band.
         band: Band,
-        /// What is charged with it.
+        /// The charge including the job.
         charged: Box<Total>,
-        /// What is granted.
+        /// The granted amount.
         granted: Box<Total>,
     },
-    /// A grant is none that could be made, or is not found by its user.
+    /// A grant is invalid, or missing in its user's index.
     #[error("grant {grant} {why}")]
     Grant {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// A decision granted more than may be, at a moment at which the grant runs.
+    /// A decision granted more than allowed at a time at which the grant is in effect.
     #[error("with grant {grant} in {band}, {} are granted at {} s, of at most {}",
         .granted.resources(), .at.0 / 1_000_000, .most.resources())]
     BeyondCapacity {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// Its band; production and monitoring are judged together.
+        /// Its band; production and monitoring are counted together.
         band: Band,
-        /// The moment.
+        /// The time.
         at: Time,
-        /// What is granted then, with it.
+        /// The amount granted then, including it.
         granted: Box<Total>,
-        /// What may be.
+        /// The maximum.
         most: Box<Total>,
     },
-    /// A band is oversold by what nobody could say.
-    #[error("{band} is granted to {percent} %, which is none of 1 to {most} %")]
+    /// The oversell percentage of a band is out of range.
+    #[error("{band} is granted up to {percent} %, which is not in 1 to {most} %")]
     OversoldTo {
         /// The band.
         band: Band,
-        /// In percent of the cell's capacity.
+        /// Percent of the cell's capacity.
         percent: u32,
-        /// The most that can be said.
+        /// The maximum percentage.
         most: u32,
     },
-    /// An entry of what users may do says that somebody may nothing.
+    /// A user is listed with an empty set of capabilities.
     #[error("{0} is listed with no capability")]
     NoCapability(UserName),
-    /// A replica that is not in consensus waits to leave it.
-    #[error("replica {0} is leaving, and waits to join")]
+    /// A replica that is not in consensus is marked as leaving.
+    #[error("replica {0} is leaving but still waits to join")]
     WaitsToLeave(ReplicaId),
-    /// No replica votes and stays.
-    #[error("no replica votes and is not leaving: the cell could decide nothing")]
+    /// All voters are leaving, or there are none.
+    #[error("every voter is leaving or there is none: the cell could not commit anything")]
     NobodyVotes,
-    /// More than one replica's part in consensus changed by one operation.
-    #[error("replicas {0:?} changed their part in consensus at once, and one at a time may")]
+    /// One operation changed the role of more than one replica.
+    #[error("replicas {0:?} changed their role in consensus at once; only one at a time may")]
     MembersAtOnce(Vec<ReplicaId>),
-    /// A join token was used, and its machine is not there; or it expires before it was issued.
-    #[error("join token {0} was used by a machine that is not there, or ends before it begins")]
+    /// A join token was used but its machine does not exist, or it expires before it was issued.
+    #[error("join token {0} was used by a machine that does not exist, or ends before it begins")]
     Token(Serial),
-    /// A join token is not found by its expiry, or an expiry leads to none.
+    /// The index of token expiries does not match the tokens.
     #[error("join token {0} is not in the order of expiry exactly once")]
     TokenExpiry(Serial),
     /// A join token was used for more than one machine's certificate.
     #[error(
-        "a machine enrolled with join token {0}, which had been used, or is not kept as used so"
+        "a machine enrolled with join token {0}, which had been used, or is not recorded as used so"
     )]
     TokenAgain(Serial),
-    /// A replica has another data directory than before.
-    #[error("replica {0} had a data directory, and has another one or none")]
+    /// A replica's data directory changed.
+    #[error("replica {0} has another data directory than before, or none")]
     DirectoryAgain(ReplicaId),
-    /// A machine's certificate is none that could be accepted.
+    /// A machine's certificate could not be accepted.
     #[error(
         "certificate {serial} of machine {machine} ends before it begins, or is from before it was revoked"
     )]
     MachineCertificate {
-        /// Whose.
+        /// The machine.
         machine: MachineName,
-        /// Which.
+        /// Its serial number.
         serial: Serial,
     },
-    /// Nothing is said of a machine's certificates, and that is kept.
-    #[error("machine {0} was neither certified nor revoked, and that is kept")]
+    /// A credentials record without a certificate or revocation.
+    #[error("machine {0} has a credentials record but was neither certified nor revoked")]
     NoCredentials(MachineName),
-    /// A name that no machine has is kept as revoked, and a machine has it or it never was.
-    #[error("{0} is kept as a revoked name that no machine has, and is none")]
+    /// A name is recorded as revoked without a machine, but a machine has it or it was never
+    /// revoked.
+    #[error("{0} is wrongly recorded as a revoked name that no machine has")]
     RevokedName(MachineName),
-    /// There is more of something than its bound.
-    #[error("{has} {what}, at most {most} are kept")]
+    /// A bound is exceeded.
+    #[error("{has} {what}, the maximum is {most}")]
     TooMany {
-        /// Of what.
+        /// What there is too much of.
         what: &'static str,
         /// How many there are.
         has: usize,
-        /// How many there may be.
+        /// The maximum.
         most: usize,
     },
 }
 
-/// Whose count does not agree.
+/// What a count belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The cell's.
+    /// The cell.
     Cell,
-    /// A band's.
+    /// A band.
     Band(Band),
-    /// A job's.
+    /// A job.
     Job(CollectionId),
 }
 

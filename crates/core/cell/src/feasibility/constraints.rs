@@ -1,5 +1,5 @@
-//! A machine has the attributes that the task's hard constraints want. Soft ones only make a machine
-//! better than another (trace v3, "machine constraints").
+//! A machine has the attributes that the task's hard constraints require. Soft ones only affect
+//! scoring (trace v3, "machine constraints").
 
 use super::{Offer, Request, UnschedulableReason};
 

@@ -1,6 +1,6 @@
-//! Of a job that says so, no more than so many tasks are on one machine, or on the machines of one
-//! switch (trace v3, `max_per_machine`, `max_per_switch`). Where the job says it as a preference, it
-//! decides nothing here.
+//! If a job sets a maximum, no more of its tasks are on one machine, or on the machines of one
+//! switch (trace v3, `max_per_machine`, `max_per_switch`). A maximum that is only a preference is
+//! not checked here.
 
 use spec::Maximum;
 
@@ -9,7 +9,7 @@ use super::{CountedAt, Offer, Request, UnschedulableReason};
 /// See [`super::CHECKS`].
 ///
 /// # Errors
-/// Where there are as many tasks of the job as it wants at most.
+/// If the maximum number of the job's tasks are there already.
 pub fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     let counted = [
         (CountedAt::Machine, ask.max_per_machine, offer.colocated.machine),
@@ -40,14 +40,14 @@ mod tests {
         let cases = [
             (None, None, (9, 9), Ok(())),
             (hard(1), None, (0, 9), Ok(())),
-            (hard(1), None, (1, 1), Err("has 1 tasks of the job on it, and at most 1 are wanted")),
+            (hard(1), None, (1, 1), Err("has 1 tasks of the job on it, and the maximum is 1")),
             (soft(1), soft(1), (1, 1), Ok(())),
             (hard(3), hard(4), (2, 3), Ok(())),
             (
                 soft(1),
                 hard(4),
                 (2, 5),
-                Err("has 5 tasks of the job at its switch, and at most 4 are wanted"),
+                Err("has 5 tasks of the job at its switch, and the maximum is 4"),
             ),
         ];
         for (max_per_machine, max_per_switch, (machine_has, switch), expected) in cases {

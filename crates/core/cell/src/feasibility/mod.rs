@@ -1,9 +1,10 @@
-//! What fits where: the one notion that scheduler, master and "why pending?" share (design,
+//! What fits where: the one definition that scheduler, master and "why pending?" share (design,
 //! section 5).
 //!
-//! A check is one small file with one function: it looks at what a task asks and what a machine
-//! offers, and either passes or names the [`UnschedulableReason`], which is the text of "why pending?". The
-//! registry [`CHECKS`] has them cheapest first; a machine fits when all pass. Nothing here scores.
+//! A check is one small file with one function: it compares what a task requests with what a
+//! machine offers, and either passes or returns the [`UnschedulableReason`], which is the text of
+//! "why pending?". The registry [`CHECKS`] lists them cheapest first; a machine fits if all pass.
+//! Nothing here scores.
 
 mod constraints;
 pub mod maxima;
@@ -19,51 +20,51 @@ use spec::{Constraint, Maximum};
 
 use crate::{Cell, Demand, FailureDomain, Job, Machine};
 
-/// What a task asks of a machine.
+/// What a task requests of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What it would count for: production is judged by its limit, the rest by their reservation
+    /// Its resources: production is checked by its limit, everything else by its reservation
     /// (paper, section 5.5).
     pub demand: Demand,
-    /// How many ports it wants.
+    /// Number of ports.
     pub ports: usize,
-    /// What it wants of the machine's attributes; only the hard ones decide here.
+    /// Constraints on the machine's attributes; only hard ones are checked here.
     pub constraints: &'a [Constraint],
-    /// How many tasks of its job are to be on one machine at most.
+    /// Maximum number of tasks of its job on one machine.
     pub max_per_machine: Option<Maximum>,
-    /// How many tasks of its job are to be on the machines of one switch at most.
+    /// Maximum number of tasks of its job on the machines of one switch.
     pub max_per_switch: Option<Maximum>,
 }
 
-/// What a machine offers: the machine, and what is left of it in the eyes of whoever asks. A
-/// scheduler counts what it has planned and not yet heard about as taken.
+/// What a machine offers: the machine, and what the caller considers free on it. A scheduler counts
+/// what it has planned but not yet had confirmed as taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// What there is in all: of the machine, or of the alloc that is offered.
+    /// The total capacity: of the machine, or of the alloc that is offered.
     pub capacity: Resources,
-    /// What is left of its resources by the reservations of all its tasks.
+    /// Resources left by the reservations of all tasks.
     pub free: Resources,
-    /// What is left of them by the limits of production and monitoring alone.
+    /// Resources left by the limits of production and monitoring tasks alone.
     pub free_for_prod: Resources,
-    /// How many of its ports are left.
+    /// Number of free ports.
     pub free_ports: usize,
-    /// What of the task's own job is there already.
+    /// Tasks of the same job that are already there.
     pub colocated: Colocated,
 }
 
-/// How many tasks of one job are at a place.
+/// Number of tasks of one job on a machine and its switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Colocated {
     /// On the machine.
     pub machine: u32,
-    /// On all machines of its switch. Nothing where no switch is known of it, or where the job says
-    /// nothing of switches.
+    /// On all machines of its switch. Zero if the machine's switch is unknown, or if the job sets
+    /// no maximum per switch.
     pub switch: u32,
 }
 
-/// The sums by which a machine is judged.
+/// The sums that are compared with a machine's capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// The reservations of all its tasks.
@@ -72,14 +73,14 @@ pub struct Sums {
     pub limits_of_prod: Resources,
 }
 
-/// A check: passes, or says why not.
+/// A check: passes, or returns the reason.
 pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>;
 
-/// Every check, cheapest first; a machine that can never fit is told before one that is full.
+/// Every check, cheapest first; a machine that can never fit is reported as such before a full one.
 pub const CHECKS: &[Check] =
     &[up::check, constraints::check, maxima::check, resources::check, ports::check];
 
-/// Whether what is asked fits what is offered.
+/// Whether a request fits an offer.
 ///
 /// # Errors
 /// The first unschedulable reason.
@@ -87,8 +88,8 @@ pub fn fits(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableRea
     CHECKS.iter().try_for_each(|check| check(ask, offer))
 }
 
-/// Whether a task that runs on a machine can ask this of it from now on: it need not be up, and where
-/// the task does not grow there need not be room for more.
+/// Whether a task that already runs on a machine can change to this request: the machine need not
+/// be up, and where the task does not grow no more room is needed.
 ///
 /// # Errors
 /// The first unschedulable reason.
@@ -102,7 +103,7 @@ pub fn fits_a_running_task(
 }
 
 impl<'a> Request<'a> {
-    /// What a task of a job asks.
+    /// What a task of a job requests.
     #[must_use]
     pub fn of(job: &'a Job, index: model::TaskIndex) -> Self {
         Self {
@@ -116,13 +117,13 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Offer<'a> {
-    /// All that is left of a machine, and nothing of the task's job on it.
+    /// All that is free on a machine, with none of the job's tasks on it.
     #[must_use]
     pub fn of(machine: &'a Machine) -> Self {
         Sums::of(machine).offered_by(machine)
     }
 
-    /// All that is left of an alloc on a machine, and nothing of the task's job beside it.
+    /// All that is free in an alloc on a machine, with none of the job's other tasks there.
     #[must_use]
     pub fn within(cell: &Cell, machine: &'a Machine, alloc: InstanceId) -> Self {
         let limit = cell.job(alloc.collection).map(|set| set.limit(alloc.index));
@@ -131,7 +132,7 @@ impl<'a> Offer<'a> {
         Self { capacity, free, free_for_prod: free, ..Self::of(machine) }
     }
 
-    /// All that is left of a machine for a task of a job.
+    /// All that is free on a machine for a task of a job.
     #[must_use]
     pub fn to(cell: &Cell, job: &Job, machine: &'a Machine) -> Self {
         Self { colocated: Colocated::of(cell, job, machine), ..Self::of(machine) }
@@ -139,8 +140,8 @@ impl<'a> Offer<'a> {
 }
 
 impl Colocated {
-    /// What of a job is on a machine and at its switch; what the job does not ask about is not
-    /// counted.
+    /// Number of a job's tasks on a machine and at its switch; counted only where the job sets a
+    /// maximum.
     #[must_use]
     pub fn of(cell: &Cell, job: &Job, machine: &Machine) -> Self {
         let at_switch = || {
@@ -165,18 +166,18 @@ impl std::fmt::Display for Sums {
 }
 
 impl Sums {
-    /// Those that a machine keeps.
+    /// The sums of a machine's tasks.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         Self { reservations: machine.reserved(), limits_of_prod: machine.taken_by_prod() }
     }
 
-    /// With one task more.
+    /// Adds a task.
     pub fn add(&mut self, demand: &Demand) {
         *self = self.plus(&Self::one(demand));
     }
 
-    /// Without a task that is counted.
+    /// Subtracts a task that is included.
     #[must_use]
     pub fn without(&self, demand: &Demand) -> Self {
         self.minus(&Self::one(demand))
@@ -187,7 +188,7 @@ impl Sums {
         Self { reservations: demand.reservation, limits_of_prod }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -196,7 +197,7 @@ impl Sums {
         }
     }
 
-    /// The difference, nowhere less than nothing.
+    /// The difference, saturating at zero.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         Self {
@@ -205,7 +206,7 @@ impl Sums {
         }
     }
 
-    /// What a machine offers that these are taken of.
+    /// What a machine offers when these sums are taken.
     #[must_use]
     pub fn offered_by<'a>(&self, machine: &'a Machine) -> Offer<'a> {
         let capacity = machine.capacity();
@@ -233,8 +234,8 @@ pub(crate) mod testing {
         Resources { cpu: MilliCores(cpu), ram: Bytes(ram), ..Resources::default() }
     }
 
-    /// What a check says of a task that asks `(cpu, ram, ports)` and an up machine of
-    /// 1,000 milli-cores, 1,000 bytes and 2 ports of which `taken` is taken.
+    /// The result of a check for a task that requests `(cpu, ram, ports)` on an up machine of 1,000
+    /// milli-cores, 1,000 bytes and 2 ports, of which `taken` is taken.
     pub(crate) fn checked(
         check: super::Check,
         ask: (u64, u64, usize),
@@ -254,7 +255,7 @@ pub(crate) mod testing {
         check(&Request { ports: ask.2, ..asking(demand) }, &offer).err()
     }
 
-    /// What asks for resources alone.
+    /// A request for resources alone.
     pub(crate) fn asking(demand: Demand) -> Request<'static> {
         let (max_per_machine, max_per_switch) = (None, None);
         Request { demand, ports: 0, constraints: &[], max_per_machine, max_per_switch }

@@ -1,5 +1,5 @@
-//! A machine has a range of ports to give, and gives each of them once, and none that something else
-//! holds.
+//! A machine has a range of ports. Each is assigned to one task at a time, and none that something
+//! else holds.
 
 use super::{NotGiven, Offer, Request, UnschedulableReason};
 use crate::Machine;
@@ -12,7 +12,7 @@ pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), Unschedu
     Err(UnschedulableReason::LacksPorts { asked: ask.ports, free: offer.free_ports, held })
 }
 
-/// The ports of a machine that something holds which they were not given to; none where there are none.
+/// The machine's ports that are held by something they were not assigned to, if any.
 fn not_given(machine: &Machine) -> Option<NotGiven> {
     let count = machine.held_port_count();
     let first = machine.report.held_ports.first().filter(|_| count > 0)?.clone();

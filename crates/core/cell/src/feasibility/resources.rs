@@ -1,6 +1,6 @@
-//! In every dimension, no more is asked than is left: by the limits of production for production,
-//! and by the reservations of all for everybody (paper, section 5.5). A machine that would be too
-//! small even when empty says so: waiting does not help there.
+//! In every dimension, no more is requested than is left: by the limits of production for
+//! production, and by the reservations of all tasks for everything (paper, section 5.5). A machine
+//! that would be too small even when empty is reported as such: waiting does not help there.
 
 use model::Resources;
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     /// On a machine of 1,000 milli-cores: limit and reservation of the task, what is left by
-    /// reservations and by the limits of prod, and what lacks.
+    /// reservations and by the limits of prod, and the shortage.
     #[test]
     fn limits_decide_for_prod_and_reservations_for_the_rest() {
         let mut machine = Machine::testing();

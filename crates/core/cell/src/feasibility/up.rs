@@ -1,4 +1,4 @@
-//! Tasks are placed on machines that answer, and that are not being emptied.
+//! Tasks are placed on machines that answer and are not being drained.
 
 use super::{Offer, Request, UnschedulableReason};
 use crate::MachineState;

@@ -1,5 +1,5 @@
-//! What a cell goes on from after something of it was lost: operations that came after a checkpoint,
-//! or the majority of its replicas.
+//! Continuing a cell after data loss: of the operations after a checkpoint, or of the majority of
+//! its replicas.
 
 use std::sync::Arc;
 
@@ -9,22 +9,23 @@ use super::Image;
 use crate::state::Tokens;
 use crate::{Cell, Job, Member, Replica, Task, TaskState};
 
-/// How many ids of each kind a restored cell leaves out: as many as the cell may have given after
-/// the checkpoint that it was restored from.
+/// Number of ids of each kind that a restored cell skips: at least as many as the cell may have
+/// assigned after the checkpoint.
 const IDS_LEFT_OUT: u64 = 1_000_000_000;
 
-/// How many of replicas, which are few, and whose ids people type.
+/// Number of replica ids that are skipped; fewer, since replicas are few and people type their ids.
 const REPLICA_IDS_LEFT_OUT: u64 = 1_000;
 
-/// How many lives of a task that waits: as many as may have begun, one after the other.
+/// Number of incarnations of a pending task that are skipped: at least as many as may have begun.
 const LIVES_LEFT_OUT: u32 = 1_000;
 
 impl Cell {
-    /// The cell as it goes on from a checkpoint after what came later is lost. Machines and people
-    /// still know of ids that were given in the lost time: those are never given to others, up to a
-    /// billion of each kind. The next life of a task that waits is a later one than those that a machine
-    /// may have: two with one name would be taken for each other. No join token is left: one that was used
-    /// in the lost time would be taken for new.
+    /// The cell as it continues from a checkpoint after later operations are lost. Machines and
+    /// people still know ids that were assigned in the lost period, so those are never reused: up
+    /// to a billion of each kind are skipped. The next incarnation of a pending task is later than
+    /// any that a machine may have; otherwise two incarnations with the same name would be
+    /// confused. No join token is kept: a token used in the lost period would be taken for an
+    /// unused one.
     #[must_use]
     pub fn restored(&self) -> Self {
         let mut cell = self.clone();
@@ -59,21 +60,21 @@ impl Cell {
 }
 
 impl Image {
-    /// The image of which one replica goes on alone, because the majority of the others is lost or
-    /// the state was taken elsewhere: it is the only voter, and no other is recorded. It has the
-    /// address that is given, else the one that is known of it. Ids that were given to replicas, or
-    /// may have been in a lost time, are never given again. Everything else is as it was: ids of
-    /// other kinds are [`Cell::restored`]'s to leave out.
+    /// The image from which one replica continues alone, because the majority of the others is lost
+    /// or the state was taken elsewhere: it is the only voter, and no other replica is recorded. It
+    /// has the given address, or else the recorded one. Replica ids that were or may have been
+    /// assigned are never reused. Everything else is unchanged; [`Cell::restored`] skips ids of
+    /// other kinds.
     #[must_use]
     pub fn of_one_replica(mut self, id: ReplicaId, address: Option<Arc<str>>) -> Self {
         let last = self.replicas.iter().map(|replica| replica.id).fold(id, ReplicaId::max);
         let last = self.last_replica.max(last);
         self.last_replica = ReplicaId(last.0.saturating_add(REPLICA_IDS_LEFT_OUT));
         let known = self.replicas.into_iter().find(|replica| replica.id == id);
-        // Whoever goes on has read this image, and so has its level at least.
+        // The replica has read this image, so its build has at least this level.
         let level = known.as_ref().map_or(self.level, |known| known.level.max(self.level));
         let address = address.or(known.map(|known| known.address)).unwrap_or_default();
-        // Its directory says anew which one it is: it may be another one by now.
+        // It reports its directory again, which may be a different one by now.
         self.replicas = vec![Replica::new(id, address, level, Member::Voter)];
         self
     }

@@ -1,10 +1,10 @@
-//! Crashes are remembered for a while, so that a pairing of a task with a machine that crashed is
-//! not repeated at once, and what is to blame is found out: a machine on which many tasks crash, or
-//! a task that crashes on many machines (paper, section 4).
+//! Recent crashes are remembered, so that a task is not placed again at once on a machine where it
+//! crashed, and to find the cause: a machine on which many tasks crash, or a task that crashes on
+//! many machines (paper, section 4).
 //!
-//! A crash is a life that ended by FAIL, unless the task ran out of its own memory. What is remembered is a preference and no refusal: a
-//! machine is avoided as long as another one fits, for a task that cannot run elsewhere had better
-//! run where it crashed than nowhere.
+//! A crash is an incarnation that ended by FAIL, unless the task exceeded its own memory limit.
+//! Avoiding a machine is a preference and not a constraint: a task that fits nowhere else had
+//! better run where it crashed than not at all.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,46 +13,46 @@ use model::{MachineId, Span, TaskId, Time, UserName};
 
 use super::{Machine, Task};
 
-/// For how long a machine is avoided after a task's first crash there; it doubles with each further
+/// How long a machine is avoided after a task's first crash there; it doubles with each further
 /// one.
 pub const AVOIDED_AT_FIRST: Span = Span::from_secs(5 * 60);
-/// The longest that a machine is avoided after a crash.
+/// Maximum time for which a machine is avoided after a crash.
 pub const AVOIDED_AT_MOST: Span = Span::from_secs(4 * 60 * 60);
-/// The machines that a task remembers having crashed on.
+/// Maximum number of machines that a task remembers having crashed on.
 pub const MACHINES_MAX: usize = 8;
-/// A task that crashed on so many machines within [`AVOIDED_AT_MOST`] is suspect: it is to blame,
-/// and not they.
+/// A task that crashed on this many machines within [`AVOIDED_AT_MOST`] is suspect: the task is to
+/// blame, not the machines.
 pub const MACHINES_OF_A_SUSPECT: usize = 3;
-/// A machine on which tasks of so many jobs, of so many users, crashed within [`MACHINE_WINDOW`] is
-/// suspect: those of one job may well crash by themselves, and those of one user by what that user
-/// does.
+/// A machine on which tasks of this many jobs, of [`USERS_OF_A_SUSPECT`] users, crashed within
+/// [`MACHINE_WINDOW`] is suspect: the tasks of a single job or user may well crash for reasons of
+/// their own.
 pub const JOBS_OF_A_SUSPECT: usize = 3;
 /// See [`JOBS_OF_A_SUSPECT`].
 pub const USERS_OF_A_SUSPECT: usize = 2;
-/// For how long a machine remembers a task's crash.
+/// How long a machine remembers a task's crash.
 pub const MACHINE_WINDOW: Span = Span::from_secs(10 * 60);
-/// The tasks that a machine remembers having seen crash.
+/// Maximum number of crashed tasks that a machine remembers.
 pub const TASKS_MAX: usize = 16;
 
-/// That a task crashed on a machine.
+/// The crashes of a task on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     /// The machine.
     pub machine: MachineId,
-    /// How often it did.
+    /// Number of crashes there.
     pub times: u32,
-    /// When it last did.
+    /// When the last one happened.
     pub last: Time,
 }
 
-/// That a task crashed, as its machine remembers it.
+/// A task's crash, as its machine remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrashSeen {
-    /// Which task.
+    /// The task.
     pub task: TaskId,
-    /// Whose it is.
+    /// The owner of its job.
     pub user: UserName,
-    /// When it last did.
+    /// When it last crashed there.
     pub at: Time,
 }
 
@@ -70,14 +70,14 @@ impl Crash {
 }
 
 impl Task {
-    /// Until when it avoids a machine; nothing where it does not.
+    /// Until when it avoids a machine; `None` if it does not.
     #[must_use]
     pub fn avoids(&self, machine: MachineId, now: Time) -> Option<Time> {
         let crash = self.crashes.as_ref()?.iter().find(|crash| crash.machine == machine)?;
         Some(crash.avoided_until()).filter(|until| *until > now)
     }
 
-    /// Whether it crashed on so many machines that it is to blame itself.
+    /// Whether it crashed on so many machines that the task is to blame.
     #[must_use]
     pub fn is_suspect(&self, now: Time) -> bool {
         let remembered = self.crashes.iter().flat_map(|crashes| crashes.iter());
@@ -97,7 +97,8 @@ impl Task {
 }
 
 impl Machine {
-    /// Whether tasks of so many jobs and users crashed on it of late that it may be to blame.
+    /// Whether tasks of so many jobs and users crashed on it lately that the machine may be to
+    /// blame.
     #[must_use]
     pub fn is_suspect(&self, now: Time) -> bool {
         let recent = || self.crashes.iter().filter(|seen| now.since(seen.at) < MACHINE_WINDOW);
@@ -161,10 +162,10 @@ mod tests {
         let task = |job, index| TaskId { collection: CollectionId(job), index: TaskIndex(index) };
         for minute in 0..4 {
             machine.saw_crash(task(1, 0), user("ana"), at(minute));
-            assert!(!machine.is_suspect(at(minute)), "one task that crashes often is one");
+            assert!(!machine.is_suspect(at(minute)), "one task that crashes often counts once");
         }
         (1..40).for_each(|index| machine.saw_crash(task(1, index), user("ana"), at(4)));
-        assert!(!machine.is_suspect(at(4)), "the tasks of one job are one job's");
+        assert!(!machine.is_suspect(at(4)), "the tasks of one job count once");
         machine.saw_crash(task(2, 0), user("ana"), at(4));
         machine.saw_crash(task(3, 0), user("ben"), at(4));
         assert!(machine.is_suspect(at(4)) && machine.crashes.len() == TASKS_MAX);
@@ -176,7 +177,7 @@ mod tests {
         let task = |job| TaskId { collection: CollectionId(job), index: TaskIndex(0) };
         let mut machine = Machine::testing();
         (1..9).for_each(|job| machine.saw_crash(task(job), user("ana"), at(0)));
-        assert!(!machine.is_suspect(at(0)), "all are ana's");
+        assert!(!machine.is_suspect(at(0)), "all are of one user");
         machine.saw_crash(task(9), user("ben"), at(1));
         assert!(machine.is_suspect(at(1)));
 
@@ -186,6 +187,6 @@ mod tests {
         assert!(!machine.is_suspect(at(0)), "two jobs are too few");
         machine.saw_crash(task(3), user("ben"), at(9));
         assert!(machine.is_suspect(at(9)));
-        assert!(!machine.is_suspect(at(10)), "what ana's did is over");
+        assert!(!machine.is_suspect(at(10)), "ana's crashes are outside the window");
     }
 }

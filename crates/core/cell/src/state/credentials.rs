@@ -1,5 +1,5 @@
-//! With what machines show who they are: their certificates, and the tokens with which they join
-//! (design, section 7).
+//! The credentials of machines: their certificates, and the tokens with which they join (design,
+//! section 7).
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use super::Act;
 use crate::bounds::CERTIFICATES_OF_A_MACHINE_MAX;
 use crate::{Cell, Certificate};
 
-/// What the cell has said of a machine's certificates. One of which it has said nothing, as one that
-/// was added by hand, is no less a machine: a certificate of the cell's authority is what makes one.
+/// The cell's record of a machine's certificates. A machine without a record, such as one that was
+/// added by hand, is equally valid: a certificate of the cell's authority is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// The certificates that the cell has issued since the last revocation, the oldest first. Those
-    /// that have expired go when there is another.
+    /// The certificates issued since the last revocation, oldest first. Expired ones are dropped
+    /// when another is issued.
     pub certificates: Vec<Certificate>,
-    /// The last revocation: no certificate is accepted from then on but those above.
+    /// The last revocation: since then only the certificates above are accepted.
     pub revoked: Option<Act>,
 }
 
-/// A join token: whoever holds it may join as that machine, once, until it expires.
+/// A join token: its holder may join as that machine, once, until it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Which machine joins with it.
+    /// The machine.
     pub machine: MachineName,
     /// When it was issued, and by whom.
     pub issued: Act,
     /// When it expires.
     pub expires: Time,
-    /// What came of it; nothing before its first use.
+    /// Its use; `None` if it is unused.
     pub used: Option<TokenUse>,
 }
 
-/// The use of a join token, which is not used again but by the same key.
+/// The use of a join token. Only the same key can use it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenUse {
     /// The key that used it.
@@ -44,20 +44,20 @@ pub struct TokenUse {
 }
 
 impl Credentials {
-    /// Whether a certificate with that number is the machine's.
+    /// Whether the machine's certificate with that serial number is accepted.
     #[must_use]
     pub fn accepts(&self, serial: Serial) -> bool {
         self.revoked.is_none() || self.issued(serial).is_some()
     }
 
-    /// A certificate that the cell has issued since the last revocation.
+    /// A certificate that the cell issued after the last revocation.
     #[must_use]
     pub fn issued(&self, serial: Serial) -> Option<Certificate> {
         self.certificates.iter().copied().find(|known| known.serial == serial)
     }
 
-    /// Keeps another one. Where there are too many, the oldest goes, but not the one in use: a
-    /// machine never shuts itself out.
+    /// Adds a certificate. If there are too many, the oldest is dropped, except the one in use: a
+    /// machine never locks itself out.
     pub(crate) fn add(&mut self, certificate: Certificate, in_use: Option<Serial>) {
         let (now, serial) = (certificate.issued, certificate.serial);
         self.certificates.retain(|known| known.expires > now && known.serial != serial);
@@ -74,7 +74,7 @@ impl Credentials {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tokens {
     pub(crate) by_serial: OrdMap<Serial, Arc<Token>>,
-    /// Derived: when each expires.
+    /// Derived: the expiry of each.
     pub(crate) by_expiry: OrdSet<(Time, Serial)>,
 }
 
@@ -91,7 +91,7 @@ impl Tokens {
         }
     }
 
-    /// How many have not expired.
+    /// Number of unexpired tokens.
     pub(crate) fn live(&self, now: Time) -> usize {
         let expired = self.by_expiry.iter().take_while(|(expires, _)| *expires <= now).count();
         self.by_serial.len().saturating_sub(expired)
@@ -101,13 +101,13 @@ impl Tokens {
         while let Some((expires, serial)) = self.by_expiry.get_min().copied()
             && expires <= now
         {
-            // An entry of none would stay for ever otherwise.
+            // A stale entry would never be removed otherwise.
             self.by_expiry.remove(&(expires, serial));
             self.by_serial.remove(&serial);
         }
     }
 
-    /// Nobody joins under that name with what was issued so far.
+    /// Removes the tokens of a machine name.
     pub(crate) fn forget_machine(&mut self, name: &MachineName) {
         let of_it = self.by_serial.iter().filter(|(_, token)| token.machine == *name);
         let of_it: Vec<Serial> = of_it.map(|(serial, _)| *serial).collect();
@@ -116,19 +116,19 @@ impl Tokens {
 }
 
 impl Cell {
-    /// A join token, by the serial number of its certificate. One that has expired may be there still.
+    /// A join token, by the serial number of its certificate. An expired one may still be present.
     #[must_use]
     pub fn token(&self, serial: Serial) -> Option<&Arc<Token>> {
         self.tokens.by_serial.get(&serial)
     }
 
-    /// Every join token, the used and expired ones included, by their serial numbers.
+    /// Every join token, used and expired ones included, by serial number.
     pub fn tokens(&self) -> impl Iterator<Item = (Serial, &Arc<Token>)> {
         self.tokens.by_serial.iter().map(|(serial, token)| (*serial, token))
     }
 
-    /// What was said of a machine's certificates, be the machine there or not; nothing where it never
-    /// enrolled and was never revoked.
+    /// The record of a machine's certificates, whether the machine exists or not; `None` if it
+    /// never enrolled and was never revoked.
     #[must_use]
     pub fn credentials(&self, machine: &MachineName) -> Option<&Arc<Credentials>> {
         match self.machine_named(machine) {
@@ -137,13 +137,13 @@ impl Cell {
         }
     }
 
-    /// The names that were revoked and that no machine has now.
+    /// The revoked names that no machine currently has.
     pub fn revoked_machines(&self) -> impl Iterator<Item = (&MachineName, &Arc<Credentials>)> {
         self.revoked_machines.iter()
     }
 
-    /// Whether a machine's certificate of the cell's authority is accepted: any where it was never
-    /// revoked, else those that the cell has issued since.
+    /// Whether a machine's certificate of the cell's authority is accepted: any if the machine was
+    /// never revoked, else only those that the cell has issued since.
     #[must_use]
     pub fn accepts_machine(&self, machine: &MachineName, serial: &Serial) -> bool {
         self.credentials(machine).is_none_or(|said| said.accepts(*serial))

@@ -17,21 +17,21 @@ use crate::lifecycle::{NotAStep, Stage, Transition};
 pub struct Job {
     /// Its id.
     pub id: CollectionId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: UserName,
-    /// What is asked for now.
+    /// Its current description.
     pub spec: Arc<JobSpec>,
     /// When it was admitted.
     pub submitted: Time,
-    /// Where it is in its life.
+    /// Its state.
     pub state: JobState,
-    /// The jobs that its description says it runs after, in the description's order.
+    /// The jobs it runs after, in the order of its description.
     pub after: Arc<[CollectionId]>,
     /// Those of them that have not finished yet.
     pub waits_for: Vec<CollectionId>,
-    /// The job with which it ends.
+    /// Its parent: the job ends when that one ends.
     pub parent: Option<CollectionId>,
-    /// The alloc set in which its tasks run, where they do. It ends with that, too.
+    /// The alloc set in which its tasks run, if any. The job ends when that one ends.
     pub alloc_set: Option<CollectionId>,
     pub(crate) tasks: Row<Task>,
 
@@ -40,61 +40,61 @@ pub struct Job {
     pub(crate) ports: Arc<[PortName]>,
 }
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
     /// It waits for other jobs.
     Queued,
     /// No task of it has been placed yet.
     Pending,
-    /// A task of it has been placed, and one is not dead.
+    /// A task has been placed at least once, and some task is not dead.
     Running,
-    /// Every task of it is dead.
+    /// All its tasks are dead.
     Dead {
         /// Since when.
         at: Time,
-        /// How, as its worst task: killed, else failed, else finished.
+        /// How it ended, like its worst task: killed, else failed, else finished.
         death: Death,
     },
 }
 
-/// A task, over all its lives.
+/// A task, over all its incarnations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its present life.
+    /// Its current incarnation.
     pub generation: Generation,
-    /// How often it has failed.
+    /// Number of failures so far.
     pub failures: u32,
-    /// Its last life on a machine, where it has had one before.
+    /// Its previous incarnation on a machine, if there was one.
     pub last_incarnation: Option<Arc<LastIncarnation>>,
-    /// The machines on which it crashed lately, oldest first.
+    /// The machines on which it crashed recently, oldest first.
     pub crashes: Option<Arc<Vec<Crash>>>,
-    /// What its present life is estimated to need, where that is not its limit; see
+    /// The reservation of its current incarnation, if it differs from the limit; see
     /// [`Job::reservation`].
     pub reserved: Option<Arc<Resources>>,
-    /// Where it is in its life.
+    /// Its state.
     pub state: TaskState,
 }
 
 /// What a placed task counts for on its machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// What it may use at most.
+    /// Its limit.
     pub limit: Resources,
-    /// What it is estimated to need.
+    /// Its reservation.
     pub reservation: Resources,
     /// Whether it is production or monitoring.
     pub prod: bool,
 }
 
-/// A task's last life on a machine: how it ended, and where its logs are kept for a while.
+/// A task's last incarnation on a machine: how it ended, and where its logs are kept for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastIncarnation {
-    /// Which life.
+    /// Its generation.
     pub generation: Generation,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineId,
-    /// In which alloc of its alloc set, where it ran in one. When that moves, the task goes with it.
+    /// The alloc of its alloc set in which it ran, if any. If that alloc moves, the task follows it.
     pub alloc: Option<TaskIndex>,
     /// How it ended.
     pub end: End,
@@ -102,7 +102,7 @@ pub struct LastIncarnation {
     pub usage: FinalUsage,
 }
 
-/// Where a task is in its life.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
     /// Its job waits for other jobs.
@@ -114,9 +114,9 @@ pub enum TaskState {
     Pending {
         /// Since when.
         since: Time,
-        /// It is not placed before this moment.
+        /// It is not placed before this time.
         not_before: Time,
-        /// Why it waits.
+        /// Why it is pending.
         cause: PendingCause,
     },
     /// It has a machine.
@@ -125,35 +125,35 @@ pub enum TaskState {
     Dead {
         /// Since when.
         at: Time,
-        /// How.
+        /// How it ended.
         death: Death,
     },
 }
 
-/// Why a task waits to be placed.
+/// Why a task is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingCause {
     /// It is new.
     Submitted,
-    /// It failed and is tried again.
+    /// It failed and will be retried.
     Failed,
-    /// It was gone, and nobody saw how.
+    /// It was lost: how it ended is not known.
     Lost,
-    /// It had to leave its machine.
+    /// It was evicted from its machine.
     Evicted(EvictionCause),
 }
 
-/// Why a task had to leave its machine (trace v3, EVICT).
+/// Why a task was evicted (trace v3, EVICT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EvictionCause {
-    /// A task of higher priority needed its room.
+    /// A task of higher priority needed its resources.
     Preempted {
-        /// Which one.
+        /// That task.
         by: InstanceId,
     },
-    /// The machine ran out of a resource that was promised more than once.
+    /// The machine ran out of an oversubscribed resource.
     OutOfResources,
-    /// Its machine went silent.
+    /// Its machine stopped answering.
     MachineFailure,
     /// Its machine is being drained.
     MachineShutdown,
@@ -161,73 +161,72 @@ pub enum EvictionCause {
     Other,
 }
 
-/// How a task ended for good (trace v3: FINISH, FAIL, KILL).
+/// How a task or job ended for good (trace v3: FINISH, FAIL, KILL).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Death {
     /// Its program exited with 0.
     Finished,
     /// It failed more often than its job allows.
     Failed,
-    /// Somebody's wish, or another job's end.
+    /// It was killed by a user, or because another job ended.
     Killed(KillReason),
 }
 
 /// Why a task was killed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KillReason {
-    /// A user asked for it.
+    /// A user killed it.
     User(UserName),
     /// The parent of its job ended.
     ParentEnded(CollectionId),
-    /// The alloc set that its job ran in ended.
+    /// The alloc set in which its job ran ended.
     AllocSetEnded(CollectionId),
-    /// A job that its job was to run after ended otherwise than by finishing.
+    /// A job that its job runs after ended without finishing.
     PredecessorEnded(CollectionId),
 }
 
 /// Why a placed task is being stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// It is to die.
+    /// It is being killed.
     Kill(KillReason),
-    /// It is to leave its machine, and is pending again then.
+    /// It is being evicted, and then becomes pending again.
     Evict(EvictionCause),
 }
 
-/// A task on its machine. It holds its resources and ports there until the machine says that it
-/// has ended.
+/// A task on its machine. It holds its resources and ports there until the machine reports its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The machine.
     pub machine: MachineId,
-    /// The alloc in which it runs, on the same machine, where its job runs in an alloc set. Few do,
-    /// and the others need not have room for it.
+    /// The alloc on that machine in which it runs, if its job runs in an alloc set. A pointer, because
+    /// most tasks have none.
     pub alloc: Option<Arc<InstanceId>>,
     /// Its ports, in the order of [`Job::ports`].
     pub ports: Arc<[u16]>,
     /// Since when.
     pub since: Time,
-    /// How far it has got.
+    /// Its phase.
     pub phase: Phase,
-    /// Why it is being stopped, where it is: the machine is told to end it.
+    /// Why it is being stopped, if it is: the machine is told to end it.
     pub stop: Option<Arc<StopReason>>,
 }
 
-/// How far a placed task has got.
+/// The phase of a placed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The machine has not reported it as running.
+    /// The machine has not reported it as running yet.
     Starting,
     /// Its program runs.
     Started {
         /// Since when.
         at: Time,
-        /// Whether it does its work.
+        /// Its health.
         health: Health,
     },
 }
 
-/// Whether a task that runs does its work.
+/// The health of a running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Its health check has not succeeded yet.
@@ -238,18 +237,18 @@ pub enum Health {
     Unhealthy,
 }
 
-/// How many tasks of a job are where in their lives; the rest are dead.
+/// Number of a job's tasks in each stage; the rest are dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Their job waits for others.
+    /// Tasks that wait for other jobs.
     pub queued: u32,
-    /// They wait to be placed.
+    /// Tasks that wait to be placed.
     pub pending: u32,
-    /// They have a machine.
+    /// Tasks that have a machine.
     pub running: u32,
 }
 
-/// What is recorded of a job; the rest of it is derived.
+/// The recorded part of a job; the rest is derived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobParts {
     /// See [`Job::id`].
@@ -275,7 +274,7 @@ pub struct JobParts {
 }
 
 impl JobState {
-    /// Where it is in the diagram of lives.
+    /// Its stage in the life-cycle diagram.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self {
@@ -288,7 +287,7 @@ impl JobState {
 }
 
 impl TaskState {
-    /// Where it is in the diagram of lives.
+    /// Its stage in the life-cycle diagram.
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self {
@@ -301,7 +300,7 @@ impl TaskState {
 }
 
 impl Death {
-    /// The step with which it came.
+    /// The transition that leads to it.
     #[must_use]
     pub fn transition(&self) -> Transition {
         match self {
@@ -334,7 +333,7 @@ impl Counts {
         }
     }
 
-    /// How many are not dead.
+    /// Number of tasks that are not dead.
     #[must_use]
     pub fn alive(self) -> u32 {
         self.queued.saturating_add(self.pending).saturating_add(self.running)
@@ -342,13 +341,13 @@ impl Counts {
 }
 
 impl Placement {
-    /// The alloc in which it runs, where it runs in one.
+    /// The alloc in which it runs, if any.
     #[must_use]
     pub fn alloc(&self) -> Option<InstanceId> {
         self.alloc.as_deref().copied()
     }
 
-    /// Who or what wants its death, where somebody does.
+    /// Why it is being killed, if it is.
     #[must_use]
     pub fn killed(&self) -> Option<&KillReason> {
         match self.stop.as_deref() {
@@ -359,7 +358,7 @@ impl Placement {
 }
 
 impl Job {
-    /// A job from what is recorded of it; what is derived is computed.
+    /// A job from its recorded part; the rest is computed.
     #[must_use]
     pub fn from_parts(parts: JobParts) -> Self {
         let JobParts { id, owner, spec, submitted, state, .. } = parts;
@@ -383,25 +382,25 @@ impl Job {
         }
     }
 
-    /// The job as a whole goes a step, and is now like this.
+    /// Applies a transition to the job as a whole, with its new state.
     ///
     /// # Errors
-    /// Where that is no step from where it is; nothing has changed then.
+    /// If the diagram does not have that transition; nothing has changed then.
     pub(crate) fn advance(
         &mut self,
         transition: Transition,
         state: JobState,
     ) -> Result<(), NotAStep> {
         let to = self.state.stage().step(transition)?;
-        debug_assert_eq!(to, state.stage(), "{transition} leads elsewhere");
+        debug_assert_eq!(to, state.stage(), "{transition} leads to another stage");
         self.state = state;
         Ok(())
     }
 
-    /// A task goes a step, and is now like this; the task.
+    /// Applies a transition to a task, with its new state; returns the task.
     ///
     /// # Errors
-    /// Where that is no step from where it is; nothing has changed then.
+    /// If the diagram does not have that transition; nothing has changed then.
     pub(crate) fn step(
         &mut self,
         index: TaskIndex,
@@ -413,10 +412,10 @@ impl Job {
         let task = self.tasks.get_mut(place).ok_or(no_task)?;
         let from = task.state.stage();
         let to = from.step(transition)?;
-        debug_assert_eq!(to, state.stage(), "{transition} leads elsewhere");
+        debug_assert_eq!(to, state.stage(), "{transition} leads to another stage");
         task.state = state;
         if to == Stage::Dead {
-            // Its next life is another one, and begins with its limit.
+            // The next incarnation begins with its limit as its reservation.
             task.reserved = None;
         }
         self.counts.remove(from);
@@ -424,7 +423,7 @@ impl Job {
         Ok(task)
     }
 
-    /// A task of it.
+    /// One of its tasks.
     #[must_use]
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(usize::try_from(index.0).ok()?)
@@ -439,32 +438,32 @@ impl Job {
         (0..).map(TaskIndex).zip(self.tasks.iter())
     }
 
-    /// The present life of a task of it.
+    /// The current incarnation of one of its tasks.
     #[must_use]
     pub fn instance(&self, index: TaskIndex) -> Option<InstanceId> {
         let id = TaskId { collection: self.id, index };
         self.task(index).map(|task| id.generation(task.generation))
     }
 
-    /// How many of its tasks are where in their lives.
+    /// Number of its tasks in each stage.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many of its tasks wait to be placed.
+    /// Number of pending tasks.
     #[must_use]
     pub fn pending(&self) -> u32 {
         self.counts.pending
     }
 
-    /// How many of its tasks have a machine.
+    /// Number of tasks that have a machine.
     #[must_use]
     pub fn running(&self) -> u32 {
         self.counts.running
     }
 
-    /// The names of the ports of a task of it, in the order in which their numbers are kept.
+    /// The names of a task's ports, in the order in which their numbers are stored.
     #[must_use]
     pub fn ports(&self, index: TaskIndex) -> Arc<[PortName]> {
         match self.spec.overrides.get(&index) {
@@ -473,7 +472,7 @@ impl Job {
         }
     }
 
-    /// How many ports a task of it has.
+    /// Number of ports of a task.
     #[must_use]
     pub fn port_count(&self, index: TaskIndex) -> usize {
         match self.spec.overrides.get(&index) {
@@ -482,13 +481,13 @@ impl Job {
         }
     }
 
-    /// What a task of it may use at most.
+    /// The limit of a task.
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
         self.spec.limit(index)
     }
 
-    /// What the present life of a task of it is estimated to need: its limit, or less.
+    /// The reservation of a task's current incarnation: at most its limit.
     #[must_use]
     pub fn reservation(&self, index: TaskIndex) -> Resources {
         self.reservation_below(index, self.limit(index))
@@ -500,8 +499,7 @@ impl Job {
         reserved.map_or(limit, |reserved| reserved.least(limit))
     }
 
-    /// What a task of it counts for on its machine: nothing where it runs in an alloc, which counts
-    /// for it.
+    /// What a task counts for on its machine: nothing if it runs in an alloc, which counts instead.
     #[must_use]
     pub fn demand(&self, index: TaskIndex) -> Demand {
         if self.alloc_set.is_some() {
@@ -511,8 +509,7 @@ impl Job {
         Demand { limit, reservation: self.reservation_below(index, limit), prod }
     }
 
-    /// What a task of it asks for: of a machine what it counts for there; of an alloc its limit,
-    /// whatever its priority.
+    /// What a task requests: of a machine its demand; of an alloc its limit, whatever its priority.
     #[must_use]
     pub fn asks(&self, index: TaskIndex) -> Demand {
         match self.alloc_set {
@@ -524,13 +521,13 @@ impl Job {
         }
     }
 
-    /// Whether it is not dead.
+    /// Whether it is alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, JobState::Dead { .. })
     }
 
-    /// How it would be dead if all its tasks were: as the worst of those that are.
+    /// How it would have ended if all its tasks were dead: like the worst of the dead ones.
     #[must_use]
     pub fn worst_death(&self) -> Death {
         let deaths = self.tasks().filter_map(|(_, task)| match &task.state {
@@ -542,7 +539,7 @@ impl Job {
 }
 
 impl Task {
-    /// A task that is new.
+    /// A new task.
     pub(crate) fn new(at: Time) -> Self {
         Self {
             generation: Generation(1),

@@ -11,19 +11,19 @@ use model::{
 use super::crashes::CrashSeen;
 use super::{Credentials, Demand};
 
-/// The names of attributes that the cell itself looks at.
+/// The names of attributes that the cell itself uses.
 pub mod attribute {
-    /// What the machine's processor is: cores of one platform do equally much.
+    /// The type of the machine's processor: all cores of one platform have the same performance.
     pub const PLATFORM: &str = "platform";
-    /// The rack that it stands in.
+    /// The rack that it is in.
     pub const RACK: &str = "rack";
     /// The network switch that it is connected to.
     pub const SWITCH: &str = "switch";
-    /// What it gets its power from.
+    /// Its power supply.
     pub const POWER_DOMAIN: &str = "power-domain";
 }
 
-/// What can fail with everything in it (paper, section 4).
+/// A failure domain: a group of machines that can fail together (paper, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureDomain {
     /// The machine itself.
@@ -32,7 +32,7 @@ pub enum FailureDomain {
     Rack,
     /// Its network switch.
     Switch,
-    /// What it gets its power from.
+    /// Its power supply.
     PowerDomain,
 }
 
@@ -43,55 +43,55 @@ pub struct Machine {
     pub id: MachineId,
     /// Its name.
     pub name: MachineName,
-    /// Where its Borglet answers.
+    /// The address of its Borglet.
     pub address: Arc<str>,
-    /// Whether it answers.
+    /// Whether it is up, unreachable or down.
     pub state: MachineState,
-    /// Whether it is to be emptied.
+    /// Set while it is being drained.
     pub drain: Option<Arc<Drain>>,
-    /// What it last said of itself; nothing before its first answer.
+    /// Its last report; empty before its first answer.
     pub report: Arc<MachineReport>,
-    /// What its operators say of it, which goes before what it says itself.
+    /// Attributes set by operators, which override those it reports.
     pub operator_attributes: Arc<BTreeMap<String, String>>,
-    /// From where the next free port is looked for, so that a port rests before it is used again.
+    /// Where the search for a free port starts, so that a port is not reused at once.
     pub next_port: u16,
-    /// The tasks that crashed on it lately, and when; the oldest first.
+    /// Recent task crashes on it, oldest first.
     pub crashes: Vec<CrashSeen>,
-    /// What was said of its certificates; nothing where it never enrolled and was never revoked.
+    /// The record of its certificates; `None` if it never enrolled and was never revoked.
     pub credentials: Option<Arc<Credentials>>,
 
-    // Derived from what is said of it and from the cell's platforms.
+    // Derived from its report, its operators' attributes and the cell's platforms.
     pub(crate) attributes: Arc<BTreeMap<String, String>>,
     pub(crate) gcu: GcuFactor,
-    // Derived from the tasks that are placed on it.
+    // Derived from the tasks placed on it.
     pub(crate) instances: Vec<InstanceId>,
     pub(crate) taken: Resources,
     pub(crate) reserved: Resources,
     pub(crate) taken_by_prod: Resources,
     pub(crate) ports_taken: Vec<u16>,
-    /// The allocs on it that tasks run in, in order.
+    /// The allocs on it in which tasks run, in order.
     pub(crate) used: Vec<Used>,
 }
 
-/// What tasks take of an alloc.
+/// What tasks use of an alloc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
     /// The alloc.
     pub(crate) alloc: InstanceId,
-    /// How many tasks run in it: at least 1.
+    /// Number of tasks in it: at least 1.
     pub(crate) tasks: u32,
-    /// Their limits together.
+    /// The sum of their limits.
     pub(crate) taken: Resources,
 }
 
 /// Whether a machine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineState {
-    /// It was added, and has not said yet what it is.
+    /// It was added, and has not described itself yet.
     Joining,
     /// It answers, and tasks can be placed on it.
     Up,
-    /// It did not answer several polls: nothing is placed on it, and its tasks stay where they are.
+    /// It did not answer several polls: nothing new is placed on it, and its tasks stay.
     Unreachable {
         /// Since when.
         since: Time,
@@ -103,19 +103,19 @@ pub enum MachineState {
     },
 }
 
-/// That a machine is to be emptied: no task is placed on it, and those that are there leave.
+/// A request to drain a machine: nothing new is placed on it, and its tasks are evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drain {
     /// Since when.
     pub since: Time,
-    /// Who wants it.
+    /// Who requested it.
     pub by: UserName,
-    /// Why; may be empty.
+    /// The reason; may be empty.
     pub reason: String,
 }
 
 impl Machine {
-    /// A machine that was just added.
+    /// A newly added machine.
     #[must_use]
     pub fn new(id: MachineId, name: MachineName, address: Arc<str>) -> Self {
         Self {
@@ -140,32 +140,32 @@ impl Machine {
         }
     }
 
-    /// What tasks can have of it in all, its cores in the cell's normalised ones.
+    /// The capacity available to tasks, with CPU in the cell's normalised cores.
     #[must_use]
     pub fn capacity(&self) -> Resources {
         let reported = self.report.capacity;
         Resources { cpu: self.gcu.normalised(reported.cpu), ..reported }
     }
 
-    /// How much a core of it does.
+    /// The factor of its cores.
     #[must_use]
     pub fn gcu(&self) -> GcuFactor {
         self.gcu
     }
 
-    /// What is known of it: what it says itself, and over it what its operators say.
+    /// Its attributes: those it reports, overridden by those that operators set.
     #[must_use]
     pub fn attributes(&self) -> &BTreeMap<String, String> {
         &self.attributes
     }
 
-    /// One thing that is known of it.
+    /// One of its attributes.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str)
     }
 
-    /// With whom it fails together, where that is known.
+    /// Its failure domain of a given kind, if known.
     #[must_use]
     pub fn domain(&self, of: FailureDomain) -> Option<&str> {
         match of {
@@ -176,31 +176,31 @@ impl Machine {
         }
     }
 
-    /// The limits of the tasks placed on it, together.
+    /// The sum of the limits of the tasks placed on it.
     #[must_use]
     pub fn taken(&self) -> Resources {
         self.taken
     }
 
-    /// What is left by limits.
+    /// Capacity minus limits.
     #[must_use]
     pub fn free(&self) -> Resources {
         self.capacity().minus(self.taken)
     }
 
-    /// The reservations of the tasks placed on it, together.
+    /// The sum of the reservations of the tasks placed on it.
     #[must_use]
     pub fn reserved(&self) -> Resources {
         self.reserved
     }
 
-    /// The limits of the production and monitoring tasks placed on it, together.
+    /// The sum of the limits of the production and monitoring tasks placed on it.
     #[must_use]
     pub fn taken_by_prod(&self) -> Resources {
         self.taken_by_prod
     }
 
-    /// How many tasks of a job are placed on it.
+    /// Number of tasks of a job that are placed on it.
     #[must_use]
     pub fn tasks_of(&self, job: CollectionId) -> u32 {
         let before = self.instances.partition_point(|other| other.collection < job);
@@ -214,20 +214,20 @@ impl Machine {
         &self.instances
     }
 
-    /// The limits of the tasks that run in an alloc, together; none where no task does.
+    /// The sum of the limits of the tasks in an alloc; `None` if no task runs in it.
     #[must_use]
     pub fn used(&self, alloc: InstanceId) -> Option<Resources> {
         let position = self.used.binary_search_by_key(&alloc, |used| used.alloc).ok()?;
         self.used.get(position).map(|used| used.taken)
     }
 
-    /// The ports that its tasks have, in order.
+    /// The ports assigned to its tasks, in order.
     #[must_use]
     pub fn ports_taken(&self) -> &[u16] {
         &self.ports_taken
     }
 
-    /// What is known of it and how much its cores do, from what is said of it.
+    /// Recomputes its attributes and the factor of its cores.
     pub(crate) fn derive(&mut self, platforms: &imbl::OrdMap<String, GcuFactor>) {
         let mut attributes = self.report.attributes.clone();
         attributes.extend(
@@ -241,15 +241,15 @@ impl Machine {
         self.attributes = Arc::new(attributes);
     }
 
-    /// How many of its ports no task has, and nothing else holds.
+    /// Number of its ports that are neither assigned to a task nor held by anything else.
     #[must_use]
     pub fn free_port_count(&self) -> usize {
-        // A task may still have ports that the machine no longer gives.
+        // A task may still have ports that the machine no longer offers.
         let range = self.report.ports;
         range.len().saturating_sub(self.taken_within(range)).saturating_sub(self.held_port_count())
     }
 
-    /// How many of its ports no task has, and something else holds.
+    /// Number of its ports that are not assigned to a task but held by something else.
     #[must_use]
     pub fn held_port_count(&self) -> usize {
         let range = self.report.ports;
@@ -262,14 +262,14 @@ impl Machine {
         held.sum()
     }
 
-    /// How many ports of a range its tasks have.
+    /// Number of ports in a range that are assigned to tasks.
     fn taken_within(&self, range: PortRange) -> usize {
         let below = self.ports_taken.partition_point(|port| *port < range.first);
         let up_to = self.ports_taken.partition_point(|port| *port <= range.last);
         up_to.saturating_sub(below)
     }
 
-    /// Whether a port is one that it gives, no task has, and nothing else holds.
+    /// Whether a port is in its range, not assigned to a task, and not held by anything else.
     #[must_use]
     pub fn is_free_port(&self, port: u16) -> bool {
         self.report.ports.contains(port)
@@ -277,8 +277,8 @@ impl Machine {
             && self.report.holder_of(port).is_none()
     }
 
-    /// So many free ports, the one looked for first at the front; fewer where there are fewer.
-    /// `also_taken` are ports that somebody has in mind for others.
+    /// Up to `count` free ports, in search order. `also_taken` are ports that the caller has
+    /// planned for other tasks.
     #[must_use]
     pub fn free_ports(&self, count: usize, also_taken: &[u16]) -> Vec<u16> {
         let range = self.report.ports;
@@ -287,7 +287,7 @@ impl Machine {
         (start..=range.last).chain(range.first..start).filter(free).take(count).collect()
     }
 
-    /// An instance that is placed on it counts for something else from now on.
+    /// Updates what an instance placed on it counts for.
     pub(crate) fn resize(&mut self, old: &Demand, new: &Demand) {
         self.let_go(old);
         self.hold(new);
@@ -318,7 +318,7 @@ impl Machine {
         }
     }
 
-    /// A task enters an alloc, with its limit.
+    /// Adds a task, with its limit, to an alloc.
     pub(crate) fn enter(&mut self, alloc: InstanceId, limit: Resources) {
         match self.used.binary_search_by_key(&alloc, |used| used.alloc) {
             Ok(position) => {
@@ -329,7 +329,7 @@ impl Machine {
         }
     }
 
-    /// A task leaves an alloc, with its limit.
+    /// Removes a task, with its limit, from an alloc.
     pub(crate) fn leave(&mut self, alloc: InstanceId, limit: Resources) {
         let Ok(position) = self.used.binary_search_by_key(&alloc, |used| used.alloc) else {
             return;
@@ -352,7 +352,7 @@ impl Machine {
 
 #[cfg(test)]
 impl Machine {
-    /// A machine of which nothing matters.
+    /// A machine with arbitrary values.
     pub(crate) fn testing() -> Self {
         let name = MachineName::new("m1").expect("a name");
         Self::new(MachineId(1), name, "127.0.0.1:1".into())
@@ -418,7 +418,7 @@ mod tests {
             by: "/ssh.service (sshd)".to_owned(),
         };
         let report = Arc::make_mut(&mut machine.report);
-        // Beyond the range they say nothing, and a range that is none is none.
+        // Ports beyond the range do not count, and an invalid range is ignored.
         report.held_ports = vec![held(5, 11), held(14, 14), held(17, 16), held(19, 30)];
         assert_eq!(machine.free_ports(9, &[]), [12, 13, 15, 16, 17, 18]);
         assert_eq!((machine.free_port_count(), machine.held_port_count()), (6, 4));

@@ -1,4 +1,4 @@
-//! The objects of a cell, and the cell that holds them.
+//! The objects of a cell, and the cell that contains them.
 
 pub mod crashes;
 mod credentials;
@@ -19,7 +19,7 @@ pub use job::{
 };
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use quota::{Grant, Metering};
-pub(crate) use quota::{Quota, judged_together};
+pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
 pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
@@ -39,8 +39,8 @@ use model::{
 use crate::Total;
 use crate::cow::Numbered;
 
-/// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
-/// nothing and does not change any more.
+/// The state of a cell. A clone is an immutable view: it shares everything with the cell, so it is
+/// nearly free.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub(crate) name: Option<CellName>,
@@ -50,11 +50,11 @@ pub struct Cell {
     pub(crate) rescheduling: Rescheduling,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
-    /// What users may do beyond what is their own; those who may nothing have no entry.
+    /// The capabilities of users; users without any have no entry.
     pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
     pub(crate) replicas: Replicas,
     pub(crate) tokens: Tokens,
-    /// Of names that no machine has; a machine has its own.
+    /// For names that no machine has; a machine holds its own.
     pub(crate) revoked_machines: OrdMap<MachineName, Arc<Credentials>>,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
@@ -65,16 +65,16 @@ pub struct Cell {
     pub(crate) machines: Numbered<MachineId, Machine>,
     pub(crate) sessions: OrdMap<SessionId, Arc<Session>>,
 
-    // Derived: recomputed when an image is read.
+    // Derived: recomputed when an image is loaded.
     pub(crate) job_names: OrdSet<(UserName, JobName, CollectionId)>,
     pub(crate) machine_names: OrdMap<MachineName, MachineId>,
     pub(crate) machine_addresses: OrdMap<Arc<str>, MachineId>,
     pub(crate) pending: OrdSet<CollectionId>,
-    /// A switch, and a machine that is connected to it.
+    /// Pairs of a switch and a machine that is connected to it.
     pub(crate) switches: OrdSet<(Arc<str>, MachineId)>,
-    /// A job, and one that waits for it.
+    /// Pairs of a job and a job that waits for it.
     pub(crate) waiting: OrdSet<(CollectionId, CollectionId)>,
-    /// A job, and one that ends with it and is alive.
+    /// Pairs of a job and a live job that ends with it.
     pub(crate) children: OrdSet<(CollectionId, CollectionId)>,
     pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
     pub(crate) sessions_of_users: OrdSet<(UserName, LogIndex, SessionId)>,
@@ -126,31 +126,32 @@ impl Cell {
         }
     }
 
-    /// Its name; none before it is bootstrapped.
+    /// Its name; `None` before it is bootstrapped.
     #[must_use]
     pub fn name(&self) -> Option<&CellName> {
         self.name.as_ref()
     }
 
-    /// How many operations it has applied; what is read from it is true at this index.
+    /// The index of the last operation applied; what is read from the cell holds at this index.
     #[must_use]
     pub fn index(&self) -> LogIndex {
         self.index
     }
 
-    /// The moment of the last operation.
+    /// The time of the last operation.
     #[must_use]
     pub fn time(&self) -> Time {
         self.time
     }
 
-    /// The level of the state machine that it is at: what it understands and how it behaves.
+    /// The level of the state machine that it is at: which operations it understands and how it
+    /// behaves.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The platforms whose cores do more or less than the cell's normalised core.
+    /// The platforms with a factor of their own.
     pub fn platforms(&self) -> impl Iterator<Item = (&str, GcuFactor)> {
         self.platforms.iter().map(|(platform, factor)| (platform.as_str(), *factor))
     }
@@ -161,44 +162,44 @@ impl Cell {
         &self.rescheduling
     }
 
-    /// Who may do everything.
+    /// The administrators.
     pub fn administrators(&self) -> impl Iterator<Item = &UserName> {
         self.administrators.iter()
     }
 
-    /// What is said of quota as a whole.
+    /// The quota settings.
     #[must_use]
     pub fn metering(&self) -> &Metering {
         &self.quota.metering
     }
 
-    /// Every grant that is kept, the ended included, the oldest first.
+    /// Every stored grant, ended ones included, oldest first.
     pub fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
         self.quota.grants.values()
     }
 
-    /// The last id given to a grant; 0 before the first.
+    /// The last id assigned to a grant; 0 before the first.
     #[must_use]
     pub fn last_grant(&self) -> GrantId {
         self.quota.last_grant
     }
 
-    /// What a user is granted in a band at a moment.
+    /// What a user is granted in a band at a given time.
     #[must_use]
     pub fn granted(&self, user: &UserName, band: Band, at: Time) -> Total {
         self.quota.granted(user, band, at)
     }
 
-    /// The grants of a user in a band, the ended included.
+    /// The grants of a user in a band, ended ones included.
     pub fn grants_of(&self, user: &UserName, band: Band) -> impl Iterator<Item = &Arc<Grant>> {
         self.quota.of(user, band)
     }
 
-    /// The most that is granted of a band at any one moment from now on; production and monitoring
-    /// are judged together.
+    /// The maximum granted in a band at any one time from now on; production and monitoring are
+    /// counted together.
     #[must_use]
     pub fn most_granted(&self, band: Band) -> Total {
-        self.quota.most_granted(judged_together(band), self.time, None)
+        self.quota.most_granted(sharing_capacity(band), self.time, None)
     }
 
     /// What a user is charged in a band.
@@ -207,25 +208,25 @@ impl Cell {
         self.quota.charged(user, band)
     }
 
-    /// Everything that is charged.
+    /// Everything that is charged, by user and band.
     pub fn charges(&self) -> impl Iterator<Item = (&UserName, Band, &Total)> {
         self.quota.charged.iter().map(|((user, band), charged)| (user, *band, charged))
     }
 
-    /// What users may do beyond what is their own; administrators may all of it.
+    /// The capabilities granted to users; administrators have all of them implicitly.
     pub fn capabilities(
         &self,
     ) -> impl Iterator<Item = (&UserName, impl Iterator<Item = Capability>)> {
         self.capabilities.iter().map(|(user, held)| (user, held.iter().copied()))
     }
 
-    /// Whether no session was ever opened: nobody has asked it for anything.
+    /// Whether no session was ever opened: it has never received a request.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.last_session == SessionId(0)
     }
 
-    /// The jobs that end with a job and are alive.
+    /// The live jobs that end with a job.
     pub fn children(&self, of: CollectionId) -> impl Iterator<Item = CollectionId> {
         self.children.range((of, CollectionId(0))..=(of, CollectionId(u64::MAX))).map(|pair| pair.1)
     }
@@ -237,25 +238,25 @@ impl Cell {
             .map(|pair| pair.1)
     }
 
-    /// Whether a user may do everything.
+    /// Whether a user is an administrator.
     #[must_use]
     pub fn is_administrator(&self, user: &UserName) -> bool {
         self.administrators.contains(user)
     }
 
-    /// What was said of a user; nothing where they were neither added nor revoked.
+    /// The record of a user; `None` if they were neither added nor revoked.
     #[must_use]
     pub fn user(&self, name: &UserName) -> Option<&Arc<User>> {
         self.users.get(name)
     }
 
-    /// Every user who was added or revoked, by name.
+    /// Every user that was added or revoked, by name.
     pub fn users(&self) -> impl Iterator<Item = (&UserName, &Arc<User>)> {
         self.users.iter()
     }
 
-    /// Whether what somebody asks with a certificate of the cell's authority is heard: any where
-    /// they were never revoked, else those that the cell has issued since.
+    /// Whether a user's certificate of the cell's authority is accepted: any if they were never
+    /// revoked, else only those that the cell has issued since.
     #[must_use]
     pub fn accepts(&self, user: &UserName, serial: Serial) -> bool {
         self.users.get(user).is_none_or(|user| user.accepts(serial))
@@ -275,12 +276,12 @@ impl Cell {
         ((owner, named) == (user, name)).then(|| self.jobs.get(*newest))?
     }
 
-    /// Every job that is kept, oldest first.
+    /// Every stored job, oldest first.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.jobs.iter()
     }
 
-    /// The newest job under each name, by owner and name.
+    /// The newest job of each name, by owner and name.
     pub fn named_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         let mut names = self.job_names.iter().peekable();
         std::iter::from_fn(move || {
@@ -294,18 +295,18 @@ impl Cell {
         })
     }
 
-    /// The jobs that have a task waiting to be placed, oldest first.
+    /// The jobs that have a pending task, oldest first.
     pub fn jobs_with_pending_tasks(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.pending.iter().filter_map(|id| self.jobs.get(*id))
     }
 
-    /// How many jobs have a task waiting to be placed.
+    /// Number of jobs that have a pending task.
     #[must_use]
     pub fn pending_job_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// The tasks that are kept, by where they are in their lives, for each band, lowest first.
+    /// Number of tasks in each stage, per band, lowest band first.
     pub fn stages(&self) -> impl Iterator<Item = (Band, Stages)> {
         Band::ALL.into_iter().zip(self.tally.0)
     }
@@ -316,8 +317,8 @@ impl Cell {
         self.jobs.get(id.collection)?.task(id.index)
     }
 
-    /// Where an instance is placed; none where it is not this task's present life, or waits, or
-    /// is dead.
+    /// The placement of an instance; `None` if it is not the task's current incarnation, or has no
+    /// machine.
     #[must_use]
     pub fn placement(&self, instance: InstanceId) -> Option<&Placement> {
         let task = self.task(instance.task())?;
@@ -341,12 +342,12 @@ impl Cell {
         self.machines.get(*self.machine_names.get(name)?)
     }
 
-    /// Every machine, in the order in which they joined.
+    /// Every machine, in the order in which they were added.
     pub fn machines(&self) -> impl Iterator<Item = &Arc<Machine>> {
         self.machines.iter()
     }
 
-    /// The machines that are connected to a switch, in the order in which they joined.
+    /// The machines that are connected to a switch, in the order in which they were added.
     pub fn machines_of_switch<'a>(
         &'a self,
         switch: &str,
@@ -356,25 +357,25 @@ impl Cell {
         self.switches.range(range).filter_map(|(_, machine)| self.machines.get(*machine))
     }
 
-    /// How many sessions are open.
+    /// Number of open sessions.
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// How many machines there are.
+    /// Number of machines.
     #[must_use]
     pub fn machine_count(&self) -> usize {
         self.machines.len()
     }
 
-    /// How many jobs are kept, the dead included.
+    /// Number of stored jobs, dead ones included.
     #[must_use]
     pub fn job_count(&self) -> usize {
         self.jobs.len()
     }
 
-    /// How many tasks are kept, the dead included.
+    /// Number of stored tasks, dead ones included.
     #[must_use]
     pub fn task_count(&self) -> u64 {
         self.tasks

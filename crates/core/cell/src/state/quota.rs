@@ -1,8 +1,8 @@
-//! Quota: how much users may have running in each band, granted for a time, and what they have
+//! Quota: how much users may run in each band, granted for a period, and how much they are charged
 //! (paper, section 2.5).
 //!
-//! It decides what is admitted, and nothing about what is scheduled: a grant promises no machine, and
-//! the end of one ends no task.
+//! Quota affects admission only, never scheduling: a grant does not guarantee a machine, and the
+//! end of a grant stops no task.
 
 use std::sync::Arc;
 
@@ -11,41 +11,41 @@ use model::{Band, GrantId, Resources, Span, Time, UserName};
 
 use crate::Total;
 
-/// How long a grant that has ended is kept, to be shown.
+/// How long an ended grant is kept for display.
 const ENDED_KEPT: Span = Span::from_secs(30 * 24 * 60 * 60);
 
-/// A right of a user to have so much running in a band, for a time. Those of one user and band that
-/// run at the same time add up.
+/// A user's right to run a given amount in a band, for a period. Simultaneous grants of one user
+/// and band add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Its id.
     pub id: GrantId,
-    /// Whose.
+    /// The user.
     pub user: UserName,
-    /// In which band; never the free one.
+    /// The band; never the free one.
     pub band: Band,
-    /// How much.
+    /// The amount.
     pub amount: Resources,
-    /// From when on.
+    /// When it begins.
     pub from: Time,
-    /// Until when; for ever where nothing is said.
+    /// When it ends; `None`: never.
     pub until: Option<Time>,
     /// Who granted it.
     pub by: UserName,
 }
 
-/// What a cell's administrators say of quota as a whole.
+/// The quota settings of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metering {
-    /// Whether what has no quota is refused.
+    /// Whether quota is enforced.
     pub on: bool,
-    /// What may be granted of best-effort batch, in percent of the cell's capacity.
+    /// Maximum granted in best-effort batch, in percent of the cell's capacity.
     pub best_effort_batch_percent: u32,
-    /// What may be granted of the mid band, likewise.
+    /// Maximum granted in the mid band, in percent of the cell's capacity.
     pub mid_percent: u32,
 }
 
-/// The grants of a cell, and what is charged.
+/// The grants of a cell, and the charges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quota {
     pub(crate) metering: Metering,
@@ -54,13 +54,13 @@ pub(crate) struct Quota {
 
     // Derived.
     pub(crate) of_users: OrdSet<(UserName, Band, GrantId)>,
-    /// The limits of all tasks that are charged, by whose they are and in which band; no entry is
-    /// nothing. It is kept whether quota is metered or not.
+    /// The limits of all charged tasks, by user and band; a missing entry is zero. Maintained
+    /// whether quota is enforced or not.
     pub(crate) charged: OrdMap<(UserName, Band), Total>,
 }
 
 impl Default for Metering {
-    /// Not metered; best-effort batch may be granted four times, mid twice.
+    /// Not enforced; best-effort batch may be granted four times, mid twice.
     fn default() -> Self {
         Self { on: false, best_effort_batch_percent: 400, mid_percent: 200 }
     }
@@ -68,7 +68,7 @@ impl Default for Metering {
 
 impl Metering {
     /// How much of a band may be granted, in percent of the cell's capacity. Production and
-    /// monitoring share what there is; nothing is granted of the free band.
+    /// monitoring share the capacity; nothing is granted in the free band.
     #[must_use]
     pub fn percent(&self, band: Band) -> u32 {
         match band {
@@ -80,9 +80,9 @@ impl Metering {
     }
 }
 
-/// The bands whose grants are judged together with those of a band.
+/// The bands whose grants share one limit with those of a band.
 #[must_use]
-pub(crate) fn judged_together(band: Band) -> &'static [Band] {
+pub(crate) fn sharing_capacity(band: Band) -> &'static [Band] {
     match band {
         Band::Free => &[],
         Band::BestEffortBatch => &[Band::BestEffortBatch],
@@ -92,7 +92,7 @@ pub(crate) fn judged_together(band: Band) -> &'static [Band] {
 }
 
 impl Grant {
-    /// Whether it counts at a moment.
+    /// Whether the grant is in effect at a given time.
     #[must_use]
     pub fn runs(&self, at: Time) -> bool {
         self.from <= at && self.until.is_none_or(|until| at < until)
@@ -100,7 +100,7 @@ impl Grant {
 }
 
 impl Quota {
-    /// What a user is granted in a band at a moment.
+    /// What a user is granted in a band at a given time.
     pub(crate) fn granted(&self, user: &UserName, band: Band, at: Time) -> Total {
         let running = self.of(user, band).filter(|grant| grant.runs(at));
         running.fold(Total::default(), |sum, grant| sum.plus(grant.amount))
@@ -144,7 +144,7 @@ impl Quota {
         Some(grant)
     }
 
-    /// It without the grants that have long ended.
+    /// A copy without the grants that ended long ago.
     pub(crate) fn without_old_grants(&self, now: Time) -> Self {
         let old =
             |grant: &&Arc<Grant>| grant.until.is_some_and(|until| now.since(until) > ENDED_KEPT);
@@ -155,7 +155,7 @@ impl Quota {
         kept
     }
 
-    /// The most that is granted of some bands at any one moment of a period, in each dimension.
+    /// The maximum granted in some bands at any one time in a period, in each dimension.
     pub(crate) fn most_granted(&self, bands: &[Band], from: Time, until: Option<Time>) -> Total {
         let mut changes = Vec::new();
         let overlaps = |grant: &&Arc<Grant>| {
@@ -164,7 +164,7 @@ impl Quota {
                 && grant.until.is_none_or(|end| end > from)
         };
         for grant in self.grants.values().filter(overlaps) {
-            // At one moment the ends come before the beginnings.
+            // At the same instant, ends come before beginnings.
             changes.push((grant.from, true, grant.amount));
             changes.extend(grant.until.map(|end| (end, false, grant.amount)));
         }

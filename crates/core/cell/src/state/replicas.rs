@@ -1,5 +1,5 @@
-//! The replicas of the Borgmaster: who they are is state of the cell (paper, section 3.1; design,
-//! sections 3 and 4). What consensus does with them is not here.
+//! The replicas of the Borgmaster: the membership is state of the cell (paper, section 3.1; design,
+//! sections 3 and 4). Consensus itself is not here.
 
 use std::sync::Arc;
 
@@ -8,31 +8,31 @@ use model::{DirectoryId, KeyDigest, Level, ReplicaId};
 
 use crate::{Cell, Certificate};
 
-/// The replica that a cell is bootstrapped with, and its only voter as long as nothing is recorded.
+/// The replica that a cell is bootstrapped with; the only voter while no replica is recorded.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
 
-/// A replica of the Borgmaster, as it is recorded.
+/// The record of a Borgmaster replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
-    /// Its id, which no other ever had.
+    /// Its id, never reused.
     pub id: ReplicaId,
-    /// Where it answers, as `host:port`; empty where that is not known. It was told when it was
-    /// added, and says so itself at its start.
+    /// Its address, as `host:port`; empty if unknown. Set when it is added, and reported by the
+    /// replica when it starts.
     pub address: Arc<str>,
-    /// The level of the state machine that its build has, as it said last; 0 before it ever did.
+    /// The level of the state machine that its build implements, as last reported; 0 before that.
     pub level: Level,
-    /// What it is in consensus.
+    /// Its role in consensus.
     pub member: Member,
-    /// Whether it is to be removed: it is until consensus has let it go.
+    /// Whether it is being removed, until consensus has removed it.
     pub leaving: bool,
-    /// With what its process joins; nothing where nobody asked for a token.
+    /// The token with which its process joins; `None` if none was issued.
     pub token: Option<ReplicaToken>,
-    /// Its data directory: nobody else is this replica. Not known before it said so.
+    /// Its data directory, which identifies the replica. Unknown until reported.
     pub directory: DirectoryId,
 }
 
 impl Replica {
-    /// A replica that stays, without a token, of whose directory nothing is known.
+    /// A replica that is not leaving, without a token and with an unknown directory.
     #[must_use]
     pub fn new(id: ReplicaId, address: impl Into<Arc<str>>, level: Level, member: Member) -> Self {
         let (leaving, token, directory) = (false, None, DirectoryId::default());
@@ -40,46 +40,46 @@ impl Replica {
     }
 }
 
-/// A replica's join token: whoever holds it is handed what every replica has, once, until it expires.
+/// A replica's join token: until it expires, its holder can get the cell's authority with it, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaToken {
     /// Its certificate.
     pub certificate: Certificate,
-    /// The key that used it first: no other can.
+    /// The key that used it first; no other key is accepted.
     pub used: Option<KeyDigest>,
 }
 
-/// What a replica is in consensus.
+/// A replica's role in consensus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Member {
-    /// Recorded, and not in consensus yet.
+    /// Recorded, and not yet in consensus.
     Waiting,
-    /// It is sent the log, and has no vote.
+    /// It receives the log, and has no vote.
     Learner,
-    /// It votes, and may lead.
+    /// It votes, and may become the leader.
     Voter,
 }
 
-/// How a replica's part in consensus changes.
+/// A change of a replica's role in consensus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberChange {
-    /// One that waited is sent the log from now on.
+    /// A waiting replica starts to receive the log.
     Learner,
-    /// A learner that has caught up votes from now on.
+    /// A learner that has caught up gets a vote.
     Voter,
-    /// One that is leaving is in consensus no longer, and its record goes.
+    /// A leaving replica is removed from consensus, and its record is deleted.
     Out,
 }
 
 /// The replicas of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Replicas {
-    /// The last id that was given.
+    /// The last id assigned.
     pub(crate) last: ReplicaId,
     pub(crate) records: OrdMap<ReplicaId, Replica>,
 }
 
-/// Of a cell in which nothing is recorded.
+/// The replicas of a cell in which none is recorded.
 impl Default for Replicas {
     fn default() -> Self {
         Self { last: FIRST, records: OrdMap::new() }
@@ -92,7 +92,7 @@ impl Replicas {
         members.map(|replica| replica.id)
     }
 
-    /// Whether somebody would vote, and stay, without a replica.
+    /// Whether a voter that is not leaving would remain without a replica.
     pub(crate) fn vote_without(&self, left_out: ReplicaId) -> bool {
         let stays = |replica: &Replica| replica.member == Member::Voter && !replica.leaving;
         self.records.values().any(|replica| replica.id != left_out && stays(replica))
@@ -100,31 +100,31 @@ impl Replicas {
 }
 
 impl Cell {
-    /// Every replica that is recorded, by id. None is in a cell of one replica that has not described
-    /// itself yet.
+    /// Every recorded replica, by id. Empty in a cell of one replica that has not described itself
+    /// yet.
     pub fn replicas(&self) -> impl Iterator<Item = &Replica> {
         self.replicas.records.values()
     }
 
-    /// A replica by its id, where it is recorded.
+    /// A recorded replica by its id.
     #[must_use]
     pub fn replica(&self, id: ReplicaId) -> Option<&Replica> {
         self.replicas.records.get(&id)
     }
 
-    /// The replicas that vote, those that are leaving included, by id. A cell of which nothing is
-    /// recorded has one voter, replica 1.
+    /// The voters, including those that are leaving, by id. If no replica is recorded, replica 1 is
+    /// the only voter.
     pub fn voters(&self) -> impl Iterator<Item = ReplicaId> {
         let first = self.replicas.records.is_empty().then_some(FIRST);
         first.into_iter().chain(self.replicas.members(Member::Voter))
     }
 
-    /// The replicas that are sent the log and have no vote, those that are leaving included, by id.
+    /// The replicas that receive the log without a vote, including those that are leaving, by id.
     pub fn learners(&self) -> impl Iterator<Item = ReplicaId> {
         self.replicas.members(Member::Learner)
     }
 
-    /// The last id given to a replica; 1 before any was added.
+    /// The last id assigned to a replica; 1 before any was added.
     #[must_use]
     pub fn last_replica(&self) -> ReplicaId {
         self.replicas.last

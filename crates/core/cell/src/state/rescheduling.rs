@@ -1,29 +1,29 @@
-//! Whether the tasks of machines that do not answer are rescheduled: the cell's circuit breaker.
+//! The cell's circuit breaker: whether the tasks of machines that do not answer are rescheduled.
 
 use model::{Time, UserName};
 
-/// Whether machines that do not answer are marked down, and their tasks run elsewhere.
+/// Whether machines that do not answer are marked down, so that their tasks run elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Rescheduling {
     /// They are, at the master's limited rate.
     #[default]
     Allowed,
-    /// They are not: too many were silent at once, and it is more likely that the network or the
-    /// master is cut off than that all of them are gone.
+    /// They are not: too many were silent at once, so a partition of the network or of the master
+    /// is more likely than the failure of all of them.
     Stopped {
         /// Since when.
         since: Time,
-        /// How many machines were unreachable then.
+        /// Number of unreachable machines then.
         silent: u32,
-        /// Of how many that had been up.
+        /// Out of how many that had been up.
         of: u32,
     },
-    /// They are though many are silent, because a person said so; until fewer are, when the breaker
-    /// is armed again.
+    /// They are although many are silent, because an administrator said so. The breaker is armed
+    /// again once fewer are silent.
     Resumed {
         /// Since when.
         since: Time,
-        /// Who said so.
+        /// The administrator.
         by: UserName,
     },
 }

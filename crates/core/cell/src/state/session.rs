@@ -1,4 +1,4 @@
-//! Sessions: what makes a repeated request answer as the first did (design, section 3).
+//! Sessions: they make a repeated request return the first one's answer (design, section 3).
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::{Rejection, Reply};
 /// A client's session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Whose it is.
+    /// Its user.
     pub user: UserName,
-    /// When it was last used.
+    /// The index at which it was last used.
     pub used: LogIndex,
-    /// The newest answers, by the number of their request.
+    /// The newest answers, by request number.
     pub answers: BTreeMap<u64, Result<Reply, Rejection>>,
-    /// Requests up to this number have been dropped.
+    /// Answers to requests up to this number have been discarded.
     pub forgotten: u64,
 }
 

@@ -1,5 +1,5 @@
-//! How many tasks are where in their lives, by band. It is kept, for it is asked of a cell that serves,
-//! and counting it would take longer the more jobs there are.
+//! Number of tasks in each stage, by band. It is maintained incrementally, because counting on
+//! demand would take longer the more jobs there are.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use model::Band;
 use super::Job;
 use crate::lifecycle::Stage;
 
-/// How many tasks are where in their lives.
+/// Number of tasks in each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// They wait for other jobs.
+    /// Tasks that wait for other jobs.
     pub queued: u64,
-    /// They wait to be placed.
+    /// Tasks that wait to be placed.
     pub pending: u64,
-    /// They have a machine.
+    /// Tasks that have a machine.
     pub running: u64,
-    /// They are dead, and kept for a while.
+    /// Dead tasks that are still kept.
     pub dead: u64,
 }
 
@@ -33,7 +33,7 @@ impl Stages {
     }
 }
 
-/// The tasks of one job: the band that it is in, and how many are where.
+/// The band and the task counts of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tallied(Band, Stages);
 
@@ -50,12 +50,12 @@ impl Tallied {
     }
 }
 
-/// The tasks of a cell by the band of their job, lowest first.
+/// Task counts of a cell by band, lowest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally(pub(crate) [Stages; Band::ALL.len()]);
 
 impl Tally {
-    /// Those of some jobs, by looking at every task and not at what the jobs keep.
+    /// Counts the tasks of some jobs one by one, without using the jobs' own counts.
     pub(crate) fn counted<'a>(jobs: impl Iterator<Item = &'a Arc<Job>>) -> Self {
         let mut tally = Self::default();
         for job in jobs {
@@ -69,7 +69,7 @@ impl Tally {
         &mut self.0[band as usize]
     }
 
-    /// With the tasks of a job as well.
+    /// Adds the tasks of a job.
     pub(crate) fn add(&mut self, Tallied(band, more): Tallied) {
         let kept = self.of(band);
         kept.queued = kept.queued.saturating_add(more.queued);
@@ -78,7 +78,7 @@ impl Tally {
         kept.dead = kept.dead.saturating_add(more.dead);
     }
 
-    /// Without the tasks of a job.
+    /// Subtracts the tasks of a job.
     pub(crate) fn remove(&mut self, Tallied(band, less): Tallied) {
         let kept = self.of(band);
         kept.queued = kept.queued.saturating_sub(less.queued);
@@ -87,7 +87,7 @@ impl Tally {
         kept.dead = kept.dead.saturating_sub(less.dead);
     }
 
-    /// The tasks of a job are not as before any more, but as after.
+    /// Replaces a job's counts.
     pub(crate) fn replace(&mut self, before: Tallied, after: Tallied) {
         self.remove(before);
         self.add(after);

@@ -20,15 +20,15 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
         SUBMIT 3-0-1 (new)
         job 3
         > submit eve/miner 1 in=ana/room
-        refused: eve may not submit jobs into ana/room: ana, those whom its description names as users, an administrator or a user with the capability administer-jobs may
+        refused: eve may not submit jobs into ana/room: ana, the users that its description names, an administrator or a user with the capability administer-jobs may
         > submit ben/lost 1 in=room
-        refused: allocSet names ben/room, and there is no such job
+        refused: allocSet names ben/room, but there is no such job
         > submit eve/job 1
         SUBMIT job 4 (new)
         SUBMIT 4-0-1 (new)
         job 4
         > submit eve/miner 1 in=job
-        refused: allocSet names eve/job, which is no alloc set
+        refused: allocSet names eve/job, which is not an alloc set
         > assign 2-0-1 m1 in 1-0-1
         refused: the alloc is not on that machine, or is being stopped
         > assign 1-0-1 m1
@@ -50,13 +50,13 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
         m1 up [1-0-1] takes 0.4 cores, 256 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 2-0-1 m1
-        refused: its job runs in an alloc set, and no alloc is named
+        refused: its job runs in an alloc set, but no alloc is named
         > assign 4-0-1 m1 in 1-0-1
-        refused: its job runs in no alloc set, and an alloc is named
+        refused: its job runs in no alloc set, but an alloc is named
         > assign 2-0-1 m2 in 1-0-1
         refused: the alloc is not on that machine, or is being stopped
         > assign 2-0-1 m1 in 2-0-1
-        refused: the alloc is not of the alloc set that its job runs in
+        refused: the alloc is not in the alloc set that its job runs in
         > assign 2-0-1 m1 in 1-0-1; 3-0-1 m1 in 1-0-1
         SCHEDULE job 2 on 1
         SCHEDULE 2-0-1 on 1 in 1-0-1
@@ -80,13 +80,13 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
         START 2-0-1 on 1
         > ended 2-0-1 exit 1
         FAIL 2-0-1 (exit code 1)
-        SUBMIT 2-0-2 (failed, and is tried again)
+        SUBMIT 2-0-2 (failed, will be retried)
         > show
         0 s
         job 1 ana/room running
           1-0-1 healthy on 1 []
         job 2 ana/web running
-          2-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1
+          2-0-2 pending (failed, will be retried), not before 1 s, failures 1, last: exit code 1
         job 3 ben/saver running
           3-0-1 starting on 1 []
         job 4 eve/job pending
@@ -94,7 +94,7 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
         m1 up [1-0-1 3-0-1] takes 0.4 cores, 256 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 2-0-2 m1 in 1-0-1
-        refused: task 2/0 waits until its next try
+        refused: task 2/0 waits for its next retry
     "#]]);
 }
 
@@ -131,15 +131,15 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
         > assign 3-0-1 m1 in 1-0-1
         refused: it does not fit on machine 1: is too small: 0.5 cores of CPU asked, it has 0.4 cores
         > assign 4-0-1 m1 in 1-0-1 evicting 2-0-1
-        refused: 2-0-1 cannot be evicted for it: it runs in an alloc, whose room is the alloc's
+        refused: 2-0-1 cannot be evicted for it: it runs in an alloc, and evicting it would not free the machine's resources
         > submit eve/chief 1 cpu=900 priority=400
         SUBMIT job 5 (new)
         SUBMIT 5-0-1 (new)
         job 5
         > assign 5-0-1 m1 evicting 2-0-1
-        refused: 2-0-1 cannot be evicted for it: it runs in an alloc, whose room is the alloc's
+        refused: 2-0-1 cannot be evicted for it: it runs in an alloc, and evicting it would not free the machine's resources
         > submit ana/room 1 allocs=none cpu=200 ram=256
-        refused: alloc 1/0 would have 0.2 cores of CPU, and the tasks in it take 0.3 cores: nothing was changed
+        refused: alloc 1/0 would have 0.2 cores of CPU, but the tasks in it use 0.3 cores: nothing was changed
         > submit ana/web 2 in=room cpu=401 ram=64
         refused: 2/0 would no longer fit where it runs, on m1: lacks CPU: 0.401 cores asked, 0.4 cores free; nothing was changed
         > submit ana/web 2 in=room cpu=400 ram=64
@@ -213,9 +213,9 @@ fn the_tasks_of_a_job_in_one_alloc_grow_together_or_not_at_all() {
         UPDATE_RUNNING 2-2-1
         job 2, updated
         > submit ana/room 2 allocs=ben cpu=399 ram=256
-        refused: alloc 1/0 would have 0.399 cores of CPU, and the tasks in it take 0.4 cores: nothing was changed
+        refused: alloc 1/0 would have 0.399 cores of CPU, but the tasks in it use 0.4 cores: nothing was changed
         > submit ana/room 2 allocs=ben cpu=400 ram=255
-        refused: alloc 1/0 would have 255 MiB of RAM, and the tasks in it take 256 MiB: nothing was changed
+        refused: alloc 1/0 would have 255 MiB of RAM, but the tasks in it use 256 MiB: nothing was changed
         > submit ana/web 3 in=room cpu=174 ram=111
         UPDATE_RUNNING job 2
         UPDATE_RUNNING 2-0-1
@@ -345,13 +345,13 @@ fn an_alloc_that_ends_of_itself_takes_its_tasks_with_it() {
         SUBMIT 2-0-2 (was lost)
         KILL 2-1-1 (by ana)
         FAIL 1-0-1 (not started: no space left)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > ended 2-0-1 stopped
-        refused: 2-0-1 is not the present life of a task
+        refused: 2-0-1 is not the current incarnation of a task
         > show
         0 s
         job 1 ana/room running
-          1-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: not started: no space left
+          1-0-2 pending (failed, will be retried), not before 1 s, failures 1, last: not started: no space left
         job 2 ana/web running
           2-0-2 pending (was lost), not before 0 s, last: lost: its alloc ended
           2-1-1 killed by ana, last: stopped
@@ -462,7 +462,7 @@ fn an_alloc_set_that_is_killed_ends_the_jobs_in_it() {
         KILL 1-1-1 (by ana)
         KILL job 1 (by ana)
         > submit ana/late 1 in=room
-        refused: allocSet names ana/room, and there is no such job that is alive
+        refused: allocSet names ana/room, but that job has ended
     "#]]);
 }
 
@@ -495,7 +495,7 @@ fn who_owns_an_alloc_set_says_who_is_in_it() {
         UPDATE_RUNNING 1-0-1
         job 1, updated
         > submit ben/saver 1 in=ana/room cpu=200 ram=64
-        refused: ben may not submit jobs into ana/room: ana, those whom its description names as users, an administrator or a user with the capability administer-jobs may
+        refused: ben may not submit jobs into ana/room: ana, the users that its description names, an administrator or a user with the capability administer-jobs may
         > submit ben/saver 1 in=ana/room cpu=100 ram=64
         job 2, unchanged
         > as eve kill ben/saver

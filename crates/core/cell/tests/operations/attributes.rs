@@ -1,4 +1,4 @@
-//! What is known of machines, what tasks want of it, and what is changed in living jobs.
+//! Attributes of machines, constraints of tasks, and updates of live jobs.
 
 use expect_test::expect;
 
@@ -25,7 +25,7 @@ fn a_machine_says_what_it_is_and_its_operators_say_more() {
         ATTRIBUTE machine 1 rack = r2
         done
         > as ana say m1 rack=r1
-        refused: ana may not say anything of machine m1: an administrator may
+        refused: ana may not set attributes of machine m1: an administrator may
         > say m9 rack=r1
         refused: there is no machine m9
         > say m1 =r1
@@ -108,7 +108,7 @@ fn the_cores_of_a_platform_count_for_more_or_less() {
         > platform fast 1
         done
         > as ana platform fast 2
-        refused: ana may not say how much a platform's cores do: an administrator may
+        refused: ana may not set a platform's factor: an administrator may
         > show
         0 s
         job 1 ana/web running
@@ -226,13 +226,13 @@ fn crashes_make_a_machine_or_a_task_suspect() {
         accepted
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > ended 2-0-1 exit 2
         FAIL 2-0-1 (exit code 2)
-        SUBMIT 2-0-2 (failed, and is tried again)
+        SUBMIT 2-0-2 (failed, will be retried)
         > ended 3-0-1 signal 11
         FAIL 3-0-1 (signal 11)
-        SUBMIT 3-0-2 (failed, and is tried again)
+        SUBMIT 3-0-2 (failed, will be retried)
         SUSPECT machine 1
         > at 1
         > assign 2-0-2 m2
@@ -240,18 +240,18 @@ fn crashes_make_a_machine_or_a_task_suspect() {
         accepted
         > ended 2-0-2 oom on m2
         FAIL 2-0-2 (out of memory: it used 65 MiB of its limit of 64 MiB)
-        SUBMIT 2-0-3 (failed, and is tried again)
+        SUBMIT 2-0-3 (failed, will be retried)
         > assign 1-0-2 m2
         SCHEDULE 1-0-2 on 2
         accepted
         > ended 1-0-2 exit 1 on m2
         FAIL 1-0-2 (exit code 1)
-        SUBMIT 1-0-3 (failed, and is tried again)
+        SUBMIT 1-0-3 (failed, will be retried)
         > at 2
         > assign 1-0-3 m3
-        refused: task 1/0 waits until its next try
+        refused: task 1/0 waits for its next retry
         > ended 1-0-3 exit 1 on m3
-        refused: 1-0-3: FAIL is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
+        refused: 1-0-3: FAIL is not allowed from pending; allowed: QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
     "#]]);
 }
 
@@ -289,16 +289,16 @@ fn a_machine_is_suspect_where_jobs_of_several_users_crash() {
         accepted
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > ended 2-0-1 exit 1
         FAIL 2-0-1 (exit code 1)
-        SUBMIT 2-0-2 (failed, and is tried again)
+        SUBMIT 2-0-2 (failed, will be retried)
         > ended 3-0-1 exit 1
         FAIL 3-0-1 (exit code 1)
-        SUBMIT 3-0-2 (failed, and is tried again)
+        SUBMIT 3-0-2 (failed, will be retried)
         > ended 4-0-1 exit 1
         FAIL 4-0-1 (exit code 1)
-        SUBMIT 4-0-2 (failed, and is tried again)
+        SUBMIT 4-0-2 (failed, will be retried)
         SUSPECT machine 1
     "#]]);
 }

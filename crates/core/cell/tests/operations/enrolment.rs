@@ -54,9 +54,9 @@ fn a_token_is_the_keys_that_used_it_first() {
         > enrol 7 1 m3:1 9 for=60
         machine 3, certificate 08 until 3600 s
         > enrol 7 2 m3:1 9
-        refused: the join token for machine m3 was used before, with another key: where that was not you, have the machine revoked (bourg machine revoke m3); ask an administrator for another token (bourg machine token m3)
+        refused: the join token for machine m3 was already used with another key: if that was not you, have the machine revoked (bourg machine revoke m3); ask an administrator for another token (bourg machine token m3)
         > enrol 7 2 m3:2 8
-        refused: the join token for machine m3 was used before, with another key: where that was not you, have the machine revoked (bourg machine revoke m3); ask an administrator for another token (bourg machine token m3)
+        refused: the join token for machine m3 was already used with another key: if that was not you, have the machine revoked (bourg machine revoke m3); ask an administrator for another token (bourg machine token m3)
         > enrol 7 1 m3:2 8
         ADD machine 3
         machine 3, certificate 08 until 3600 s
@@ -79,16 +79,16 @@ fn a_replicas_process_joins_with_a_token_once() {
         ISSUE_TOKEN replica 2 07 until 3600 s
         token 07 until 3600 s
         > join 2 8 1
-        refused: join token 08 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 08 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > join 3 7 1
-        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 07 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > join 2 7 1
         REPLICA_JOINED 2 with 07
         done
         > join 2 7 1
         done
         > join 2 7 2
-        refused: the join token for replica 2 was used before, with another key: where that was not you, whoever has it has the cell's authority; remove the replica (bourg master remove 2) and add another (bourg master add)
+        refused: the join token for replica 2 was already used with another key: if that was not you, whoever used it has the cell's authority; remove the replica (bourg master remove 2) and add another (bourg master add)
         > show replicas
         1 voter at '' level 1
         2 waiting at 'h2:1' level 0, token 07 used by 1
@@ -101,7 +101,7 @@ fn a_replicas_process_joins_with_a_token_once() {
         > as bob replica-token 3 4
         refused: bob may not issue a join token for replica 3: an administrator may
         > replica-token 3 4 for=59
-        refused: a join token is valid for 1 m to 7 d, and not for 59 s
+        refused: a join token can be valid for 1 m to 7 d, not for 59 s
         > replica-token 3 4 for=60
         ISSUE_TOKEN replica 3 04 until 60 s
         token 04 until 60 s
@@ -109,10 +109,10 @@ fn a_replicas_process_joins_with_a_token_once() {
         ISSUE_TOKEN replica 3 05 until 60 s
         token 05 until 60 s
         > join 3 4 1
-        refused: join token 04 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 04 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > at 60
         > join 3 5 1
-        refused: join token 05 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 05 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > replica-token 3 6
         ISSUE_TOKEN replica 3 06 until 3660 s
         token 06 until 3660 s
@@ -124,7 +124,7 @@ fn a_replicas_process_joins_with_a_token_once() {
         REPLICA_REMOVED 3
         done
         > join 3 6 1
-        refused: join token 06 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 06 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > replica-token 9 6
         refused: there is no replica 9: look for it with bourg master list
     "#]]);
@@ -134,7 +134,7 @@ fn a_replicas_process_joins_with_a_token_once() {
 fn a_token_that_is_unknown_or_has_expired_lets_nobody_join() {
     session(&expect![[r#"
         > enrol 7 1 m3:1 8
-        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 07 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > token m3 7 for=60
         ISSUE_TOKEN m3 07 until 60 s
         token 07 until 60 s
@@ -165,7 +165,7 @@ fn a_token_that_is_unknown_or_has_expired_lets_nobody_join() {
         token 06 for m4 at 0 s by root until 61 s, used by 1 for 08 until 3600 s
         m4: 08 until 3600 s
         > enrol 7 1 m3:1 9
-        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 07 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > at 61
         > enrol 6 1 m4:1 8
         refused: the join token for machine m4 has expired: ask an administrator for another (bourg machine token m4)
@@ -229,7 +229,7 @@ fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
         > trusts m2 3
         yes
         > enrol 7 1 m1:1 8
-        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 07 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > renew m1 3 9
         refused: the certificates of machine m1 are revoked: ask an administrator for a join token (bourg machine token m1)
         > show credentials
@@ -260,7 +260,7 @@ fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
         > trusts m1 8
         no
         > enrol 6 1 m1:1 8
-        refused: join token 06 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 06 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > show credentials
         m1 revoked at 200 s by root:
     "#]]);
@@ -276,7 +276,7 @@ fn a_revocation_outlives_the_machine_and_its_tokens_do_not() {
         REMOVE machine 1
         done
         > enrol 6 1 m1:1 8
-        refused: join token 06 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 06 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > add m1 m1:1
         ADD machine 3
         machine 3
@@ -301,7 +301,7 @@ fn a_revocation_outlives_the_machine_and_its_tokens_do_not() {
         > trusts m1 3
         no
         > enrol 7 1 m1:1 8
-        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        refused: join token 07 is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > add m1 m1:1
         ADD machine 4
         machine 4
@@ -374,7 +374,7 @@ fn a_certificate_is_renewed_before_it_expires() {
         > renew m1 1 2 for=60
         certificate 02 until 3600 s
         > renew m1 2 3 for=0
-        refused: a certificate is valid for 1 m to 366 d, and not for 0 µs
+        refused: a certificate can be valid for 1 m to 366 d, not for 0 µs
         > renew m1 2 3
         RENEW machine 1 03 until 3700 s
         certificate 03 until 3700 s
@@ -455,9 +455,9 @@ fn only_administrators_issue_and_revoke_and_within_bounds() {
         > as ana revoke-machine m1
         refused: ana may not revoke machine m1: an administrator may
         > token m3 7 for=59
-        refused: a join token is valid for 1 m to 7 d, and not for 59 s
+        refused: a join token can be valid for 1 m to 7 d, not for 59 s
         > token m3 7 for=604801
-        refused: a join token is valid for 1 m to 7 d, and not for 7 d
+        refused: a join token can be valid for 1 m to 7 d, not for 7 d
         > token m3 7 for=604800
         ISSUE_TOKEN m3 07 until 604800 s
         token 07 until 604800 s
@@ -466,9 +466,9 @@ fn only_administrators_issue_and_revoke_and_within_bounds() {
         > token m4 7
         refused: there is a join token with the number 07: make another
         > enrol 7 1 m3:1 8 for=0
-        refused: a certificate is valid for 1 m to 366 d, and not for 0 µs
+        refused: a certificate can be valid for 1 m to 366 d, not for 0 µs
         > enrol 7 1 m3:1 8 for=34560000
-        refused: a certificate is valid for 1 m to 366 d, and not for 400 d
+        refused: a certificate can be valid for 1 m to 366 d, not for 400 d
         > enrol 7 1 m3:1 8 for=31622400
         ADD machine 3
         ENROL machine 3 with 07: 08 until 31622400 s
@@ -524,7 +524,7 @@ fn enrol(number: u64) -> Op {
     Op::Enrol { token, key, address: "m1:1".to_owned(), certificate, validity }
 }
 
-/// A machine that joins and renews is who did it, as far as the cell knows a machine.
+/// Enrolments and renewals have the machine as their actor if the cell knows it.
 #[test]
 fn whoever_joins_or_renews_is_the_machine() {
     let mut cell = bootstrapped();
@@ -558,7 +558,7 @@ fn tokens_are_bounded_and_those_that_have_expired_make_room() {
     assert_eq!((cell.tokens().count(), cell.check()), (5_001, vec![]));
 }
 
-/// What was used in the time that is lost cannot be told from what was not.
+/// A token used in the lost period cannot be told from an unused one.
 #[test]
 fn a_restored_cell_has_no_tokens() {
     let mut cell = bootstrapped();

@@ -1,4 +1,4 @@
-//! Tasks that have to leave their machines, and who may make them.
+//! Evictions: which tasks have to leave their machines, and for whom.
 
 use expect_test::expect;
 
@@ -243,18 +243,18 @@ fn a_victim_must_be_there_and_be_enough() {
         accepted
         accepted
         > assign 2-0-1 m1 evicting 1-1-1
-        refused: 1-1-1 cannot be evicted for it: it is not running there, or is being stopped already
+        refused: 1-1-1 cannot be evicted for it: it is not running there, or is already being stopped
         > assign 2-0-1 m1 evicting 1-0-1 1-0-1
-        refused: 1-0-1 cannot be evicted for it: it is not running there, or is being stopped already
+        refused: 1-0-1 cannot be evicted for it: it is not running there, or is already being stopped
         > assign 2-0-1 m1 evicting 9-9-9
-        refused: 9-9-9 cannot be evicted for it: it is not running there, or is being stopped already
+        refused: 9-9-9 cannot be evicted for it: it is not running there, or is already being stopped
         > assign 2-0-1 m1 evicting 1-0-1
         STOP 1-0-1 (evict, preempted by 2-0-1)
         SCHEDULE job 2 on 1
         SCHEDULE 2-0-1 on 1
         accepted
         > assign 2-1-1 m1 evicting 1-0-1
-        refused: 1-0-1 cannot be evicted for it: it is not running there, or is being stopped already
+        refused: 1-0-1 cannot be evicted for it: it is not running there, or is already being stopped
         > submit bob/big 1 cpu=1100
         SUBMIT job 3 (new)
         SUBMIT 3-0-1 (new)

@@ -1,8 +1,9 @@
 //! Every state that two jobs and two machines can reach in a few operations.
 //!
-//! The machines have room for one task and two ports each, and job b may evict job a. An operation is written for the cell it
-//! meets (the present life, a free port), beside some that are wrong on purpose. Time stands still,
-//! so many sequences lead to one state, and each state is gone on from once.
+//! The machines have room for one task and two ports each, and job b may evict job a. Operations
+//! are built for the current cell (current incarnations, free ports), along with some that are
+//! deliberately wrong. Time does not advance, so many sequences lead to one state, and each state
+//! is explored once.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use model::{
 
 use crate::script::{report, submitted, user};
 
-/// How many operations deep.
+/// Depth of the search, in operations.
 const DEPTH: usize = 7;
 
 type Letter = fn(&Cell) -> Option<Op>;
@@ -127,7 +128,7 @@ fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
     }]))
 }
 
-/// Job b takes the place of job a, which keeps its port until it has ended.
+/// Job b preempts job a, which keeps its port until it has ended.
 fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
     let (instance, victim) = (newest(cell, "b")?, newest(cell, "a")?);
     let machine = MachineId(machine);
@@ -177,7 +178,7 @@ fn begun() -> Cell {
     cell
 }
 
-/// What tells states apart: all that can differ between them, where the clock stands still.
+/// The key of a state: everything that can differ between states while time does not advance.
 fn key(cell: &Cell) -> String {
     let mut key = String::new();
     for job in cell.jobs() {

@@ -1,5 +1,5 @@
-//! Whoever follows the events from the start knows where every task is, and sees no life begin,
-//! be placed or end twice.
+//! A follower of the events from the start knows where every task is, and sees no incarnation
+//! begin, be placed or end twice.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use cell::lifecycle::Transition;
 use cell::{Cell, Event, EventKind, JobState, Subject, TaskState};
 use model::{CollectionId, Generation, InstanceId, MachineId, TaskId};
 
-/// Where a task's present life is.
+/// The state of a task's current incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum State {
     Queued,
     Pending,
     Placed { on: MachineId, started: bool },
@@ -19,12 +19,12 @@ enum Life {
 /// What is known from the events alone.
 #[derive(Debug, Default)]
 pub(crate) struct Follower {
-    tasks: BTreeMap<TaskId, (Generation, Life)>,
+    tasks: BTreeMap<TaskId, (Generation, State)>,
     dead_jobs: BTreeMap<CollectionId, bool>,
 }
 
 impl Follower {
-    /// Begins at a cell without jobs.
+    /// Starts at a cell without jobs.
     pub(crate) fn of(cell: &Cell) -> Self {
         assert_eq!(cell.job_count(), 0);
         Self::default()
@@ -48,7 +48,7 @@ impl Follower {
             EventKind::Finish | EventKind::Fail { .. } | EventKind::Kill { .. } => {
                 assert_eq!(self.dead_jobs.insert(id, true), Some(false), "job {id} dies once");
             }
-            // As who reads a dead job's logs.
+            // For example a user who reads a dead job's logs.
             EventKind::CapabilityUsed { .. } => assert!(self.dead_jobs.contains_key(&id), "{id}"),
             _ => assert_eq!(self.dead_jobs.get(&id), Some(&false), "job {id} is alive"),
         }
@@ -56,35 +56,35 @@ impl Follower {
 
     fn task(&mut self, id: InstanceId, kind: &EventKind) {
         let known = self.tasks.get(&id.task()).copied();
-        // A task turns suspect by a crash, when its next life has begun already.
+        // A crash makes a task suspect when its next incarnation has already begun.
         if !matches!(kind, EventKind::Submit { .. } | EventKind::Suspect) {
             assert_eq!(known.map(|(generation, _)| generation), Some(id.generation), "{id}");
         }
         let incarnation = match (kind, known.map(|(_, incarnation)| incarnation)) {
-            (EventKind::Submit { .. }, None) if id.generation == Generation(1) => Life::Pending,
-            (EventKind::Submit { .. }, Some(Life::Dead(how))) => {
+            (EventKind::Submit { .. }, None) if id.generation == Generation(1) => State::Pending,
+            (EventKind::Submit { .. }, Some(State::Dead(how))) => {
                 assert!(how != Transition::Finish && how != Transition::Kill, "{id} after {how}");
                 assert_eq!(known.map(|(last, _)| last.next()), Some(id.generation), "{id}");
-                Life::Pending
+                State::Pending
             }
-            (EventKind::Queue, Some(Life::Pending)) => Life::Queued,
-            (EventKind::Enable, Some(Life::Queued)) => Life::Pending,
-            (EventKind::Schedule { machine, .. }, Some(Life::Pending)) => {
-                Life::Placed { on: *machine, started: false }
+            (EventKind::Queue, Some(State::Pending)) => State::Queued,
+            (EventKind::Enable, Some(State::Queued)) => State::Pending,
+            (EventKind::Schedule { machine, .. }, Some(State::Pending)) => {
+                State::Placed { on: *machine, started: false }
             }
-            (EventKind::Start { machine }, Some(Life::Placed { on, started: false })) => {
+            (EventKind::Start { machine }, Some(State::Placed { on, started: false })) => {
                 assert_eq!(*machine, on, "{id}");
-                Life::Placed { on, started: true }
+                State::Placed { on, started: true }
             }
-            (EventKind::Health { .. }, Some(incarnation @ Life::Placed { started: true, .. }))
+            (EventKind::Health { .. }, Some(incarnation @ State::Placed { started: true, .. }))
             | (
                 EventKind::Stop { .. } | EventKind::UpdateRunning,
-                Some(incarnation @ Life::Placed { .. }),
+                Some(incarnation @ State::Placed { .. }),
             )
-            | (EventKind::UpdatePending, Some(incarnation @ (Life::Pending | Life::Queued)))
+            | (EventKind::UpdatePending, Some(incarnation @ (State::Pending | State::Queued)))
             | (EventKind::Suspect, Some(incarnation)) => incarnation,
-            (EventKind::Kill { .. }, Some(Life::Queued | Life::Pending)) => {
-                Life::Dead(Transition::Kill)
+            (EventKind::Kill { .. }, Some(State::Queued | State::Pending)) => {
+                State::Dead(Transition::Kill)
             }
             (
                 EventKind::Evict { .. }
@@ -92,8 +92,8 @@ impl Follower {
                 | EventKind::Finish
                 | EventKind::Kill { .. }
                 | EventKind::Lost { .. },
-                Some(Life::Placed { .. }),
-            ) => Life::Dead(kind.transition().expect("a step")),
+                Some(State::Placed { .. }),
+            ) => State::Dead(kind.transition().expect("a step")),
             (kind, incarnation) => panic!("{kind:?} of {id}, which was {incarnation:?}"),
         };
         let generation = known.map_or(id.generation, |(known, _)| known.max(id.generation));
@@ -106,13 +106,13 @@ impl Follower {
             assert_eq!(self.dead_jobs.get(&job.id), Some(&dead), "job {}", job.id);
             for (index, task) in job.tasks() {
                 let incarnation = match &task.state {
-                    TaskState::Queued { .. } => Life::Queued,
-                    TaskState::Pending { .. } => Life::Pending,
-                    TaskState::Running(placement) => Life::Placed {
+                    TaskState::Queued { .. } => State::Queued,
+                    TaskState::Pending { .. } => State::Pending,
+                    TaskState::Running(placement) => State::Placed {
                         on: placement.machine,
                         started: placement.phase != cell::Phase::Starting,
                     },
-                    TaskState::Dead { death, .. } => Life::Dead(death.transition()),
+                    TaskState::Dead { death, .. } => State::Dead(death.transition()),
                 };
                 let id = TaskId { collection: job.id, index };
                 assert_eq!(self.tasks.get(&id), Some(&(task.generation, incarnation)), "{id}");

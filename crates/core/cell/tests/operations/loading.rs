@@ -1,4 +1,4 @@
-//! Cells that were loaded from images: those that cells gave, and those that somebody edited.
+//! Cells that were loaded from images: unchanged images of cells, and edited ones.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn image(machines: Vec<Arc<Machine>>, jobs: Vec<Arc<Job>>) -> Image {
     }
 }
 
-/// What loading says, or what the check says then.
+/// The error of loading, or else the violations that the check then finds.
 fn says(image: Image) -> Vec<String> {
     match Cell::from_image(image) {
         Ok(cell) => cell.check().iter().map(ToString::to_string).collect(),
@@ -92,10 +92,13 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
             image(Vec::new(), vec![running(1, 31_000)]),
             &["a task of job 1 is on machine 1, which does not exist"],
         ),
-        (image(m1(), vec![running(10, 31_000)]), &["job 10 is beyond the last that was given (9)"]),
+        (
+            image(m1(), vec![running(10, 31_000)]),
+            &["job 10 is greater than the last id assigned (9)"],
+        ),
         (
             image(vec![machine(0, "m0")], vec![]),
-            &["machine 0 is beyond the last that was given (9)"],
+            &["machine 0 is greater than the last id assigned (9)"],
         ),
         (
             image(m1(), vec![running(1, 31_000), running(2, 31_000)]),
@@ -104,14 +107,14 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
                 "machine 1 has given port 31000 twice",
             ],
         ),
-        (image(m1(), vec![running(1, 31_000), running(1, 31_000)]), &["job 1 is there twice"]),
+        (image(m1(), vec![running(1, 31_000), running(1, 31_000)]), &["job 1 appears twice"]),
         (
             image(m1(), vec![job(1, dead, &[31_000])]),
             &["job 1 is Dead { at: Time(0), death: Finished } with 0 tasks queued, 0 pending and \
                  1 running"],
         ),
-        (image(m1(), vec![job(1, JobState::Running, &[])]), &["1-0-1 has 0 ports and asks for 1"]),
-        (image(vec![machine(1, "m1"), machine(2, "m1")], vec![]), &["machine m1 is there twice"]),
+        (image(m1(), vec![job(1, JobState::Running, &[])]), &["1-0-1 has 0 ports but requests 1"]),
+        (image(vec![machine(1, "m1"), machine(2, "m1")], vec![]), &["machine m1 appears twice"]),
     ];
     for (image, expected) in cases {
         assert_eq!(says(image), *expected);
@@ -131,17 +134,17 @@ fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
     let cases: Vec<(u64, Vec<Replica>, &[&str])> = vec![
         (1, vec![], &[]),
         (5, vec![], &[]),
-        (0, vec![], &["replica 1 is beyond the last that was given (0)"]),
-        (2, vec![voter(1), voter(3)], &["replica 3 is beyond the last that was given (2)"]),
-        (2, vec![voter(0)], &["replica 0 is beyond the last that was given (2)"]),
-        (2, vec![voter(2), voter(2)], &["replica 2 is there twice"]),
+        (0, vec![], &["replica 1 is greater than the last id assigned (0)"]),
+        (2, vec![voter(1), voter(3)], &["replica 3 is greater than the last id assigned (2)"]),
+        (2, vec![voter(0)], &["replica 0 is greater than the last id assigned (2)"]),
+        (2, vec![voter(2), voter(2)], &["replica 2 appears twice"]),
         (2, vec![replica(2, Member::Learner, false)], nobody),
         (2, vec![replica(2, Member::Voter, true)], nobody),
         (2, vec![voter(1), replica(2, Member::Voter, true)], &[]),
         (
             2,
             vec![voter(1), replica(2, Member::Waiting, true)],
-            &["replica 2 is leaving, and waits to join"],
+            &["replica 2 is leaving but still waits to join"],
         ),
     ];
     for (last, replicas, expected) in cases {
@@ -166,15 +169,15 @@ fn tokens_and_revoked_names_are_there_once() {
     let m1 = || Image { level: Level(1), ..image(vec![machine(1, "m1")], vec![]) };
     let cases: Vec<(Image, &[&str])> = vec![
         (Image { tokens: vec![token(1), token(2)], ..m1() }, &[]),
-        (Image { tokens: vec![token(1), token(1)], ..m1() }, &["join token 01 is there twice"]),
+        (Image { tokens: vec![token(1), token(1)], ..m1() }, &["join token 01 appears twice"]),
         (Image { revoked_machines: vec![revoked("m2"), revoked("m3")], ..m1() }, &[]),
         (
             Image { revoked_machines: vec![revoked("m2"), revoked("m2")], ..m1() },
-            &["the revoked name m2 is there twice"],
+            &["the revoked name m2 appears twice"],
         ),
         (
             Image { revoked_machines: vec![revoked("m1")], ..m1() },
-            &["m1 is kept as a revoked name that no machine has, and is none"],
+            &["m1 is wrongly recorded as a revoked name that no machine has"],
         ),
     ];
     for (image, expected) in cases {
@@ -182,7 +185,7 @@ fn tokens_and_revoked_names_are_there_once() {
     }
 }
 
-/// A machine may run a life that began in the lost time: none that begins now may have its name.
+/// A machine may run an incarnation that began in the lost period: no new one may have its name.
 #[test]
 fn what_waits_in_a_restored_cell_goes_on_with_later_lives() {
     let waits = |id, state| {
@@ -207,7 +210,7 @@ fn what_waits_in_a_restored_cell_goes_on_with_later_lives() {
     );
 }
 
-/// Whichever replica goes on alone, the cell is whole, and no replica after it has an id of before.
+/// Whichever replica continues alone, the cell is valid, and no later replica gets an earlier id.
 #[test]
 fn one_replica_goes_on_alone_with_everything_else() {
     let replica = |id, level, member, leaving| {
@@ -261,7 +264,7 @@ fn a_job_has_as_many_tasks_as_its_description_says() {
     assert_eq!(error, ImageError::WrongTaskCount { id: CollectionId(1), has: 0, wants: 2 });
 }
 
-/// Ids that nobody gave in rising order cost no more than others, and none is given twice.
+/// Ids that were not assigned in rising order cost no more than others, and none is assigned twice.
 #[test]
 fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let almost = u64::MAX - 1;

@@ -114,9 +114,9 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         m1 down [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [1-3-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
         > started 1-0-1
-        refused: 1-0-1 is not the present life of a task
+        refused: 1-0-1 is not the current incarnation of a task
         > ended 1-2-1 exit 0
-        refused: 1-2-1: FINISH is no step from dead: from there, SUBMIT
+        refused: 1-2-1: FINISH is not allowed from dead; allowed: SUBMIT
         > assign 1-0-2 m1 31000
         refused: it does not fit on machine 1: is not up
         > assign 1-0-2 m2 31001
@@ -127,7 +127,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         > back m1
         (nothing)
         > ended 1-0-1 exit 0
-        refused: 1-0-1 is not the present life of a task
+        refused: 1-0-1 is not the current incarnation of a task
         > assign 1-1-2 m1 31001
         SCHEDULE 1-1-2 on 1
         accepted
@@ -156,7 +156,7 @@ fn a_dying_task_of_a_later_life_is_said_to_have_ended_with_its_machine() {
         accepted
         > ended 1-0-1 exit 3
         FAIL 1-0-1 (exit code 3)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > at 1
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1

@@ -1,5 +1,5 @@
-//! Every operation on a cell, from outside: as scripts that a person can read, and as sequences
-//! that nobody would think of.
+//! Every operation on a cell, from outside: as readable scripts, and as random and exhaustive
+//! sequences.
 
 mod allocs;
 mod attributes;

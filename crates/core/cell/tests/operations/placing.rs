@@ -1,4 +1,4 @@
-//! Assignments, accepted and refused.
+//! Assignments, accepted and rejected.
 
 use expect_test::expect;
 
@@ -92,12 +92,12 @@ fn a_task_that_failed_is_not_placed_before_its_wait_is_over() {
         > at 5
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > assign 1-0-2 m1
-        refused: task 1/0 waits until its next try
+        refused: task 1/0 waits for its next retry
         > at 14
         > assign 1-0-2 m1
-        refused: task 1/0 waits until its next try
+        refused: task 1/0 waits for its next retry
         > at 15
         > assign 1-0-1 m1
         refused: task 1/0 is not pending in that generation
@@ -199,23 +199,23 @@ fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
         SUBMIT 1-2-1 (new)
         job 1
         > assign 1-0-1 m1
-        refused: the ports [] cannot be given to it
+        refused: ports [] cannot be assigned to it
         > assign 1-0-1 m1 31000
-        refused: the ports [31000] cannot be given to it
+        refused: ports [31000] cannot be assigned to it
         > assign 1-0-1 m1 31000,31001,31002
-        refused: the ports [31000, 31001, 31002] cannot be given to it
+        refused: ports [31000, 31001, 31002] cannot be assigned to it
         > assign 1-0-1 m1 31000,31000
-        refused: the ports [31000, 31000] cannot be given to it
+        refused: ports [31000, 31000] cannot be assigned to it
         > assign 1-0-1 m1 31000,31004
-        refused: the ports [31000, 31004] cannot be given to it
+        refused: ports [31000, 31004] cannot be assigned to it
         > assign 1-0-1 m1 0,65535
-        refused: the ports [0, 65535] cannot be given to it
+        refused: ports [0, 65535] cannot be assigned to it
         > assign 1-0-1 m1 31000,31001
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > assign 1-1-1 m1 31001,31002
-        refused: the ports [31001, 31002] cannot be given to it
+        refused: ports [31001, 31002] cannot be assigned to it
         > assign 1-1-1 m1 31002,31003
         SCHEDULE 1-1-1 on 1
         accepted
@@ -226,7 +226,7 @@ fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
         SUBMIT 2-0-1 (new)
         job 2
         > assign 2-0-1 m1 31000
-        refused: the ports [31000] cannot be given to it
+        refused: ports [31000] cannot be assigned to it
         > assign 2-0-1 m1
         SCHEDULE job 2 on 1
         SCHEDULE 2-0-1 on 1

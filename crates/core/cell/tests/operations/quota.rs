@@ -1,4 +1,4 @@
-//! Quota: what is granted, charged, refused and given back, and how a grant's end stops growth and
+//! Quota: what is granted, charged, rejected and released; and the end of a grant stops growth and
 //! nothing else.
 
 use expect_test::expect;
@@ -23,17 +23,17 @@ fn a_job_beyond_its_quota_is_refused_with_what_is_short_and_what_would_pass() {
         SUBMIT 1-0-1 (new)
         job 1
         > submit ana/api 4 cpu=200 ram=64
-        refused: ana's production quota is 0.3 cores short: api asks 0.8 cores, with 0.5 cores of 1 core left; what would pass: 2 of its 4 tasks, best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.3 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.3 cores short: api requests 0.8 cores, with 0.5 cores of 1 core left; what would be admitted: 2 of its 4 tasks, best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.3 (an administrator or a user with the capability grant-quota may)
         > submit ana/api 4 cpu=200 ram=64 big=1:600
-        refused: ana's production quota is 0.7 cores short: api asks 1.2 cores, with 0.5 cores of 1 core left; what would pass: 1 of its 4 tasks, best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.7 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.7 cores short: api requests 1.2 cores, with 0.5 cores of 1 core left; what would be admitted: 1 of its 4 tasks, best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.7 (an administrator or a user with the capability grant-quota may)
         > submit ana/api 2 cpu=600 ram=64
-        refused: ana's production quota is 0.7 cores short: api asks 1.2 cores, with 0.5 cores of 1 core left; what would pass: best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.7 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.7 cores short: api requests 1.2 cores, with 0.5 cores of 1 core left; what would be admitted: best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.7 (an administrator or a user with the capability grant-quota may)
         > submit bob/api 2 cpu=200
-        refused: bob has no production quota: api asks 0.4 cores and 128 MiB; what would pass: free(25), which is never charged; ask for more: bourg quota grant bob production cpu=0.4 ram=128MiB (an administrator or a user with the capability grant-quota may)
+        refused: bob has no production quota: api requests 0.4 cores and 128 MiB; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant bob production cpu=0.4 ram=128MiB (an administrator or a user with the capability grant-quota may)
         > submit ana/api 4 cpu=200 ram=4096
-        refused: ana's production quota is 0.3 cores and 15.7 GiB short: api asks 0.8 cores and 16 GiB, with 0.5 cores and 256 MiB of 1 core and 512 MiB left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.3 ram=16128MiB (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.3 cores and 15.7 GiB short: api requests 0.8 cores and 16 GiB, with 0.5 cores and 256 MiB of 1 core and 512 MiB left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.3 ram=16128MiB (an administrator or a user with the capability grant-quota may)
         > submit ana/api 4 cpu=200 priority=360
-        refused: ana has no monitoring quota: api asks 0.8 cores and 256 MiB; what would pass: best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana monitoring cpu=0.8 ram=256MiB (an administrator or a user with the capability grant-quota may)
+        refused: ana has no monitoring quota: api requests 0.8 cores and 256 MiB; what would be admitted: best-effort-batch(110), or free(25), which is never charged; ask for more: bourg quota grant ana monitoring cpu=0.8 ram=256MiB (an administrator or a user with the capability grant-quota may)
         > charges
         ana production 0.5 cores and 256 MiB of 1 core and 512 MiB
         1: ana production 1 core and 512 MiB from 0 s by root
@@ -85,7 +85,7 @@ fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
         SUBMIT 1-1-1 (new)
         job 1
         > submit ana/web 2 cpu=600 ram=64 failures=0
-        refused: ana's production quota is 0.2 cores short: web asks 1.2 cores instead of 0.4 cores, with 1 core of 1 core left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.2 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.2 cores short: web requests 1.2 cores instead of 0.4 cores, with 1 core of 1 core left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.2 (an administrator or a user with the capability grant-quota may)
         > submit ana/web 2 cpu=500 ram=64 failures=0
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
@@ -124,13 +124,13 @@ fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
         SUBMIT 2-0-1 (new)
         job 2
         > submit ana/web 1 cpu=1001 ram=64
-        refused: ana's production quota is 0.001 cores short: web asks 1.001 cores, with 1 core of 1 core left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.001 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.001 cores short: web requests 1.001 cores, with 1 core of 1 core left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.001 (an administrator or a user with the capability grant-quota may)
         > submit ana/web 1 cpu=1000 ram=64
         UPDATE_PENDING job 2
         UPDATE_PENDING 2-0-1
         job 2, updated
         > submit ana/web 1 cpu=1000 ram=64 priority=mid
-        refused: ana has no mid quota: web asks 1 core and 64 MiB; what would pass: production(200), or free(25), which is never charged; ask for more: bourg quota grant ana mid cpu=1 ram=64MiB (an administrator or a user with the capability grant-quota may)
+        refused: ana has no mid quota: web requests 1 core and 64 MiB; what would be admitted: production(200), or free(25), which is never charged; ask for more: bourg quota grant ana mid cpu=1 ram=64MiB (an administrator or a user with the capability grant-quota may)
         > submit ana/web 1 cpu=1000 ram=64 priority=free
         UPDATE_PENDING job 2
         UPDATE_PENDING 2-0-1
@@ -154,7 +154,7 @@ fn a_grant_that_ends_kills_nothing_and_stops_growth() {
         GRANT_QUOTA 2: ana production 0.2 cores and 512 MiB from 50 s until 200 s by root
         grant 2
         > submit ana/web 1 cpu=700
-        refused: ana's production quota is 0.1 cores short: web asks 0.7 cores, with 0.6 cores of 0.6 cores left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.1 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.1 cores short: web requests 0.7 cores, with 0.6 cores of 0.6 cores left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.1 (an administrator or a user with the capability grant-quota may)
         > at 50
         > submit ana/web 1 cpu=700
         SUBMIT job 1 (new)
@@ -167,7 +167,7 @@ fn a_grant_that_ends_kills_nothing_and_stops_growth() {
         job 1, updated
         > at 100
         > submit ana/web 1 cpu=801
-        refused: ana's production quota is 0.601 cores short: web asks 0.801 cores instead of 0.8 cores, with 0.2 cores of 0.2 cores left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.601 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.601 cores short: web requests 0.801 cores instead of 0.8 cores, with 0.2 cores of 0.2 cores left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.601 (an administrator or a user with the capability grant-quota may)
         > submit ana/web 1 cpu=750
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
@@ -177,9 +177,9 @@ fn a_grant_that_ends_kills_nothing_and_stops_growth() {
         UPDATE_PENDING 1-0-1
         job 1, updated
         > submit ana/web 1 cpu=750 ram=1000
-        refused: ana's production quota is 488 MiB short: web asks 1000 MiB instead of 100 MiB, with 512 MiB of 512 MiB left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production ram=488MiB (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 488 MiB short: web requests 1000 MiB instead of 100 MiB, with 512 MiB of 512 MiB left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production ram=488MiB (an administrator or a user with the capability grant-quota may)
         > submit ana/other 1
-        refused: ana's production quota is 0.65 cores short: other asks 0.1 cores, with nothing of 0.2 cores left; what would pass: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.65 (an administrator or a user with the capability grant-quota may)
+        refused: ana's production quota is 0.65 cores short: other requests 0.1 cores, with nothing of 0.2 cores left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.65 (an administrator or a user with the capability grant-quota may)
         > charges
         ana production 0.75 cores and 100 MiB of 0.2 cores and 512 MiB
         1: ana production 0.6 cores and 512 MiB from 10 s until 100 s by root
@@ -270,18 +270,18 @@ fn the_lower_bands_are_oversold_as_far_as_is_said_and_the_others_never() {
         > oversell production 200
         refused: production and monitoring are never oversold
         > oversell free 200
-        refused: the free band is never charged: nothing is granted of it
+        refused: the free band is never charged and needs no grants
         > oversell mid 0
-        refused: a band is granted to 1 to 10000 %, not 0 %
+        refused: a band can be granted up to 1 to 10000 % of the capacity, not 0 %
         > oversell mid 10001
-        refused: a band is granted to 1 to 10000 %, not 10001 %
+        refused: a band can be granted up to 1 to 10000 % of the capacity, not 10001 %
         > oversell mid 50
         OVERSELL mid 50 %
         done
         > grant ana mid cpu=1
         refused: mid quota may be 50 % of the cell's capacity (2 cores and 2 GiB): asked: 0.001 cores; left for the whole of that time: 1 GiB; grant less, revoke a grant (bourg quota show), or oversell it further (bourg quota oversell mid PERCENT)
         > grant ana free cpu=1
-        refused: the free band is never charged: nothing is granted of it
+        refused: the free band is never charged and needs no grants
     "#]]);
 }
 
@@ -298,7 +298,7 @@ fn what_is_refused_forgets_no_grant_and_what_is_granted_forgets_those_that_ended
         > grant ana production cpu=2001
         refused: production and monitoring quota together may not exceed the cell's capacity (2 cores and 2 GiB): asked: 2.001 cores; left for the whole of that time: 2 cores and 2 GiB; grant less, revoke a grant (bourg quota show), or add machines
         > grant ana production
-        refused: a grant is of something: say how much, such as cpu=2 ram=4GiB
+        refused: a grant needs an amount, such as cpu=2 ram=4GiB
         > charges
         1: ana production 1 core from 0 s until 100 s by root
         2: ana mid 0.1 cores from 0 s until 2592200 s by root
@@ -323,13 +323,13 @@ fn grants_of_a_user_are_bounded_and_those_that_ended_30_days_ago_make_room() {
         GRANT_QUOTA 1000: ana mid 0.001 cores from 0 s until 101 s by root
         grant 1000
         > grant ana production cpu=1
-        refused: the cell has 1000 grants of ana, and at most 1000
+        refused: the cell has 1000 grants of ana, and the maximum is 1000
         > grant ben production cpu=1
         GRANT_QUOTA 1001: ben production 0.001 cores from 0 s by root
         grant 1001
         > at 2592100
         > grant ana production cpu=1
-        refused: the cell has 1000 grants of ana, and at most 1000
+        refused: the cell has 1000 grants of ana, and the maximum is 1000
         > at 2592101
         > grant ana production cpu=1
         GRANT_QUOTA 1002: ana production 0.001 cores from 2592101 s by root
@@ -349,7 +349,7 @@ fn who_may_grant_and_what_no_grant_is() {
         > as ana oversell mid 300
         refused: ana may not oversell mid: an administrator or a user with the capability grant-quota may
         > as ana meter off
-        refused: ana may not say whether quota is metered: an administrator or a user with the capability grant-quota may
+        refused: ana may not switch quota metering: an administrator or a user with the capability grant-quota may
         > as ana revoke 1
         refused: ana may not revoke grant 1: an administrator or a user with the capability grant-quota may
         > allow-to ana grant-quota
@@ -377,19 +377,19 @@ fn who_may_grant_and_what_no_grant_is() {
         refused: there is no grant 1: look for it with bourg quota show
         > at 100
         > grant ana production
-        refused: a grant is of something: say how much, such as cpu=2 ram=4GiB
+        refused: a grant needs an amount, such as cpu=2 ram=4GiB
         > grant ana production cpu=1 until=100
-        refused: a grant ends after it begins
+        refused: a grant must end after it begins
         > grant ana production cpu=1 from=5 until=50
-        refused: a grant that has ended is none
+        refused: the end of the grant is in the past
         > grant ana production cpu=1 from=300 until=200
-        refused: a grant ends after it begins
+        refused: a grant must end after it begins
         > grant ana production cpu=1 from=300 until=300
-        refused: a grant ends after it begins
+        refused: a grant must end after it begins
         > grant ana production cpu=18446744073709551615
-        refused: a grant is of at most 1099511627.776 cores of CPU
+        refused: a grant can be at most 1099511627.776 cores of CPU
         > grant ana production cpu=1 until=253402300800
-        refused: a grant ends by the end of the year 9999
+        refused: a grant must end by the end of the year 9999
         > grant ana production cpu=1 from=5
         GRANT_QUOTA 2: ana production 0.001 cores from 5 s by root
         grant 2

@@ -1,5 +1,5 @@
-//! Sequences that nobody would think of: whatever comes, nothing panics, the check stays silent, a
-//! refusal changes nothing, the events tell the whole story, and copies go the same way.
+//! Random sequences: nothing panics, the check finds no violation, a rejection changes nothing, the
+//! events tell the whole history, and copies take the same course.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use proptest::sample::{Index, select};
 use crate::follower::Follower;
 use crate::script::{report, submitted, user};
 
-/// Something that happens: an operation as it is, or one that suits the cell as it then is.
+/// An operation as it is, or one that is built for the cell's current state.
 #[derive(Clone, Debug)]
 enum Step {
     Absurd(Op),
@@ -71,7 +71,7 @@ fn reported() -> impl Strategy<Value = Report> {
     ]
 }
 
-/// Any mutation about few things, and descriptions of every kind.
+/// Any mutation of a few objects, with descriptions of every kind.
 fn mutation() -> BoxedStrategy<Mutation> {
     let options = select(vec![
         "cpu=300",
@@ -96,7 +96,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
         "kernel=net-raw",
     ]);
     let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
-        // One that is done soon, for others to wait for.
+        // A job that finishes soon, for others to wait for.
         let tasks = if name == "db" { tasks.min(1) } else { tasks };
         submitted(name, tasks, &[option])
     });
@@ -312,7 +312,7 @@ impl Step {
     }
 }
 
-/// Those whom a task may evict from a machine, where nothing else makes room.
+/// Instances that a task may evict from a machine, if it would not fit otherwise.
 fn victims(cell: &Cell, job: &Job, machine: &Machine) -> Vec<InstanceId> {
     if job.limit(TaskIndex(0)).first_above(&machine.free()).is_none() {
         return Vec::new();
@@ -325,7 +325,8 @@ fn victims(cell: &Cell, job: &Job, machine: &Machine) -> Vec<InstanceId> {
     machine.instances().iter().copied().filter(lower).collect()
 }
 
-/// A bootstrapped cell with a session for each user and two machines, of which one has not answered.
+/// A bootstrapped cell with a session for each user and two machines, one of which has not
+/// answered.
 fn begun() -> Cell {
     let mut cell = Cell::empty();
     let bootstrapped =
@@ -344,13 +345,13 @@ fn begun() -> Cell {
     cell
 }
 
-/// What a refusal or a repetition may not change.
+/// What a rejection or a repetition must not change.
 fn objects(cell: &Cell) -> Image {
     let image = cell.image();
     Image { index: model::LogIndex(0), time: Time::ZERO, sessions: Vec::new(), ..image }
 }
 
-/// What each machine is to run: what is placed there and not dying.
+/// What each machine is to run: what is placed there and not being stopped.
 fn desired(cell: &Cell) -> BTreeMap<MachineId, Vec<InstanceId>> {
     let dying = |id: &InstanceId| cell.placement(*id).is_none_or(|placed| placed.stop.is_some());
     let wanted = |machine: &Machine| {
@@ -392,7 +393,7 @@ fn repeated_too_late(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Request(Err(cell::Rejection::AnswerForgotten { .. })))
 }
 
-/// Runs the steps; at the cut, a copy is loaded from an image and goes the same way from there.
+/// Runs the steps; at the cut, a copy is loaded from an image and runs the rest too.
 fn run(bootstrapped: bool, steps: &[(u64, Step)], cut: usize) {
     let start = if bootstrapped { begun() } else { Cell::empty() };
     let mut cell = start.clone();
@@ -454,7 +455,7 @@ proptest! {
     }
 }
 
-/// The sequences above reach what they are meant for.
+/// The sequences above reach the states they are meant for.
 #[test]
 fn a_long_sequence_places_and_ends_tasks() {
     use proptest::strategy::ValueTree;
@@ -462,7 +463,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
     for number in 0..240_000 {
-        // Or it would come to a cell where nobody has quota any more, and nothing is admitted.
+        // Otherwise nobody would have quota any more, and nothing would be admitted.
         if number % 6_000 == 0 {
             cell = begun();
         }

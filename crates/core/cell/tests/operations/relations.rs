@@ -1,4 +1,4 @@
-//! Jobs that wait for others, and jobs that end with others.
+//! Jobs that run after others, and jobs that end with others.
 
 use cell::{Cell, Kill, Mutation, Op, RequestId};
 use expect_test::expect;
@@ -129,7 +129,7 @@ fn a_predecessor_that_does_not_finish_takes_those_that_wait_with_it() {
         > submit ana/four 1 after=one
         refused: after names ana/one, which has ended without finishing: run that again first
         > submit ana/five 1 after=six
-        refused: after names ana/six, and there is no such job
+        refused: after names ana/six, but there is no such job
         > submit ana/six 1 after=six
         refused: the job description is not valid: after[0]: names the job itself: name another one, or leave it out
     "#]]);
@@ -266,9 +266,9 @@ fn a_child_ends_with_its_parent_however_that_ends() {
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > submit ana/worker 2 parent=master
-        refused: parent names ana/master, and there is no such job that is alive
+        refused: parent names ana/master, but that job has ended
         > submit ana/worker 2 parent=nobody
-        refused: parent names ana/nobody, and there is no such job
+        refused: parent names ana/nobody, but there is no such job
     "#]]);
 }
 

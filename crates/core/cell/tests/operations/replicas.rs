@@ -1,4 +1,4 @@
-//! Replicas: added, taken into consensus step by step, and removed.
+//! Replicas: added, joined to consensus step by step, and removed.
 
 use cell::{Cell, Op};
 use expect_test::expect;
@@ -139,33 +139,33 @@ fn what_is_not_the_next_step_changes_nothing() {
 fn a_voter_stays() {
     session(&expect![[r#"
         > remove-replica 1
-        refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
+        refused: replica 1 is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes
         > remove-replica 2
         refused: there is no replica 2: look for it with bourg master list
         > replica 1 has 2 h1:1
         REPLICA_DESCRIBED 1 at 'h1:1' level 2
         > remove-replica 1
-        refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
+        refused: replica 1 is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes
         > add-replica h2:1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > remove-replica 1
-        refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
+        refused: replica 1 is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes
         > member 2 learner
         REPLICA_MEMBER 2 learner
         > remove-replica 1
-        refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
+        refused: replica 1 is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes
         > member 2 voter
         REPLICA_MEMBER 2 voter
         > remove-replica 2
         REPLICA_REMOVED 2
         done
         > remove-replica 1
-        refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
+        refused: replica 1 is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes
         > member 2 out
         REPLICA_MEMBER 2 out
         > remove-replica 1
-        refused: replica 1 is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes
+        refused: replica 1 is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes
         > show replicas
         1 voter at 'h1:1' level 2
         voters 1; learners; last id 2
@@ -325,14 +325,14 @@ fn replicas_are_bounded_those_that_wait_and_leave_included() {
         REPLICA_ADDED 9 at h9:1
         replica 9
         > add-replica h10:1
-        refused: the cell has 9 replicas, and at most 9
+        refused: the cell has 9 replicas, and the maximum is 9
         > member 2 learner
         REPLICA_MEMBER 2 learner
         > remove-replica 2
         REPLICA_REMOVED 2
         done
         > add-replica h10:1
-        refused: the cell has 9 replicas, and at most 9
+        refused: the cell has 9 replicas, and the maximum is 9
         > member 2 out
         REPLICA_MEMBER 2 out
         > add-replica h10:1

@@ -1,4 +1,4 @@
-//! What machines report of the lives placed on them.
+//! What machines report about the incarnations placed on them.
 
 use expect_test::expect;
 
@@ -103,7 +103,7 @@ fn what_an_instance_used_is_kept_with_its_end_and_told() {
         FINISH 1-0-1 used 210 ms of CPU time, 52 MiB of memory at most
         > ended 1-1-1 exit 1 using 3000 64
         FAIL 1-1-1 (exit code 1) used 3 s of CPU time, 64 MiB of memory at most
-        SUBMIT 1-1-2 (failed, and is tried again)
+        SUBMIT 1-1-2 (failed, will be retried)
         > kill ana/web/2
         STOP 1-2-1 (kill, by ana)
         killed 1
@@ -113,7 +113,7 @@ fn what_an_instance_used_is_kept_with_its_end_and_told() {
         0 s
         job 1 ana/web running
           1-0-1 finished, last: exit code 0 (210 ms of CPU time, 52 MiB of memory at most)
-          1-1-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1 (3 s of CPU time, 64 MiB of memory at most)
+          1-1-2 pending (failed, will be retried), not before 1 s, failures 1, last: exit code 1 (3 s of CPU time, 64 MiB of memory at most)
           1-2-1 killed by ana, last: stopped (5 ms of CPU time, 1 MiB of memory at most)
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
@@ -129,44 +129,44 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         SUBMIT 1-1-1 (new)
         job 1
         > started 1-0-1
-        refused: 1-0-1 is pending, and on no machine
+        refused: 1-0-1 is pending and on no machine
         > ended 1-0-1 exit 0
-        refused: 1-0-1: FINISH is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
+        refused: 1-0-1: FINISH is not allowed from pending; allowed: QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > started 1-0-1 on m2
-        refused: 1-0-1 is placed on machine 1, and not on 2
+        refused: 1-0-1 is placed on machine 1, not on 2
         > started 1-0-1 on m9
-        refused: 1-0-1 is placed on machine 1, and not on 99
+        refused: 1-0-1 is placed on machine 1, not on 99
         > health 1-0-1 bad on m2
-        refused: 1-0-1 is placed on machine 1, and not on 2
+        refused: 1-0-1 is placed on machine 1, not on 2
         > ended 1-0-1 exit 0 on m2
-        refused: 1-0-1 is placed on machine 1, and not on 2
+        refused: 1-0-1 is placed on machine 1, not on 2
         > started 1-0-0
-        refused: 1-0-0 is not the present life of a task
+        refused: 1-0-0 is not the current incarnation of a task
         > started 1-0-2
-        refused: 1-0-2 is not the present life of a task
+        refused: 1-0-2 is not the current incarnation of a task
         > started 1-2-1
-        refused: 1-2-1 is not the present life of a task
+        refused: 1-2-1 is not the current incarnation of a task
         > started 2-0-1
-        refused: 2-0-1 is not the present life of a task
+        refused: 2-0-1 is not the current incarnation of a task
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > at 1
         > assign 1-0-2 m2
         SCHEDULE 1-0-2 on 2
         accepted
         > started 1-0-1
-        refused: 1-0-1 is not the present life of a task
+        refused: 1-0-1 is not the current incarnation of a task
         > started 1-0-2 on m1
-        refused: 1-0-2 is placed on machine 2, and not on 1
+        refused: 1-0-2 is placed on machine 2, not on 1
         > ended 1-0-1 exit 0
-        refused: 1-0-1 is not the present life of a task
+        refused: 1-0-1 is not the current incarnation of a task
         > ended 1-0-2 exit 0 on m1
-        refused: 1-0-2 is placed on machine 2, and not on 1
+        refused: 1-0-2 is placed on machine 2, not on 1
         > show
         1 s
         job 1 ana/web running
@@ -177,9 +177,9 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         > ended 1-0-2 exit 0 on m2
         FINISH 1-0-2
         > started 1-0-2 on m2
-        refused: 1-0-2 is dead, and on no machine
+        refused: 1-0-2 is dead and on no machine
         > ended 1-0-2 exit 3 on m2
-        refused: 1-0-2: FAIL is no step from dead: from there, SUBMIT
+        refused: 1-0-2: FAIL is not allowed from dead; allowed: SUBMIT
         > show
         1 s
         job 1 ana/web running
@@ -203,11 +203,11 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
         accepted
         > ended 1-0-1 exit 3
         FAIL 1-0-1 (exit code 3)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (failed, and is tried again), not before 2 s, failures 1, last: exit code 3
+          1-0-2 pending (failed, will be retried), not before 2 s, failures 1, last: exit code 3
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 2
@@ -218,11 +218,11 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
         START 1-0-2 on 1
         > ended 1-0-2 signal 11
         FAIL 1-0-2 (signal 11)
-        SUBMIT 1-0-3 (failed, and is tried again)
+        SUBMIT 1-0-3 (failed, will be retried)
         > show
         2 s
         job 1 ana/web running
-          1-0-3 pending (failed, and is tried again), not before 6 s, failures 2, last: signal 11
+          1-0-3 pending (failed, will be retried), not before 6 s, failures 2, last: signal 11
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 6
@@ -231,11 +231,11 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
         accepted
         > ended 1-0-3 oom on m2
         FAIL 1-0-3 (out of memory: it used 65 MiB of its limit of 64 MiB)
-        SUBMIT 1-0-4 (failed, and is tried again)
+        SUBMIT 1-0-4 (failed, will be retried)
         > show
         6 s
         job 1 ana/web running
-          1-0-4 pending (failed, and is tried again), not before 14 s, failures 3, last: out of memory: it used 65 MiB of its limit of 64 MiB
+          1-0-4 pending (failed, will be retried), not before 14 s, failures 3, last: out of memory: it used 65 MiB of its limit of 64 MiB
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 14
@@ -304,8 +304,8 @@ fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1 ; 1-1-2 m1
-        refused: task 1/0 waits until its next try
-        refused: task 1/1 waits until its next try
+        refused: task 1/0 waits for its next retry
+        refused: task 1/1 waits for its next retry
         > show
         0 s
         job 1 ana/web running
@@ -373,19 +373,19 @@ fn time_never_runs_backwards() {
         > at 50
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > show
         100 s
         job 1 ana/web running
-          1-0-2 pending (failed, and is tried again), not before 110 s, failures 1, last: exit code 1
+          1-0-2 pending (failed, will be retried), not before 110 s, failures 1, last: exit code 1
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 109
         > assign 1-0-2 m1
-        refused: task 1/0 waits until its next try
+        refused: task 1/0 waits for its next retry
         > at 0
         > assign 1-0-2 m1
-        refused: task 1/0 waits until its next try
+        refused: task 1/0 waits for its next retry
         > at 110
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1
@@ -413,14 +413,14 @@ fn one_that_broke_a_rule_has_failed_and_its_machine_is_not_to_blame() {
         accepted
         > ended 1-0-1 rule it held port 31000
         FAIL 1-0-1 (ended by rule: it held port 31000)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > at 100
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1
         accepted
         > ended 1-0-2 rule it held port 31000
         FAIL 1-0-2 (ended by rule: it held port 31000)
-        SUBMIT 1-0-3 (failed, and is tried again)
+        SUBMIT 1-0-3 (failed, will be retried)
         > at 200
         > assign 1-0-3 m1
         SCHEDULE 1-0-3 on 1
@@ -453,19 +453,19 @@ fn what_failed_or_was_lost_waits_for_a_second_at_least() {
         accepted
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
-        SUBMIT 1-0-2 (failed, and is tried again)
+        SUBMIT 1-0-2 (failed, will be retried)
         > ended 1-1-1 lost port 31000 is taken
         LOST 1-1-1 (lost: port 31000 is taken)
         SUBMIT 1-1-2 (was lost)
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1
+          1-0-2 pending (failed, will be retried), not before 1 s, failures 1, last: exit code 1
           1-1-2 pending (was lost), not before 1 s, last: lost: port 31000 is taken
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1
-        refused: task 1/0 waits until its next try
+        refused: task 1/0 waits for its next retry
         > at 1
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1

@@ -1,4 +1,4 @@
-//! Bootstrap, and requests that are done at most once.
+//! Bootstrapping, and requests that are applied at most once.
 
 use expect_test::expect;
 
@@ -82,11 +82,11 @@ fn a_session_is_its_users_own() {
         > request 2#1 as root submit root/web 1
         refused: session 2 belongs to ana, not to root
         > request 3#1 as ana submit ana/web 1
-        refused: session 3 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 3 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > request 0#1 as ana submit ana/web 1
-        refused: session 0 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 0 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > request 18446744073709551615#1 as ana submit ana/web 1
-        refused: session 18446744073709551615 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 18446744073709551615 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > request 2#1 as ana submit ana/web 1
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
@@ -208,7 +208,7 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         > open dora
         session 10001
         > request 1#9 as root add m3 m3:1
-        refused: session 1 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 1 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > crowd 9997
         session 19998
         > request 3#1 as bob submit bob/web 1
@@ -216,15 +216,15 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         > open dora
         session 19999
         > request 3#1 as bob submit bob/web 1
-        refused: session 3 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 3 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > request 2#1 as ana submit ana/web 1
         job 1
         > open dora
         session 20000
         > request 2#1 as ana submit ana/web 1
-        refused: session 2 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 2 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > request 2#3 as ana submit ana/web 1
-        refused: session 2 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 2 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
     "#]]);
 }
 
@@ -244,7 +244,7 @@ fn a_user_who_opens_too_many_closes_his_own() {
         > open ana
         session 1003
         > request 4#1 as ana submit ana/web 1
-        refused: session 4 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        refused: session 4 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
         > request 3#2 as ana submit ana/web 1
         job 1, unchanged
         > request 2#1 as bob submit bob/web 1

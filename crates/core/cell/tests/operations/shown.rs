@@ -1,4 +1,4 @@
-//! What a cell gives and what it is, as text.
+//! The outcomes and state of a cell, as text.
 
 use cell::{
     Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
@@ -6,7 +6,7 @@ use cell::{
 };
 use model::{FinalUsage, Time};
 
-/// The events and the answer of an operation; `(nothing)` where there is neither.
+/// The events and the answer of an operation; `(nothing)` if there are neither.
 pub(crate) fn applied(applied: &Applied) -> String {
     let mut lines: Vec<String> = applied.events.iter().map(event).collect();
     match &applied.outcome {
@@ -55,7 +55,7 @@ fn reply(reply: &Reply) -> String {
     }
 }
 
-/// An event, with what an instance used that ended.
+/// An event, with the usage of an instance that ended.
 fn event(event: &Event) -> String {
     match event.usage {
         FinalUsage::UNMEASURED => what_happened(event),
@@ -63,7 +63,7 @@ fn event(event: &Event) -> String {
     }
 }
 
-/// An event under its name in the published traces, where it has one.
+/// An event under its name in the published traces, if it has one.
 fn what_happened(event: &Event) -> String {
     let subject = match event.subject {
         Subject::Cell => "the cell".to_owned(),
@@ -141,7 +141,7 @@ fn grant(grant: &Grant) -> String {
     format!("{id}: {user} {band} {} from {from} s{until} by {by}", grant.amount.in_words())
 }
 
-/// What users are charged in each band of what they are granted there now, and every grant.
+/// Every user's charge and current grant in each band, and every grant.
 pub(crate) fn charges(cell: &Cell) -> String {
     let charge = |(user, band, charged): (&model::UserName, model::Band, &cell::Total)| {
         let granted = cell.granted(user, band, cell.time()).resources().in_words();
@@ -208,7 +208,7 @@ fn certificate(known: &cell::Certificate) -> String {
     format!("{} until {} s", known.serial, seconds(known.expires))
 }
 
-/// The join tokens, and what was said of machines' certificates.
+/// The join tokens, and the records of machines' certificates.
 pub(crate) fn credentials(cell: &Cell) -> String {
     let token = |(serial, token): (model::Serial, &std::sync::Arc<cell::Token>)| {
         let Act { at, by } = &token.issued;
@@ -238,7 +238,7 @@ pub(crate) fn credentials(cell: &Cell) -> String {
     tokens.chain(machines).chain(gone).collect()
 }
 
-/// The replicas that are recorded, and who is in consensus.
+/// The recorded replicas, and the members of consensus.
 pub(crate) fn replicas(cell: &Cell) -> String {
     let line = |replica: &cell::Replica| {
         let (id, member) = (replica.id, format!("{:?}", replica.member).to_lowercase());
@@ -262,7 +262,7 @@ pub(crate) fn replicas(cell: &Cell) -> String {
     format!("{records}voters{voters}; learners{learners}; last id {last}\n")
 }
 
-/// The users who were added or revoked.
+/// The users that were added or revoked.
 pub(crate) fn users(cell: &Cell) -> String {
     let act = |what: &str, act: Option<&Act>| match act {
         Some(Act { at, by }) => format!(" {what} at {} s by {by}", seconds(*at)),
@@ -283,7 +283,7 @@ fn seconds(time: Time) -> u64 {
     time.0 / 1_000_000
 }
 
-/// The free ports of each machine, the one to be given next at the front.
+/// The free ports of each machine, in the order of assignment.
 pub(crate) fn free_ports(cell: &Cell) -> String {
     let line = |name: &model::MachineName, ports: Vec<u16>| format!("{name} {ports:?}\n");
     cell.machines().map(|machine| line(&machine.name, machine.free_ports(9, &[]))).collect()

@@ -1,4 +1,4 @@
-//! Machines that do not answer, and the breaker that keeps them from being marked down.
+//! Machines that do not answer, and the breaker that prevents them from being marked down.
 
 use expect_test::expect;
 
@@ -84,7 +84,7 @@ fn it_goes_down_and_its_tasks_begin_again() {
         > back m1
         BACK machine 1
         > ended 1-0-1 stopped
-        refused: 1-0-1 is not the present life of a task
+        refused: 1-0-1 is not the current incarnation of a task
         > show
         9 s
         job 1 ana/web running

@@ -83,7 +83,7 @@ fn only_administrators_add_and_revoke_and_none_themselves() {
         > revoke-user root
         refused: root cannot revoke root: another administrator can
         > certify ana 7 for=59
-        refused: a certificate is valid for 1 m to 366 d, and not for 59 s
+        refused: a certificate can be valid for 1 m to 366 d, not for 59 s
         > certify ana 7 for=60
         ADD_USER ana 07 until 60 s
         certificate 07 until 60 s
@@ -91,7 +91,7 @@ fn only_administrators_add_and_revoke_and_none_themselves() {
         ADD_USER ana 08 until 31622400 s
         certificate 08 until 31622400 s
         > certify ana 8 for=34560000
-        refused: a certificate is valid for 1 m to 366 d, and not for 400 d
+        refused: a certificate can be valid for 1 m to 366 d, not for 400 d
         > revoke-user nobody
         REVOKE_USER nobody
         revoked, and nothing was known of them
@@ -153,7 +153,7 @@ fn certificates_are_bounded_and_those_that_have_expired_make_room() {
         ADD_USER ana 10 until 7776000 s
         certificate 10 until 7776000 s
         > certify ana 17
-        refused: the cell has 16 certificates of ana that have not expired, and at most 16
+        refused: the cell has 16 certificates of ana that have not expired, and the maximum is 16
         > at 61
         > certify ana 17
         ADD_USER ana 11 until 7776061 s
@@ -194,7 +194,7 @@ fn one_administrator_is_always_heard() {
         REVOKE_USER ana
         revoked
         > as ana revoke-user root
-        refused: root is the last administrator of the cell whose certificates are accepted: nobody could administer it
+        refused: root is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it
         > certify ana 7
         ADD_USER ana 07 until 7776000 s
         certificate 07 until 7776000 s
@@ -202,7 +202,7 @@ fn one_administrator_is_always_heard() {
         REVOKE_USER root
         revoked
         > as root revoke-user ana
-        refused: ana is the last administrator of the cell whose certificates are accepted: nobody could administer it
+        refused: ana is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it
         > show users
         ana added at 0 s by root revoked at 0 s by root: 07 until 7776000 s
         root revoked at 0 s by ana:

@@ -19,20 +19,20 @@ struct Turn<'a> {
     set: &'a Job,
 }
 
-/// An alloc that takes tasks.
+/// An alloc that accepts tasks.
 struct Room {
     alloc: InstanceId,
     machine: MachineId,
-    /// How many tasks of the job are in it.
+    /// Number of the job's tasks in it.
     tasks: u32,
 }
 
-/// The allocs in which a task may fit, the best first: those that match its preferences best, and of
+/// The allocs in which a task may fit, best first: those that match most of its preferences, and of
 /// these the one with the fewest tasks of its job.
 type Best = BTreeSet<(u32, u32, TaskIndex)>;
 
 impl Engine {
-    /// Plans for tasks that run in allocs, as long as there are not more assignments than that.
+    /// Plans assignments of tasks that run in allocs, while there are fewer than `most`.
     pub(crate) fn pass_inside(
         &mut self,
         cell: &Cell,
@@ -47,7 +47,7 @@ impl Engine {
             let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) else { continue };
             let mut rooms = self.rooms(job, set);
             let turn = Turn { cell, now, job, set };
-            // Tasks that ask for the same look at the same allocs, and at none that is too full again.
+            // Tasks with the same request examine the same allocs, and none again that is too full.
             let mut asks: Vec<(Request<'_>, Best)> = Vec::new();
             for index in tasks {
                 if assignments.len() >= most {
@@ -83,7 +83,7 @@ impl Engine {
         self.queue.inside.forget_jobs();
     }
 
-    /// The allocs of a set that take tasks.
+    /// The allocs of a set that accept tasks.
     fn rooms(&self, job: &Job, set: &Job) -> BTreeMap<TaskIndex, Room> {
         let mut rooms = BTreeMap::new();
         for (index, alloc) in set.tasks() {
@@ -115,7 +115,7 @@ impl Engine {
         of_job.take_while(move |(id, _)| id.collection == job).map(|(_, planned)| planned)
     }
 
-    /// The alloc that a task goes to.
+    /// The alloc for a task.
     fn room_for(
         &self,
         turn: &Turn<'_>,
@@ -127,7 +127,7 @@ impl Engine {
         let Turn { cell, now, job, set } = *turn;
         let task = job.task(index)?;
         if let Some(home) = home(task, set) {
-            // It goes where its alloc goes, or anywhere where others took its place there.
+            // It follows its alloc, or goes anywhere if others took its place there.
             let room = rooms.get(&home)?;
             if self.has_room(cell, job, ask, room) {
                 return Some(home);
@@ -163,7 +163,7 @@ impl Engine {
         fits(ask, &offer).is_ok()
     }
 
-    /// What of a job is on a machine and at its switch, the plan's part with it.
+    /// Number of a job's tasks on a machine and at its switch, planned ones included.
     fn colocated_inside(&self, cell: &Cell, job: &Job, id: MachineId) -> Colocated {
         if !job.spec.has_maxima() {
             return Colocated::default();
@@ -180,7 +180,7 @@ impl Engine {
         colocated
     }
 
-    /// The plan holds what a task needs of an alloc.
+    /// Reserves what a task needs of an alloc.
     fn take_room(&mut self, cell: &Cell, ask: &Request<'_>, room: &Room) -> Option<Planned> {
         let slot = self.machines.slot(room.machine)?;
         let taken = self.machines.planned_ports(slot);
@@ -196,7 +196,7 @@ impl Engine {
     }
 }
 
-/// How good an alloc is; lower is better.
+/// The rank of an alloc; lower is better.
 fn order(cell: &Cell, ask: &Request<'_>, room: &Room) -> (u32, u32, TaskIndex) {
     let attributes = cell.machine(room.machine).map(|machine| machine.attributes());
     let soft = attributes.map_or(0, |attributes| unmatched(ask.constraints, attributes));
@@ -205,7 +205,7 @@ fn order(cell: &Cell, ask: &Request<'_>, room: &Room) -> (u32, u32, TaskIndex) {
     (soft.saturating_add(over), room.tasks, room.alloc.index)
 }
 
-/// The alloc in which a task was, where that had to leave its machine and is not dead.
+/// The alloc in which a task was, if that was evicted and is not dead.
 fn home(task: &Task, set: &Job) -> Option<TaskIndex> {
     let TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. } =
         task.state

@@ -1,10 +1,9 @@
-//! Preemption as feasibility (paper, section 3.2): what evictable tasks of lower priority hold counts
-//! as available where nothing else fits, and they are made to leave from the lowest priority up, until
-//! the task fits.
+//! Preemption as feasibility (paper, section 3.2): if nothing else fits, resources held by
+//! evictable tasks of lower priority count as available, and tasks are evicted from the lowest
+//! priority up until the task fits.
 //!
-//! Of the machines on which that helps, the one is taken that costs least: few victims, of low
-//! priority. Nobody is made to leave where it would not help, or where what is leaving already is
-//! enough.
+//! Among the machines where that helps, the one with the lowest cost is chosen: few victims, of low
+//! priority. Nothing is evicted where it would not help, or where what is already leaving suffices.
 
 use cell::feasibility::{Offer, Sums, fits};
 use cell::{Cell, Demand};
@@ -15,19 +14,19 @@ use crate::class::Class;
 use crate::evictable::may_leave;
 use crate::machines::{Slot, Units};
 
-/// How many machines on which it helps are compared.
+/// Maximum number of suitable machines that are compared.
 const COMPARED: usize = 16;
-/// What a victim costs beside its priority.
+/// The cost of a victim in addition to its priority.
 const VICTIM: u64 = 500;
 
 impl Engine {
-    /// Whether a class can make others leave at all.
+    /// Whether a class can preempt at all.
     pub(crate) fn preempts(class: &Class) -> bool {
         class.priority().number() > 0
     }
 
-    /// Whether there could be room on a machine if everything left it that may be made to. What is
-    /// evictable must be known.
+    /// Whether a machine could have room if everything evictable left it. The evictable sums must
+    /// be current.
     fn is_possible(&self, class: &Class, slot: Slot) -> bool {
         let at = slot as usize;
         if self.machines.ports[at] < class.scan.ports {
@@ -49,8 +48,8 @@ impl Engine {
             && self.victims(cell, class, slot).is_some()
     }
 
-    /// Where it costs least to make others leave for a task of a class, and whom: on some machines,
-    /// or on all, from `first` on. What is evictable must be known.
+    /// The machine with the lowest preemption cost for a task of a class, and the victims; searches
+    /// some or all machines, starting at `first`. The evictable sums must be current.
     pub(crate) fn preempt(
         &self,
         cell: &Cell,
@@ -74,8 +73,8 @@ impl Engine {
         Some((best.1, best.2))
     }
 
-    /// Who has to leave a machine for a task of a class, lowest priority first, and what that costs;
-    /// none where it does not help, or where it is enough that others are leaving.
+    /// The victims on a machine for a task of a class, lowest priority first, and their cost;
+    /// `None` if preemption does not help, or if what is already leaving suffices.
     fn victims(&self, cell: &Cell, class: &Class, slot: Slot) -> Option<(u64, Vec<InstanceId>)> {
         let machine = cell.machine(self.machines.id(slot))?;
         let mut staying = self.machines.planned(slot);
@@ -86,7 +85,7 @@ impl Engine {
                 continue;
             }
             let job = cell.job(instance.collection)?;
-            // What runs in an alloc leaves with that.
+            // Tasks in an alloc leave with the alloc.
             if job.alloc_set.is_some() {
                 continue;
             }
@@ -121,7 +120,7 @@ impl Engine {
         if !helps(&staying) {
             return None;
         }
-        // Whoever need not leave after all stays, the most important first.
+        // Victims that turn out not to be needed stay, highest priority first.
         let mut kept = Vec::new();
         for victim in leaving.into_iter().rev() {
             let mut with = staying;

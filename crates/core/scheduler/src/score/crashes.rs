@@ -1,6 +1,6 @@
-//! Where a task crashed lately it is placed only if nothing else fits, and on a machine on which
-//! tasks of many jobs crashed only before that (paper, section 4). Both are told by the cell
-//! (`cell::crashes`) and are 0 or 1; this file only holds how they are weighed.
+//! A machine on which the task crashed recently is the last choice, and one on which tasks of many
+//! jobs crashed the last but one (paper, section 4). The cell determines both (`cell::crashes`) as
+//! 0 or 1; this file only tests their weights.
 
 #[cfg(test)]
 mod tests {
@@ -11,7 +11,7 @@ mod tests {
         let weights = Weights::default();
         let total = |terms: [u32; 9]| Terms(terms).total(&weights);
         let whole = 4_096;
-        // Best first: everything light at its worst is better than one heavier thing.
+        // Best first: the worst of all lighter terms is better than one heavier term.
         let order = [
             total([0, 0, 0, 0, 0, 0, 0, 0, 0]),
             total([0, 0, 0, 0, whole, whole, whole, 17 * whole, whole]),

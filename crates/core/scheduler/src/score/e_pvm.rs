@@ -1,12 +1,12 @@
-//! E-PVM: each resource costs the more the fuller it is, and the machine is taken whose cost rises
-//! least (Amir et al.; paper, section 3.2). Load is spread, with headroom for spikes everywhere.
+//! E-PVM: each resource costs more the fuller it is, and the machine whose cost rises least is
+//! chosen (Amir et al.; paper, section 3.2). Load is spread, with headroom for spikes everywhere.
 //!
-//! The cost of a resource that is used to the share x is 2 to the power of 8x: between powers it is
-//! a straight line, in integers.
+//! The cost of a resource of which the share x is used is 2 to the power of 8x, interpolated
+//! linearly between powers, in integers.
 
 use super::{Left, WHOLE};
 
-/// Of a used share in parts of [`WHOLE`], 0 to 4,096 − 16.
+/// The cost of a used share in parts of [`WHOLE`]: 0 to 4,096 − 16.
 fn cost(used: u32) -> u32 {
     // Eight doublings over the whole range.
     let (doublings, rest) = (used / (WHOLE / 8), used % (WHOLE / 8));

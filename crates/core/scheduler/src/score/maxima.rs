@@ -1,5 +1,5 @@
-//! Preferred maxima: whether there are as many tasks of the job as it wants at most, on the machine
-//! and at its switch (trace v3). Hard ones decide in `cell::feasibility`.
+//! Preferred maxima: whether the maximum number of the job's tasks is already on the machine or at
+//! its switch (trace v3). Hard maxima are checked in `cell::feasibility`.
 
 use cell::feasibility::Colocated;
 use spec::Maximum;

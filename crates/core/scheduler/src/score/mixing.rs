@@ -1,10 +1,10 @@
-//! Mixing priorities (paper, section 3.2): production and the rest on one machine, so that what is
-//! important can expand in a load spike, at the expense of what is not. Production prefers machines
-//! with little production, the rest prefers machines with much.
+//! Mixing priorities (paper, section 3.2): production and other tasks on one machine, so that
+//! important tasks can expand in a load spike at the expense of the others. Production prefers
+//! machines with little production, the rest prefers machines with much.
 
 use super::WHOLE;
 
-/// From the share of the machine's CPU that production has by its limits.
+/// The term, from the share of the machine's CPU taken by the limits of production.
 #[inline]
 pub(crate) fn raw(prod: bool, share_of_prod: u32) -> u32 {
     if prod { share_of_prod } else { WHOLE - share_of_prod }

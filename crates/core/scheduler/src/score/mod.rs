@@ -1,11 +1,10 @@
 //! The score of a machine for a task (paper, section 3.2): a sum of terms, each named and weighted,
-//! each in a small file of its own. Lower is better. All integers, so that every build finds the
-//! same machine.
+//! each in a small file of its own. Lower is better. All values are integers, so that every build
+//! chooses the same machine.
 //!
-//! Where tasks fit without anybody having to leave, none is made to: how many victims a machine
-//! costs, and of which priority, is asked only where no machine has room (see `crate::preempt`),
-//! and so comes before every term here. There are no packages yet, and so no term that prefers a
-//! machine that has them.
+//! A task that fits somewhere without evictions causes none: the number and priority of victims
+//! matter only if no machine has room (see `crate::preempt`), and so take precedence over every
+//! term here. There are no packages yet, and so no term that prefers a machine that has them.
 
 mod best_fit;
 mod crashes;
@@ -23,23 +22,22 @@ pub use policy::Policy;
 pub(crate) use soft::unmatched;
 pub(crate) use spread::share as share_lost;
 
-/// A whole: shares of a machine or of a job are in so many parts.
+/// One whole: shares of a machine or of a job are measured in this many parts.
 pub(crate) const WHOLE: u32 = 4_096;
 
 /// The score of a machine on which a task does not fit.
 pub(crate) const INFEASIBLE: u32 = u32::MAX;
 
-/// What is left of a machine and what it has, in the eyes of packing: shares of the machine in
-/// parts of [`WHOLE`].
+/// The input of packing: what is left of a machine, as shares of the machine in parts of [`WHOLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Of its CPU, before the task is there.
+    /// CPU left without the task.
     pub(crate) cpu_before: u32,
-    /// Of its memory, before the task is there.
+    /// Memory left without the task.
     pub(crate) ram_before: u32,
-    /// Of its CPU with the task.
+    /// CPU left with the task.
     pub(crate) cpu: u32,
-    /// Of its memory with the task.
+    /// Memory left with the task.
     pub(crate) ram: u32,
 }
 
@@ -56,28 +54,29 @@ pub(crate) fn packing(policy: Policy, left: Left) -> u32 {
 /// A term of the score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
-    /// The task crashed on the machine lately.
+    /// The task crashed on the machine recently.
     Crashed,
-    /// Tasks of many jobs crashed on the machine lately.
+    /// Tasks of many jobs crashed on the machine recently.
     Suspect,
-    /// Soft constraints that the machine does not match: how many.
+    /// Number of soft constraints that the machine does not match.
     Soft,
-    /// Tasks of the job there are as many as it prefers, on the machine or at its switch.
+    /// Whether the preferred maximum of the job's tasks is reached, on the machine or at its
+    /// switch.
     OverMaximum,
-    /// The share of the job's tasks that are on the machine already.
+    /// The share of the job's tasks that are already on the machine.
     SpreadMachine,
     /// The share of them that are in its rack.
     SpreadRack,
-    /// The share of them that hang on its power domain.
+    /// The share of them that depend on its power domain.
     SpreadPower,
-    /// What the packing policy says.
+    /// The packing policy's term.
     Packing,
     /// How far production and the rest are from sharing the machine.
     Mixing,
 }
 
 impl Term {
-    /// All of them, the heaviest first.
+    /// All terms, heaviest first.
     pub const ALL: [Self; 9] = [
         Self::Crashed,
         Self::Suspect,
@@ -107,10 +106,10 @@ impl Term {
     }
 }
 
-/// What each term weighs: its value times this is added to the score, which has 32 bits: weights
-/// under which the heaviest machine's score has more give scores that mean nothing.
+/// The weight of each term. The weighted sum must fit in 32 bits: with weights under which the
+/// heaviest machine's score overflows, scores are meaningless.
 ///
-/// The first four are so heavy that each decides before all that follow, whatever those say.
+/// Each of the first four outweighs all that follow it together, whatever their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weights {
     /// See [`Term::Crashed`].
@@ -150,7 +149,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// What a term weighs.
+    /// The weight of a term.
     #[must_use]
     pub fn of(&self, term: Term) -> u32 {
         match term {
@@ -172,7 +171,7 @@ impl Weights {
 pub struct Terms(pub [u32; 9]);
 
 impl Terms {
-    /// The score: less than that of a machine that does not fit.
+    /// The score, always less than that of a machine that does not fit.
     #[must_use]
     pub fn total(&self, weights: &Weights) -> u32 {
         let weighted = Term::ALL.into_iter().zip(self.0);

@@ -3,17 +3,17 @@
 /// How tasks are packed (paper, section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Policy {
-    /// As little as possible is left of one resource that cannot be used for want of another.
+    /// Leaves as little as possible of one resource that is unusable for lack of another.
     #[default]
     Hybrid,
-    /// As little as possible is left of the machine.
+    /// Leaves as little as possible of the machine.
     BestFit,
-    /// The machine whose cost rises least: tasks are spread, with headroom everywhere.
+    /// Chooses the machine whose cost rises least: tasks are spread, with headroom everywhere.
     EPvm,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::Hybrid, Self::BestFit, Self::EPvm];
 
     /// Its name in flags and output.

@@ -1,5 +1,5 @@
-//! Soft constraints: how many of them a machine does not match (paper, section 3.2: "user-specified
-//! preferences").
+//! Soft constraints: the number of them that a machine does not match (paper, section 3.2:
+//! "user-specified preferences").
 
 use std::collections::BTreeMap;
 

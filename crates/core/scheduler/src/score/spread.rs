@@ -1,7 +1,7 @@
 //! Spread over failure domains (paper, sections 3.2 and 4): the share of the job's tasks that would
-//! be lost with a machine, a rack or a power domain before this one is there too. So a job of three
-//! is spread at almost any price, and a job of a thousand is not: of it little is lost with one
-//! machine.
+//! be lost with a machine, a rack or a power domain, before this task is placed. A job of three
+//! tasks is therefore spread at almost any cost, and a job of a thousand is not: it loses little
+//! with one machine.
 
 use super::WHOLE;
 

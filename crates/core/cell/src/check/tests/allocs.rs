@@ -1,4 +1,4 @@
-//! A cell with an alloc and a task in it, spoilt.
+//! A cell with an alloc and a task in it, corrupted.
 
 use model::{CollectionId, TaskIndex};
 use spec::{JobReference, Kind};
@@ -12,7 +12,7 @@ fn incarnation(collection: CollectionId) -> model::InstanceId {
     TaskId { collection, index: TaskIndex(0) }.generation(model::Generation(1))
 }
 
-/// The sound cell, and in it an alloc of 0.3 cores with a task of 0.1 cores.
+/// The valid cell, and in it an alloc of 0.3 cores with a task of 0.1 cores.
 fn with_an_alloc() -> Cell {
     let mut cell = sound();
     let request = |sequence, spec: JobSpec| Op::Request {
@@ -66,27 +66,27 @@ fn whatever_is_spoilt_of_allocs_is_named() {
     let cases: &[(Spoil, &[&str])] = &[
         (
             |cell| machine(cell).used.clear(),
-            &["machine 1 does not keep what is taken of its allocs"],
+            &["machine 1 has a wrong record of what is used of its allocs"],
         ),
         (
             |cell| machine(cell).used[0].taken = resources(301, 0),
             &[
-                "machine 1 does not keep what is taken of its allocs",
+                "machine 1 has a wrong record of what is used of its allocs",
                 "the tasks in alloc 2-0-1 take 0.301 cores, 0 B of 0.3 cores, 64 MiB",
             ],
         ),
         (
             |cell| placed(cell, INSIDE).alloc = None,
             &[
-                "3-0-1 runs in no alloc, which is none of its job's alloc set",
-                "machine 1 does not keep what is taken of its allocs",
+                "3-0-1 runs in no alloc, which is not in its job's alloc set",
+                "machine 1 has a wrong record of what is used of its allocs",
             ],
         ),
         (
             |cell| placed(cell, INSIDE).alloc = Some(Arc::new(incarnation(JOB))),
             &[
-                "3-0-1 runs in alloc 1-0-1, which is none of its job's alloc set",
-                "machine 1 does not keep what is taken of its allocs",
+                "3-0-1 runs in alloc 1-0-1, which is not in its job's alloc set",
+                "machine 1 has a wrong record of what is used of its allocs",
             ],
         ),
         (
@@ -94,11 +94,11 @@ fn whatever_is_spoilt_of_allocs_is_named() {
                 let why = crate::StopReason::Evict(crate::EvictionCause::Other);
                 placed(cell, SET).stop = Some(Arc::new(why));
             },
-            &["3-0-1 runs in alloc 2-0-1, which is being stopped, and it is not"],
+            &["3-0-1 runs in alloc 2-0-1, which is being stopped, while the task is not"],
         ),
         (
             |cell| cell.children.clear(),
-            &["that job 3 is a child of job 2 is kept or true, and not both"],
+            &["the index and the jobs disagree on whether job 3 is a child of job 2"],
         ),
     ];
     for (spoil, expected) in cases {

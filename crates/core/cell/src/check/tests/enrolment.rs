@@ -1,4 +1,4 @@
-//! A cell whose machine has enrolled, spoilt; and uses of tokens that no operation makes.
+//! A cell whose machine has enrolled, corrupted; and uses of tokens that no operation performs.
 
 use model::{KeyDigest, Span};
 
@@ -74,27 +74,27 @@ fn whatever_is_spoilt_of_enrolment_is_named() {
         ),
         (
             |cell| credentials(cell).certificates.clear(),
-            &["machine m1 was neither certified nor revoked, and that is kept"],
+            &["machine m1 has a credentials record but was neither certified nor revoked"],
         ),
         (
             |cell| {
                 let certificate = credentials(cell).certificates[0];
                 credentials(cell).certificates = vec![certificate; 9];
             },
-            &["9 certificates of a machine, at most 8 are kept"],
+            &["9 certificates of a machine, the maximum is 8"],
         ),
         (
             |cell| token(cell, 1).machine = name("m7"),
             &[
-                "join token 0101010101010101010101010101010101010101 was used by a machine that is not \
-               there, or ends before it begins",
+                "join token 0101010101010101010101010101010101010101 was used by a machine that does not \
+               exist, or ends before it begins",
             ],
         ),
         (
             |cell| token(cell, 2).issued.at = Time(1 << 50),
             &[
-                "join token 0202020202020202020202020202020202020202 was used by a machine that is not \
-               there, or ends before it begins",
+                "join token 0202020202020202020202020202020202020202 was used by a machine that does not \
+               exist, or ends before it begins",
             ],
         ),
         (
@@ -116,7 +116,7 @@ fn whatever_is_spoilt_of_enrolment_is_named() {
                 let said = Arc::new(Credentials { revoked: revoked(), ..Credentials::default() });
                 cell.revoked_machines.insert(name("m1"), said);
             },
-            &["m1 is kept as a revoked name that no machine has, and is none"],
+            &["m1 is wrongly recorded as a revoked name that no machine has"],
         ),
         (
             |cell| {
@@ -124,7 +124,7 @@ fn whatever_is_spoilt_of_enrolment_is_named() {
                 let said = Arc::new(Credentials { certificates, revoked: None });
                 cell.revoked_machines.insert(name("m8"), said);
             },
-            &["m8 is kept as a revoked name that no machine has, and is none"],
+            &["m8 is wrongly recorded as a revoked name that no machine has"],
         ),
     ];
     for (spoil, expected) in cases {
@@ -143,7 +143,7 @@ fn a_token_is_used_once() {
     };
     let again = |token| {
         format!(
-            "a machine enrolled with join token {}, which had been used, or is not kept as used so",
+            "a machine enrolled with join token {}, which had been used, or is not recorded as used so",
             serial(token)
         )
     };
@@ -152,7 +152,7 @@ fn a_token_is_used_once() {
     let applied = cell.apply(Time(9), &enrol(2));
     assert_eq!(says(&before, &cell, &applied), [""; 0]);
     assert_eq!(says(&cell, &cell, &applied), [again(2)], "it was used before");
-    assert_eq!(says(&before, &before, &applied), [again(2)], "nothing is kept of it");
+    assert_eq!(says(&before, &before, &applied), [again(2)], "its use is not recorded");
     let mut other = applied.clone();
     let certificate = Certificate { serial: serial(8), issued: Time(9), expires: Time(99) };
     let kind = EventKind::MachineEnrolled { token: serial(2), certificate };

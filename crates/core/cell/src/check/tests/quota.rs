@@ -1,4 +1,4 @@
-//! A cell with quota, spoilt; and decisions that quota did not allow.
+//! A cell with quota, corrupted; and decisions that quota did not allow.
 
 use model::{Bytes, Capability, GrantId};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
@@ -28,7 +28,7 @@ fn submit(name: &str, cpu: u64) -> Mutation {
     Mutation::Submit(Arc::new(JobSpec::of(name, Band::Production.usual(), 1, task)))
 }
 
-/// The sound cell's job, with as much as is granted.
+/// Submits the valid cell's job again, with as many resources as are granted.
 fn submit_again() -> Mutation {
     let job = sound();
     let mut spec = JobSpec::clone(&job.job(JOB).expect("the job").spec);
@@ -36,7 +36,7 @@ fn submit_again() -> Mutation {
     Mutation::Submit(Arc::new(spec))
 }
 
-/// The sound cell, whose job takes 0.3 of the 0.5 cores that ana is granted for production; bob has
+/// The valid cell, whose job takes 0.3 of the 0.5 cores that ana is granted for production; bob has
 /// the mid band for 10 seconds, and may drain machines.
 fn with_quota() -> Cell {
     let mut cell = sound();
@@ -61,13 +61,13 @@ fn with_quota() -> Cell {
     cell
 }
 
-/// A grant is changed, and found as it was.
+/// Changes a grant and updates its user's index.
 fn change(cell: &mut Cell, id: GrantId, change: fn(&mut Grant)) {
     let grant = cell.quota.grants.get_mut(&id).expect("granted");
     change(Arc::make_mut(grant));
 }
 
-/// It is kept once more under other ids.
+/// Stores copies of a grant under other ids.
 fn copies(cell: &mut Cell, count: u64, whose: fn(u64) -> UserName) {
     let grant = Grant::clone(&cell.quota.grants[&GRANT]);
     for number in 0..count {
@@ -100,28 +100,28 @@ fn whatever_is_spoilt_of_quota_is_named() {
             |cell| {
                 cell.quota.of_users.remove(&(user("ana"), Band::Production, GRANT));
             },
-            &["grant 1 is not found by its user", "the cell: 1 grants by user kept, 2 counted"],
+            &["grant 1 is not in its user's index", "the cell: 1 grants by user stored, 2 counted"],
         ),
         (
             |cell| {
                 cell.quota.of_users.insert((user("eve"), Band::Mid, GRANT));
             },
-            &["the cell: 3 grants by user kept, 2 counted"],
+            &["the cell: 3 grants by user stored, 2 counted"],
         ),
         (
             |cell| change(cell, GRANT, |grant| grant.id = MID),
             &[
-                "grant 2 is beyond the last that was given (2), or kept under another id",
-                "grant 2 is not found by its user",
+                "grant 2 is greater than the last id assigned (2), or stored under another id",
+                "grant 2 is not in its user's index",
             ],
         ),
         (
             |cell| change(cell, GRANT, |grant| grant.user = user("eve")),
-            &["grant 1 is not found by its user"],
+            &["grant 1 is not in its user's index"],
         ),
         (
             |cell| change(cell, GRANT, |grant| grant.band = Band::Monitoring),
-            &["grant 1 is not found by its user"],
+            &["grant 1 is not in its user's index"],
         ),
         (
             |cell| {
@@ -129,23 +129,23 @@ fn whatever_is_spoilt_of_quota_is_named() {
                 cell.quota.drop_grant(GRANT);
                 cell.quota.keep(Arc::new(free));
             },
-            &["grant 1 is of the free band"],
+            &["grant 1 is in the free band"],
         ),
         (
             |cell| change(cell, GRANT, |grant| grant.amount = Resources::default()),
-            &["grant 1 is of nothing"],
+            &["grant 1 has no amount"],
         ),
         (
             |cell| {
                 change(cell, GRANT, |grant| grant.amount.cpu = MilliCores(CPU_MILLI_MAX + 1));
             },
-            &["grant 1 is of more than there can be"],
+            &["grant 1 exceeds the maximum of a grant"],
         ),
         (
             |cell| {
                 change(cell, GRANT, |grant| grant.amount.disk_rate = Bytes(BYTES_MAX + 1));
             },
-            &["grant 1 is of more than there can be"],
+            &["grant 1 exceeds the maximum of a grant"],
         ),
         (
             |cell| change(cell, MID, |grant| grant.from = Time(10_000_000)),
@@ -161,23 +161,23 @@ fn whatever_is_spoilt_of_quota_is_named() {
         ),
         (
             |cell| cell.quota.last_grant = GRANT,
-            &["grant 2 is beyond the last that was given (1), or kept under another id"],
+            &["grant 2 is greater than the last id assigned (1), or stored under another id"],
         ),
         (
             |cell| copies(cell, 1_000, |_| user("ana")),
-            &["1001 grants of a user, at most 1000 are kept"],
+            &["1001 grants of a user, the maximum is 1000"],
         ),
         (
             |cell| copies(cell, 99_999, |number| user(&format!("u{}", number / 1_000))),
-            &["100001 grants, at most 100000 are kept"],
+            &["100001 grants, the maximum is 100000"],
         ),
         (
             |cell| cell.quota.metering.mid_percent = 0,
-            &["mid is granted to 0 %, which is none of 1 to 10000 %"],
+            &["mid is granted up to 0 %, which is not in 1 to 10000 %"],
         ),
         (
             |cell| cell.quota.metering.best_effort_batch_percent = 10_001,
-            &["best-effort-batch is granted to 10001 %, which is none of 1 to 10000 %"],
+            &["best-effort-batch is granted up to 10001 %, which is not in 1 to 10000 %"],
         ),
         (
             |cell| {
@@ -192,7 +192,7 @@ fn whatever_is_spoilt_of_quota_is_named() {
                     cell.capabilities.insert(user(&format!("u{number}")), held.clone());
                 }
             },
-            &["10001 users with capabilities, at most 10000 are kept"],
+            &["10001 users with capabilities, the maximum is 10000"],
         ),
     ];
     for (spoil, expected) in cases {
@@ -203,8 +203,8 @@ fn whatever_is_spoilt_of_quota_is_named() {
     }
 }
 
-/// What the watch says of an operation after which the cell is not as it was when that was decided.
-fn judged(mutation: &Mutation, spoil: fn(&mut Cell)) -> Vec<String> {
+/// What the check reports after a mutation if the cell was corrupted when it was decided.
+fn check_after(mutation: &Mutation, spoil: fn(&mut Cell)) -> Vec<String> {
     let mut cell = with_quota();
     let mut watch = DecisionChecker::from(&cell);
     let applied: Applied = cell.apply(Time::ZERO, &request(6, mutation.clone()));
@@ -240,7 +240,7 @@ fn whatever_was_decided_against_quota_is_named() {
                 "job 1 was admitted with 0.45 cores, 192 MiB of ana charged in production, and 0 cores, 0 B granted",
             ],
         ),
-        // Production and monitoring are one.
+        // Production and monitoring count together.
         (
             granted(Band::Production, 500),
             |cell| Arc::make_mut(&mut machine(cell).report).capacity.cpu = MilliCores(999),
@@ -292,6 +292,6 @@ fn whatever_was_decided_against_quota_is_named() {
         ),
     ];
     for (mutation, spoil, expected) in cases {
-        assert_eq!(judged(mutation, *spoil), *expected, "{mutation:?}");
+        assert_eq!(check_after(mutation, *spoil), *expected, "{mutation:?}");
     }
 }

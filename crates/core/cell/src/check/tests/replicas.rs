@@ -1,4 +1,4 @@
-//! A cell with replicas, spoilt; and changes of who is in consensus that no operation makes.
+//! A cell with replicas, corrupted; and membership changes that no operation makes.
 
 use model::{DirectoryId, Level, ReplicaId};
 
@@ -13,7 +13,7 @@ fn keep(cell: &mut Cell, replica: Replica) {
     cell.replicas.records.insert(replica.id, replica);
 }
 
-/// Two replicas vote, 3 learns and 4 waits.
+/// Replicas 1 and 2 vote, 3 learns and 4 waits.
 fn of_four() -> Cell {
     let mut cell = sound();
     cell.replicas.last = ReplicaId(4);
@@ -33,33 +33,33 @@ fn whatever_is_spoilt_of_replicas_is_named() {
     let cases: &[(Spoil, &[&str])] = &[
         (
             |cell| cell.replicas.last = ReplicaId(3),
-            &["replica 4 is beyond the last that was given (3), or kept under another id"],
+            &["replica 4 is greater than the last id assigned (3), or stored under another id"],
         ),
         (
             |cell| spoilt(cell, 3, |replica| replica.id = ReplicaId(2)),
-            &["replica 2 is beyond the last that was given (4), or kept under another id"],
+            &["replica 2 is greater than the last id assigned (4), or stored under another id"],
         ),
         (
             |cell| spoilt(cell, 4, |replica| replica.leaving = true),
-            &["replica 4 is leaving, and waits to join"],
+            &["replica 4 is leaving but still waits to join"],
         ),
         (
             |cell| {
                 spoilt(cell, 1, |replica| replica.leaving = true);
                 spoilt(cell, 2, |replica| replica.member = Member::Learner);
             },
-            &["no replica votes and is not leaving: the cell could decide nothing"],
+            &["every voter is leaving or there is none: the cell could not commit anything"],
         ),
         (
             |cell| spoilt(cell, 2, |replica| replica.address = "a".repeat(257).into()),
-            &["257 characters of a replica's address, at most 256 are kept"],
+            &["257 characters of a replica's address, the maximum is 256"],
         ),
         (
             |cell| {
                 cell.replicas.last = ReplicaId(10);
                 (5..=10).for_each(|id| keep(cell, replica(id, Member::Waiting)));
             },
-            &["10 replicas, at most 9 are kept"],
+            &["10 replicas, the maximum is 9"],
         ),
     ];
     for (spoil, expected) in cases {
@@ -84,7 +84,7 @@ fn a_replica_keeps_its_directory() {
     };
     assert_eq!(says(0, 7), [""; 0]);
     for after in [0, 8] {
-        assert_eq!(says(7, after), ["replica 2 had a data directory, and has another one or none"]);
+        assert_eq!(says(7, after), ["replica 2 has another data directory than before, or none"]);
     }
 }
 
@@ -101,17 +101,13 @@ fn one_replica_at_a_time_changes_its_part_in_consensus() {
                 spoilt(cell, 3, |replica| replica.member = Member::Voter);
                 spoilt(cell, 4, |replica| replica.member = Member::Learner);
             },
-            &[
-                "replicas [ReplicaId(3), ReplicaId(4)] changed their part in consensus at once, and \
-               one at a time may",
-            ],
+            &["replicas [ReplicaId(3), ReplicaId(4)] changed their role in consensus at once; \
+                 only one at a time may"],
         ),
         (
             |cell| cell.replicas.records.clear(),
-            &[
-                "replicas [ReplicaId(2), ReplicaId(3)] changed their part in consensus at once, and \
-               one at a time may",
-            ],
+            &["replicas [ReplicaId(2), ReplicaId(3)] changed their role in consensus at once; \
+                 only one at a time may"],
         ),
     ];
     for (change, expected) in cases {

@@ -137,7 +137,7 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
             set(&[("rack".to_owned(), Some(megabytes.clone()))]),
             "an attribute's value must be 1 to 256 characters",
         ),
-        (set(&many), "100000 attributes of m1 are said at once: say at most 512"),
+        (set(&many), "100000 attributes of m1 in one request: the maximum is 512"),
         (
             Mutation::SetPlatform(SetPlatform {
                 platform: megabytes.clone(),
