@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use prost::Message;
 
-/// Lists that may be there and empty, which protobuf can say of messages alone. Their JSON is the
-/// list, as people write it, and not that of protobuf.
+/// Lists that may be present but empty, which protobuf only supports with messages. Their JSON is
+/// the plain list, as people write it, and not that of protobuf.
 const LISTS: [&str; 3] = [
     ".bourg.v1.TaskOverride.Ports",
     ".bourg.v1.TaskOverride.Constraints",
     ".bourg.v1.MachineReport.Held",
 ];
-/// A job description, whose JSON is terse: no field with the value it would have if it were absent.
-/// Every other message has all its fields but absent messages, so that who asks for a field finds
-/// it, be it 0.
+/// Job descriptions, whose JSON is terse: fields with their default values are omitted. All other
+/// messages have all their fields except absent messages, so that a program that reads a field
+/// finds it, even if it is 0.
 const DESCRIPTION: [&str; 5] = [
     ".bourg.v1.Constraint",
     ".bourg.v1.JobSpec",
@@ -22,8 +22,8 @@ const DESCRIPTION: [&str; 5] = [
     ".bourg.v1.TaskOverride",
 ];
 
-/// Enums whose JSON is a word of ours, such as `running`, or the number of a value that this version
-/// does not know (`proto::word`).
+/// Enums whose JSON is one of our words, such as `running`, or the number of a value that this
+/// version does not know (`proto::word`).
 const WORDS: [&str; 7] =
     ["Band", "Health", "JobState", "MachineState", "MemberState", "ReschedulingState", "TaskState"];
 
@@ -77,7 +77,7 @@ fn json(descriptors: &[u8]) -> std::io::Result<Vec<u8>> {
     let code: Vec<u8> = code.into_iter().flat_map(|(_, code)| code).collect();
     let mut code = String::from_utf8(code).map_err(std::io::Error::other)?;
     for name in WORDS {
-        // What is read is cast to a number, which only an enum can be.
+        // Values are cast to numbers after reading, which only works for enums.
         let word = format!("<crate::Word::<{name}>>()?");
         code = code.replace(&format!("{word} as i32"), &format!("{word}.number()"));
     }

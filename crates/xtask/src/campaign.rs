@@ -1,7 +1,7 @@
-//! The fault campaign: simulated cells by their seeds, through the program that ships.
+//! The fault campaign: simulated cells from their seeds, run by the program that is shipped.
 //!
-//! `cargo xtask test` plays a few hundred, `cargo xtask soak` many thousands, and writes into
-//! `docs/soak.md` what came of them.
+//! `cargo xtask test` runs a few hundred of them, `cargo xtask soak` many thousands, and writes the
+//! results to `docs/soak.md`.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,19 +12,19 @@ use time::OffsetDateTime;
 
 use crate::run::{cargo, cargo_build, root, succeed};
 
-/// How many worlds are played with every run of the tests, by how many replicas they have.
+/// The numbers of worlds in every run of the tests, by number of replicas.
 const SEEDS: [(u64, u64); 3] = [(1, 300), (3, 60), (5, 30)];
-/// How many of one replica are played by a soak, unless another number is said; and with how many
-/// replicas the same is played beside, at which part of that number.
+/// The number of worlds with one replica in a soak, by default; and for more replicas, the divisor
+/// of that number.
 const SOAK_SEEDS: u64 = 20_000;
 const SOAK_REPLICAS: [(u64, u64); 3] = [(1, 1), (3, 4), (5, 4)];
-/// For how many hours of its own time each has faults, unless it is said.
+/// The hours of simulated time with faults in each, by default.
 const SOAK_HOURS: &str = "0.2";
 
-/// Plays the worlds of the tests' tier.
+/// Runs the worlds of the tests' tier.
 ///
 /// # Errors
-/// Where one of them fails, with the command that plays it again.
+/// If one of them fails, with the command that repeats it.
 pub(crate) fn campaign() -> anyhow::Result<()> {
     for (replicas, seeds) in SEEDS {
         let (seeds, replicas) = (format!("0..{seeds}"), replicas.to_string());
@@ -35,10 +35,10 @@ pub(crate) fn campaign() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays many worlds with a release build, and writes down what came of them.
+/// Runs many worlds with a release build, and writes the results to a page.
 ///
 /// # Errors
-/// Where one of them fails: then it is written down all the same.
+/// If one of them fails; the page is written all the same.
 pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
     let (mut seeds, mut hours) = (SOAK_SEEDS, SOAK_HOURS.to_owned());
     for pair in arguments.chunks(2) {
@@ -68,7 +68,7 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What came of each run, by its arguments, for `docs/`.
+/// The results of the runs, by their arguments, as a page for `docs/`.
 fn report(runs: &[(String, Value, bool)]) -> String {
     let revision = revision(&root()).unwrap_or_else(|| "unknown".to_owned());
     let mut text = format!(
@@ -115,7 +115,7 @@ fn part(arguments: &str, found: &Value) -> String {
     text
 }
 
-/// The revision that is checked out.
+/// The checked-out revision.
 fn revision(directory: &std::path::Path) -> Option<String> {
     let mut git = std::process::Command::new("git");
     git.args(["describe", "--always", "--dirty"]).current_dir(directory);

@@ -1,5 +1,5 @@
-//! The tests with real tasks once more, on pure cgroup v2: one boot of an emulated machine with
-//! Debian's kernel runs the test binary `system` of the crate `linux` as it was built for this one.
+//! Runs the tests with real tasks again on pure cgroup v2: one boot of an emulated machine with
+//! Debian's kernel runs the test binary `system` of the crate `linux`, as built for this machine.
 //!
 //! ```text
 //! target/emulated/debian/   the kernel and busybox, from Debian's packages, unpacked and kept
@@ -8,11 +8,11 @@
 //! serial console            everything the tests say, then the line with the guest's verdict
 //! ```
 //!
-//! The machine is emulated in software, as one that may run tests need not have a usable `/dev/kvm`.
-//! It takes about ten times as long as a real one. Its two CPUs take turns in one thread: with a thread
-//! each, QEMU before 8.1 may keep the translation of code that another CPU changes while it is being
-//! translated, and Linux changes its own (a static key that is turned). A CPU that met such a breakpoint
-//! which is not there any more went round in a circle for good.
+//! The machine is emulated in software, because a machine that runs tests may not have a usable
+//! `/dev/kvm`. It is about ten times slower than a real one. Its two CPUs take turns in one thread:
+//! with a thread each, QEMU before 8.1 may keep the translation of code that another CPU changes
+//! during the translation, and Linux changes its own code (when a static key is switched). A CPU
+//! that met such a stale breakpoint looped forever.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -29,31 +29,31 @@ use cargo_metadata::Message;
 use crate::needs;
 use crate::run::{cargo_build, root, succeed};
 
-/// The longest that a boot with all its tests may take.
+/// The timeout for a boot with all its tests.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// What the tests' scripts run, besides what is built into the shell.
+/// The programs that the tests' scripts run, besides shell builtins.
 const PROGRAMS: [&str; 24] = [
     "cat", "chmod", "cut", "env", "grep", "head", "hostname", "id", "ls", "mkdir", "readlink",
     "rm", "sed", "setsid", "sh", "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true",
     "unshare",
 ];
 
-/// Directories that are links into `/usr` on most machines, and then on the guest as well.
+/// Directories that are links into `/usr` on most machines, and then in the guest as well.
 const TOP_LINKS: [&str; 5] = ["/bin", "/lib", "/lib32", "/lib64", "/sbin"];
 
-/// The line by which the guest says that it came to its end, followed by the tests' exit status.
+/// The guest's last line, followed by the tests' exit status.
 const VERDICT: &str = "the guest's tests ended with status ";
 
-/// Pid 1 of the guest at first, and on its lasting root.
+/// Pid 1 of the guest, both at first and on its final root.
 const INIT: &str = include_str!("../../boundary/linux/tests/emulated/init.sh");
 const RUN: &str = include_str!("../../boundary/linux/tests/emulated/run.sh");
 
-/// Boots the machine and runs the tests; `packages` says to cargo with which others the crate `linux`
-/// is built: those that are built already save the time.
+/// Boots the machine and runs the tests; `packages` are cargo arguments that select further
+/// packages to build with the crate `linux`: reusing an earlier build's selection saves time.
 ///
 /// # Errors
-/// Where something is missing, does not build, takes too long, or fails.
+/// If something is missing, does not build, takes too long, or fails.
 pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
     ensure!(
         cfg!(all(target_arch = "x86_64", target_os = "linux")),
@@ -64,7 +64,7 @@ pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
     let debian = debian(&directory)?;
     let built = build(packages)?;
     let archive = archive(&debian, &built)?;
-    // Its own for each run, as two may be at it at once.
+    // One for each run, because two may run at the same time.
     let initramfs = directory.join(format!("initramfs-{}", std::process::id()));
     fs::write(&initramfs, archive.pack()?)
         .with_context(|| format!("cannot write {}", initramfs.display()))?;
@@ -75,7 +75,7 @@ pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where this keeps its files.
+/// The directory for its files.
 fn directory() -> anyhow::Result<PathBuf> {
     let target =
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
@@ -85,7 +85,7 @@ fn directory() -> anyhow::Result<PathBuf> {
         .with_context(|| format!("cannot make {}", directory.display()))
 }
 
-/// What the guest has of Debian's.
+/// The guest's files from Debian.
 struct Debian {
     kernel: PathBuf,
     overlay: PathBuf,
@@ -101,7 +101,7 @@ fn debian(directory: &Path) -> anyhow::Result<Debian> {
             let _never_made = fs::remove_dir_all(&fresh);
             return Err(error);
         }
-        // The loser of two has what it needs from the winner.
+        // Of two concurrent runs, the slower one uses the result of the other.
         if fs::rename(&fresh, &kept).is_err() {
             fs::remove_dir_all(&fresh).context("cannot clear up")?;
         }
@@ -118,7 +118,7 @@ fn debian(directory: &Path) -> anyhow::Result<Debian> {
     found().with_context(|| format!("{0} is incomplete: remove it, and try again", kept.display()))
 }
 
-/// The entry of a directory whose name begins so.
+/// The entry of a directory whose name has a prefix.
 fn find(directory: &Path, prefix: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(directory).ok()?.flatten();
     let mut names = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -130,7 +130,7 @@ fn download(directory: &Path) -> anyhow::Result<()> {
                           apt-get: where its lists are missing or old, run `apt-get update` as root";
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
-    // Fails for all but root, whose lists may be good enough.
+    // Fails for all users but root, whose package lists may be recent enough.
     let _updated = succeed(Command::new("apt-get").arg("update").stdin(Stdio::null()));
     let depends = Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]).output();
     let depends = String::from_utf8(depends.context(ADVICE)?.stdout)?;
@@ -147,7 +147,7 @@ fn download(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The two programs of the tests: each is in the guest where it is here.
+/// The two programs of the tests: they have the same paths in the guest as here.
 struct Built {
     test: PathBuf,
     shim: PathBuf,
@@ -174,7 +174,7 @@ fn build(packages: &[&str]) -> anyhow::Result<Built> {
     Ok(Built { test, shim })
 }
 
-/// Puts the initramfs together.
+/// Builds the initramfs.
 fn archive(debian: &Debian, built: &Built) -> anyhow::Result<Archive> {
     let mut archive = Archive::default();
     let test = built.test.to_str().context("the test's path is not UTF-8")?;
@@ -202,7 +202,7 @@ fn archive(debian: &Debian, built: &Built) -> anyhow::Result<Archive> {
     for path in programs.iter().chain(&libraries) {
         let parent = path.parent().context("a program without a directory")?;
         let name = path.file_name().context("a program without a name")?;
-        // In the directory itself, as the guest has few of the links that may lead there.
+        // In the directory itself, because the guest has few of the links that may lead there.
         let parent = if path == &built.shim { parent.to_owned() } else { parent.canonicalize()? };
         archive.program(system(&parent.join(name)), read(path)?);
     }
@@ -221,7 +221,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The shared libraries of the programs, the loader included, as `ldd` finds them.
+/// The shared libraries of the programs, including the loader, found with `ldd`.
 fn libraries(programs: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let output = Command::new("ldd").args(programs).output().context("cannot run ldd")?;
     let text = String::from_utf8(output.stdout)?;
@@ -240,13 +240,13 @@ const FILE: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
-/// An archive as the kernel unpacks it: `cpio` in the format `newc`. In the order of its names,
-/// directories come before what is in them.
+/// An archive that the kernel can unpack: `cpio` in the format `newc`. In the order of names,
+/// directories precede their entries.
 #[derive(Default)]
 struct Archive(BTreeMap<PathBuf, (u32, Vec<u8>)>);
 
 impl Archive {
-    /// Adds an entry, and the directories above it where they are missing.
+    /// Adds an entry, and missing parent directories.
     fn add(&mut self, path: impl AsRef<Path>, mode: u32, content: Vec<u8>) {
         let path = path.as_ref();
         for above in path.ancestors().skip(1) {
@@ -275,7 +275,7 @@ impl Archive {
     }
 }
 
-/// Writes one entry; its inode number only has to be unlike the others.
+/// Writes one entry; its inode number only has to be unique.
 fn entry(
     packed: &mut Vec<u8>,
     inode: u32,
@@ -285,8 +285,8 @@ fn entry(
 ) -> anyhow::Result<()> {
     let size = u32::try_from(content.len()).with_context(|| format!("{name} is too large"))?;
     let name_size = u32::try_from(name.len() + 1)?;
-    // Owner, group, links and time before the size; devices and a check sum that is not used about
-    // the length of the name.
+    // Owner, group, links and time come before the size; devices and an unused checksum around the
+    // length of the name.
     let fields = [inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
     packed.extend(b"070701");
     packed.extend(fields.iter().flat_map(|field| format!("{field:08x}").into_bytes()));
@@ -297,14 +297,14 @@ fn entry(
     Ok(())
 }
 
-/// Runs the machine to its end, shows what its console says, and returns it line by line.
+/// Runs the machine to its end, shows its console output, and returns it line by line.
 fn boot(kernel: &Path, initramfs: &Path) -> anyhow::Result<Vec<String>> {
     let mut qemu = Command::new("qemu-system-x86_64");
     qemu.args(["-accel", "tcg,thread=single", "-smp", "2", "-cpu", "max", "-m", "768"]);
     qemu.args(["-nodefaults", "-display", "none", "-monitor", "none", "-serial", "stdio"]);
     qemu.arg("-no-reboot").arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
-    // Only a panic is said: the kernel's other words would come into the middle of the tests' lines.
-    // A CPU that goes nowhere is one, with the place.
+    // Only panics are printed: other kernel messages would appear in the middle of the tests'
+    // lines. A soft lockup of a CPU is a panic, with its location.
     qemu.args(["-append", "console=ttyS0 panic=-1 softlockup_panic=1 loglevel=1 psi=1"]);
     let mut machine = qemu
         .stdin(Stdio::null())
@@ -320,7 +320,7 @@ fn boot(kernel: &Path, initramfs: &Path) -> anyhow::Result<Vec<String>> {
             println!("{line}");
             lines.push(line);
         }
-        // Nobody waits any more when it took too long.
+        // Nobody waits any more after a timeout.
         let _late = ended.send(());
         lines
     })?;
@@ -335,7 +335,7 @@ fn boot(kernel: &Path, initramfs: &Path) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// How many tests passed, if the guest came to its end, and none failed.
+/// The number of passed tests, if the guest reached its end and no test failed.
 fn verdict(lines: &[String]) -> anyhow::Result<u32> {
     let only = |prefix: &str| -> anyhow::Result<&str> {
         let mut all = lines.iter().filter_map(|line| line.strip_prefix(prefix));

@@ -1,7 +1,7 @@
-//! Real replicas under faults for as long as it is said, and what came of it as a page of `docs/`.
+//! Runs real replicas under faults for a given time, and writes the result as a page of `docs/`.
 //!
-//! The test that `cargo xtask test` runs for a minute does it: `faults` among the system tests of the
-//! crate `bourg`.
+//! The test that `cargo xtask test` runs for a minute does this: `faults` among the system tests of
+//! the crate `bourg`.
 
 use std::fs;
 
@@ -12,17 +12,17 @@ use crate::run::{cargo_build, root, succeed};
 
 /// The test.
 const TEST: &str = "faults::real_replicas_stand_faults_and_nothing_acknowledged_is_lost";
-/// Of how many replicas the cells are, one behind the other; each has its part of the time.
+/// The cells' numbers of replicas, run one after the other; each gets its share of the time.
 const REPLICAS: [u64; 2] = [3, 5];
-/// For how long, unless it is said.
+/// The default time.
 const MINUTES: u64 = 60;
 const SEED: u64 = 1;
 const PAGE: &str = "docs/faults-soak.md";
 
-/// Plays faults on real replicas, and writes down what came of it.
+/// Injects faults into real replicas, and writes a report.
 ///
 /// # Errors
-/// Where something is wrong: then it is written down all the same.
+/// If something is wrong; the report is written all the same.
 pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
     let (mut minutes, mut seed) = (MINUTES, SEED);
     for pair in arguments.chunks(2) {

@@ -1,5 +1,5 @@
-//! The fuzz targets, each for a while. They are a workspace of their own, `fuzz/`, whose README says
-//! what they are; every file of its `src/bin` is a target.
+//! Runs the fuzz targets, each for a given time. They are a separate workspace, `fuzz/`, whose
+//! README describes them; every file in its `src/bin` is a target.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,29 +16,29 @@ use anyhow::{Context, bail, ensure};
 use crate::needs;
 use crate::run::{cargo_build, root, succeed};
 
-/// How long each target runs unless it is said.
+/// The default time for each target.
 const SECONDS: u64 = 60;
 
-/// No input may take longer, in seconds.
+/// The time limit per input, in seconds.
 const TIMEOUT_S: u32 = 10;
 
-/// No target may take more memory, in MiB.
+/// The memory limit per target, in MiB.
 const MEMORY_MIB: u32 = 2048;
 
-/// Targets whose inputs may take any time and memory, and for which only the rest counts: each is
-/// run in children, and a child that takes too much is passed over.
+/// Targets whose inputs may take any time and memory, because only other failures count: each is
+/// run in child processes, and a child that exceeds a limit is ignored.
 const BOUNDLESS: [&str; 1] = ["bcl"];
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     time: Duration,
-    /// All of them where there is none.
+    /// Empty for all targets.
     targets: Vec<String>,
 }
 
 impl Request {
-    /// Reads the arguments; nothing where they are none of ours.
+    /// Parses the arguments; `None` if they are invalid.
     fn parse(arguments: &[&str]) -> Option<Self> {
         let mut request = Self { time: Duration::from_secs(SECONDS), targets: Vec::new() };
         let mut rest = arguments.iter();
@@ -59,8 +59,8 @@ impl Request {
 /// Runs the targets that the arguments name, or all: as many at once as there are cores.
 ///
 /// # Errors
-/// Where the arguments are wrong, a target does not exist, nothing can be built, or an input is found that a target cannot
-/// bear: then the input and the command that repeats it are printed.
+/// If the arguments are wrong, a target does not exist, a build fails, or a target fails on an
+/// input: then the input and the command that repeats it are printed.
 pub(crate) fn fuzz(arguments: &[&str]) -> anyhow::Result<()> {
     let usage = "usage: cargo xtask fuzz [--seconds N] [TARGET]...";
     let request = Request::parse(arguments).context(usage)?;
@@ -99,8 +99,8 @@ pub(crate) fn fuzz(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does something with each thing, with so many at once; `each` sees what came of it, in the order
-/// in which it was done.
+/// Applies a function to each item, several at a time; `each` receives the results in order of
+/// completion.
 fn at_once<T: Send, R: Send>(
     number: usize,
     things: impl IntoIterator<Item = T, IntoIter: Send>,
@@ -125,9 +125,9 @@ fn at_once<T: Send, R: Send>(
     });
 }
 
-/// What a target did that found nothing.
+/// The result of a target that found nothing.
 struct Done {
-    /// Where it could be read from what was said.
+    /// `None` if it could not be read from the output.
     executions: Option<u64>,
     took: Duration,
 }
@@ -142,10 +142,10 @@ impl fmt::Display for Done {
     }
 }
 
-/// Runs one target over its seeds and what it found earlier here.
+/// Runs one target on its seeds and on what it found earlier here.
 ///
 /// # Errors
-/// Where it cannot be run or fails; then the error holds all that it said.
+/// If it cannot be run or fails; the error then contains all its output.
 fn run(directory: &Path, target: &str, time: Duration) -> anyhow::Result<Done> {
     let [corpus, artifacts] = ["corpus", "artifacts"].map(|kind| format!("{kind}/{target}"));
     for made in [&corpus, &artifacts] {
@@ -183,8 +183,8 @@ fn run(directory: &Path, target: &str, time: Duration) -> anyhow::Result<Done> {
     bail!(told)
 }
 
-/// How many inputs were executed, as libFuzzer says at its end, or again and again where it runs in
-/// children: `#8857: cov: 6676 …`.
+/// The number of executed inputs, which libFuzzer prints at its end, or repeatedly if it runs in
+/// child processes: `#8857: cov: 6676 …`.
 fn executions(said: &str) -> Option<u64> {
     let last = said.lines().rev().find_map(|line| {
         let total = line.strip_prefix("stat::number_of_executed_units:");
@@ -193,15 +193,16 @@ fn executions(said: &str) -> Option<u64> {
     last?.trim().parse().ok()
 }
 
-/// A cargo command in the workspace of the targets. Its own configuration has the compiler's flags,
-/// over which those of the environment would go.
+/// A cargo command in the workspace of the targets. Its own configuration has the compiler flags,
+/// which flags in the environment would override.
 fn fuzz_cargo(directory: &Path, arguments: &[&str]) -> std::process::Command {
     let mut command = cargo_build(&arguments[..1]);
     command.args(&arguments[1..]).current_dir(directory);
     for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
         command.env_remove(name);
     }
-    // A panic's message says where it was; frames of an optimised build say little more, and slowly.
+    // A panic's message has its location; stack frames of an optimised build add little, and take
+    // long.
     command.env("RUST_BACKTRACE", "0");
     command
 }

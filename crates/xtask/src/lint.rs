@@ -1,17 +1,18 @@
-//! Formatting, clippy, and the documentation: none of them may have anything to say.
+//! Formatting, clippy, and the documentation: none of them may report anything.
 
 use std::process::Stdio;
 
 use crate::needs;
 use crate::run::{cargo, cargo_build, succeed};
 
-/// Where the fuzz targets are described, which are a workspace of their own.
+/// The manifest of the fuzz targets, which are a separate workspace.
 const FUZZ: &str = "fuzz/Cargo.toml";
 
-/// rustfmt and clippy over everything; and the fuzz targets' lock file says what they are built from.
+/// Runs rustfmt and clippy on everything, and checks that the fuzz targets' lock file is up to
+/// date.
 ///
 /// # Errors
-/// Where one of them finds something.
+/// If one of them reports something.
 pub(crate) fn lint() -> anyhow::Result<()> {
     needs::for_lints()?;
     succeed(&mut cargo(&["fmt", "--all", "--check"]))?;
@@ -22,10 +23,10 @@ pub(crate) fn lint() -> anyhow::Result<()> {
     succeed(clippy.args(["--", "-D", "warnings"]))
 }
 
-/// The documentation of our crates, private items included.
+/// Builds the documentation of our crates, including private items.
 ///
 /// # Errors
-/// Where rustdoc finds something.
+/// If rustdoc reports something.
 pub(crate) fn docs() -> anyhow::Result<()> {
     let mut doc = cargo_build(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     succeed(doc.env("RUSTDOCFLAGS", "-D warnings"))

@@ -1,18 +1,18 @@
-//! The project's own tasks, in Rust where a shell script would need logic:
+//! The project's own tasks, in Rust instead of shell scripts with logic:
 //!
-//! - `cargo xtask test`: every test, after making sure that what they need is there
+//! - `cargo xtask test`: every test, after checking that what they need is installed
 //! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
-//! - `cargo xtask fuzz`: what comes from outside, made up by a fuzzer for a while
+//! - `cargo xtask fuzz`: fuzz tests of everything that reads outside data, for a given time
 //! - `cargo xtask soak`: the fault campaign over many thousand seeds; with `--real` faults on real
 //!   replicas for an hour
-//! - `cargo xtask lint`: rustfmt and clippy, without a warning
-//! - `cargo xtask trace`: the whole of Google's trace, held against what is known of it, and the
-//!   slice of it that the repository has
-//! - `cargo xtask docs`: the documentation of our crates, without a warning
+//! - `cargo xtask lint`: rustfmt and clippy, without warnings
+//! - `cargo xtask trace`: compares the whole of Google's trace with its known figures, and the
+//!   repository's slice of it
+//! - `cargo xtask docs`: the documentation of our crates, without warnings
 //! - `cargo xtask book`: the pages of `docs/` as a book
 //! - `cargo xtask reference`: the pages that are generated from the sources
 //!
-//! The tests of the house as a whole (its layers, its list of features, its sources) are this
+//! Tests of the repository as a whole (its layers, its list of features, its sources) are this
 //! crate's tests.
 
 mod campaign;
@@ -31,22 +31,22 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test      run every test; tools that are missing are installed where that is possible
+  test      run every test; missing tools are installed if possible
   emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
-  fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is
-            said, as many at once as there are cores
-  soak      play the fault campaign over many seeds, and write down what came of it:
-            soak [--seeds N] [--hours H], 20,000 seeds of 0.2 hours unless it is said
-            soak --real [--minutes N] [--seed N]: faults on real replicas instead, an
-            hour unless it is said
-  trace     trace check DIR: hold the whole trace of 2011 against what is known of it
-            trace slice DIR: make the repository's slice of it again
-            trace shapes DIR: make the repository's tables of the cells of 2019 again
+  fuzz      run the fuzz targets, as many at once as there are cores:
+            fuzz [--seconds N] [TARGET]..., default 60 s each
+  soak      run the fault campaign over many seeds, and write a report:
+            soak [--seeds N] [--hours H], default 20,000 seeds of 0.2 hours
+            soak --real [--minutes N] [--seed N]: faults on real replicas instead, default
+            an hour
+  trace     trace check DIR: compare the whole trace of 2011 with its known figures
+            trace slice DIR: regenerate the repository's slice of it
+            trace shapes DIR: regenerate the repository's tables of the cells of 2019
   lint      check the formatting, and clippy without warnings
   docs      build the documentation of our crates without warnings
   book      build the book from the Markdown pages, and check its links; mdBook is installed
             in target/tools if it is missing
-  reference write the generated pages again: command line, API, tables of features";
+  reference write the generated pages: command line, API, tables of features";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,5 +1,5 @@
-//! What the tests need of the machine: programs and rights. What is missing is installed where
-//! that is possible; else the run ends with the command that helps. Nothing is skipped.
+//! What the tests need on this machine: programs and privileges. Missing programs are installed if
+//! possible; otherwise the run ends with the command that helps. Nothing is skipped.
 
 use std::env;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,15 +12,15 @@ use crate::run::{cargo, succeed, succeeds};
 
 /// A program that a test runs.
 struct Tool {
-    /// Its name, or the path of its file where that is not in the search path.
+    /// Its name, or the path of its file if that is not in the search path.
     program: &'static str,
-    /// The Debian package that has it.
+    /// Its Debian package.
     package: &'static str,
     /// The test that runs it, as a file below `crates/`.
     needed_by: &'static str,
 }
 
-/// Every program that a test runs and that a small Debian system may lack.
+/// Every program that a test runs and that a minimal Debian system may lack.
 const TOOLS: &[Tool] = &[
     Tool {
         program: "setsid",
@@ -102,10 +102,10 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Makes sure that all is there that the tests need.
+/// Checks that everything the tests need is available.
 ///
 /// # Errors
-/// Says what is missing, and by which command it is had.
+/// The missing programs, and the command that installs them.
 pub(crate) fn for_tests() -> anyhow::Result<()> {
     programs()?;
     ensure!(
@@ -118,28 +118,28 @@ pub(crate) fn for_tests() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes sure that the programs are there that tests run.
+/// Checks that the programs for the tests are installed.
 ///
 /// # Errors
-/// Says what is missing, and by which command it is had.
+/// The missing programs, and the command that installs them.
 pub(crate) fn programs() -> anyhow::Result<()> {
     let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
     if missing.is_empty() { Ok(()) } else { install(&missing, is_root()?) }
 }
 
-/// Makes sure that a C++ compiler is there: libFuzzer is compiled with it.
+/// Checks that a C++ compiler is installed, which libFuzzer needs.
 ///
 /// # Errors
-/// Says what is missing, and by which command it is had.
+/// The missing programs, and the command that installs them.
 pub(crate) fn for_fuzzing() -> anyhow::Result<()> {
     let compiler = Tool { program: "c++", package: "g++", needed_by: "xtask/src/fuzz.rs" };
     if is_there(compiler.program) { Ok(()) } else { install(&[&compiler], is_root()?) }
 }
 
-/// Makes sure that rustfmt and clippy are there.
+/// Checks that rustfmt and clippy are installed.
 ///
 /// # Errors
-/// Says what is missing, and by which command it is had.
+/// The missing component, and the command that installs it.
 pub(crate) fn for_lints() -> anyhow::Result<()> {
     for component in ["clippy", "rustfmt"] {
         let command = if component == "rustfmt" { "fmt" } else { component };
@@ -157,8 +157,8 @@ pub(crate) fn for_lints() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether `cargo nextest` is there. It gives each test a process of its own and ends one that
-/// hangs. Compiling it takes minutes, so it is used where it is, and not installed where it is not.
+/// Whether `cargo nextest` is installed. It runs each test in its own process and kills one that
+/// hangs. Compiling it takes minutes, so it is used if installed, but not installed automatically.
 pub(crate) fn has_nextest() -> bool {
     succeeds(&mut cargo(&["nextest", "--version"]))
 }
@@ -190,21 +190,21 @@ fn install(missing: &[&Tool], root: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a program is there at all.
+/// Whether a program is installed.
 fn is_there(program: &str) -> bool {
     find(program).is_some()
 }
 
-/// Where a program is: in the search path, or where only root's programs are.
+/// The path of a program: in the search path, or in root's directories.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let mut places = env::split_paths(&path).chain(system);
-    // A whole path replaces the directory that it is joined to.
+    // Joining an absolute path replaces the directory.
     places.find_map(|directory| Some(directory.join(program)).filter(|path| path.is_file()))
 }
 
-/// Whether this process may do what root may.
+/// Whether this process has root's privileges.
 fn is_root() -> anyhow::Result<bool> {
     let own = std::fs::metadata("/proc/self").context("/proc is needed, so this must be Linux")?;
     Ok(own.uid() == 0)

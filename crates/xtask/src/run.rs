@@ -1,4 +1,4 @@
-//! Running other programs: cargo, from the workspace's root, with nothing on standard input.
+//! Running other programs: cargo, from the workspace's root, with an empty standard input.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,14 +7,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-/// What cargo sets for the program that it runs. A cargo below must not see it: build scripts
-/// that look at it would be run again with every change from `cargo xtask` to `cargo` and back.
+/// Variables that cargo sets for the program that it runs. A nested cargo must not see them: build
+/// scripts that depend on them would be run again with every change from `cargo xtask` to `cargo`
+/// and back.
 const SET_BY_CARGO: [&str; 5] =
     ["CARGO_BIN_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PRIMARY_PACKAGE"];
 
 /// The workspace's root.
 pub(crate) fn root() -> PathBuf {
-    // Cargo says at run time where the package is; the place at build time may be stale.
+    // Cargo gives the package's path at run time; the path at build time may be stale.
     let package = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.join("../..")
@@ -44,10 +45,10 @@ pub(crate) fn cargo_build(arguments: &[&str]) -> Command {
     command
 }
 
-/// Says what is run, and runs it.
+/// Prints a command and runs it.
 ///
 /// # Errors
-/// Where it cannot be started, or does not succeed.
+/// If it cannot be started, or fails.
 pub(crate) fn succeed(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
     eprintln!("+ {shown}");
@@ -56,13 +57,13 @@ pub(crate) fn succeed(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a command succeeds; what it writes is not shown.
+/// Whether a command succeeds; its output is not shown.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// The command as one would type it.
+/// The command as it would be typed.
 fn show(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();

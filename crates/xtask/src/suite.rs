@@ -8,7 +8,7 @@
 //! | campaign | a few hundred simulated cells under faults, see [`crate::campaign`] |
 //! | v2 | the tests of the crate `linux` again, on pure cgroup v2, see [`crate::emulated`] |
 //!
-//! Where `cargo nextest` is there it runs them, else `cargo test`: the same tests either way.
+//! Uses `cargo nextest` if it is installed, else `cargo test`: the tests are the same.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,10 +26,11 @@ use crate::run::{cargo_build, root, succeed};
 /// The crates whose test binaries (those in `tests/`) start real processes.
 const SYSTEM: [&str; 2] = ["bourg", "linux"];
 
-/// How many system tests run at once. Nextest has the same number in `.config/nextest.toml`.
+/// The number of concurrent system tests. Nextest has the same number in `.config/nextest.toml`. They mostly wait
+/// for real time to pass, so there are more of them than processors.
 const SYSTEM_THREADS: &str = "4";
 
-/// What was run, and what came of it.
+/// A tier and its result.
 struct Tier {
     name: &'static str,
     passed: bool,
@@ -39,8 +40,8 @@ struct Tier {
 /// Runs every test.
 ///
 /// # Errors
-/// Where something is missing, does not build, or fails. A failure ends its tier only after the
-/// rest of it, and later tiers are run all the same.
+/// If something is missing, does not build, or fails. A failure does not stop the rest of its tier,
+/// nor later tiers.
 pub(crate) fn test() -> anyhow::Result<()> {
     needs::for_tests()?;
     let nextest = needs::has_nextest();
@@ -72,7 +73,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs one tier of which the commands are elsewhere.
+/// Runs one tier whose commands are elsewhere.
 fn timed(name: &'static str, tier: impl FnOnce() -> anyhow::Result<()>) -> Tier {
     let begun = Instant::now();
     let passed = tier().inspect_err(|error| eprintln!("error: {error:#}")).is_ok();
@@ -90,7 +91,7 @@ fn with_nextest() -> Vec<(&'static str, Vec<Command>)> {
     };
     let mut build = cargo_build(&run);
     build.arg("--no-run");
-    // Nextest does not know documentation tests.
+    // Nextest does not support documentation tests.
     let doc = cargo_build(&["test", "--quiet", "--workspace", "--doc"]);
     vec![
         ("build", vec![build]),
@@ -99,8 +100,8 @@ fn with_nextest() -> Vec<(&'static str, Vec<Command>)> {
     ]
 }
 
-/// Always over the whole workspace, and by the names of test binaries: packages chosen one by one
-/// would be built with other features of their dependencies, which compiles those again.
+/// Always builds the whole workspace, and selects by test binaries: selecting packages would build
+/// their dependencies with other features, and so compile them again.
 fn with_cargo(targets: &Targets) -> Vec<(&'static str, Vec<Command>)> {
     let workspace = || cargo_build(&["test", "--workspace", "--no-fail-fast"]);
     let chosen = |names: &BTreeSet<String>| {
@@ -131,7 +132,7 @@ fn targets(root: &Path) -> anyhow::Result<Targets> {
     let mut targets = Targets::default();
     let layers = list(&root.join("crates"))?;
     let crates: Vec<_> = layers.iter().map(|layer| list(layer)).collect::<Result<_, _>>()?;
-    // `crates/xtask` is a crate, and not a layer of several.
+    // `crates/xtask` is a crate, rather than a layer with several.
     for package in crates.into_iter().flatten().chain(layers) {
         let tests = package.join("tests");
         if !tests.is_dir() {
@@ -157,7 +158,7 @@ fn list(directory: &Path) -> anyhow::Result<Vec<std::path::PathBuf>> {
     listed.with_context(|| format!("cannot list {}", directory.display()))
 }
 
-/// The tiers and their times, as they stand at the end of the output.
+/// The tiers and their times, for the end of the output.
 fn table(tiers: &[Tier]) -> String {
     let line = |name: &str, result: &str, time: &str| format!("{name:<10}{result:<8}{time:>9}\n");
     let mut text = line("tier", "result", "time");

@@ -1,5 +1,5 @@
-//! Google's traces, which are not in the repository (docs/traces.md says where they are): the whole
-//! of 2011 held against what is known of it, and what the repository has of them made again.
+//! Google's traces, which are not in the repository (docs/traces.md has their locations): compares
+//! the whole 2011 trace with its known figures, and regenerates the parts that the repository has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -20,10 +20,10 @@ use trace::{CellSnapshot, Job, PerMille};
 
 use crate::run::root;
 
-/// Reads the whole trace and says where it is not what is known of it.
+/// Reads the whole trace and reports differences from its known figures.
 ///
 /// # Errors
-/// Where a file is missing, a row cannot be, or a figure is another.
+/// If a file is missing, a row is invalid, or a figure differs.
 pub(crate) fn check(directory: &Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     let whole = read(directory)?;
@@ -89,24 +89,24 @@ fn spread_out(snapshot: &CellSnapshot, figures: &mut Figures) {
     figures.is("of them with two tasks on one", &shared.count(), &0);
 }
 
-/// Makes the slice of the repository again: of each table the rows that are in it, as they are.
+/// Regenerates the slice of the repository: the selected rows of each table, unchanged.
 ///
 /// # Errors
-/// Where a file is missing, a row cannot be, or the slice cannot be written.
+/// If a file is missing, a row is invalid, or the slice cannot be written.
 pub(crate) fn slice(directory: &Path) -> anyhow::Result<()> {
     let into = root().join("crates/harness/trace/data/google2011");
     for (name, column) in [("machines-merged.csv.gz", 0), ("machine_remove_events.csv.gz", 1)] {
         let whole = text(&directory.join("derived").join(name))?;
         let kept = whole.split_inclusive('\n').filter(|line| {
             let id = line.split(',').nth(column).and_then(|text| text.parse().ok());
-            // What is no number is the header.
+            // Anything but a number is the header.
             id.is_none_or(|id| slice::has_machine(MachineId(id)))
         });
         pack(&into.join(name), &kept.collect::<String>())?;
     }
     let parts = parts(directory)?;
     let whole = text(parts.first().context("no task events")?)?;
-    // First all of them, because a task's submission comes before its placement, which decides.
+    // All events first, because a task's submission comes before its placement, which decides.
     let mut chosen = Chosen::default();
     let mut tasks = Vec::new();
     for event in TaskEvents::new(whole.as_bytes()) {
@@ -119,11 +119,11 @@ pub(crate) fn slice(directory: &Path) -> anyhow::Result<()> {
     pack(&into.join("task_events.csv.gz"), &kept.collect::<String>())
 }
 
-/// Makes the repository's tables of the eight cells of 2019 again: the machines as they are, and how
-/// many instances asked for how much, in 65,536ths of the largest machine.
+/// Regenerates the repository's tables of the eight cells of 2019: the machines unchanged, and the
+/// numbers of instances by request, in 65,536ths of the largest machine.
 ///
 /// # Errors
-/// Where a file is missing or a row cannot be, or a table cannot be written.
+/// If a file is missing, a row is invalid, or a table cannot be written.
 pub(crate) fn shapes(directory: &Path) -> anyhow::Result<()> {
     let into = root().join("crates/harness/trace/data/google2019");
     for cell in 'a'..='h' {
@@ -171,7 +171,7 @@ impl Chosen {
     }
 }
 
-/// Writes a text as `gzip` packs it, without name and time.
+/// Compresses a text with `gzip`, without name and time.
 fn pack(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut gzip = Command::new("gzip");
     gzip.arg("-9nc").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -214,7 +214,7 @@ fn requested(snapshot: &CellSnapshot, counts: fn(bool, bool) -> bool) -> Resourc
     tasks.fold(Resources::default(), |sum, task| sum.plus(task.request))
 }
 
-/// In per cent of the capacity, with one decimal, rounded.
+/// In per cent of the capacity, rounded to one decimal.
 fn share(snapshot: &CellSnapshot, of: Resources, dimension: Dimension) -> String {
     let (part, whole) = (of.get(dimension), snapshot.capacity().get(dimension));
     let tenths = (u128::from(part) * 10_000 / u128::from(whole) + 5) / 10;
@@ -260,7 +260,7 @@ fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A file's content, unpacked.
+/// A file's content, decompressed.
 fn text(path: &Path) -> anyhow::Result<String> {
     let file = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut text = String::new();

@@ -1,15 +1,15 @@
-//! The layers of the house, held by what cargo knows of the workspace: edges between our crates
-//! point down only, and what decides cannot reach a socket, a disk or the system's randomness.
-//! `ARCHITECTURE.md` draws the same picture for people.
+//! The layers of the architecture, checked with cargo's metadata: dependencies between our crates
+//! only point down, and the pure crates cannot reach a socket, a disk or the system's randomness.
+//! `ARCHITECTURE.md` has the same picture for people.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 
-/// One of our crates: its name, and the crates of ours that it may depend on. A crate that is not here is
-/// refused, and so is every edge that is not here: normal, build and dev dependencies alike. What kind of
-/// crate it is, its folder says ([`Kind`]).
+/// Each of our crates and those of our crates that it may depend on. A crate that is missing here
+/// is an error, and so is every other dependency: normal, build and dev dependencies alike. The
+/// folder of a crate determines its kind ([`Kind`]).
 const LAYERS: &[(&str, &[&str])] = &[
     // The words.
     ("model", &[]),
@@ -102,7 +102,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cli",
         ],
     ),
-    // The program; its tests take it from outside.
+    // The program; its tests run it from outside.
     (
         "bourg",
         &[
@@ -124,14 +124,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &["model", "trace"]),
 ];
 
-/// What a crate is, by the folder that it is in below `crates/`.
+/// The kind of a crate, by its folder below `crates/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// `words`, `core`, `harness`: it decides; no clock, file, socket or thread.
+    /// `words`, `core`, `harness`: pure logic; no clock, file, socket or thread.
     Pure,
-    /// `boundary`: it has effects behind a narrow interface, or speaks a format of the outside.
+    /// `boundary`: it has effects behind a narrow interface, or implements an external format.
     Boundary,
-    /// `shell`, `bin`, and `xtask`: it runs things.
+    /// `shell`, `bin`, and `xtask`: it runs processes and threads.
     Shell,
 }
 
@@ -148,8 +148,8 @@ impl Kind {
     }
 }
 
-/// Runtimes, sockets and system calls: no pure crate may reach one, by any kind of dependency, its
-/// tests' included.
+/// Runtimes, sockets and system calls: no pure crate may reach one, by any kind of dependency,
+/// including those of its tests.
 const EFFECTS: &[&str] = &[
     "async-io",
     "async-std",
@@ -170,17 +170,18 @@ const EFFECTS: &[&str] = &[
     "ureq",
 ];
 
-/// The system's randomness, and the system's library by which it is had: no pure crate may be
-/// linked with one, except as [`RAFT_BRINGS`] says. Tests may: property tests draw seeds.
+/// The system's randomness, and the system library that provides it: no pure crate may be linked
+/// with one, except as in [`RAFT_BRINGS`]. Tests may: property tests draw seeds.
 const SYSTEM: &[&str] = &["fastrand", "getrandom", "libc", "rand", "rand_chacha", "rustix"];
 
-/// Crates for tests alone: only dev dependencies lead to them. Property tests draw seeds, so these crates
-/// may be linked with [`SYSTEM`].
+/// Crates that are only for tests: only dev dependencies lead to them. Property tests draw seeds,
+/// so these crates may be linked with [`SYSTEM`].
 const FOR_TESTS: &[&str] = &["generator"];
 
-/// What `raft` brings of [`SYSTEM`], and why it may: raft-rs draws election timeouts from `rand`,
-/// which seeds itself through `getrandom` and `libc`. The replica overwrites each of these draws
-/// from its own seed, so none of them decides anything (docs/decisions/002).
+/// The crates of [`SYSTEM`] that `raft` depends on, and why they are allowed: raft-rs draws
+/// election timeouts from `rand`, which seeds itself through `getrandom` and `libc`. The replica
+/// overwrites each of these draws from its own seed, so none of them decides anything
+/// (docs/decisions/002).
 const RAFT_BRINGS: &[&str] = &["getrandom", "libc", "rand", "rand_chacha"];
 
 #[test]
@@ -194,7 +195,7 @@ fn edges_between_our_crates_point_down_only() {
     let mut refused = Vec::new();
     for package in &packages {
         refused.extend(refused_edges(package, &ours));
-        // Whatever the table says: what decides depends on nothing that has effects.
+        // Independent of the table: pure crates depend on nothing that has effects.
         for edge in &package.dependencies {
             let below = packages.iter().find(|below| below.name.as_str() == edge.name);
             if let Some(below) = below.filter(|below| Kind::of(below) > Kind::of(package)) {
@@ -225,7 +226,8 @@ fn pure_crates_reach_no_effects() {
         if FOR_TESTS.contains(&name) {
             continue;
         }
-        // Build dependencies and macros are not linked, and are held to the same: none needs more.
+        // Build dependencies and macros are not linked, but must meet the same rule: none needs
+        // more.
         let linked = graph.reach(&start, |from, kind| {
             kind != DependencyKind::Development && graph.name(from) != "raft"
         });
@@ -245,7 +247,7 @@ fn raft_brings_exactly_what_is_allowed() {
     assert_eq!(brings, RAFT_BRINGS, "what raft brings of SYSTEM, and RAFT_BRINGS");
 }
 
-/// The edges of a package that the layers do not allow, each with the rule.
+/// The dependencies of a package that the layers do not allow, each with the rule.
 fn refused_edges(package: &Package, ours: &BTreeSet<&str>) -> Vec<String> {
     let name = package.name.as_str();
     let allowed = LAYERS.iter().find(|(layer, ..)| *layer == name);
@@ -265,7 +267,7 @@ fn refused_edges(package: &Package, ours: &BTreeSet<&str>) -> Vec<String> {
         .collect()
 }
 
-/// The names of a list among what a crate reaches, each with the way to it.
+/// The crates of a list that a crate reaches, each with the path to it.
 fn found(
     graph: &Graph<'_>,
     name: &str,
@@ -281,7 +283,7 @@ fn found(
     .collect()
 }
 
-/// Every crate that is reached, with the one it was reached from.
+/// Every reachable crate, with the one from which it was reached.
 type Reached<'a> = BTreeMap<&'a PackageId, Option<&'a PackageId>>;
 
 /// The resolved dependencies of this platform.
@@ -319,8 +321,8 @@ impl<'a> Graph<'a> {
         named.map(|package| package.id.clone()).collect()
     }
 
-    /// What is reached from a crate over the edges that `follow` takes. Dev dependencies count
-    /// for the crate itself alone: those of others are never built.
+    /// What a crate reaches over the edges that `follow` accepts. Dev dependencies count only for
+    /// the crate itself: those of others are never built.
     fn reach(
         &self,
         start: &PackageId,
@@ -341,7 +343,7 @@ impl<'a> Graph<'a> {
         reached
     }
 
-    /// The names on the way by which a crate was reached.
+    /// The names on the path to a crate.
     fn way(&self, reached: &Reached<'_>, id: &PackageId) -> Vec<&'a str> {
         let mut way = vec![self.name(id)];
         let mut from = reached.get(id).copied().flatten();
@@ -354,8 +356,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// What cargo knows of the workspace, for the platform that this runs on: other platforms'
-/// dependencies need not be downloaded.
+/// Cargo's metadata of the workspace, for the present platform: other platforms' dependencies need
+/// not be downloaded.
 fn metadata() -> Metadata {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let version = Command::new("rustc").arg("-vV").output().expect("rustc runs");

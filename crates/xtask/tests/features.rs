@@ -1,5 +1,5 @@
-//! `docs/features.toml` is true: every requirement is in it once, with what its status claims, and
-//! every test and page that it names exists. The tables of `docs/features.md` say the same.
+//! Checks `docs/features.toml`: every requirement is in it once, with what its status requires, and
+//! every test and page that it names exists. The tables of `docs/features.md` match it.
 //!
 //! A test is named by its file, below `crates/`, and its function:
 //! `cell/tests/operations/jobs.rs::only_the_dead_are_forgotten`.
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The requirements: a letter, and how many there are, numbered from 1.
+/// The requirements: a letter, and their number, counted from 1.
 const REQUIREMENTS: &[(&str, u32)] =
     &[("U", 29), ("M", 12), ("S", 13), ("L", 10), ("R", 4), ("A", 5), ("F", 5), ("T", 3), ("K", 5)];
 
-/// The variable with which the tables are written instead of compared.
+/// If this variable is set, the tables are written instead of compared.
 const UPDATE: &str = "UPDATE_DOCS";
 
 /// A requirement.
@@ -21,7 +21,7 @@ struct Feature {
     id: String,
     title: String,
     status: Status,
-    /// The commands that show it, as the table has them.
+    /// The commands that show it, as in the table.
     shown_by: Option<String>,
     tests: Vec<String>,
     /// From the repository's root. The table links to the first one.
@@ -31,7 +31,7 @@ struct Feature {
 #[derive(Debug)]
 enum Status {
     Works,
-    /// With what is missing.
+    /// What is missing.
     Partly(String),
     NotYet,
 }
@@ -124,7 +124,7 @@ fn the_tables_of_the_page_say_the_same() {
     }
 }
 
-/// How each table of the page begins.
+/// The header of each table on the page.
 const HEAD: &str = "| id | requirement | state | shown by |\n|---|---|---|---|\n";
 
 /// A requirement as a row of the page.
@@ -145,7 +145,7 @@ fn row(feature: &Feature) -> String {
     format!("| {} | {title} | {state} | {shown_by} |\n", feature.id)
 }
 
-/// Whether a source has a function of that name with a test attribute above it.
+/// Whether a source has a function with that name and a test attribute.
 fn has_test(source: &str, function: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     lines.iter().enumerate().any(|(position, line)| {

@@ -1,15 +1,17 @@
-//! Rules about the sources that no lint knows.
+//! Rules about the sources that no lint checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The most lines that a Rust file may have. Far below it, ask what the file is about.
+/// The maximum number of lines of a Rust file. A file should be much shorter, and about one
+/// subject.
 const LINES_MAX: usize = 700;
 
-/// What must be in no file: paths of one machine. Written in two parts, as this file is one too.
+/// Texts that no file may contain: paths of one machine. Written in two parts, because this file is
+/// checked, too.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// What must be in no Rust file: work that is put off.
+/// Texts that no Rust file may contain: marks of deferred work.
 const PUT_OFF: [&str; 3] =
     [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("#[ig", "nore")];
 
@@ -75,7 +77,8 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Every file of ours: all in the repository but git's own, what cargo builds and what fuzzing found.
+/// All our files: everything in the repository except git's own, build output and what fuzzing
+/// found.
 fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut directories = vec![root()];
@@ -87,7 +90,7 @@ fn files() -> Vec<PathBuf> {
             match path.is_dir() && !path.is_symlink() {
                 true if path.ends_with(".git") || built || fuzzed => {}
                 true => directories.push(path),
-                // Another program's socket or a link that leads nowhere is no source.
+                // Sockets of other programs and dangling links are not sources.
                 false if path.is_file() && !path.ends_with(".git") => files.push(path),
                 false => {}
             }

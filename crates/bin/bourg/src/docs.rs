@@ -1,5 +1,5 @@
-//! The command lines on the pages of the repository: each is one that this program takes. And the
-//! page with every command, which is made of what `--help` prints.
+//! Tests the command lines in the documentation against the command-line parser, and generates the
+//! page of all commands from the `--help` texts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,23 @@ use clap::{Command, CommandFactory as _};
 
 use crate::Bourg;
 
-/// The variable with which the page of commands is written instead of compared.
+/// If this variable is set, the page of commands is written instead of compared.
 const UPDATE: &str = "UPDATE_DOCS";
-/// How wide help texts are on the page.
+/// The width of help texts on the page.
 const COLUMNS: usize = 100;
 
-/// What pages name that nobody types: the Borglet starts shims itself, and `exec` is not built yet.
+/// Commands that pages mention but nobody types: the Borglet starts shims itself, and `exec` is not
+/// built yet.
 const NOT_TYPED: [&str; 2] = ["shim", "exec"];
 
 /// A command line on a page.
 #[derive(Debug)]
 struct Line {
-    /// The page and the line in it.
+    /// The page and the line number.
     place: String,
     text: String,
-    /// In a block, where it is written as it is typed; else in a sentence, where it may be a part of
-    /// a command, with names for what is typed.
+    /// Whether it is from a block, as it is typed; otherwise it is from a sentence, and may be part
+    /// of a command, with placeholders.
     whole: bool,
 }
 
@@ -49,7 +50,7 @@ fn the_reference_has_the_help_of_every_command() {
 
 fn reference() -> String {
     let mut root = Bourg::command().term_width(COLUMNS);
-    // What a variable is set to here is nobody's business.
+    // Values of environment variables on this machine must not appear.
     root = root.mut_args(|argument| argument.hide_env_values(true));
     root.build();
     let mut page = "\
@@ -84,7 +85,7 @@ fn write(page: &mut String, name: &str, mut command: Command, depth: usize) {
     }
 }
 
-/// What is wrong with a command line.
+/// Why a command line is not valid, if so.
 fn wrong(line: &Line) -> Option<String> {
     let words = words(&line.text)?;
     let error = Bourg::try_parse_arguments(&words).err()?;
@@ -92,7 +93,7 @@ fn wrong(line: &Line) -> Option<String> {
         Some(ContextValue::String(value)) => value.clone(),
         _ => String::new(),
     };
-    // A word such as JOB stands for what is typed in its place.
+    // An upper-case word such as JOB is a placeholder.
     let named = said.chars().any(|c| c.is_ascii_uppercase()) && said == said.to_uppercase();
     let fine = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
@@ -112,7 +113,7 @@ fn wrong(line: &Line) -> Option<String> {
     (!fine).then(|| format!("{}: {}\n    {first}", line.place, line.text))
 }
 
-/// The words of a command line up to the end of its command; none where it is not one of ours.
+/// The words of a command line up to the end of its command; `None` if it is not one of ours.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word = String::new();
@@ -123,7 +124,7 @@ fn words(text: &str) -> Option<Vec<String>> {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') if depth == 0 => (quote, begun) = (Some(c), true),
-            // What the shell puts there.
+            // A substitution of the shell.
             (_, '(') => depth += 1,
             (_, ')') if depth > 0 => depth -= 1,
             (None, '|' | '>' | '<' | ';' | '#' | '&') if depth == 0 => break,
@@ -139,7 +140,7 @@ fn words(text: &str) -> Option<Vec<String>> {
     if begun || !word.is_empty() {
         words.push(word);
     }
-    // `…` stands for more of the same, brackets for what may be left out.
+    // `…` stands for repetition, brackets for optional parts.
     let words = words.into_iter().filter(|word| word != "…" && word != "...");
     let words: Vec<String> =
         words.map(|word| word.trim_matches(['[', ']', ',', '…']).to_owned()).collect();
@@ -153,7 +154,7 @@ impl Bourg {
     }
 }
 
-/// Every command line of the program on a page.
+/// Every command line of the program on all pages.
 fn lines() -> Vec<Line> {
     let mut lines = Vec::new();
     for path in pages() {
@@ -200,7 +201,7 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-/// The commands of ours in a line of a block: behind a prompt, or with none, and behind `&&`.
+/// Our commands in a line of a block: after a prompt, or without one, and after `&&`.
 fn typed_commands(line: &str) -> impl Iterator<Item = String> {
     let command = line.split_once("$ ").or_else(|| line.split_once("# "));
     let prompts = |before: &str| before.chars().all(|c| c.is_ascii_alphanumeric());

@@ -109,8 +109,8 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     (
         &["rollout", "update", "upgrade", "rollback", "rolling-update"],
         NotYet(
-            "there are no rolling updates: `bourg run FILE` updates limits, constraints, priority and \
-                labels in place; for anything else, `bourg kill JOB` first",
+            "there are no rolling updates: `bourg run FILE` updates limits, constraints, priority \
+             and labels in place; for anything else, `bourg kill JOB` first",
         ),
     ),
     (
@@ -152,8 +152,8 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     (
         &["package", "image", "images", "pull", "push", "build", "registry"],
         NotYet(
-            "there are no packages and no images: `bourg run FILE` runs programs that a task finds in \
-                its jail (docs/tasks.md explains how to provide one)",
+            "there are no packages and no images: `bourg run FILE` runs programs that a task \
+             finds in its jail (docs/tasks.md explains how to provide one)",
         ),
     ),
     (
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// `bourg machine drain NAME` and every other one, with its flags.
+    /// `bourg machine drain NAME` and every other command, with its flags.
     #[test]
     fn every_command_in_an_answer_exists() {
         for (words, Here(text) | NotYet(text)) in ANSWERS {

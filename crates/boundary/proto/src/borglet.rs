@@ -1,4 +1,4 @@
-//! What a Borglet is told, and what it answers: `borglet.proto`.
+//! The messages between master and Borglet: `borglet.proto`.
 
 use std::sync::Arc;
 

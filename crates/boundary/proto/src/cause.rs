@@ -1,4 +1,4 @@
-//! Why things happen to tasks: `cell.proto`.
+//! The reasons for what happens to tasks: `cell.proto`.
 
 use cell::{Death, EvictionCause, KillReason, PendingCause, StopReason};
 use model::CollectionId;

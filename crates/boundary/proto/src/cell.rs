@@ -1,4 +1,4 @@
-//! Ids, and what a machine says of itself and its tasks: `cell.proto`.
+//! Ids, and machines' reports about themselves and their tasks: `cell.proto`.
 
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
@@ -86,7 +86,7 @@ impl TryFrom<v1::HeldPorts> for HeldPorts {
     }
 }
 
-/// The message, where anything was measured.
+/// The message, or `None` if nothing was measured.
 pub(crate) fn usage(usage: &FinalUsage) -> Option<v1::FinalUsage> {
     (*usage != FinalUsage::UNMEASURED).then(|| usage.into())
 }
@@ -168,15 +168,16 @@ impl From<&TaskSelection> for v1::TaskSelection {
     }
 }
 
-/// The ranges that a request may select, once those that touch are one.
+/// The maximum number of ranges in a request, after merging adjacent ones.
 const RANGES_MAX: usize = 1_000;
 
 impl v1::TaskSelection {
-    /// A selection in a request: normalised, and of a bounded number of ranges. What the log holds
-    /// was accepted once and is read as it stands, so the bound is not part of the conversion.
+    /// A selection in a request: normalised, and with a bounded number of ranges. The bound is not
+    /// part of the conversion, because selections in the log were accepted once and are read as
+    /// they are.
     ///
     /// # Errors
-    /// Where it is malformed or has too many ranges.
+    /// If it is malformed or has too many ranges.
     pub fn asked(self) -> Result<TaskSelection, Malformed> {
         let selection = TaskSelection::try_from(self)?.normalised();
         match &selection {
@@ -191,7 +192,7 @@ impl v1::TaskSelection {
 const TOO_MANY_RANGES: &str = "selects more than 1000 separate ranges of tasks: select fewer at \
                                once, or all";
 
-/// A range whose end is before its beginning selects nothing, here as in the core.
+/// A range whose end is before its start selects nothing, here as in the core.
 impl TryFrom<v1::TaskSelection> for TaskSelection {
     type Error = Malformed;
 
@@ -199,7 +200,7 @@ impl TryFrom<v1::TaskSelection> for TaskSelection {
         let range = |range: v1::IndexRange| (TaskIndex(range.first), TaskIndex(range.last));
         match (selection.all, selection.ranges) {
             (true, ranges) if ranges.is_empty() => Ok(Self::All),
-            (true, _) => Err(Fault::Contradiction("selects all tasks and single ones").into()),
+            (true, _) => Err(Fault::Contradiction("selects both all tasks and single ones").into()),
             (false, ranges) => Ok(Self::Some(ranges.into_iter().map(range).collect())),
         }
     }
@@ -223,7 +224,7 @@ mod tests {
         let apart = |count| single((0..count).map(|index| index * 2));
         assert!(says(apart(1_000)).is_ok());
         assert_eq!(says(apart(1_001)), Err(TOO_MANY_RANGES.to_owned()));
-        // The log may hold it from before there was a bound.
+        // The log may contain one from before there was a bound.
         assert!(TaskSelection::try_from(apart(1_001)).is_ok());
         let all = v1::TaskSelection { all: true, ranges: Vec::new() };
         assert_eq!(says(all), Ok(TaskSelection::All));

@@ -6,7 +6,7 @@ use model::ReplicaId;
 use crate::error::Malformed;
 use crate::{read, v1};
 
-/// The operation of a machine that joins.
+/// The operation of a joining machine.
 pub(crate) fn enrol_of(enrol: v1::Enrol) -> Result<Op, Malformed> {
     Ok(Op::Enrol {
         token: read::serial(&enrol.token, "token")?,
@@ -17,7 +17,7 @@ pub(crate) fn enrol_of(enrol: v1::Enrol) -> Result<Op, Malformed> {
     })
 }
 
-/// The operation of a replica that joins.
+/// The operation of a joining replica.
 pub(crate) fn join_of(join: &v1::JoinReplica) -> Result<Op, Malformed> {
     Ok(Op::JoinReplica {
         replica: ReplicaId(join.replica),
@@ -26,7 +26,7 @@ pub(crate) fn join_of(join: &v1::JoinReplica) -> Result<Op, Malformed> {
     })
 }
 
-/// What an administrator asks for who issues a replica's token.
+/// The request of an administrator for a replica's token.
 pub(crate) fn issue_replica_of(issue: &v1::IssueReplicaToken) -> Result<Mutation, Malformed> {
     Ok(Mutation::IssueReplicaToken(IssueReplicaToken {
         replica: ReplicaId(issue.replica),
@@ -45,7 +45,7 @@ pub(crate) fn renew_of(renew: &v1::RenewMachine) -> Result<Op, Malformed> {
     })
 }
 
-/// What an administrator asks for who issues a token.
+/// The request of an administrator for a token.
 pub(crate) fn issue_of(issue: &v1::IssueToken) -> Result<Mutation, Malformed> {
     Ok(Mutation::IssueToken(IssueToken {
         machine: read::name(&issue.machine, "machine")?,

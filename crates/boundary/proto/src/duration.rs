@@ -1,7 +1,7 @@
-//! Spans of time: `google.protobuf.Duration`, with a JSON of our own.
+//! Spans of time: `google.protobuf.Duration`, with a JSON format of our own.
 //!
-//! It is the same text as protobuf's (`"1.5s"`), but read strictly and without arithmetic that a
-//! text from outside could overflow.
+//! It is the same text as protobuf's (`"1.5s"`), but it is parsed strictly and without arithmetic
+//! that outside data could overflow.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ const MICROS_A_SECOND: u64 = 1_000_000;
 const NANOS_A_MICRO: u32 = 1_000;
 const NANOS_A_SECOND: u32 = 1_000_000_000;
 
-/// `google.protobuf.Duration`: what the messages hold; [`span`] says whether it is one of ours.
+/// `google.protobuf.Duration`, as messages contain it; [`span`] checks whether it is a valid span.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Duration {
     /// Whole seconds.
@@ -26,21 +26,21 @@ pub struct Duration {
     pub nanos: i32,
 }
 
-/// A span as the formats have it.
+/// The message of a span.
 #[must_use]
 pub fn duration(span: Span) -> Duration {
     let (seconds, micros) = (span.0 / MICROS_A_SECOND, span.0 % MICROS_A_SECOND);
-    // Both fit: a span has fewer than 2^45 seconds, and what is left is less than one.
+    // Both fit: a span has fewer than 2^45 seconds, and the remainder is less than one second.
     Duration {
         seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
         nanos: i32::try_from(micros * 1_000).unwrap_or(0),
     }
 }
 
-/// A span from outside.
+/// The span of a message from outside.
 ///
 /// # Errors
-/// Where it is negative, finer than a microsecond, or longer than a span can be.
+/// If it is negative, finer than a microsecond, or longer than the longest span.
 pub fn span(duration: &Duration) -> Result<Span, Malformed> {
     let whole = || {
         let seconds = u64::try_from(duration.seconds).ok()?;
@@ -52,7 +52,7 @@ pub fn span(duration: &Duration) -> Result<Span, Malformed> {
     whole().map(Span).ok_or_else(|| fault.into())
 }
 
-/// As protobuf writes it: three, six or nine decimals, as many as are needed.
+/// Like protobuf: three, six or nine decimals, as many as needed.
 impl Serialize for Duration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (seconds, nanos) = (self.seconds, self.nanos);
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Duration {
     }
 }
 
-/// `-`, digits, and after a point one to nine more; nothing else.
+/// Parses `-`, digits, and after a point one to nine more; nothing else.
 fn parse(text: &str) -> Option<Duration> {
     let number = text.strip_suffix('s')?;
     let (sign, number) = match number.strip_prefix('-') {

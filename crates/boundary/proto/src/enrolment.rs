@@ -1,12 +1,12 @@
-//! What makes a machine or a replica part of a cell: messages that need no conversion, and two that
-//! must not be shown.
+//! Enrolment of machines and replicas: messages that need no conversion, and two with secrets that
+//! must not be printed.
 
 use std::fmt;
 
 use crate::v1;
 
 impl fmt::Debug for v1::JoinResponse {
-    /// Without the authority's key: what is printed ends in a log.
+    /// Omits the authority's key: printed text ends up in log files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinResponse")
             .field("cell", &self.cell)
@@ -17,7 +17,7 @@ impl fmt::Debug for v1::JoinResponse {
 }
 
 impl fmt::Debug for v1::JoinToken {
-    /// Without the key: what is printed ends in a log.
+    /// Omits the key: printed text ends up in log files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinToken").field("masters", &self.masters).finish_non_exhaustive()
     }

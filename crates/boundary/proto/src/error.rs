@@ -1,4 +1,4 @@
-//! What data from outside can be: malformed, at a place and for a reason.
+//! Errors in data from outside: a position and a reason.
 
 use std::convert::Infallible;
 
@@ -8,38 +8,38 @@ use model::{
 use spec::{Path, Step};
 use thiserror::Error;
 
-/// Data from outside that is not what it should be.
+/// Malformed data from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}{fault}", place(path))]
 pub struct Malformed {
-    /// Where, in the names of the canonical JSON; the top where the whole message is meant.
+    /// The position, in the names of the canonical JSON; empty for the whole message.
     pub path: Path,
-    /// What is wrong there.
+    /// The error there.
     pub fault: Fault,
 }
 
-/// What is wrong with data from outside.
+/// The kinds of errors in data from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
     /// The bytes are not a protobuf message of the expected type.
     #[error("these bytes are not the message that was expected: {0}")]
     NotProtobuf(String),
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("is missing")]
     Missing,
     /// None of the alternatives that this build knows is given.
-    #[error("is of no kind that this build knows")]
+    #[error("has no kind that this build knows")]
     UnknownKind,
-    /// An enum has a value that this build does not know, or none.
-    #[error("has the value {0}, which stands for nothing that this build knows")]
+    /// An enum has no value, or one that this build does not know.
+    #[error("has the value {0}, which this build does not know")]
     UnknownValue(i32),
-    /// A text is not the name that it should be.
+    /// A text is not a valid name of its kind.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A text is not the number of a certificate.
+    /// A text is not a certificate's serial number.
     #[error(transparent)]
     Serial(#[from] SerialError),
-    /// A text is not the digest of a key.
+    /// A text is not a key's digest.
     #[error(transparent)]
     KeyDigest(#[from] KeyDigestError),
     /// A number is not a priority.
@@ -48,20 +48,20 @@ pub enum Fault {
     /// A number is not a scheduling class.
     #[error(transparent)]
     SchedulingClass(#[from] SchedulingClassError),
-    /// A text is none of a closed list.
+    /// A text is not in a closed list.
     #[error(transparent)]
     NotListed(#[from] NotListed),
-    /// A number outside its range.
+    /// A number is out of range.
     #[error("must be {least} to {most}, is {is}")]
     OutOfRange {
-        /// What it is.
+        /// The number.
         is: i64,
-        /// The least it may be.
+        /// The minimum.
         least: i64,
-        /// The most it may be.
+        /// The maximum.
         most: i64,
     },
-    /// A duration that is no [`model::Span`].
+    /// A duration is not a valid [`model::Span`].
     #[error(
         "{seconds} s and {nanos} ns are not a span: it is whole microseconds, not negative, and at \
          most {} µs",
@@ -73,47 +73,48 @@ pub enum Fault {
         /// Its nanoseconds.
         nanos: i32,
     },
-    /// Something is listed that has been listed before.
+    /// An entry of a list is repeated.
     #[error("is listed twice")]
     Twice,
-    /// Fields that do not go together.
+    /// Fields contradict each other.
     #[error("{0}")]
     Contradiction(&'static str),
-    /// The description without the values of `env`, for users who may not see them.
+    /// A description without the values of `env`, as sent to users who may not see them.
     #[error(
-        "the values of env are left out, as they are hidden from whoever was shown this description: give \
-         env with values instead"
+        "the values of env are hidden from the user who got this description: give env with values \
+         instead"
     )]
     Hidden,
     /// An image needs a later state machine.
     #[error(
-        "needs level {level} of the state machine, and this build knows levels up to {known}: it is too old"
+        "needs level {level} of the state machine, and this build knows levels up to {known}: it \
+         is too old"
     )]
     TooNew {
         /// The level it needs.
         level: u32,
-        /// The highest that this build knows.
+        /// The highest level that this build knows.
         known: u32,
     },
-    /// A part of an image is not where it should be.
+    /// A part of an image is out of order.
     #[error(
         "is out of order: machines, jobs, sessions and grants follow the head, each by rising id"
     )]
     OutOfOrder,
     /// An image ends within a part.
-    #[error("is cut off: {is} bytes are there, {wants} should be")]
+    #[error("is cut off: only {is} of {wants} bytes are left")]
     CutOff {
-        /// How many bytes are left.
+        /// The number of bytes left.
         is: usize,
-        /// How many the part should have.
+        /// The length of the part.
         wants: usize,
     },
-    /// There are not as many parts of a kind as the image's head says.
-    #[error("says {said}, and {are} are there")]
+    /// The number of parts of a kind differs from the image's head.
+    #[error("is {said}, but there are {are}")]
     Count {
-        /// How many there should be.
+        /// The number in the head.
         said: u64,
-        /// How many there are.
+        /// The actual number.
         are: u64,
     },
 }
@@ -124,7 +125,7 @@ fn place(path: &Path) -> String {
 
 impl Malformed {
     fn inside(mut self, step: Step) -> Self {
-        // Paths are a few steps long, and grow only while an error is on its way out.
+        // Paths have only a few steps, and grow only while an error is returned.
         self.path.0.insert(0, step);
         self
     }
@@ -148,16 +149,16 @@ impl From<Infallible> for Fault {
     }
 }
 
-/// Says where an error happened, from the inside out.
+/// Adds the position to an error, from the inside out.
 pub trait At<T> {
-    /// It happened in a field.
+    /// The error is in a field.
     ///
     /// # Errors
-    /// The one that there was, with its place; so do the others.
+    /// The original error with its position; likewise for the other methods.
     fn field(self, name: &str) -> Result<T, Malformed>;
-    /// It happened in an element of a list.
+    /// The error is in an element of a list.
     fn element(self, position: usize) -> Result<T, Malformed>;
-    /// It happened under a key of a map.
+    /// The error is under a key of a map.
     fn key(self, key: impl ToString) -> Result<T, Malformed>;
 }
 

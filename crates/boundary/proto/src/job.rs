@@ -40,7 +40,7 @@ fn scheduling_class(number: Option<u32>, appclass: Appclass) -> Result<Schedulin
     }
 }
 
-/// Jobs that a description names, none of them twice.
+/// The jobs that a description names, without repetitions.
 fn references(texts: &[String]) -> Result<BTreeSet<JobReference>, Malformed> {
     let mut jobs = BTreeSet::new();
     for (position, text) in texts.iter().enumerate() {
@@ -57,7 +57,7 @@ fn kind(allocs: Option<v1::job_spec::Allocs>, alloc_set: &str) -> Result<Kind, M
     let alloc_set = read::optional_name(alloc_set, "allocSet")?;
     let Some(allocs) = allocs else { return Ok(Kind::Job { alloc_set }) };
     if alloc_set.is_some() {
-        return Err(Fault::Contradiction("is given of an alloc set")).field("allocSet");
+        return Err(Fault::Contradiction("is given for an alloc set")).field("allocSet");
     }
     let mut users = BTreeSet::new();
     for (position, user) in allocs.users.iter().enumerate() {
@@ -86,8 +86,8 @@ impl From<v1::job_spec::Maximum> for Maximum {
 }
 
 impl v1::JobSpec {
-    /// Leaves out the values of all variables, of the job and of single tasks: their names are in
-    /// `hidden_env` then.
+    /// Removes the values of all variables, of the job and of single tasks; their names are then in
+    /// `hidden_env`.
     pub fn hide_env(&mut self) {
         let names = |env: &mut BTreeMap<String, String>| std::mem::take(env).into_keys().collect();
         self.hidden_env = names(&mut self.env);

@@ -1,8 +1,8 @@
 //! Job descriptions as canonical JSON: what `bourg eval` prints, and is itself valid BCL.
 //!
-//! The JSON is that of protobuf: names in camel case, 64-bit numbers as texts, spans as `"1.5s"`,
-//! and no field that has the value it would have if it were absent. Only the lists of an override
-//! are plain lists, where protobuf would have a message around each.
+//! It is protobuf's JSON: names in camel case, 64-bit numbers as strings, spans as `"1.5s"`, and no
+//! fields with default values. Only the lists of an override are plain lists, which protobuf would
+//! wrap in messages.
 
 use serde::Serialize;
 use spec::JobSpec;
@@ -15,7 +15,7 @@ pub fn job_to_json(job: &JobSpec) -> String {
     pretty(&v1::JobSpec::from(job))
 }
 
-/// Jobs, indented: one as an object, any other number as an array.
+/// Jobs, indented: a single one as an object, any other number as an array.
 #[must_use]
 pub fn jobs_to_json(jobs: &[JobSpec]) -> String {
     match jobs {
@@ -25,6 +25,7 @@ pub fn jobs_to_json(jobs: &[JobSpec]) -> String {
 }
 
 fn pretty(value: &impl Serialize) -> String {
-    // Only an unknown enum value or a duration of two signs can fail, and no description has one.
+    // Only an unknown enum value or a duration of two signs can fail, and no description contains
+    // one.
     serde_json::to_string_pretty(value).expect("every description has its JSON")
 }

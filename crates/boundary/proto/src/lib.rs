@@ -1,13 +1,13 @@
 //! The only wire and disk formats of Bourg: protobuf, and its canonical JSON.
 //!
-//! [`v1`] holds the messages as they are generated; the other modules convert them from and to the
-//! core's own types. Decoding is the border to the outside: every number, name and enum is checked
-//! here, and what is wrong is said with its place ([`Malformed`]); nothing panics on any input.
+//! [`v1`] contains the generated messages; the other modules convert them from and to the core's
+//! own types. Decoding is the border to the outside: it checks every number, name and enum, and
+//! reports errors with their position ([`Malformed`]); nothing panics on any input.
 //!
-//! A core type `X` becomes its message with `From<&X>` and comes back with `TryFrom`. What is read
-//! back equals what was written; a field of a message type that is absent is refused, except where
-//! the `.proto` file says what its absence means. Whether a description is *valid* is not asked
-//! here but where it is admitted (crate `spec`).
+//! A core type `X` converts to its message with `From<&X>` and back with `TryFrom`. What is read
+//! back equals what was written; an absent field of a message type is an error, unless the `.proto`
+//! file defines what its absence means. Whether a description is *valid* is not checked here but at
+//! admission (crate `spec`).
 
 mod error;
 mod read;
@@ -41,5 +41,5 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/bourg.v1.serde.rs"));
 }
 
-/// The descriptors of every message and service, encoded: what gRPC reflection answers with.
+/// The encoded descriptors of every message and service, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -1,7 +1,7 @@
-//! Operations, and the log records that hold them: `log.proto`.
+//! Operations, and the log records that contain them: `log.proto`.
 //!
 //! A record that a replica has written must be readable by every replica of its level, or the cell
-//! stands still: so nothing is refused here that the core's types can hold.
+//! would stop: so nothing is rejected here that the core's types can express.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::{credential, read, replica, v1};
 use v1::observation::What;
 use v1::op::{self, Op as Kind};
 
-/// The payload of the log record of an operation that happens at a moment.
+/// The payload of the log record for an operation at a time.
 #[must_use]
 pub fn encode_record(at: Time, op: &Op) -> Vec<u8> {
     v1::LogRecord { at: at.0, op: Some(op.into()) }.encode_to_vec()
 }
 
-/// What the payload of a log record holds. Whether this build knows the level that the record
-/// needs must have been asked before.
+/// Decodes the payload of a log record. The caller must have checked that this build knows the
+/// record's level.
 ///
 /// # Errors
-/// Where the bytes are not a record that this build knows.
+/// If the bytes are not a record that this build knows.
 pub fn decode_record(bytes: &[u8]) -> Result<(Time, Op), Malformed> {
     let record = v1::LogRecord::decode(bytes)?;
     Ok((Time(record.at), read::message(record.op, "op")?))
 }
 
-/// When a log record was; none for one without payload, and for what is no record. The rest of it is
-/// not looked at.
+/// The time of a log record; `None` for one without payload, and for invalid ones. The rest of the
+/// record is not decoded.
 #[must_use]
 pub fn record_time(bytes: &[u8]) -> Option<Time> {
-    /// The beginning of a [`v1::LogRecord`].
+    /// The start of a [`v1::LogRecord`].
     #[derive(Clone, PartialEq, Message)]
     struct When {
         #[prost(uint64, tag = "1")]
@@ -44,17 +44,17 @@ pub fn record_time(bytes: &[u8]) -> Option<Time> {
     when.map(|when| Time(when.at))
 }
 
-/// Whether a log record changes who takes part in consensus ([`Op::ChangeMember`]). Of the operation
-/// no more than its kind is looked at; false for what is no record.
+/// Whether a log record changes the members of consensus ([`Op::ChangeMember`]). Only the
+/// operation's kind is decoded; `false` for invalid records.
 #[must_use]
 pub fn is_membership(bytes: &[u8]) -> bool {
-    /// The beginning of a [`v1::LogRecord`].
+    /// The start of a [`v1::LogRecord`].
     #[derive(Clone, PartialEq, Message)]
     struct Record {
         #[prost(message, tag = "2")]
         op: Option<Kind>,
     }
-    /// Of a [`v1::Op`], that one kind.
+    /// A [`v1::Op`] with only that kind.
     #[derive(Clone, PartialEq, Message)]
     struct Kind {
         #[prost(bytes = "vec", optional, tag = "50")]

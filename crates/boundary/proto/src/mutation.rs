@@ -1,4 +1,4 @@
-//! What users change, as the log and requests hold it: `log.proto`.
+//! Users' changes, as the log and requests contain them: `log.proto`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ impl TryFrom<MutationMessage> for Mutation {
     }
 }
 
-/// What is said of a machine, and what is said no more; no attribute is both, or the latter twice.
+/// The attributes to set and to clear of a machine; none is in both, or repeated in the latter.
 fn changes(
     set: BTreeMap<String, String>,
     unset: Vec<String>,

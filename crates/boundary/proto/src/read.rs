@@ -1,8 +1,7 @@
-//! The steps that every conversion from a message is made of. Each says the field it is about
-//! where something is wrong.
+//! The building blocks of every conversion from a message. Each reports the field of an error.
 //!
-//! No list is given room for more elements than have been decoded: a number from outside never
-//! decides how much memory is taken.
+//! No list is preallocated beyond the elements that have been decoded: a number from outside never
+//! decides how much memory is allocated.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -14,12 +13,12 @@ use model::{
 use crate::duration::{self, Duration};
 use crate::error::{At, Fault, Malformed};
 
-/// A field that must be there.
+/// A required field.
 pub(crate) fn required<T>(value: Option<T>, field: &str) -> Result<T, Malformed> {
     value.ok_or(Fault::Missing).field(field)
 }
 
-/// A message that must be there.
+/// A required message.
 pub(crate) fn message<M, T>(value: Option<M>, field: &str) -> Result<T, Malformed>
 where
     T: TryFrom<M, Error: Into<Malformed>>,
@@ -50,7 +49,7 @@ pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str, field: &str) -> Resu
     text.parse::<N>().map_err(Fault::from).field(field)
 }
 
-/// A name, or a job as a description names it, whose absence is an empty text.
+/// A name, or a job as descriptions name it; an empty text means absence.
 pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
     text: &str,
     field: &str,
@@ -58,7 +57,7 @@ pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
     if text.is_empty() { Ok(None) } else { name(text, field).map(Some) }
 }
 
-/// The number of a certificate.
+/// The serial number of a certificate.
 pub(crate) fn serial(text: &str, field: &str) -> Result<Serial, Malformed> {
     text.parse().map_err(|error: SerialError| Fault::Serial(error)).field(field)
 }
@@ -73,7 +72,7 @@ pub(crate) fn word<W: FromStr<Err = NotListed>>(text: &str, field: &str) -> Resu
     text.parse::<W>().map_err(Fault::from).field(field)
 }
 
-/// Words of a closed list, none of them twice.
+/// Words of a closed list, without repetitions.
 pub(crate) fn words<W: FromStr<Err = NotListed> + Ord>(
     texts: &[String],
     field: &str,
@@ -88,7 +87,7 @@ pub(crate) fn words<W: FromStr<Err = NotListed> + Ord>(
     Ok(words)
 }
 
-/// A band, by its name alone.
+/// A band, by its name only.
 pub(crate) fn band(text: &str, field: &str) -> Result<Band, Malformed> {
     let unknown = || {
         Fault::NotListed(NotListed {
@@ -106,7 +105,7 @@ pub(crate) fn quantity(is: i64, field: &str) -> Result<u64, Malformed> {
     u64::try_from(is).map_err(|_| out).field(field)
 }
 
-/// A number that has less room in the core than in the format.
+/// A number with a smaller type in the core than in the format.
 pub(crate) fn small<T: TryFrom<u32>>(is: u32, most: T, field: &str) -> Result<T, Malformed>
 where
     i64: From<T>,
@@ -135,18 +134,18 @@ pub(crate) fn value<E: TryFrom<i32>, T>(
     known.ok_or(Fault::UnknownValue(number)).field(field)
 }
 
-/// A span that must be there.
+/// A required span.
 pub(crate) fn span(value: Option<Duration>, field: &str) -> Result<Span, Malformed> {
     duration::span(&required(value, field)?).field(field)
 }
 
-/// What a core of a platform does.
+/// The speed of a platform's cores.
 pub(crate) fn factor(milli: u32) -> Result<GcuFactor, Fault> {
     let (is, least, most) = (milli.into(), 1, GcuFactor::MAX.into());
     GcuFactor::from_milli(milli).map_err(|_| Fault::OutOfRange { is, least, most })
 }
 
-/// A quantity as the format has it; what no valid description reaches becomes the highest there is.
+/// A quantity in the format; values beyond any valid description become the maximum.
 pub(crate) fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }

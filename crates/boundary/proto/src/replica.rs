@@ -1,4 +1,4 @@
-//! Replicas and their part in consensus: `replica.proto`.
+//! Replicas and their roles in consensus: `replica.proto`.
 
 use cell::{Member, MemberChange, Replica, ReplicaToken};
 use model::{DirectoryId, Level, ReplicaId};
@@ -85,12 +85,12 @@ impl From<MemberChange> for v1::MemberChange {
     }
 }
 
-/// The message of a replica's part that changes.
+/// The message of a change of a replica's role.
 pub(crate) fn change(replica: ReplicaId, to: MemberChange) -> v1::ChangeMember {
     v1::ChangeMember { replica: replica.0, to: v1::MemberChange::from(to).into() }
 }
 
-/// The replica whose part changes, and how.
+/// The replica whose role changes, and how.
 pub(crate) fn change_of(change: &v1::ChangeMember) -> Result<(ReplicaId, MemberChange), Malformed> {
     let meaning = |to| match to {
         v1::MemberChange::Unspecified => None,

@@ -1,5 +1,4 @@
-//! What tasks are, what they want of their machines, and what is different in single ones:
-//! `job.proto`.
+//! Tasks, their constraints on machines, and the differences of single tasks: `job.proto`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
 
-/// Names of ports, none of them twice.
+/// Names of ports, without repetitions.
 pub(crate) fn port_names(names: &[String]) -> Result<BTreeSet<PortName>, Malformed> {
     let mut ports = BTreeSet::new();
     for (position, name) in names.iter().enumerate() {
@@ -26,8 +25,7 @@ pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Its constraints are left out: see `job.proto`.
-/// A description whose values were left out is none: the job would run without them.
+/// Rejects a description whose values were hidden: the job would run without them.
 pub(crate) fn all_shown(hidden_env: &[String]) -> Result<(), Malformed> {
     match hidden_env {
         [] => Ok(()),
@@ -51,7 +49,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
     }
 }
 
-/// Without constraints, which a machine is not told.
+/// Without constraints, which are not sent to machines.
 impl TryFrom<v1::TaskSpec> for TaskSpec {
     type Error = Malformed;
 
@@ -144,7 +142,7 @@ impl TryFrom<v1::Constraint> for Constraint {
     }
 }
 
-/// A command without a program, which no valid description has, is written as none at all.
+/// An empty command, which no valid description has, is encoded as none at all.
 impl From<&TaskOverride> for v1::TaskOverride {
     fn from(change: &TaskOverride) -> Self {
         use v1::task_override::{Constraints, Ports};

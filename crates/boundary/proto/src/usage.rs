@@ -1,4 +1,4 @@
-//! What instances use, as a Borglet sends it with an answer: `borglet.proto`.
+//! The resource usage of instances, as a Borglet sends it with a response: `borglet.proto`.
 
 use borglet::{Measured, SAMPLES_MAX, Usage, UsageSample, UsageWindow, WINDOWS_MAX};
 use model::{Bytes, MilliCores, Time};

@@ -1,4 +1,4 @@
-//! States on the wire and their words. On the wire a state is an enum; people and JSON have its word,
+//! States as enums and their words. On the wire a state is an enum; JSON and people use its word,
 //! such as `running`. A value that only a newer version knows is kept as its number and shown as
 //! `unknown (9)`.
 
@@ -14,11 +14,11 @@ use crate::v1;
 
 /// An enum whose values have words.
 pub trait Words: Copy + Into<i32> + TryFrom<i32> + 'static {
-    /// Every value but the unspecified one, with its word.
+    /// Every value except the unspecified one, with its word.
     const WORDS: &'static [(Self, &'static str)];
 }
 
-/// The word of a value, which may be one that this version does not know.
+/// The word of a value, which this version may not know.
 #[must_use]
 pub fn word<E: Words>(number: i32) -> Cow<'static, str> {
     let known = E::WORDS.iter().find(|(value, _)| (*value).into() == number);
@@ -29,7 +29,7 @@ pub fn word<E: Words>(number: i32) -> Cow<'static, str> {
     }
 }
 
-/// A value of such an enum as JSON has it: its word.
+/// A value of such an enum in JSON: its word.
 #[derive(Clone, Copy)]
 pub(crate) struct Word<E>(i32, PhantomData<E>);
 
@@ -105,8 +105,7 @@ impl Words for v1::JobState {
 }
 
 impl v1::JobState {
-    /// Whether nothing of the job runs or will run. Of a state that this version does not know it
-    /// is not assumed.
+    /// Whether the job is dead; `false` for a state that this version does not know.
     #[must_use]
     pub fn is_dead(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Killed)
@@ -137,8 +136,7 @@ impl Words for v1::TaskState {
 }
 
 impl v1::TaskState {
-    /// Whether the task has ended for good. Of a state that this version does not know it is not
-    /// assumed.
+    /// Whether the task has ended for good; `false` for a state that this version does not know.
     #[must_use]
     pub fn is_dead(self) -> bool {
         matches!(self, Self::Finished | Self::Failed | Self::Killed)
@@ -165,7 +163,7 @@ impl Words for v1::MachineState {
     ];
 }
 
-/// Of a machine that is up: whether it is being emptied is not part of the core's state.
+/// For a machine that is up, draining is not part of the core's state.
 impl From<&cell::MachineState> for v1::MachineState {
     fn from(state: &cell::MachineState) -> Self {
         match state {

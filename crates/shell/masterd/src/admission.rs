@@ -1,13 +1,14 @@
-//! Admission: what is taken of what users and schedulers ask while much of it waits already (paper,
-//! section 3.3: the Borgmaster stays up under overload by admission control).
+//! Admission control: which requests of users and schedulers are accepted while many are already
+//! waiting (paper, section 3.3: the Borgmaster stays up under overload by admission control).
 //!
-//! What waits for the core is counted, from when it is taken until it is answered, in number and in
-//! bytes. The more waits, the more is refused, the least important first, and with a time after which
-//! to ask again. What somebody has waiting counts twice for them: one alone finds half of the room,
-//! several find equal parts, and as much as each has stays free for the next who comes (dynamic
-//! thresholds; Choudhury and Hahne, 1998). The last part of the core's queue is for machines and for
-//! the master itself: however much users ask, a machine's report finds room. Reads are answered from
-//! views and never wait here. On a replica that does not lead, what it forwards counts likewise.
+//! Requests count from acceptance until their answer, in number and in bytes. The more requests
+//! wait, the more are rejected, the least important first, each with a time after which to retry. A
+//! principal's own waiting requests count twice against it: a single principal can use half of the
+//! room, several get equal parts, and as much as each has stays free for the next one (dynamic
+//! thresholds; Choudhury and Hahne, 1998). The last part of the core's queue is reserved for
+//! machines and the master itself: however much users request, a machine's report finds room. Reads
+//! are answered from views and never wait here. A follower counts the requests that it forwards in
+//! the same way.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,16 +24,16 @@ use crate::request::{Principal, Request};
 use crate::tally::Tally;
 use rpc::metadata::RETRY_AFTER;
 
-/// How much may wait.
+/// The limits on waiting requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Requests: as many as the core's queue has places.
+    /// Number of requests: the capacity of the core's queue.
     pub(crate) requests: usize,
-    /// Bytes of them.
+    /// Their size in bytes.
     pub(crate) bytes: usize,
 }
 
-/// How much waits.
+/// The number and size of waiting requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     requests: usize,
@@ -55,26 +56,26 @@ impl Load {
     }
 }
 
-/// What is asked, by how important it is.
+/// What a request asks for, by importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// That a job is submitted or updated, by its band; in the free band where its user has nothing
-    /// of what it asks for.
+    /// Submitting or updating a job, by its band; the free band if the user has no quota at all for
+    /// it.
     Submission(Band),
-    /// Anything else that changes the cell: kills, sessions, machines, a scheduler's proposals.
+    /// Any other change to the cell: kills, sessions, machines, a scheduler's proposals.
     Change,
 }
 
-/// In how many parts what may wait is divided.
+/// The number of parts into which the limits are divided.
 const PARTS: usize = 8;
-/// At least so long it is said to wait, and at most so long.
+/// The shortest and the longest time after which clients are told to retry.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
-/// Over how long it is measured how much is answered.
+/// The period over which the rate of answers is measured.
 const RATE_OVER: Duration = Duration::from_millis(100);
 
 impl Asked {
-    /// Everything that can be asked.
+    /// All classes.
     const ALL: [Self; 6] = {
         let [free, batch, mid, production, monitoring] = Band::ALL;
         [
@@ -87,7 +88,7 @@ impl Asked {
         ]
     };
 
-    /// What a question is, in a cell at a time.
+    /// The class of a request, in a cell at a time.
     pub(crate) fn of(ask: &Request, cell: &Cell, now: Time) -> Self {
         match ask {
             Request::Mutate(_, by, Mutation::Submit(spec)) => {
@@ -100,13 +101,13 @@ impl Asked {
         }
     }
 
-    /// How many parts of what may wait it may find taken: from there on it is refused.
+    /// The number of parts in use from which requests of this class are rejected.
     fn mark(self) -> usize {
         match self {
             Self::Submission(Band::Free) => 2,
             Self::Submission(Band::BestEffortBatch | Band::Mid) => 4,
             Self::Submission(Band::Production | Band::Monitoring) => 6,
-            // The last part is the machines'.
+            // The last part is reserved for machines.
             Self::Change => 7,
         }
     }
@@ -121,8 +122,8 @@ impl Asked {
     }
 }
 
-/// The band of a job, or the free one where its user has no quota at all in it: who claims what the
-/// cell will refuse takes no room of those who have it.
+/// The band of a job, or the free band if its user has no quota at all in it: a claim that the cell
+/// will reject takes no room from users with quota.
 fn covered(cell: &Cell, now: Time, user: &UserName, spec: &JobSpec) -> Band {
     let charged = spec.charged_band().filter(|_| cell.metering().on);
     match charged {
@@ -131,12 +132,12 @@ fn covered(cell: &Cell, now: Time, user: &UserName, spec: &JobSpec) -> Band {
     }
 }
 
-/// How much too much waits for it, in requests; nothing where it is taken.
+/// By how many requests the load exceeds the class's limit; `None` if the request is accepted.
 fn excess(asked: Asked, load: Load, limits: Limits) -> Option<usize> {
     let mark = |limit: usize| limit.saturating_mul(asked.mark()) / PARTS;
     let over = |is: usize, limit: usize| (is + 1).saturating_sub(mark(limit));
     let requests = over(load.requests, limits.requests);
-    // Bytes above the mark, as the requests that they are as large as.
+    // Bytes above the limit count as requests of average size.
     let per_request = (load.bytes / load.requests.max(1)).max(1);
     let bytes = match load.bytes < mark(limits.bytes) {
         true => 0,
@@ -145,36 +146,36 @@ fn excess(asked: Asked, load: Load, limits: Limits) -> Option<usize> {
     Some(requests.max(bytes)).filter(|excess| *excess > 0)
 }
 
-/// After how long there may be room, where so many are answered a second.
+/// The time until there may be room, at this rate of answers.
 fn retry_after(excess: usize, answered_per_second: u64) -> Duration {
     let micros = (excess as u64).saturating_mul(1_000_000).checked_div(answered_per_second);
     micros.map_or(RETRY_MAX, Duration::from_micros).clamp(RETRY_MIN, RETRY_MAX)
 }
 
-/// A refusal: there is too much to do.
+/// A rejection because of overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shed {
     asked: Asked,
-    /// How many requests whoever asks has waiting, where it is because of them.
+    /// The number of the caller's own waiting requests, if they are the cause.
     own: Option<usize>,
-    /// After how long to ask again.
+    /// When to retry.
     pub(crate) retry_after: Duration,
 }
 
-/// What whoever asked is told.
+/// The message to the client.
 impl std::fmt::Display for Shed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (what, ms) = (self.asked.words(), self.retry_after.as_millis());
         match self.own {
             None => write!(
                 f,
-                "the master has too much to do and takes no {what} for a moment, what matters least \
-                 first: ask again in {ms} ms"
+                "the master is overloaded and rejects {what} for a moment, the least important \
+                 requests first: try again in {ms} ms"
             ),
             Some(own) => write!(
                 f,
-                "{own} requests of yours wait already, which is one's part of what may wait, and \
-                 the master takes no {what} of yours for a moment: ask again in {ms} ms"
+                "{own} requests of yours are waiting already, which is one user's share, and the \
+                 master rejects {what} of yours for a moment: try again in {ms} ms"
             ),
         }
     }
@@ -189,7 +190,7 @@ impl From<Shed> for Status {
     }
 }
 
-/// What waits for the core.
+/// The requests that wait for the core.
 #[derive(Debug)]
 pub(crate) struct Admission {
     limits: Limits,
@@ -197,11 +198,11 @@ pub(crate) struct Admission {
     answered: AtomicU64,
     rate: Mutex<Rate>,
     shed: Tally,
-    /// The same by what was asked, in the order of [`Asked::ALL`].
+    /// The same by class, in the order of [`Asked::ALL`].
     shed_by: [AtomicU64; Asked::ALL.len()],
 }
 
-/// What waits, of all and of everybody who has anything waiting.
+/// The waiting requests: all of them, and per principal.
 #[derive(Debug, Default)]
 struct Waiting {
     all: Load,
@@ -232,7 +233,7 @@ impl Waiting {
     }
 }
 
-/// How much was answered lately.
+/// The recent rate of answers.
 #[derive(Debug)]
 struct Rate {
     since: Instant,
@@ -253,8 +254,8 @@ impl Admission {
         })
     }
 
-    /// Takes a question of somebody, or of a scheduler where there is none, of so many bytes. It counts
-    /// as long as what is given lives.
+    /// Accepts a request of so many bytes from a principal (`None`: a scheduler). It counts until
+    /// the returned value is dropped.
     pub(crate) fn admit(
         self: &Arc<Self>,
         asked: Asked,
@@ -278,18 +279,18 @@ impl Admission {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests wait, and how many bytes of them.
+    /// The number of waiting requests, and their bytes.
     pub(super) fn waiting(&self) -> (usize, usize) {
         let Load { requests, bytes } = self.lock().all;
         (requests, bytes)
     }
 
-    /// Whether anything would be taken still.
+    /// Whether any request would still be accepted.
     pub(super) fn has_room(&self) -> bool {
         excess(Asked::Change, self.lock().all, self.limits).is_none()
     }
 
-    /// How many have been refused, by the band of what was submitted, and of all else without one.
+    /// The numbers of rejected requests: submissions by band, all others as `None`.
     pub(super) fn refused(&self) -> impl Iterator<Item = (Option<Band>, u64)> {
         Asked::ALL.iter().zip(&self.shed_by).map(|(asked, count)| {
             let band = match asked {
@@ -300,7 +301,8 @@ impl Admission {
         })
     }
 
-    /// Refuses; because of how many of their own, where it is that.
+    /// Makes the rejection; `own` is the number of the principal's own requests, if they are the
+    /// cause.
     pub(crate) fn shed(&self, asked: Asked, own: Option<usize>, excess: usize) -> Shed {
         let (waiting, _) = self.waiting();
         if let Some((_, count)) = Asked::ALL.iter().zip(&self.shed_by).find(|(of, _)| **of == asked)
@@ -310,14 +312,14 @@ impl Admission {
         self.shed.count(|times, total| {
             let what = asked.words();
             tracing::warn!(
-                "overloaded: {waiting} requests wait. Refused: {times} ({total} since the start), the \
-                 last of them {what}"
+                "overloaded: {waiting} requests wait. Refused: {times} ({total} since the start), \
+                 the last of them {what}"
             );
         });
         Shed { asked, own, retry_after: retry_after(excess, self.per_second()) }
     }
 
-    /// How much is answered a second.
+    /// Answers per second.
     fn per_second(&self) -> u64 {
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = rate.since.elapsed();
@@ -331,7 +333,7 @@ impl Admission {
     }
 }
 
-/// A question that was taken and is not answered yet.
+/// A request that was accepted and not answered yet.
 #[derive(Debug)]
 pub(crate) struct Counted {
     admission: Arc<Admission>,
@@ -341,7 +343,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// What it counts as.
+    /// Its class.
     pub(super) fn asked(&self) -> Asked {
         self.asked
     }

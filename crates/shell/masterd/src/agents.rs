@@ -1,4 +1,4 @@
-//! The threads that talk to the Borglets: one call for each poll that the core wants made.
+//! The threads that talk to the Borglets: one call for each poll that the core orders.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -19,15 +19,15 @@ use tokio::sync::mpsc;
 use crate::message::Message;
 use crate::metrics::Metrics;
 
-/// How long an answer may take beyond the time for which it may be held back.
+/// How long an answer may take in addition to the time for which the Borglet may delay it.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The largest answer of a Borglet: what ten thousand tasks report, or a piece of a log.
+/// The largest answer of a Borglet: a report of ten thousand tasks, or a piece of a log.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 
-/// A machine that is not talked to for so long is another replica's to poll now, or gone: its connection is
-/// let go.
+/// A machine that was not contacted for this long is polled by another replica now, or is gone: its
+/// connection is closed.
 const UNUSED: Duration = Duration::from_secs(300);
-/// How often that is looked at.
+/// How often unused connections are looked for.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// The threads; they end when this is dropped.
@@ -45,26 +45,27 @@ pub(crate) struct Handle {
     metrics: Arc<Metrics>,
 }
 
-/// The links to the machines, by machine; remade where a machine has a new address.
+/// The connections to the machines, by machine; replaced when a machine's address changes.
 struct Links {
     credentials: Rotating,
     refusals: Refusals,
     links: Mutex<HashMap<(MachineId, For), Known>>,
 }
 
-/// What a link is for. Logs have their own: whoever reads many keeps no poll waiting for a place.
+/// The purpose of a connection. Logs have their own, so that clients that read many logs do not
+/// delay polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum For {
     Polls,
     Logs,
 }
 
-/// A machine that was talked to.
+/// A machine that was contacted.
 struct Known {
     address: Arc<str>,
     link: Link,
     used: Instant,
-    /// Why its last poll failed, if it did.
+    /// The error of its last poll, if it failed.
     trouble: Option<Box<str>>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn start(
     Ok(Agents { handle, runtime: Some(runtime) })
 }
 
-/// Lets go, for as long as there are links, of those that are not used.
+/// Closes unused connections, until the links are dropped.
 async fn let_go(links: Weak<Links>) {
     while let Some(links) = links.upgrade() {
         links.let_go(Instant::now());
@@ -112,7 +113,7 @@ impl Drop for Agents {
 }
 
 impl Handle {
-    /// Makes a poll and tells the core what came of it. `said` is what the cell has said of the
+    /// Polls a machine and sends the result to the core. `said` is what the cell requires of the
     /// machine's certificates.
     pub(crate) fn poll(&self, poll: Poll, said: Option<Arc<Credentials>>) {
         let (links, to_core) = (Arc::clone(&self.links), self.to_core.clone());
@@ -137,14 +138,14 @@ impl Handle {
         });
     }
 
-    /// A client for a machine's Borglet, to read what tasks write there.
+    /// A client for a machine's Borglet, for reading task logs.
     pub(crate) fn client_for_logs(&self, machine: &Machine) -> anyhow::Result<BorgletClient<Link>> {
         let _inside = self.runtime.enter();
         let said = machine.credentials.clone();
         self.links.client((machine.id, For::Logs), &machine.name, &machine.address, said)
     }
 
-    /// Why the last poll of a machine failed, where this replica polls it and it did.
+    /// The error of the last poll of a machine, if this replica polls it and the poll failed.
     pub(crate) fn trouble(&self, machine: MachineId) -> Option<String> {
         let links = self.links.links.lock().ok()?;
         links.get(&(machine, For::Polls))?.trouble.as_deref().map(str::to_owned)
@@ -167,7 +168,7 @@ impl Links {
                 known.link.clone()
             }
             _ => {
-                // That very machine: a Borglet may speak about itself only.
+                // This exact machine: a Borglet may only report about itself.
                 let expect = Expect::Identity(Identity::Borglet(name.to_string()));
                 let link = rpc::transport::link(address, &self.credentials, &expect)?;
                 let (address, trouble) = (Arc::clone(address), None);
@@ -214,7 +215,7 @@ impl Links {
         Ok(Answer::Report { report: Arc::new(report), version: response.version, usage })
     }
 
-    /// Why a poll failed; counted where that is because the machine is not who it should be.
+    /// The error of a failed poll; counted if the machine has the wrong identity.
     fn failed(&self, poll: &Poll, status: &tonic::Status) -> anyhow::Error {
         let Poll { name, address, .. } = poll;
         let why = rpc::transport::explain(status);
@@ -225,8 +226,8 @@ impl Links {
     }
 }
 
-/// What a machine says that its instances use. What cannot be read of it is left out: the machine has
-/// answered all the same.
+/// A machine's report of its instances' usage. Unreadable entries are left out: the poll still
+/// succeeded.
 fn usage(machine: &MachineName, said: Option<v1::Usage>) -> Usage {
     let read = said.map(Usage::try_from).transpose();
     let read = read.inspect_err(|error| tracing::debug!("usage of machine {machine}: {error}"));

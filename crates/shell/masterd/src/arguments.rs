@@ -1,4 +1,4 @@
-//! The flags of a master's process.
+//! The command-line flags of a master.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,62 +13,62 @@ use store::Retention;
 use crate::silence::SilenceArgs;
 use crate::{Bootstrap, Options};
 
-/// Of which cell a replica is.
+/// The cell of a replica.
 #[derive(Debug, Args)]
 pub struct ReplicaArgs {
-    /// The data directory; made at the first start.
+    /// The data directory; created at the first start.
     #[arg(long)]
     dir: PathBuf,
-    /// Join a cell with this token, which bourg master add prints: itself, @FILE, or - for standard
-    /// input. Once it has joined, it needs none.
+    /// Join a cell with this token, which bourg master add prints: the token itself, @FILE, or -
+    /// for standard input. Not needed after it has joined.
     #[arg(long, value_name = "TOKEN")]
     join: Option<Given>,
-    /// The data directory must be there: none is made.
+    /// Require that the data directory exists.
     #[arg(long, hide = true)]
     existing: bool,
-    /// The cell's name. Where it is new, it is bootstrapped.
+    /// The cell's name. A new cell is bootstrapped.
     #[arg(long, requires = "administrator")]
     name: Option<CellName>,
-    /// Who administers a cell that is new.
+    /// The first administrator of a new cell.
     #[arg(long, requires = "name")]
     administrator: Option<UserName>,
 }
 
-/// How a replica of the master runs.
+/// The settings of a master replica.
 #[derive(Debug, Args)]
 pub struct MasterArgs {
-    /// How much of the log and its checkpoints is kept, so that the cell can be shown as it was.
+    /// How many bytes of the log and its checkpoints to keep, to show the cell as it was.
     #[arg(long, default_value = "2 GiB", value_name = "BYTES")]
     history_bytes: Bytes,
-    /// For how long they are kept.
+    /// How long to keep them.
     #[arg(long, default_value = "7d", value_parser = duration)]
     history_age: Duration,
-    /// How much of the events is kept.
+    /// How many bytes of events to keep.
     #[arg(long, default_value = "1 GiB", value_name = "BYTES")]
     events_bytes: Bytes,
-    /// For how long they are kept.
+    /// How long to keep them.
     #[arg(long, default_value = "30d", value_parser = duration)]
     events_age: Duration,
-    /// How long the certificates are valid that it issues to itself, machines and schedulers. They
-    /// are renewed when a third of that is left.
+    /// The validity of the certificates that it issues to itself, machines and schedulers. They are
+    /// renewed when a third of it is left.
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
     certificate_validity: Duration,
-    /// Where other replicas and clients reach it; otherwise where it listens, by this host's name if that
-    /// is everywhere.
+    /// The address at which other replicas and clients reach it; by default the listening address,
+    /// with this host's name if that is a wildcard.
     #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
     address: Option<String>,
-    /// Stay at this level of the state machine or below, as an older build would.
+    /// Stay at or below this level of the state machine, as an older build would.
     #[arg(long, value_name = "LEVEL", default_value_t = cell::LEVEL.0, hide_default_value = true,
           value_parser = level)]
     level: u32,
     #[command(flatten)]
     listen: ListenArgs,
-    // Its heading is that of whatever follows.
+    // It has the heading of the flags that follow.
     #[command(flatten)]
     silence: SilenceArgs,
 }
 
-/// A level of the state machine that this build has.
+/// Parses a level of the state machine that this build supports.
 fn level(text: &str) -> Result<u32, String> {
     let level = text.parse().map(Level).map_err(|error| format!("{error}"))?;
     match cell::has_level(level) {
@@ -77,10 +77,10 @@ fn level(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Runs a replica of the master, with these flags, until it is told to stop.
+/// Runs a replica of the master with these flags until it is told to stop.
 ///
 /// # Errors
-/// Where it cannot go on; [`Dismissed`](crate::Dismissed) where it must not be started again as it is.
+/// If it cannot continue; [`Dismissed`](crate::Dismissed) if it must not be restarted as it is.
 pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     process::begin()?;
     let listener = args.listen.listener()?;

@@ -1,11 +1,11 @@
-//! What is refused before it is proposed: texts beyond the cell's bounds, and addresses that nobody could
-//! dial. What is proposed is in the log, whatever the cell then says to it.
+//! Checks before a request is proposed: texts beyond the cell's bounds, and invalid addresses.
+//! Everything proposed is in the log, even if the cell then rejects it.
 
 use cell::Op;
 
 use crate::request::Request;
 
-/// Why a question is not proposed, if it is not.
+/// The error because of which a request is not proposed.
 pub(super) fn check(ask: &Request) -> Result<(), String> {
     let within = match ask {
         Request::Mutate(_, _, mutation) => mutation.within_bounds(),
@@ -16,12 +16,12 @@ pub(super) fn check(ask: &Request) -> Result<(), String> {
     address(ask).map_or(Ok(()), check_address)
 }
 
-/// Refuses what is no address of a process that others dial.
+/// Rejects an address that nobody could connect to.
 pub(super) fn check_address(address: &str) -> Result<(), String> {
     rpc::transport::check_address(address).map_err(|error| error.to_string())
 }
 
-/// The address that is said in a question.
+/// The address in a request.
 fn address(ask: &Request) -> Option<&str> {
     match ask {
         Request::Mutate(_, _, mutation) => mutation.address(),

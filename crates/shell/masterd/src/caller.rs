@@ -1,4 +1,4 @@
-//! Who asks, and whether their certificate is accepted still.
+//! The caller of a request, and whether its certificate is still accepted.
 
 pub(crate) mod tasks;
 
@@ -7,12 +7,12 @@ use model::{Capability, Serial, Time, UserName};
 use rpc::transport::Cause;
 use tasks::Denied;
 
-/// Who asks, and with which certificate.
+/// The caller of a request, and its certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserName,
     pub(super) serial: Serial,
-    /// When the certificate was issued, where it is a task of theirs that asks.
+    /// When the certificate was issued, if the caller is a task of the user.
     pub(super) task: Option<Time>,
 }
 
@@ -25,19 +25,20 @@ impl Caller {
         Self { user, serial, task: None }
     }
 
-    /// A task of theirs.
+    /// A task of a user.
     pub(super) fn task_of(name: &str) -> Self {
         Self { task: Some(Time(1)), ..Self::of(name) }
     }
 }
 
 impl Caller {
-    /// Whether they may act on everybody's jobs as the owner can. A task never may, whoever its user is.
+    /// Whether the caller may act on everybody's jobs like their owners. Tasks never may, whoever
+    /// their user is.
     pub(super) fn administers_jobs(&self, cell: &Cell) -> bool {
         self.task.is_none() && cell.may(&self.user, Capability::AdministerJobs)
     }
 
-    /// Whether their certificate is accepted in a cell, at some moment.
+    /// Whether its certificate is accepted in a cell at a time.
     pub(super) fn accepted(&self, cell: &Cell, now: Time) -> Result<(), Denied> {
         match self.task {
             Some(issued) => tasks::accepted(cell, &self.user, self.serial, issued, now).map(drop),
@@ -47,7 +48,7 @@ impl Caller {
     }
 }
 
-/// What a user is told whose certificate is not accepted any more.
+/// The error for a user whose certificate was revoked.
 pub(super) fn revoked(cell: &Cell, user: &UserName, now: Time) -> String {
     let revoked = cell.user(user).and_then(|known| known.revoked.as_ref());
     let since = revoked.map(|act| format!(" {} ago by {}", now.since(act.at), act.by));

@@ -1,5 +1,5 @@
-//! The core: one thread that takes every step of the replica. Whatever waits is drained before a
-//! step, so that it becomes durable together; a view of the cell is published after it.
+//! The core: one thread that takes every step of the replica. All waiting messages are drained
+//! before a step, so that they become durable together; after it, a view of the cell is published.
 
 mod batcher;
 mod rescheduling;
@@ -33,11 +33,11 @@ use crate::threads::Component;
 use crate::view::View;
 use crate::{agents, peers};
 
-/// How far a follower may be behind, in records.
+/// The maximum lag of a follower, in records.
 const FOLLOWER_QUEUE: usize = 16_384;
-/// How old a view gets while it shows all but how far the others are.
+/// The maximum age of a view whose only outdated part is the other replicas' progress.
 const VIEW_AGE: Duration = Duration::from_millis(50);
-/// How many messages are taken into one step.
+/// The maximum number of messages in a step.
 const STEP_MAX: usize = 4_096;
 
 pub(crate) struct Components {
@@ -55,7 +55,7 @@ pub(crate) struct Components {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// The read that this replica asks for itself, to know when it has caught up.
+/// This replica's own read, which tells when it has caught up.
 const OWN_READ: Ticket = Ticket(0);
 
 struct Thread {
@@ -69,10 +69,10 @@ struct Thread {
     recorder: Recorder,
     waiting: HashMap<Ticket, Asker>,
     reading: HashMap<Ticket, oneshot::Sender<()>>,
-    /// Reads that can be made from the next view on.
+    /// Reads that the next view can serve.
     readable: Vec<Ticket>,
-    /// The answers of a step. They go out after its view: whoever has one finds in the view what
-    /// was done.
+    /// The answers of a step. They are sent after its view is published: a client that has an
+    /// answer finds the result in the view.
     answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
     batcher: Batcher,
@@ -90,8 +90,8 @@ struct Thread {
     metrics: Arc<Metrics>,
 }
 
-/// Starts the core's thread. Returns when the log has been read and applied as far as it was
-/// known to be committed.
+/// Starts the core's thread. Returns when the log has been read and applied up to what was known to
+/// be committed.
 pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
     let Components { settings, recovered, bootstrap, from_all, to_core, to_log, agents, .. } =
         parts;
@@ -144,7 +144,7 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
     let run = move || {
         let _alive = alive;
         if let Err(error) = run(thread) {
-            tracing::error!("the master cannot go on: {error:#}");
+            tracing::error!("the master cannot continue: {error:#}");
             ended.send_replace(Some(Arc::new(error)));
         }
     };
@@ -171,11 +171,11 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
             thread.handle(output)?;
         }
         if let Some(note) = thread.replica.note() {
-            // The next one says more.
+            // The next note is newer.
             let _later = thread.to_log.send(Task::Note(note));
         }
-        // The clock of whoever led before was ahead of ours, or ours was set back while nobody led:
-        // what waits for a moment of that time must not wait until ours is there.
+        // The clock of the previous leader was ahead of ours, or ours was set back while nobody
+        // led: timers of that time must not wait until our clock reaches it.
         thread.clock.advance_to(thread.replica.cell().time());
         if changed {
             thread.publish();
@@ -243,7 +243,7 @@ impl Thread {
                 None
             }
             Message::Checkpointed(Ok(Written { needed_from, log_from })) => {
-                // Where it is not taken, it goes with the next.
+                // If it is not accepted, the next one includes it.
                 let _later = self.to_log.send(Task::Truncate(log_from));
                 Some(self.checkpoints.written(needed_from))
             }
@@ -279,12 +279,12 @@ impl Thread {
                 self.leads = Some(term);
                 self.metrics.core.elections_won.inc();
                 standing::say_leads(term, self.replica.cell());
-                // Whatever was said about it before is in the log of an older process.
+                // The log file of an older process has the earlier message.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
             Output::Follows => {
                 self.leads = None;
-                // It is refused now, and not done in a later term.
+                // It is rejected now rather than proposed in a later term.
                 self.batcher.release();
                 self.metrics.core.leaderships_lost.inc();
             }
@@ -301,7 +301,7 @@ impl Thread {
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
             Output::Dismissed => {
-                let (me, what) = (self.me, "its directory is of no use any more");
+                let (me, what) = (self.me, "its directory is no longer usable");
                 let why = format!("replica {me} was removed from the cell: {what}");
                 return Err(Dismissed(why).into());
             }
@@ -309,19 +309,19 @@ impl Thread {
         Ok(())
     }
 
-    /// The cell is another's snapshot from now on, which is durable as a checkpoint.
+    /// The cell is replaced by another replica's snapshot, which is durable as a checkpoint.
     fn restored(&mut self, term: Term, restore_epoch: u64) {
         let index = self.replica.cell().index();
-        tracing::info!("goes on from the cell of index {index}, which another replica sent");
+        tracing::info!("continues from the cell of index {index}, which another replica sent");
         self.origin = Origin { term, restore_epoch };
         self.checkpoints.began_at(index);
         self.recorder.resume(index.next());
-        // They begin anew.
+        // They start again from a snapshot.
         self.followers.clear();
         self.know_peers();
     }
 
-    /// Who the other replicas are.
+    /// Updates the list of the other replicas.
     fn know_peers(&self) {
         let cell = self.replica.cell();
         let recorded = cell.replicas().map(|replica| (replica.id, &replica.address));
@@ -331,12 +331,12 @@ impl Thread {
     fn committed(&mut self, entry: &LogEntry) {
         self.checkpoints.committed(entry.data.len());
         self.origin.term = entry.term;
-        // A follower whose queue is full has fallen too far behind and begins anew.
+        // A follower whose queue is full has fallen too far behind and starts again.
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
-    /// Whether a step changed what readers see. How far the others are is shown now and then: what a
-    /// view has, the next operations copy.
+    /// Whether a step changed what readers see. The other replicas' progress is published only now
+    /// and then: the next operations copy whatever a view shares.
     fn is_to_be_seen(&self, outputs: &[Output]) -> bool {
         use Output::{Persist, Poll, Send};
         let old = self.published.elapsed() > VIEW_AGE;
@@ -345,7 +345,7 @@ impl Thread {
             || outputs.iter().any(|output| old || !matches!(output, Persist(_) | Send(_) | Poll(_)))
     }
 
-    /// Counts what a step gave.
+    /// Updates the metrics with a step's outputs.
     fn measure(&self, outputs: &[Output]) {
         let metrics = &self.metrics;
         metrics.threads.steps();
@@ -360,19 +360,19 @@ impl Thread {
 
     fn answer(&mut self) {
         for ticket in self.readable.drain(..) {
-            // Whoever asked may be gone.
+            // The client may be gone.
             let _gone = self.reading.remove(&ticket).map(|answer| answer.send(()));
         }
         for (ticket, answered) in self.answers.drain(..) {
             self.batcher.answered(ticket);
-            // A read that is refused is dropped, which says so.
+            // Dropping a rejected read's channel reports the rejection.
             self.reading.remove(&ticket);
             if let Some(Asker { answer, counted, since, .. }) = self.waiting.remove(&ticket) {
                 drop(counted);
                 if answered.is_ok() {
                     self.metrics.core.commit.add(since.elapsed());
                 }
-                // Whoever asked may be gone.
+                // The client may be gone.
                 let _gone = answer.send(answered);
             }
         }

@@ -1,4 +1,4 @@
-//! What is on the disk of a replica: the log, the events, and checkpoints, each with its thread.
+//! The files of a replica: log, events and checkpoints, each with its own thread.
 
 pub(crate) mod checkpointer;
 pub(crate) mod events;

@@ -1,5 +1,6 @@
-//! A replica that was restored from a checkpoint begins only when nobody answers any more for the cell
-//! that it replaces: else both would go on, and machines obey the restored one.
+//! A replica restored from a checkpoint starts serving only when no replica of the cell that it
+//! replaces answers any more: otherwise both would serve, and the machines would obey the restored
+//! one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,19 +15,19 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::itself::{Dismissed, Itself};
 
-/// For how long the former replicas are asked: as long as one that starts may take to find a leader.
+/// How long the former replicas are asked: as long as a starting replica may take to find a leader.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long one may take to answer.
+/// The timeout for one answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long to wait before they are asked again.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Waits until it is known that nobody answers for the former cell, and notes it in the directory, so
-/// that it is not asked again.
+/// Waits until no replica of the former cell answers, and notes that in the directory, so that
+/// later starts do not ask again.
 ///
 /// # Errors
-/// [`Dismissed`] where one of them is led, or was restored as often as this one or more often; where the
-/// process is told to stop; where the note cannot be written.
+/// [`Dismissed`] if one of them has a leader, or an equal or higher restore epoch; if the process
+/// is told to stop; if the note cannot be written.
 pub(super) fn wait_until_gone(
     directory: &Path,
     itself: &Itself,
@@ -39,17 +40,17 @@ pub(super) fn wait_until_gone(
     }
     let shown: Vec<_> = former.iter().map(|(id, address)| format!("{id} at {address}")).collect();
     let shown = shown.join(", ");
-    tracing::info!("looks whether a replica of the former cell still serves: {shown}");
+    tracing::info!("checking whether a replica of the former cell still serves: {shown}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::select! {
             looked = look(&former, restore_epoch, credentials) => looked,
-            () = shutdown::requested() => anyhow::bail!("it was told to stop before it began"),
+            () = shutdown::requested() => anyhow::bail!("told to stop before it started"),
         }
     })?;
     tracing::warn!(
-        "none of the former replicas serves ({shown}): this one goes on without them, with restore epoch \
-         {restore_epoch}. They must not be started again"
+        "none of the former replicas serves ({shown}): this one continues without them, with \
+         restore epoch {restore_epoch}. They must not be started again"
     );
     Itself::new(itself.id(), []).write(directory)
 }
@@ -75,7 +76,7 @@ async fn look(
     }
 }
 
-/// Why this replica must not begin, by what one of the former cell says.
+/// Why this replica must not start, by the answer of a replica of the former cell.
 fn serves(
     id: ReplicaId,
     address: &str,
@@ -86,17 +87,17 @@ fn serves(
         answer;
     if *theirs >= restore_epoch {
         return Some(format!(
-            "replica {id} at {address} has restore epoch {theirs}, and this directory {restore_epoch}: the \
-             cell was restored elsewhere. Remove this directory, and add a replica with an empty one (bourg \
-             master add)"
+            "replica {id} at {address} has restore epoch {theirs}, and this directory \
+             {restore_epoch}: the cell was restored elsewhere. Remove this directory, and add a \
+             replica with an empty one (bourg master add)"
         ));
     }
     (*leader > 0).then(|| {
         format!(
-            "the cell lives: replica {id} at {address} is led by replica {leader}, in term {term} at index \
-             {index}. This directory was restored and would take its machines. Remove this directory. To \
-             bring a replica back, remove it and add a new one with an empty directory (bourg master \
-             remove, bourg master add)"
+            "the cell is alive: replica {id} at {address} follows leader {leader}, in term {term} \
+             at index {index}. This directory was restored and would take over its machines. \
+             Remove this directory. To bring a replica back, remove it and add a new one with an \
+             empty directory (bourg master remove, bourg master add)"
         )
     })
 }
@@ -120,7 +121,7 @@ mod tests {
                 0,
                 1,
                 Some(
-                    "the cell lives: replica 2 at m2:1 is led by replica 1, in term 4 at index 90.",
+                    "the cell is alive: replica 2 at m2:1 follows leader 1, in term 4 at index 90.",
                 ),
             ),
             (1, 0, Some("replica 2 at m2:1 has restore epoch 1, and this directory 1:")),

@@ -1,4 +1,4 @@
-//! The core as the other threads have it: its newest view, and its queue.
+//! The core as other threads see it: its newest view, and its queue.
 
 #[cfg(test)]
 mod stalled;
@@ -17,9 +17,9 @@ use crate::message::{Answered, Asker, Following, Message};
 use crate::request::{Principal, Request};
 use crate::view::View;
 
-/// How often whoever waits for an answer looks whether the disk is full.
+/// How often a waiting request checks whether the disk is full.
 const TROUBLE_LOOK: Duration = Duration::from_millis(200);
-/// For how long a leader that stops waits for another to lead.
+/// How long a stopping leader waits for another leader.
 const HAND_OVER: Duration = Duration::from_secs(2);
 
 /// A handle on the core.
@@ -32,21 +32,21 @@ pub(crate) struct Core {
     admission: Arc<Admission>,
 }
 
-/// Why the core does not take a question.
+/// Why the core does not accept a request.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
-    /// Too much waits for it already.
+    /// Too many requests wait already.
     Overloaded(Shed),
     /// Nothing can be made durable now.
     NoRoom(String),
-    /// It is refused whatever is in the cell.
+    /// The request is invalid in any cell.
     Invalid(String),
-    /// The process ends.
+    /// The process is stopping.
     Stopping,
 }
 
 impl Core {
-    /// A handle on the core whose thread takes from that queue and publishes those views.
+    /// A handle on the core whose thread reads that queue and publishes those views.
     pub(crate) fn new(
         to_core: mpsc::Sender<Message>,
         view: watch::Receiver<Arc<View>>,
@@ -62,19 +62,19 @@ impl Core {
         Arc::clone(&self.view.borrow())
     }
 
-    /// A receiver that sees every change of the view, or the newest of several.
+    /// A receiver of view changes; intermediate views may be skipped.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
     }
 
-    /// Asks by a message of so many bytes, unless the core has too much to do.
+    /// Sends a request with a message of so many bytes, unless the core is overloaded.
     pub(crate) async fn ask(&self, ask: Request, bytes: usize) -> Result<Answered, NotTaken> {
         let counted = self.count(&ask, bytes)?;
         self.ask_counted(ask, counted).await
     }
 
-    /// The same for what counts already. All that anybody asks comes this way, and nothing is proposed
-    /// that is refused here.
+    /// The same for a request that is already counted. All requests pass here, and nothing that is
+    /// rejected here is proposed.
     pub(super) async fn ask_counted(
         &self,
         ask: Request,
@@ -98,8 +98,8 @@ impl Core {
                 answered = &mut answered => return answered.map_err(|_| NotTaken::Stopping),
                 () = tokio::time::sleep(TROUBLE_LOOK) => {}
             }
-            // The disk was full when it came to this one: it is in the queue, and nobody knows for
-            // how long.
+            // The disk filled up while the request was queued: it stays in the queue, for an
+            // unknown time.
             if let Some(why) = self.to_log.trouble() {
                 let why = format!("{why}. What was asked may still be done when there is room");
                 return Err(NotTaken::NoRoom(why));
@@ -107,14 +107,14 @@ impl Core {
         }
     }
 
-    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
+    /// Counts a request of so many bytes as waiting, until the returned value is dropped.
     pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
         let view = self.view();
         let asked = Asked::of(ask, &view.cell, view.now());
         self.count_as(asked, ask.by(), bytes)
     }
 
-    /// The same before it is known what exactly is asked.
+    /// The same before the exact request is known.
     pub(super) fn count_as(
         &self,
         asked: Asked,
@@ -123,45 +123,45 @@ impl Core {
     ) -> Result<Arc<Counted>, NotTaken> {
         let counted = self.admission.admit(asked, by, bytes);
         counted.map(Arc::new).map_err(|shed| match self.to_log.trouble() {
-            // What waits does so for the disk.
+            // Waiting requests wait for the disk.
             Some(why) => NotTaken::NoRoom(why),
             None => NotTaken::Overloaded(shed),
         })
     }
 
-    /// Hands something over, as soon as there is room for it.
+    /// Sends a message as soon as there is room in the queue.
     pub(super) async fn tell(&self, message: Message) -> Result<(), ()> {
         self.to_core.send(message).await.map_err(drop)
     }
 
-    /// Waits until the newest view has all that was acknowledged anywhere before this was called.
+    /// Waits until the newest view has everything that was acknowledged anywhere before this call.
     pub(super) async fn read(&self) -> Option<()> {
         let (answer, answered) = oneshot::channel();
         self.tell(Message::Read(answer)).await.ok()?;
         answered.await.ok()
     }
 
-    /// Follows the cell.
+    /// Follows the cell's records.
     pub(crate) async fn follow(&self) -> Option<Following> {
         let (answer, answered) = oneshot::channel();
         self.to_core.send(Message::Follow(answer)).await.ok()?;
         answered.await.ok()
     }
 
-    /// Waits until the cell is what the whole log gives: from then on it can be read. Whether that
-    /// came to be before the core ended.
+    /// Waits until the cell reflects the whole log: from then on it can be read. `false` if the
+    /// core ended before.
     pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
         view.wait_for(|view| view.caught_up).await.is_ok()
     }
 
-    /// Whether the cell is that already.
+    /// Whether the cell has caught up already.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.view.borrow().caught_up
     }
 
-    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
-    /// others may go on without it.
+    /// Waits until this replica has known no leader for this long: its state may be stale, and the
+    /// others may have moved on without it.
     pub(super) async fn led_by_nobody(&self, time: Duration) {
         let mut view = self.view.clone();
         loop {
@@ -169,14 +169,14 @@ impl Core {
             let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
             match tokio::time::timeout(time, led).await {
                 Ok(true) if left => {}
-                // The core has ended, and with it all that anybody follows.
+                // The core has ended, and all streams with it.
                 Ok(_) => std::future::pending().await,
                 Err(_) => return,
             }
         }
     }
 
-    /// Before an orderly end: lets another replica lead, where this one does and there is another.
+    /// Before an orderly end: hands leadership over, if this replica leads and there is another.
     pub(crate) async fn hand_over(&self) {
         let view = self.view();
         if view.leads.is_none() || view.cell.voters().count() < 2 {
@@ -188,13 +188,13 @@ impl Core {
         let _in_vain = tokio::time::timeout(HAND_OVER, led).await;
     }
 
-    /// How much waits in its queue, and for how much there is room.
+    /// The length of its queue, and the queue's capacity.
     pub(super) fn queue(&self) -> (usize, usize) {
         let most = self.to_core.max_capacity();
         (most.saturating_sub(self.to_core.capacity()), most)
     }
 
-    /// Whether its queue and what waits for an answer leave room for more, and why not.
+    /// Whether its queue and the limits on requests leave room for more; if not, why.
     pub(super) fn has_room(&self) -> Result<(), String> {
         let (used, most) = self.queue();
         match used < most && self.admission.has_room() {
@@ -206,7 +206,7 @@ impl Core {
         }
     }
 
-    /// Why nothing can be made durable now, where that is so.
+    /// Why nothing can be made durable now, if so.
     pub(super) fn trouble(&self) -> Option<String> {
         self.to_log.trouble()
     }
@@ -221,7 +221,7 @@ impl Core {
         let _gone = ended.wait_for(Option::is_some).await;
     }
 
-    /// Ends the core; the error with which it had ended by itself, if it had.
+    /// Stops the core; returns the error with which it had already ended, if it had.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let _gone = self.to_core.blocking_send(Message::Stop);
         let ended = self.ended.borrow().clone();

@@ -1,6 +1,6 @@
-//! Masters beside each other in one process, without services and without a network: what one of them
-//! says to another goes into its queue as it is. Cores, logs, event files and checkpoints are those of
-//! a master, each with a directory of its own. For measuring what the network costs.
+//! A cluster of masters in one process, without services and without a network: messages from one
+//! replica go directly into another's queue. Cores, logs, event files and checkpoints are those of
+//! a real master, each in a directory of its own. For measuring the cost of the network.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ struct Replica {
     _peers: peers::Peers,
 }
 
-/// A client of the replica that leads.
+/// A client of the leader.
 #[derive(Clone)]
 pub struct Client {
     core: Core,
@@ -50,13 +50,14 @@ const NAME: &str = "beside";
 const VALIDITY: Duration = Duration::from_secs(86_400);
 const LOOK: Duration = Duration::from_millis(5);
 const LOOKS: usize = 6_000;
-/// How many bytes a question counts for while it waits.
+/// The size in bytes with which a waiting request counts.
 const BYTES: usize = 256;
-/// What is kept of the past.
+/// The limits of the kept history.
 const KEPT: (u64, Duration) = (1 << 30, Duration::from_secs(86_400));
 
 impl InProcessCluster {
-    /// Starts so many, each with a directory below a place; returns when all vote.
+    /// Starts `replicas` replicas, each in a directory below `place`; returns when all of them
+    /// vote.
     pub async fn start(place: &Path, replicas: u8) -> anyhow::Result<Self> {
         let tls = place.join("tls");
         std::fs::create_dir_all(&tls).with_context(|| format!("cannot make {}", tls.display()))?;
@@ -100,7 +101,7 @@ impl InProcessCluster {
     pub async fn client(&self, user: &str) -> anyhow::Result<Client> {
         let first = self.0.first().context("there is no replica")?;
         let core = first.core.clone();
-        // The first founds the cell, and leads as long as nothing is wrong.
+        // The first replica bootstraps the cell, and leads while nothing fails.
         let leads = core.watch().wait_for(|view| view.leads.is_some()).await.is_ok();
         ensure!(leads, "the core ended");
         let serial = Serial::from_bytes(&[1]).context("a number of one byte")?;
@@ -114,9 +115,9 @@ impl InProcessCluster {
         }
     }
 
-    /// Ends all of them.
+    /// Stops all of them.
     pub fn stop(self) -> anyhow::Result<()> {
-        // Each waits for its threads, which may have something for another's queue.
+        // Each waits for its threads, which may send to another replica's queue.
         let ended = self.0.into_iter().map(|replica| std::thread::spawn(|| replica.stop()));
         let ended: Vec<_> = ended.collect();
         ended.into_iter().try_for_each(|thread| {
@@ -194,7 +195,7 @@ impl Replica {
 }
 
 impl Client {
-    /// Submits a job, and kills it. Twice an operation that is durable on a majority.
+    /// Submits a job and waits until that is durable on a majority.
     pub async fn submit(&mut self, spec: JobSpec) -> anyhow::Result<model::CollectionId> {
         match self.ask(Mutation::Submit(Arc::new(spec))).await? {
             Reply::Submitted { collection, .. } => Ok(collection),

@@ -1,5 +1,5 @@
-//! Which replica a data directory is of, and where it finds the others before it has the cell:
-//! `replica.toml`. The replica that founds the cell needs none: it is the first.
+//! The identity of a data directory's replica, and the addresses of the others before it has the
+//! cell: `replica.toml`. The replica that bootstraps the cell needs none: it is the first.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use store::DataDirectory;
 
 const FILE: &str = "replica.toml";
-/// The replica that founds a cell.
+/// The replica that bootstraps a cell.
 pub const FIRST: ReplicaId = ReplicaId(1);
 
-/// Why it is of no use to start this replica again as it is: it is none of the cell's any more, or what
-/// is in its directory must not be used.
+/// Why this replica must not be restarted as it is: it was removed from the cell, or its directory
+/// must not be used.
 #[derive(Clone, Debug)]
 pub struct Dismissed(pub(crate) String);
 
 impl Dismissed {
-    /// What ended a replica: nothing but another directory helps where its own must not be used.
+    /// The error that ended a replica: [`Dismissed`] if its directory must not be used again.
     pub(super) fn or(error: ReplicaError) -> anyhow::Error {
         match error {
             ReplicaError::Forgot { .. }
@@ -41,29 +41,30 @@ impl std::fmt::Display for Dismissed {
 
 impl std::error::Error for Dismissed {}
 
-/// A replica, as its directory says.
+/// A replica's `replica.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Itself {
     /// Its id.
     id: u64,
-    /// Where others answer, by their id.
+    /// The addresses of the others, by id.
     #[serde(default)]
     replicas: BTreeMap<String, String>,
-    /// To which restore epoch this one was restored, and where the replicas of the cell answered before
-    /// that, by their id: it serves only after it was seen that they are gone. Neither is there after
-    /// that.
+    /// The restore epoch to which this replica was restored, and the addresses of the cell's former
+    /// replicas, by id: it serves only after it has verified that they are gone. Both are removed
+    /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     restored: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     former: BTreeMap<String, String>,
-    /// The crc32c of all else, in hexadecimal; empty in a file of an older build, or made by hand.
+    /// The crc32c of all other fields, in hexadecimal; empty in a file of an older build or one
+    /// made by hand.
     #[serde(default)]
     checksum: String,
 }
 
 impl Itself {
-    /// A replica that finds others at these addresses.
+    /// A replica that finds the others at these addresses.
     pub fn new(id: ReplicaId, replicas: impl IntoIterator<Item = (ReplicaId, String)>) -> Self {
         let replicas = named(replicas);
         Self {
@@ -75,7 +76,7 @@ impl Itself {
         }
     }
 
-    /// The same of a cell that was restored, whose replicas answered at these addresses before.
+    /// The same for a restored cell, whose former replicas had these addresses.
     pub fn restored(
         mut self,
         restore_epoch: u64,
@@ -115,7 +116,7 @@ impl Itself {
         Ok(read)
     }
 
-    /// The checksum of all but itself.
+    /// The checksum of everything but itself.
     fn digest(&self) -> anyhow::Result<String> {
         let rest = Self { checksum: String::new(), ..self.clone() };
         Ok(format!("{:08x}", crc32c::crc32c(toml::to_string(&rest)?.as_bytes())))
@@ -134,13 +135,13 @@ impl Itself {
         ReplicaId(self.id)
     }
 
-    /// Where others answer.
+    /// The addresses of the others.
     pub fn replicas(&self) -> BTreeMap<ReplicaId, Arc<str>> {
         numbered(&self.replicas)
     }
 
-    /// Refuses to found a cell in a directory that has nothing of one, where that had one: its replica
-    /// would be the first of another cell, at the address of the one that was there.
+    /// Rejects bootstrapping a cell in an emptied directory: its replica would be the first of
+    /// another cell, at the address of the former one.
     pub(super) fn check_founds(&self, directory: &DataDirectory) -> Result<(), Dismissed> {
         let path = directory.path();
         let why = if self.replicas.is_empty() {
@@ -155,54 +156,54 @@ impl Itself {
         why.map_or(Ok(()), |why| {
             let path = path.display();
             Err(Dismissed(format!(
-                "{path} was emptied: there is nothing in it of the cell, and {why}. Where the cell has other \
-                 replicas, {ANEW}. If all of them are lost, go on from a saved checkpoint (bourg checkpoint \
-                 load)"
+                "{path} was emptied: there is nothing in it of the cell, and {why}. If the cell \
+                 has other replicas, {ANEW}. If all of them are lost, continue from a saved \
+                 checkpoint (bourg checkpoint load)"
             )))
         })
     }
 
-    /// Whether it was restored, and has not served since.
+    /// Whether it was restored and has not served since.
     pub fn is_restored(&self) -> bool {
         self.restored.is_some()
     }
 
-    /// Where the replicas answered of the cell that this one was restored from, with this restore epoch,
-    /// as long as it is not known that they are gone.
+    /// The addresses of the former cell's replicas, until they are known to be gone, if it was
+    /// restored to this restore epoch.
     pub(super) fn former(&self, restore_epoch: u64) -> BTreeMap<ReplicaId, Arc<str>> {
         match self.restored == Some(restore_epoch) {
             true => numbered(&self.former),
-            // It was interrupted before it was restored.
+            // The restoration was interrupted.
             false => BTreeMap::new(),
         }
     }
 }
 
-/// Opens a data directory that has to be there.
+/// Opens a data directory that has to exist.
 pub(super) fn existing(path: &Path) -> anyhow::Result<DataDirectory> {
     DataDirectory::open(path).map_err(|error| match error {
         store::Error::NotADataDirectory { .. } => Dismissed(format!(
-            "the data directory of this replica is gone: {error}. A new one would be another replica: where \
-             the cell has others, {ANEW}"
+            "the data directory of this replica is gone: {error}. A new one would be another \
+             replica: where the cell has others, {ANEW}"
         ))
         .into(),
         error => error.into(),
     })
 }
 
-/// Refuses a directory that has been used and may lack what was written to it since.
+/// Rejects a used directory that may lack acknowledged records.
 pub(super) fn check(directory: &DataDirectory, id: ReplicaId) -> Result<(), Dismissed> {
     let Some(doubt) = directory.doubt().filter(|_| directory.log_begun()) else { return Ok(()) };
     let path = directory.path().display();
     Err(Dismissed(format!(
-        "{path} is not to be used as it is: {doubt}. It may lack what replica {id} has acknowledged, and \
-         replica {id} may run elsewhere. Where the cell has other replicas, {ANEW}. If this is all that \
-         is left of the cell, or its only replica in another place, go on from it with bourg master \
-         restore --dir {path}"
+        "{path} must not be used as it is: {doubt}. It may lack what replica {id} has \
+         acknowledged, and replica {id} may run elsewhere. If the cell has other replicas, \
+         {ANEW}. If this is all that is left of the cell, or its only replica in another place, \
+         continue from it with bourg master restore --dir {path}"
     )))
 }
 
-/// What to do about a replica that cannot go on with what is in its directory.
+/// What to do with a replica whose directory cannot be used.
 const ANEW: &str = "remove this replica and add a new one with an empty directory (bourg master \
                     remove, bourg master add)";
 

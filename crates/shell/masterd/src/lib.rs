@@ -2,12 +2,13 @@
 //!
 //! Threads (design, section 2): `core` takes every step of the replica; `log` writes and syncs its
 //! records; `agents` polls the machines; `serve` answers requests from views of the cell. The
-//! queues between them are bounded; what does not fit is refused to whoever asks.
+//! queues between them are bounded; requests that do not fit are rejected.
 //!
-//! From the bottom up, each module uses only those before it: `caller` says who asks, `request` and
-//! `message` what the core is told, `admission` how much of it is accepted; `metrics` counts, `view` is
-//! what is read; `disk`, `agents` and `peers` are the core's threads for the disk, the machines and the
-//! other replicas; `handle` is the core as others have it, and `core` its thread; `reads` makes answers
+//! From the bottom up, each module uses only those before it: `caller` identifies callers,
+//! `request` and `message` are the core's inputs, `admission` limits them; `metrics` counts, `view`
+//! is what is read; `disk`, `agents` and `peers` are the core's threads for the disk, the machines
+//! and the other replicas; `handle` is the core as others see it, and `core` its thread; `reads`
+//! makes answers from a cell, and `service` serves all of it.
 //! of a cell, and `service` serves all of it.
 
 mod admission;
@@ -58,34 +59,35 @@ pub use self::itself::Dismissed;
 pub use self::records::Records;
 pub use self::silence::SilenceArgs;
 
-/// How a master is started.
+/// The options of a master.
 #[derive(Clone, Debug)]
 struct Options {
     /// Its data directory.
     pub(crate) directory: PathBuf,
-    /// Whether that has to be there: one that was deleted is not made anew.
+    /// Whether the data directory has to exist: a deleted one is not created anew.
     pub(crate) existing: bool,
-    /// The cell that it bootstraps; nothing where it joined another, or has been there before.
+    /// The cell that it bootstraps; `None` if it joined one, or has run before.
     pub(crate) bootstrap: Option<Bootstrap>,
     /// The token with which it joins.
     pub(crate) join: Option<Given>,
-    /// Where other replicas and clients reach it, as `host:port`.
+    /// The address for other replicas and clients, as `host:port`.
     pub(crate) address: String,
-    /// The highest level of the state machine that it may be at.
+    /// The highest level of the state machine that it may reach.
     pub(crate) level: Level,
-    /// What the master is set to.
+    /// The master's settings.
     pub(crate) settings: master::Settings,
-    /// How much of the log and its checkpoints is kept.
+    /// How much of the log and its checkpoints to keep.
     pub(crate) history: Retention,
-    /// How much of the events is kept.
+    /// How many events to keep.
     pub(crate) events: Retention,
-    /// How long the certificates are valid that it issues to itself, machines and schedulers.
+    /// The validity of the certificates that it issues to itself, machines and schedulers.
     pub(crate) validity: Duration,
 }
 
-/// How many messages may wait for the core, and requests for their answer.
+/// The maximum number of messages that wait for the core, and of requests that wait for their
+/// answer.
 const CORE_QUEUE: usize = 16_384;
-/// How many bytes of requests may wait for their answer.
+/// The maximum bytes of requests that wait for their answer.
 const WAITING_BYTES: usize = 256 << 20;
 
 /// Runs a master until it is told to stop.
@@ -220,7 +222,7 @@ fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> 
     if let Some(joining) = Joining::new(path, given)? {
         anyhow::ensure!(
             joining.has_begun() || !tls.join("ca.pem").exists(),
-            "{} is of a cell already: give another directory to the replica that joins {}",
+            "{} already belongs to a cell: use another directory for the replica that joins {}",
             path.display(),
             joining.cell()
         );
@@ -228,21 +230,22 @@ fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> 
         return runtime.block_on(async {
             tokio::select! {
                 joined = joining.as_replica(&tls, |id, others| Itself::new(id, others).write(path)) => joined,
-                () = shutdown::requested() => anyhow::bail!("it was told to stop before it joined"),
+                () = shutdown::requested() => anyhow::bail!("told to stop before it joined"),
             }
         });
     }
-    // It would found a cell of its own, with nobody's wish.
+    // Otherwise it would bootstrap an unwanted cell of its own.
     anyhow::ensure!(
         given.is_none() || tls.join("ca.pem").exists(),
-        "there is no join token where --join says, and {} is of no cell yet: an administrator gets one \
-         by bourg master add",
+        "--join gives no join token, and {} belongs to no cell yet: an administrator gets a token by \
+         bourg master add",
         path.display()
     );
     Ok(())
 }
 
-/// The cell's certificate authority: made at the first start of the replica that founds the cell.
+/// The cell's certificate authority: created at the first start of the replica that bootstraps the
+/// cell.
 fn authority(
     directory: &DataDirectory,
     named: Option<&Bootstrap>,
@@ -252,8 +255,8 @@ fn authority(
     let authority = match named.filter(|_| bootstrap && !path.join("ca.pem").exists()) {
         Some(Bootstrap { name, .. }) => Authority::create(&path, name.as_str())?,
         None => Authority::open(&path).context(
-            "this directory is of no cell: found one with --name and --administrator, or join one \
-             with --join and a token, which an administrator gets by bourg master add",
+            "this directory belongs to no cell: bootstrap one with --name and --administrator, or \
+             join one with --join and a token, which an administrator gets by bourg master add",
         )?,
     };
     let other = named.filter(|named| named.name.as_str() != authority.cell());

@@ -1,4 +1,4 @@
-//! What the core is told, and who waits for what.
+//! The messages to the core, and who waits for their answers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,32 +11,32 @@ use tokio::sync::{mpsc, oneshot};
 use crate::admission::Counted;
 use crate::request::Request;
 
-/// Something for the core.
+/// A message to the core.
 pub(crate) enum Message {
-    /// For the replica.
+    /// An input of the replica.
     Input(Input),
-    /// Somebody asks and waits.
+    /// A request whose caller waits for the answer.
     Request(Request, Asker),
-    /// Somebody waits until the view has all that was acknowledged anywhere before.
+    /// A reader waits until the view has everything that was acknowledged anywhere before.
     Read(oneshot::Sender<()>),
-    /// Somebody wants to follow the cell.
+    /// A client wants to follow the cell's records.
     Follow(oneshot::Sender<Following>),
-    /// A checkpoint was written, or not.
+    /// A checkpoint was written, or failed.
     Checkpointed(anyhow::Result<Written>),
-    /// The cell was looked at, and contradicted itself in so many places.
+    /// The cell was checked; the number of violated invariants.
     Checked(u64),
-    /// A replica says that the cell was restored, and goes on without this one: why.
+    /// A replica says that the cell was restored and continues without this one; the reason.
     Superseded(ReplicaId, String),
-    /// The process cannot go on.
+    /// The process cannot continue.
     Fail(anyhow::Error),
-    /// The process ends.
+    /// The process stops.
     Stop,
 }
 
-/// Who asked, and counts among those who wait for as long.
+/// The waiting caller of a request; it counts among the waiting while this exists.
 pub(crate) struct Asker {
     pub(crate) answer: oneshot::Sender<Answered>,
-    /// Shared with whoever asks, where that may ask again.
+    /// Shared with a caller that may repeat the request.
     pub(crate) counted: Arc<Counted>,
     pub(crate) since: Instant,
 }
@@ -44,18 +44,18 @@ pub(crate) struct Asker {
 /// The answer, with the index at which it was given.
 pub(crate) type Answered = Result<(LogIndex, Outcome), Refusal>;
 
-/// The cell at an index, and every record after it. The channel is closed on a follower that
-/// falls too far behind.
+/// The cell at an index, and every record after it. A follower that falls too far behind gets its
+/// channel closed.
 pub(crate) struct Following {
     pub(crate) cell: Cell,
     pub(crate) entries: mpsc::Receiver<LogEntry>,
 }
 
-/// What a checkpoint that was written leaves.
+/// The result of a written checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     /// A start needs the records after this one.
     pub(crate) needed_from: LogIndex,
-    /// The log before this one is not kept.
+    /// Records before this one need not be kept in the log.
     pub(crate) log_from: LogIndex,
 }

@@ -1,10 +1,10 @@
-//! Moments of the past. A master does not rebuild them itself: it starts a process that reads its data
-//! directory, without lock and without changing anything, rebuilds the cell as it was, and answers the
-//! one question (design, section 3). So a question about the past takes no memory and no time of the
-//! serving process, and however it fares harms nobody.
+//! Reads of past moments. A master does not rebuild them itself: it starts a child process that
+//! reads its data directory, without a lock and without changing anything, rebuilds the cell as it
+//! was, and answers one question (design, section 3). So a question about the past costs the
+//! serving process neither memory nor time, and its failure affects nothing else.
 //!
 //! The child writes its answers one after the other, each preceded by its length in four bytes,
-//! little-endian. A question has one answer, but for that after a checkpoint, which comes in pieces.
+//! little-endian. Each question has one answer, except for a checkpoint, which is sent in pieces.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -32,14 +32,14 @@ use crate::reads::Reads;
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";
-/// How long an answer may take.
+/// The timeout for an answer.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// How many moments may be rebuilt at once.
+/// The maximum number of moments that are rebuilt at once.
 const AT_ONCE: usize = 2;
-/// How long an answer may be.
+/// The maximum length of an answer.
 const ANSWER_BYTES_MAX: u32 = 256 << 20;
 
-/// Asks about the past.
+/// Answers questions about the past.
 #[derive(Clone)]
 pub(super) struct Past {
     directory: PathBuf,
@@ -47,22 +47,22 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Of a data directory.
+    /// For a data directory.
     pub(super) fn of(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// The right to look at the past, for as long as it is kept.
+    /// A permit to read the past, until it is dropped.
     pub(super) fn slot(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!(
-                "{AT_ONCE} moments of the past or checkpoints are being made already: ask again \
-                 in a moment"
+                "{AT_ONCE} past moments or checkpoints are being rebuilt already: try again \
+                 later"
             ))
         })
     }
 
-    /// Asks a question about a moment.
+    /// Answers a question about a moment.
     pub(super) async fn ask(&self, question: v1::PastQuestion) -> Result<Answer, Status> {
         let _slot = self.slot()?;
         let answered = async {
@@ -75,7 +75,7 @@ impl Past {
         answered_or_refused(answer)
     }
 
-    /// Asks for the pieces of a checkpoint, and hands each over as soon as it is there.
+    /// Requests the pieces of a checkpoint, and sends each one as soon as it arrives.
     pub(super) async fn pieces(
         &self,
         user: &UserName,
@@ -100,15 +100,15 @@ impl Past {
                         return Ok(());
                     }
                 }
-                _ => return Err(Status::internal("that is no piece of a checkpoint")),
+                _ => return Err(Status::internal("not a piece of a checkpoint")),
             }
         }
         in_time(ended(&mut child)).await
     }
 
-    /// The process that answers a question, and where its answers come.
+    /// The process that answers a question, and the stream of its answers.
     async fn child(&self, question: &v1::PastQuestion) -> anyhow::Result<(Child, ChildStdout)> {
-        // The program that runs, whatever was installed in its place since.
+        // The running program, even if the file was replaced since.
         let mut child = tokio::process::Command::new("/proc/self/exe")
             .arg0("bourg")
             .arg(COMMAND)
@@ -128,12 +128,14 @@ impl Past {
 async fn in_time<T>(work: impl Future<Output = anyhow::Result<T>>) -> Result<T, Status> {
     let done = tokio::time::timeout(TIME_MAX, work).await.map_err(|_| {
         let seconds = TIME_MAX.as_secs();
-        Status::deadline_exceeded(format!("that moment was not rebuilt within {seconds} s"))
+        Status::deadline_exceeded(format!(
+            "the state at that moment was not rebuilt within {seconds} s"
+        ))
     })?;
-    done.map_err(|error| Status::internal(format!("the past cannot be read: {error:#}")))
+    done.map_err(|error| Status::internal(format!("cannot read past states: {error:#}")))
 }
 
-/// The next answer of the child; none when it gives no more.
+/// The child's next answer; `None` after the last one.
 async fn next(answers: &mut ChildStdout) -> anyhow::Result<Option<v1::PastAnswer>> {
     let length = match answers.read_u32_le().await {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
@@ -158,11 +160,11 @@ fn answered_or_refused(answer: Option<v1::PastAnswer>) -> Result<Answer, Status>
             Err(Status::new(Code::from_i32(code), message))
         }
         Some(answer) => Ok(answer),
-        None => Err(Status::internal("the past gave no answer")),
+        None => Err(Status::internal("no answer from the process that reads the past")),
     }
 }
 
-/// What the child does: reads a question, answers it.
+/// The child's work: reads a question and answers it.
 pub fn answer(directory: &Path) -> anyhow::Result<()> {
     let mut question = Vec::new();
     std::io::stdin().lock().read_to_end(&mut question)?;
@@ -191,10 +193,10 @@ fn say(answer: Answer) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// How a question is answered.
+/// The kind of answer.
 enum Answered {
     Whole(Box<Answer>),
-    /// With the pieces of this cell.
+    /// The pieces of this cell.
     Pieces(Box<Cell>, Origin),
 }
 
@@ -228,7 +230,7 @@ pub fn rebuild(directory: &Path, at: &At, newest: LogIndex) -> Result<(Cell, Ori
     let history = History::of_data_directory(directory).map_err(refused)?;
     let index = match at {
         At::Index(index) => *index,
-        // Later than the last operation is as the last one left it.
+        // A time after the last operation means the state that it left.
         At::Time(time) => history.last_at(*time, time_of).map_err(refused)?.min(newest.0),
     };
     if index > newest.0 {
@@ -273,7 +275,7 @@ fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> 
     Ok((cell, origin))
 }
 
-/// When a record was; the entry with which a leader begins its term does not say.
+/// The time of a record; the entry with which a leader begins its term has none.
 fn time_of(record: store::log::Record<'_>) -> Result<Option<u64>, store::Error> {
     Ok(proto::log::record_time(record.payload).map(|time| time.0))
 }

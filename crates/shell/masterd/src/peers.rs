@@ -1,9 +1,10 @@
-//! The other replicas: what is said to them. Each has a queue of its own and a stream that stays
-//! open; what does not fit, or does not arrive, is lost, and consensus makes up for it. Snapshots
-//! and what is asked of the leader go in calls of their own.
+//! Communication with the other replicas. Each has a queue of its own and a stream that stays open;
+//! messages that do not fit or do not arrive are lost, and consensus repeats them. Snapshots and
+//! requests to the leader are separate calls.
 //!
-//! Where the others are is state of the cell. A replica that is behind may hear of somebody whom its
-//! own state does not have yet, and has to answer: so each says where it is when it begins to talk.
+//! The replicas' addresses are part of the cell's state. A replica that lags may hear from another
+//! that its own state does not contain yet, and has to answer: so each sends its address when it
+//! connects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,28 +27,28 @@ use tonic::{Code, Status};
 use crate::itself::Dismissed;
 use crate::message::Message;
 
-/// How a replica says to one of before a restoration that the cell goes on without it. Whoever is of a
-/// cell that lives does not believe it.
+/// The code with which a replica tells one from before a restoration that the cell continues
+/// without it. A replica of a live cell does not believe it.
 pub(super) const SUPERSEDED: Code = Code::Aborted;
-/// How many messages may wait for a replica.
+/// The maximum number of messages that wait for a replica.
 const QUEUE: usize = 4_096;
-/// How many messages go together at most, and how many bytes of records; one message's more, but
-/// not two.
+/// The maximum number of messages in a parcel, and of bytes of records; exceeded by at most one
+/// message.
 const TOGETHER: usize = 256;
 const TOGETHER_BYTES: usize = 2 << 20;
-/// How many such parcels may be on their way.
+/// The maximum number of parcels in flight.
 const PARCELS: usize = 4;
-/// The largest parcel: one record of the largest size and what may go with it.
+/// The largest parcel: one record of the largest size and what may accompany it.
 pub(super) const PARCEL_BYTES_MAX: usize = 128 << 20;
-/// How long a replica that cannot be reached is left alone.
+/// The pause before the next attempt to reach a replica.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long one may take to answer when it is connected to, and to take in what is sent.
+/// The timeout for connecting, and for a replica to accept a message.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a snapshot may take on its way, to be taken in included.
+/// The timeout for sending a snapshot, including its installation.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
-/// Of how many replicas it is kept where they say that they are, before the cell says it.
+/// The maximum number of replicas whose self-reported addresses are kept before the cell has them.
 const SAID_MAX: usize = 64;
-/// How many pieces of a snapshot may wait for a slow reader.
+/// The maximum number of snapshot pieces that wait for a slow reader.
 const SNAPSHOT_QUEUE: usize = 4;
 
 /// The threads that talk to the others; they end when this is dropped.
@@ -65,21 +66,21 @@ struct Inner {
     credentials: Rotating,
     me: ReplicaId,
     to_core: mpsc::Sender<Message>,
-    /// Where replicas were said to be when this process was started.
+    /// The addresses of replicas known when this process started.
     hints: BTreeMap<ReplicaId, Arc<str>>,
-    /// Replicas in this very process, by whose queues they are reached.
+    /// Replicas in this process, reached by their queues.
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
-    /// Where this replica answers.
+    /// This replica's address.
     own: watch::Sender<Arc<str>>,
     known: Mutex<Known>,
 }
 
-/// The other replicas, and how it is known where they are.
+/// The addresses of the other replicas, by source.
 #[derive(Default)]
 struct Known {
-    /// By the cell.
+    /// From the cell.
     recorded: BTreeMap<ReplicaId, Arc<str>>,
-    /// By themselves, where the cell does not say it yet.
+    /// From the replicas themselves, until the cell has them.
     said: BTreeMap<ReplicaId, Arc<str>>,
     peers: BTreeMap<ReplicaId, Peer>,
 }
@@ -88,11 +89,11 @@ struct Known {
 struct Peer {
     messages: mpsc::Sender<ReplicaMessage>,
     addresses: watch::Sender<Vec<Arc<str>>>,
-    /// A channel for calls, and where it leads.
+    /// A channel for calls, and its address.
     channel: Option<(Arc<str>, Channel)>,
 }
 
-/// Starts them for a replica that answers at an address; one that is empty is what the cell says.
+/// Starts the threads for a replica with an address; an empty one means the address in the cell.
 pub(crate) fn start(
     credentials: &Rotating,
     (me, own): (ReplicaId, &str),
@@ -155,8 +156,8 @@ impl Drop for Peers {
 }
 
 impl Handle {
-    /// Who the replicas are from now on, and the last that there ever was. Those that were given at the
-    /// start are known besides: a replica that has nothing of the log yet knows of no others.
+    /// Sets the replicas of the cell, and the highest id ever used. Those known at the start remain
+    /// known: a replica without any log knows of no others.
     pub(crate) fn know<'a>(
         &self,
         recorded: impl Iterator<Item = (ReplicaId, &'a Arc<str>)>,
@@ -177,7 +178,7 @@ impl Handle {
         self.meet(&mut known);
     }
 
-    /// A replica says where it is.
+    /// A replica reports its address.
     pub(super) fn hear(&self, from: ReplicaId, address: &str) {
         let mut known = self.known();
         let is_known = known.recorded.contains_key(&from) || from == self.0.me;
@@ -189,7 +190,7 @@ impl Handle {
         self.meet(&mut known);
     }
 
-    /// Goes on with those that are known now, at the addresses that are.
+    /// Starts and stops streams according to the known replicas and addresses.
     fn meet(&self, known: &mut Known) {
         if !self.0.beside.is_empty() {
             return;
@@ -227,7 +228,7 @@ impl Handle {
         Peer { messages, addresses, channel: None }
     }
 
-    /// Says something to another replica, if it can hear it.
+    /// Sends a message to another replica, if there is room.
     pub(crate) fn send(&self, message: ReplicaMessage) {
         if let Some(core) = self.0.beside.get(&message.to) {
             let _lost = core.try_send(Message::Input(Input::Received(message)));
@@ -252,15 +253,19 @@ impl Handle {
                 let _gone = handle.0.to_core.send(Message::Input(input)).await;
             });
         } else if let Some(peer) = self.known().peers.get(&message.to) {
-            // Where there is no room it is as if it were lost.
+            // A message without room counts as lost.
             let _lost = peer.messages.try_send(message);
         }
     }
 
     /// Sends the cell to a replica that is too far behind.
     async fn install(&self, message: ReplicaMessage, snapshot: Snapshot) -> Result<(), Status> {
-        tracing::info!("sends replica {} the cell of index {}", message.to, snapshot.cell.index());
-        // On a connection of its own: it is not given up because the other does nothing for a moment.
+        tracing::info!(
+            "sending replica {} the cell of index {}",
+            message.to,
+            snapshot.cell.index()
+        );
+        // On a connection of its own: it is not closed when the other is busy for a moment.
         let address = self.address(message.to)?;
         let mut client = client(connected(rpc::transport::connect(
             &address,
@@ -282,7 +287,7 @@ impl Handle {
         client.install(ReceiverStream::new(stream)).await.map(drop)
     }
 
-    /// Asks the leader in somebody's name.
+    /// Forwards a user's request to the leader.
     pub(crate) async fn forward(
         &self,
         leader: ReplicaId,
@@ -294,7 +299,7 @@ impl Handle {
         self.client(leader)?.forward(request).await.map(tonic::Response::into_inner)
     }
 
-    /// Asks the leader to let another lead.
+    /// Asks the leader to hand leadership over.
     pub(crate) async fn yield_to(
         &self,
         leader: ReplicaId,
@@ -306,7 +311,7 @@ impl Handle {
         self.client(leader)?.r#yield(request).await.map(drop)
     }
 
-    /// What the leader sees of the replicas.
+    /// The leader's knowledge of the replicas' progress.
     pub(crate) async fn progress(
         &self,
         leader: ReplicaId,
@@ -316,7 +321,7 @@ impl Handle {
         Ok(self.client(leader)?.progress(request).await?.into_inner().replicas)
     }
 
-    /// Why another replica does not reach a machine; empty where it does, or does not poll it.
+    /// Why another replica does not reach a machine; empty if it does, or does not poll it.
     pub(crate) async fn trouble(
         &self,
         replica: ReplicaId,
@@ -328,7 +333,7 @@ impl Handle {
         Ok(self.client(replica)?.trouble(request).await?.into_inner().why)
     }
 
-    /// Asks the leader in a scheduler's name.
+    /// Forwards a scheduler's proposals to the leader.
     pub(crate) async fn propose(
         &self,
         leader: ReplicaId,
@@ -359,7 +364,7 @@ impl Handle {
         Ok(channel)
     }
 
-    /// Where another replica is, as far as that is known.
+    /// The address of another replica, if known.
     fn address(&self, id: ReplicaId) -> Result<Arc<str>, Status> {
         self.known().peers.get(&id).and_then(Peer::address).ok_or_else(|| nowhere(id))
     }
@@ -376,7 +381,7 @@ impl Peer {
 }
 
 fn nowhere(id: ReplicaId) -> Status {
-    Status::unavailable(format!("nobody has said where replica {id} is"))
+    Status::unavailable(format!("the address of replica {id} is not known"))
 }
 
 fn connect(address: &str, credentials: &Rotating) -> Result<Channel, Status> {
@@ -394,15 +399,15 @@ fn client(channel: Channel) -> ReplicationClient<Channel> {
         .max_encoding_message_size(PARCEL_BYTES_MAX)
 }
 
-/// What is said to one replica.
+/// The stream to one replica.
 struct Stream {
     id: ReplicaId,
     credentials: Rotating,
     to_core: mpsc::Sender<Message>,
     addresses: watch::Receiver<Vec<Arc<str>>>,
-    /// Where this replica answers.
+    /// This replica's address.
     own: watch::Receiver<Arc<str>>,
-    /// Counts up: where several addresses are known, they are tried in turn.
+    /// A counter: if several addresses are known, they are tried in turn.
     tried: usize,
 }
 
@@ -429,7 +434,7 @@ impl Stream {
             let unreachable = Input::Unreachable(self.id);
             let _gone = self.to_core.send(Message::Input(unreachable)).await;
             tokio::time::sleep(PAUSE).await;
-            // What waited meanwhile is old.
+            // What queued meanwhile is outdated.
             while queued.try_recv().is_ok() {}
         }
     }
@@ -439,7 +444,7 @@ impl Stream {
         addresses.get(self.tried.checked_rem(addresses.len())?).cloned()
     }
 
-    /// Says what there is to say, until the other end, or the way there, does not go on.
+    /// Sends messages until the other end or the connection fails.
     async fn talk(
         &mut self,
         address: &str,
@@ -484,7 +489,7 @@ impl Stream {
     }
 }
 
-/// As much of what waits as goes together.
+/// As many waiting messages as go into one parcel.
 fn together(
     first: ReplicaMessage,
     queued: &mut mpsc::Receiver<ReplicaMessage>,
@@ -525,7 +530,7 @@ mod tests {
     }
 
     impl Handle {
-        /// Where somebody is, as far as that is known.
+        /// The known addresses of a replica.
         fn at(&self, id: u64) -> Vec<String> {
             let known = self.known();
             let addresses =
@@ -545,7 +550,7 @@ mod tests {
         let peers = peers(&[(6, "f:1")]);
         let handle = peers.handle();
         assert_eq!(handle.at(6), ["f:1"], "as was said at the start");
-        // It catches up, and of the first records nobody is left but the second.
+        // It catches up, and of the first records only the second replica remains.
         handle.knows(&[(1, "a:1"), (2, "b:1")], 2);
         assert_eq!((handle.at(2), handle.at(6)), (vec!["b:1".to_owned()], Vec::new()));
         handle.hear(ReplicaId(6), "f:2");
@@ -556,13 +561,13 @@ mod tests {
         );
         handle.knows(&[(1, "a:1"), (2, "b:1"), (5, "e:1")], 5);
         assert_eq!(handle.at(6), ["f:2", "f:1"], "still not known");
-        // It is known now, and then it is removed.
+        // It becomes known, and then it is removed.
         handle.knows(&[(2, "b:1"), (6, "f:3"), (7, "g:1")], 7);
         assert_eq!(handle.at(6), ["f:3", "f:1"]);
         assert_eq!(&**handle.0.own.borrow(), "g:1", "and this replica says where it is itself");
         handle.knows(&[(2, "b:1"), (7, "g:1")], 7);
         assert!(handle.at(6).is_empty());
-        // Nobody fills the memory with names.
+        // Nobody can fill the memory with addresses.
         (100..300).for_each(|id| handle.hear(ReplicaId(id), "x:1"));
         assert_eq!(handle.known().said.len(), SAID_MAX);
     }

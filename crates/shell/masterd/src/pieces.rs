@@ -1,4 +1,4 @@
-//! A checkpoint of a cell in the pieces in which it is sent.
+//! A cell's checkpoint in pieces, as it is sent.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use proto::v1::save_checkpoint_response::{Head, Piece};
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// How long a reader may take for one more; then it is given up.
+/// The timeout for a reader to accept one more piece.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Gives a reader one more piece; whether it is still there.
+/// Sends a reader one more piece; `false` if the reader is gone.
 pub(crate) async fn send(
     to_client: &mpsc::Sender<Result<v1::SaveCheckpointResponse, Status>>,
     piece: v1::SaveCheckpointResponse,
@@ -21,7 +21,7 @@ pub(crate) async fn send(
     to_client.send_timeout(Ok(piece), PATIENCE).await.is_ok()
 }
 
-/// All pieces of a cell's checkpoint, in order. The first failure ends it.
+/// Sends all pieces of a cell's checkpoint, in order. The first failure ends it.
 pub(crate) fn pieces<E>(
     cell: &Cell,
     origin: Origin,

@@ -1,5 +1,5 @@
-//! What is read of a cell, from whichever moment it is: the serving view, or one that was rebuilt from
-//! the kept past. The answers are functions of the cell, of who asks, and of a time.
+//! Reads of a cell at any moment: the serving view, or a cell rebuilt from the kept history. The
+//! answers are functions of the cell, the caller, and a time.
 
 pub(crate) mod rejections;
 pub(crate) mod settling;
@@ -17,25 +17,26 @@ use self::rejections::{no_such_job, no_such_machine};
 use crate::caller::Caller;
 use crate::view::View;
 
-/// The jobs or machines that a request may name.
+/// The maximum number of jobs or machines in a request.
 const NAMES_MAX: usize = 1_000;
-/// The tasks that are shown at once.
+/// The maximum number of tasks in an answer.
 const TASKS_MAX: u64 = 500_000;
-/// The machines whose scores are shown at once.
+/// The maximum number of machines with scores in an answer.
 const SCORES_MAX: usize = 100;
 
-/// A cell, as somebody reads it at a time.
+/// A cell, as a caller reads it at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reads<'a> {
     pub(super) cell: &'a Cell,
     pub(super) now: Time,
     pub(super) me: &'a UserName,
-    /// Whether they may act on everybody's jobs as the owner can: now, whichever moment is read.
+    /// Whether the caller may act on everybody's jobs like their owners: now, whichever moment is
+    /// read.
     pub(super) administers_jobs: bool,
 }
 
 impl<'a> Reads<'a> {
-    /// The newest view, as somebody reads it.
+    /// The newest view, as a caller reads it.
     pub(super) fn of(view: &'a View, by: &'a Caller) -> Self {
         let administers_jobs = by.administers_jobs(&view.cell);
         Self { cell: &view.cell, now: view.now(), me: &by.user, administers_jobs }
@@ -64,8 +65,8 @@ impl Reads<'_> {
         let tasks: u64 = jobs.iter().map(|job| u64::from(job.spec.tasks)).sum();
         if asked.tasks && tasks > TASKS_MAX {
             return Err(Status::failed_precondition(format!(
-                "these jobs have {tasks} tasks, and {TASKS_MAX} are shown at once: ask without tasks, or \
-                 for fewer jobs"
+                "these jobs have {tasks} tasks, and at most {TASKS_MAX} are shown: ask without \
+                 tasks, or for fewer jobs"
             )));
         }
         Ok(v1::StatusResponse {
@@ -75,15 +76,15 @@ impl Reads<'_> {
         })
     }
 
-    /// A job with those of its tasks that have the labels, where it is shown with tasks.
+    /// A job with those of its tasks that have the labels, if it is shown with tasks.
     fn chosen(&self, job: &Job, with_tasks: bool, query: &LabelQuery) -> v1::JobStatus {
         let mut status = self.job(job, with_tasks);
         status.tasks.retain(|task| task_has(job, TaskIndex(task.index), query));
         status
     }
 
-    /// A job with its description, in which values of `env` are for its owner and for whoever may act on
-    /// it as the owner can.
+    /// A job with its description. Only its owner, and users who may act on it like the owner, see
+    /// the values of `env`.
     pub(super) fn job(&self, job: &Job, with_tasks: bool) -> v1::JobStatus {
         let mut spec = v1::JobSpec::from(&*job.spec);
         if job.owner != *self.me && !self.administers_jobs {
@@ -139,8 +140,8 @@ impl Reads<'_> {
         })
     }
 
-    /// The cell itself; whoever serves adds what only it knows. The digest takes time in proportion
-    /// to the cell's size.
+    /// The cell itself; the serving replica adds what only it knows. The digest takes time in
+    /// proportion to the cell's size.
     pub(super) fn cell_status(&self) -> v1::CellStatusResponse {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let (mut up, mut unreachable, mut down) = (0, 0, 0);
@@ -188,7 +189,7 @@ impl Reads<'_> {
     }
 }
 
-/// The owner and the name of a job that somebody asks for.
+/// The owner and the name of a requested job.
 pub(super) fn job_address(
     me: &UserName,
     asked: &v1::JobAddress,
@@ -201,7 +202,7 @@ pub(super) fn job_address(
     Ok((user, JobName::new(&asked.job).map_err(bad)?))
 }
 
-/// Whether a request names so few that it is looked at.
+/// Rejects a request with too many names.
 pub(super) fn few(what: &str, has: usize) -> Result<(), Status> {
     match has <= NAMES_MAX {
         true => Ok(()),
@@ -212,7 +213,7 @@ pub(super) fn few(what: &str, has: usize) -> Result<(), Status> {
     }
 }
 
-/// Whether a job, or one of its tasks by an override, has the labels.
+/// Whether a job has the labels, or one of its tasks by an override.
 pub(super) fn job_has(job: &Job, query: &LabelQuery) -> bool {
     let whole = query.holds(|key| job.spec.labels.get(key).map(String::as_str));
     let mut overridden = job.spec.overrides.iter().filter(|(_, change)| !change.labels.is_empty());
@@ -239,7 +240,7 @@ pub(super) fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelectio
     }
 }
 
-/// The tasks that are asked for of a job, which has to have them.
+/// The requested tasks of a job, which have to exist.
 pub(super) fn selection_of(
     job: &Job,
     tasks: Option<v1::TaskSelection>,
@@ -265,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// A cell with jobs of ana's.
+    /// A cell with jobs of ana.
     fn cell(jobs: &[(&str, u32)]) -> Cell {
         let mut cell = Cell::empty();
         let ana: UserName = "ana".parse().expect("a name");
@@ -282,7 +283,7 @@ mod tests {
         cell
     }
 
-    /// The jobs that ana is shown of those that she names, or why she is shown none.
+    /// The requested jobs that ana is shown, or the error.
     fn shown(cell: &Cell, jobs: &[&str], tasks: bool) -> Result<Vec<String>, String> {
         let me: UserName = "ana".parse().expect("a name");
         let address = |job: &&str| v1::JobAddress { job: (*job).to_owned(), ..Default::default() };
@@ -295,7 +296,8 @@ mod tests {
         answer.map(names).map_err(|status| status.message().to_owned())
     }
 
-    /// A cell of root's, in which ana's job has variables; cho may administer jobs, dan something else.
+    /// A cell of root's with a job of ana's that has variables; cho may administer jobs, dan
+    /// something else.
     fn cell_with_env() -> Cell {
         let mut cell = Cell::empty();
         let user = |name: &str| -> UserName { name.parse().expect("a name") };
@@ -373,7 +375,7 @@ mod tests {
             ("e", 99_999),
             ("f", 2),
         ]);
-        let why = "these jobs have 500001 tasks, and 500000 are shown at once: ask without tasks, or for \
+        let why = "these jobs have 500001 tasks, and at most 500000 are shown: ask without tasks, or for \
                    fewer jobs";
         assert_eq!(shown(&cell, &[], true), Err(why.to_owned()));
         assert_eq!(shown(&cell, &[], false).map(|jobs| jobs.len()), Ok(6));

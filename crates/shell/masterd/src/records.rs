@@ -1,11 +1,11 @@
-//! The form of operations in the log, for the replica: protobuf.
+//! The encoding of operations in the log, for the replica: protobuf.
 
 use cell::{Applied, Cell, Op};
 use model::Time;
 
 use crate::disk::events;
 
-/// The form of operations in the log: protobuf.
+/// The encoding of operations in the log: protobuf.
 pub struct Records;
 
 impl replica::Codec for Records {

@@ -1,4 +1,4 @@
-//! What a master finds on its disk when it starts.
+//! Recovery of a master from its disk at the start.
 
 use std::path::PathBuf;
 
@@ -11,19 +11,19 @@ use store::log::{Kind, Log, Options, RecordRef, Repair};
 
 use crate::itself::Dismissed;
 
-/// Reads the newest checkpoint that is whole, and the log after it.
+/// Reads the newest intact checkpoint, and the log after it.
 ///
 /// # Errors
-/// [`Dismissed`] where the log is damaged, or not there although it was.
+/// [`Dismissed`] if the log is damaged, or missing although there was one.
 pub fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recovered)> {
     recover_after(directory, None)
 }
 
-/// What is given up of a log that is not there any more.
+/// The name under which a missing log is given up.
 pub(super) const WHOLE_LOG: &str = "log";
 
-/// The same after what is damaged was given up, with all that followed, by the name that the error gave
-/// it: first it is cut, and kept in files beside the log; gives those.
+/// The same after giving up the damaged part, named as in the error, and everything after it: it is
+/// first cut off and kept in files beside the log; returns those.
 pub fn recover_without(
     directory: &DataDirectory,
     loss: &str,
@@ -50,7 +50,7 @@ fn recover_after(
     accepted: Option<&str>,
 ) -> anyhow::Result<(Log, Recovered)> {
     let newest = newest(directory)?;
-    // What is kept from before the checkpoint is for questions about the past alone.
+    // Records before the checkpoint serve only questions about the past.
     let covered = newest.as_ref().map_or(0, |(cell, _)| cell.index().0);
     if is_lost(directory, accepted) {
         let log = directory.log();
@@ -64,8 +64,9 @@ fn recover_after(
     })?;
     if let Repair::TornTail { segment, offset, bytes } = found.repair() {
         tracing::warn!(
-            "the last write to {} did not reach the disk whole: {bytes} bytes from {offset} on are \
-             cut off. They were not acknowledged, unless the disk lost what it had reported as written",
+            "the last write to {} did not reach the disk whole: {bytes} bytes from {offset} on \
+             are cut off. They were not acknowledged, unless the disk lost what it had reported \
+             as written",
             segment.display()
         );
     }
@@ -79,16 +80,16 @@ fn recover_after(
             first <= covered + 1,
             "the log in {} begins at record {first}, and no checkpoint covers what was before. Where \
              the cell has other replicas, remove this one and add a new one with an empty directory \
-             (bourg master remove, bourg master add). Of the only replica, a new directory can go on \
-             from a saved checkpoint (bourg checkpoint load)",
+             (bourg master remove, bourg master add). If it is the only replica, a new directory can \
+             continue from a saved checkpoint (bourg checkpoint load)",
             directory.log().display()
         );
     }
-    // Each checkpoint says it again, and without one the cell was never restored.
+    // Each checkpoint repeats it, and without one the cell was never restored.
     let restore_epoch = newest.as_ref().map_or(0, |(_, origin)| origin.restore_epoch);
     let checkpoint = newest.map(|(cell, origin)| (cell, origin.term));
     let mut recovered = Recovered { checkpoint, hard_state, restore_epoch, ..Recovered::default() };
-    // The record that the checkpoint ends with, too: it shows whether the log led there.
+    // Including the record with which the checkpoint ends: it shows whether the log led there.
     found.for_each(covered, |record| {
         let (term, index) = (Term(record.term), LogIndex(record.index));
         recovered.entry(term, index, Level(record.level), record.payload);
@@ -98,8 +99,8 @@ fn recover_after(
     Ok((log, recovered))
 }
 
-/// A checkpoint that another replica sent may be of after the log's end, or not what the log led to:
-/// the log begins anew after it then, as it would have if the process had not ended just there.
+/// A checkpoint from another replica may be ahead of the log, or not follow from it: the log then
+/// starts anew after it, as it would have if the process had not ended just then.
 fn restart(log: &mut Log, recovered: &Recovered) -> store::Result<()> {
     let Some((cell, term)) = &recovered.checkpoint else { return Ok(()) };
     let index = cell.index().0;
@@ -128,7 +129,7 @@ fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Origin)>> {
     broken.map_or(Ok(None), |error| Err(error.context(what_to_do)))
 }
 
-/// A record of the replicated log as the disk has it.
+/// A record of the replicated log as stored on disk.
 #[must_use]
 pub fn record(entry: &LogEntry) -> RecordRef<'_> {
     RecordRef {

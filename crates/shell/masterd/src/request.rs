@@ -1,34 +1,34 @@
-//! What is asked of the core, and by whom.
+//! The requests to the core, and their principals.
 
 use cell::{Assignment, Mutation, Op, RequestId};
 use model::{Serial, UserName};
 
 use crate::caller::Caller;
 
-/// Whose requests count together.
+/// The account to which a request counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Principal {
-    /// A user's, and those of tasks of theirs.
+    /// A user, including their tasks.
     User(UserName),
-    /// Those with one certificate: a join token's, or a machine's that renews it.
+    /// A certificate: a join token's, or that of a machine that renews it.
     Certificate(Serial),
 }
 
-/// What somebody asks.
+/// A request to the core.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    /// A session.
+    /// Open a session.
     OpenSession(Caller),
     /// A request in a session.
     Mutate(RequestId, Caller, Mutation),
-    /// What a machine asks that joins or renews its certificate, or a replica that joins.
+    /// A request of a machine that joins or renews its certificate, or of a replica that joins.
     Enrolment(Op),
-    /// That assignments are judged.
+    /// Decide about proposed assignments.
     Propose(Vec<Assignment>),
 }
 
 impl Request {
-    /// Whose it is; nobody's where it is a scheduler's.
+    /// The principal to which it counts; `None` for a scheduler.
     pub(crate) fn by(&self) -> Option<Principal> {
         match self {
             Self::OpenSession(by) | Self::Mutate(_, by, _) => {

@@ -1,14 +1,13 @@
-//! How often the master of a data directory was started: a number in the file `starts`, which nothing
-//! but its metric depends on. A master that ends again and again shows by it, however seldom somebody
-//! looks.
+//! How often the master of a data directory was started: a number in the file `starts`, used only
+//! for a metric. It reveals a master that crashes repeatedly, however rarely somebody looks.
 
 use std::path::Path;
 
 /// The file's name in the data directory.
 const FILE: &str = "starts";
 
-/// Counts this start, and gives how many were before it. Where that cannot be kept, as on a full disk,
-/// it is said, and the master starts all the same.
+/// Counts this start, and returns the number of earlier ones. If it cannot be stored, as on a full
+/// disk, that is logged, and the master starts all the same.
 pub(super) fn count(directory: &Path) -> u64 {
     let path = directory.join(FILE);
     let before = std::fs::read_to_string(&path).ok();
@@ -17,7 +16,7 @@ pub(super) fn count(directory: &Path) -> u64 {
     let kept = std::fs::write(&unfinished, format!("{}\n", before.saturating_add(1)))
         .and_then(|()| std::fs::rename(&unfinished, &path));
     if let Err(error) = kept {
-        tracing::warn!("this start could not be counted in {}: {error}", path.display());
+        tracing::warn!("cannot count this start in {}: {error}", path.display());
     }
     before
 }

@@ -1,5 +1,5 @@
-//! What the master serves to users and tools. Reads are answered from the newest view, with its
-//! index; mutations go through the core and are answered when they are committed.
+//! The master's API for users and tools. Reads are answered from the newest view, with its index;
+//! mutations go through the core and are answered when they are committed.
 
 mod asking;
 mod changes;
@@ -74,13 +74,13 @@ pub(crate) struct Service {
     log_readers_there: Limiter<(MachineId, UserName)>,
     pub(super) health_watchers: Limiter<Identity>,
     pub(super) authority: Arc<Authority>,
-    /// How long the certificates are valid that machines and schedulers get.
+    /// The validity of certificates for machines and schedulers.
     pub(super) validity: Duration,
     pub(super) metrics: Arc<Metrics>,
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
     summary: Summary,
-    /// Who wait for what may be as large as the cell, and who get it.
+    /// The clients with a pending read that may be as large as the cell.
     askers: Streams,
     much: Arc<Semaphore>,
 }
@@ -88,28 +88,28 @@ pub(crate) struct Service {
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// How many may watch its health at once, and how many of them one's.
+/// The maximum number of streams of its health, in all and per client.
 const HEALTH_WATCHERS_MAX: usize = 256;
 const HEALTH_WATCHERS_OF_ONE: usize = 16;
-/// What a request counts for at least, in bytes: with its message goes what is known of who asked.
+/// The minimum size in bytes that a request counts for: with its message goes its caller's data.
 pub(super) const SMALL_BYTES: usize = 256;
-/// How many answers that may be as large as the cell are made at once, how many may wait for theirs, and
-/// how many of those one user's.
+/// The maximum numbers of answers as large as the cell that are made at once, that may wait, and
+/// that one user may have waiting.
 const MUCH_AT_ONCE: usize = 2;
 const ASKERS_MAX: usize = 1_024;
 const ASKERS_OF_ONE: usize = 128;
-/// A job of so many tasks is looked at beside the threads that serve.
+/// A job with this many tasks is handled outside the threads that serve.
 const TASKS_BESIDE: u32 = 1_000;
-/// How many messages of a stream may wait for a slow reader.
+/// The maximum number of stream messages that wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
-/// The same of logs, in pieces of 64 KiB.
+/// The same for logs, in pieces of 64 KiB.
 const LOG_QUEUE: usize = 8;
-/// How many may watch a job at once, and how many of them one user's: each `bourg run` does. One of a
-/// thousand tasks more counts as one more.
+/// The maximum number of watched jobs, in all and per user: each `bourg run` watches one. A job
+/// counts once more for each thousand tasks.
 const WATCHERS_MAX: usize = 2_048;
 const WATCHERS_OF_ONE: usize = 512;
-/// Of how many tasks logs may be read at once, of how many by one user, and of how many on one machine:
-/// there is one connection to it, with room for 1,024.
+/// The maximum number of task logs that are read at once, in all, per user, and per user and
+/// machine: the connection to a machine has room for 1,024.
 const LOG_READERS_MAX: usize = 8_192;
 const LOG_READERS_OF_ONE: usize = 2_048;
 const LOG_READERS_OF_ONE_THERE: usize = 256;
@@ -173,8 +173,8 @@ impl Service {
         answer(&Reads::of(&self.core.view(), by)).map(Response::new)
     }
 
-    /// The same where the answer may be as large as the cell: a few at a time, on threads of their own. Those
-    /// that serve hear the other replicas, too.
+    /// The same for answers that may be as large as the cell: a few at a time, on separate threads,
+    /// because those that serve also receive messages of other replicas.
     async fn read_much<T: Send + 'static>(
         &self,
         by: &Caller,
@@ -182,10 +182,10 @@ impl Service {
     ) -> Answer<T> {
         let place = self.askers.begin(&by.user)?;
         let turn = Arc::clone(&self.much).acquire_owned().await;
-        let turn = turn.map_err(|_| Status::unavailable("the master stops"))?;
+        let turn = turn.map_err(|_| Status::unavailable("the master is stopping"))?;
         let (view, by) = (self.core.view(), by.clone());
         let answered = tokio::task::spawn_blocking(move || {
-            // Kept by a question whose client is gone, too.
+            // Held even if the client is gone.
             let _held = (turn, place);
             answer(&Reads::of(&view, &by))
         });
@@ -213,7 +213,7 @@ impl Service {
     }
 }
 
-/// When a machine was revoked last, if it was.
+/// When a machine was last revoked, if it was.
 fn revoked(machine: &Arc<Machine>) -> Option<Time> {
     let credentials = machine.credentials.as_ref()?;
     credentials.revoked.as_ref().map(|act| act.at)
@@ -529,7 +529,7 @@ impl Borgmaster for Service {
             Reads::of(&view, &asker).cell_status()
         };
         let answer = self.summary.since(asked_at, make).await?;
-        // What changes while nothing is done, and who asks.
+        // The rest changes without operations, or depends on the caller.
         let view = self.core.view();
         let is_newest = view.cell.index().0 == answer.index;
         Ok(Response::new(v1::CellStatusResponse {
@@ -580,8 +580,8 @@ impl Borgmaster for Service {
         if job.spec.kind.is_alloc_set() {
             let name = format!("{}/{}", job.owner, job.spec.name);
             return Err(Status::invalid_argument(format!(
-                "{name} is an alloc set, which runs nothing itself: bourg status {name} says which \
-                 jobs run in it"
+                "{name} is an alloc set, which runs nothing itself: bourg status {name} shows the \
+                 jobs in it"
             )));
         }
         if job.owner != *user {
@@ -598,8 +598,8 @@ impl Borgmaster for Service {
         for (_, machine) in &lives {
             limiter.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
                 Status::resource_exhausted(format!(
-                    "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask for fewer \
-                     tasks, or end others"
+                    "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask \
+                     for fewer tasks, or end others"
                 ))
             })?);
         }

@@ -1,24 +1,24 @@
-//! Counting what happens so often under load, or by somebody's will, that a line in the log for each
-//! would be the next trouble.
+//! Rate-limited logging of events that are so frequent, or so easily caused by a client, that a log
+//! line for each would make things worse.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often it is said at most.
+/// The shortest time between two log lines.
 const SAY: Duration = Duration::from_secs(1);
 
-/// How often something has happened, and when that was last said.
+/// How often something has happened, and when that was last logged.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     total: AtomicU64,
-    /// When it was said, and how often it had happened by then.
+    /// When it was logged, and the count at that time.
     said: Mutex<Option<(Instant, u64)>>,
 }
 
 impl Tally {
-    /// Counts it once more. `say` is given how often it has happened since it last said so, and in
-    /// all; it is left out where it did so within the last second.
+    /// Counts one event. Calls `say` with the number of events since its last call, and the total,
+    /// at most once a second.
     pub(super) fn count(&self, say: impl FnOnce(u64, u64)) {
         let total = self.total.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,7 +32,7 @@ impl Tally {
         say(total.saturating_sub(before), total);
     }
 
-    /// How often it has happened.
+    /// The total.
     #[cfg(test)]
     pub(super) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)

@@ -1,17 +1,18 @@
-//! Which threads of a master live, and when the core last took a step: what its health is judged by.
+//! Which threads of a master are alive, and when the core last took a step: the basis of its
+//! health.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A thread without which a master serves nothing.
+/// A thread that a master cannot serve without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Component {
     /// Takes every step of the replica.
     Core,
     /// Writes the log.
     Log,
-    /// Keeps the events.
+    /// Stores the events.
     Events,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Threads {
     ended: Arc<[AtomicBool; Component::ALL.len()]>,
 }
 
-/// A thread says by this that it lives: dropped, it has ended, be it by a panic.
+/// A thread holds this while it is alive; it is dropped when the thread ends, even by a panic.
 #[derive(Debug)]
 pub(super) struct Alive {
     part: Component,
@@ -50,18 +51,18 @@ impl Default for Threads {
 }
 
 impl Threads {
-    /// Counts as living until what is given is dropped.
+    /// Marks a thread as alive until the returned value is dropped.
     pub(super) fn alive(&self, part: Component) -> Alive {
         Alive { part, ended: Arc::clone(&self.ended) }
     }
 
-    /// The core takes a step.
+    /// Records a step of the core.
     pub(super) fn steps(&self) {
         let micros = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.stepped.store(micros, Ordering::Relaxed);
     }
 
-    /// How long ago the core took its last step.
+    /// The time since the core's last step.
     pub(super) fn since_step(&self) -> Duration {
         let stepped = Duration::from_micros(self.stepped.load(Ordering::Relaxed));
         self.since.elapsed().saturating_sub(stepped)

@@ -1,4 +1,4 @@
-//! What is read: every answer comes of one of these, and is true of one moment.
+//! The view that reads are answered from; each answer is consistent as of one moment.
 
 use std::sync::Arc;
 
@@ -9,37 +9,37 @@ use model::{ReplicaId, Term, Time};
 use process::clock::Clock;
 use replica::Progress;
 
-/// What is read: the cell at an index, and who leads.
+/// A view: the cell at an index, and who leads.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) cell: Cell,
-    /// The term of the last operation, and how often the cell was restored.
+    /// The term of the last operation, and the restore epoch.
     pub(crate) origin: Origin,
-    /// Which replica this is.
+    /// The id of this replica.
     pub(crate) me: ReplicaId,
-    /// The replica that leads, as far as this one knows, and in which term.
+    /// The leader that this replica knows, and its term.
     pub(crate) leader: Option<ReplicaId>,
     pub(crate) term: Term,
-    /// The term in which this replica leads; none where it does not.
+    /// The term in which this replica leads; `None` if it does not.
     pub(crate) leads: Option<Term>,
-    /// Whether the cell has been, since this process started, what the whole log gives.
+    /// Whether the cell has reflected the whole log since this process started.
     pub(crate) caught_up: bool,
-    /// What it sees of the replicas then.
+    /// The replicas' progress, if this replica leads.
     pub(super) progress: Arc<[Progress]>,
     /// Which replicas poll which machines.
     pub(super) spread: Arc<Spread>,
-    /// How many machines have answered since this replica leads.
+    /// The number of machines that have answered since this replica leads.
     pub(crate) machines_heard: u32,
-    /// How many schedulers follow.
+    /// The number of schedulers that follow.
     pub(crate) followers: usize,
-    /// The cell's clock, which is at no moment before the cell's time.
+    /// The cell's clock, which is never behind the cell's time.
     pub(crate) clock: Clock,
-    /// In how many places the cell contradicted itself when that was last looked at.
+    /// The number of violated invariants at the last check of the cell.
     pub(crate) violations: u64,
 }
 
 impl View {
-    /// What there is to see before the first step.
+    /// The view before the first step.
     pub(super) fn first(cell: Cell, origin: Origin, me: ReplicaId, clock: Clock) -> Self {
         Self {
             cell,
@@ -58,19 +58,19 @@ impl View {
         }
     }
 
-    /// Of a cell, on replica 1.
+    /// A view of a cell, on replica 1.
     #[cfg(test)]
     pub(super) fn of(cell: Cell) -> Self {
         let origin = Origin { term: Term(0), restore_epoch: 0 };
         Self::first(cell, origin, ReplicaId(1), Clock::start())
     }
 
-    /// The replica that leads, where it is not this one.
+    /// The leader, if it is another replica.
     pub(super) fn leads_elsewhere(&self) -> Option<ReplicaId> {
         self.leader.filter(|leader| *leader != self.me)
     }
 
-    /// Now, as the cell counts time: ages are told by it.
+    /// The current time of the cell's clock, from which ages are computed.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }

@@ -1,5 +1,5 @@
-//! The reference of the API: the services for clients and every message below them, read from the
-//! protobuf definitions with their comments.
+//! The API reference: the services for clients and every message they use, read from the protobuf
+//! definitions with their comments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-/// The services that are described, in this order, and who calls them.
+/// The described services, in this order, and who calls them.
 const SERVICES: [(&str, &str); 4] = [
     ("Borgmaster", "Users, tools and tasks call a master."),
     (
@@ -19,13 +19,13 @@ const SERVICES: [(&str, &str); 4] = [
     ("Borglet", "Masters call the Borglet of a machine."),
 ];
 
-/// What is said of a call, a message, a field or a value.
+/// A call, a message, a field or a value.
 #[derive(Debug, Default, Clone)]
 struct Item {
     comment: String,
-    /// As it is declared, such as `repeated string names = 1`.
+    /// Its declaration, such as `repeated string names = 1`.
     declared: String,
-    /// The words of its types that may name messages.
+    /// The words in its types that may name messages.
     types: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ struct Definition {
     items: Vec<Item>,
 }
 
-/// All definitions, by their names; a message in a message is `Outer.Inner`.
+/// All definitions, by name; a nested message is `Outer.Inner`.
 #[derive(Debug, Default)]
 struct Definitions {
     services: BTreeMap<String, Definition>,
@@ -46,7 +46,7 @@ struct Definitions {
 /// The page.
 ///
 /// # Errors
-/// Where the definitions cannot be read, or a service is missing.
+/// If the definitions cannot be read, or a service is missing.
 pub(crate) fn page(root: &Path) -> anyhow::Result<String> {
     let mut definitions = Definitions::default();
     for path in protos(&root.join("crates"))? {
@@ -117,16 +117,16 @@ fn protos(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 enum Scope {
     Service(String),
     Message(String),
-    /// A `oneof`, whose fields are those of the message around it.
+    /// A `oneof`, whose fields belong to the enclosing message.
     Oneof,
 }
 
 impl Definitions {
-    /// Reads one file. It is formatted as ours are: one declaration a line, comments above it.
+    /// Reads one file, formatted like ours: one declaration per line, comments above it.
     fn read(&mut self, text: &str) {
         let mut scopes: Vec<Scope> = Vec::new();
         let mut comment: Vec<&str> = Vec::new();
-        // A declaration may go over several lines.
+        // A declaration may span several lines.
         let mut begun = String::new();
         for line in text.lines().map(str::trim) {
             if let Some(said) = line.strip_prefix("//") {
@@ -193,7 +193,7 @@ impl Definitions {
         }
     }
 
-    /// The message or enum that a word names inside a message.
+    /// The message or enum to which a word inside a message refers.
     fn named(&self, inside: &str, word: &str) -> Option<String> {
         let mut around = inside;
         loop {
@@ -208,7 +208,7 @@ impl Definitions {
         }
     }
 
-    /// Notes the messages that an item names, and those that they name.
+    /// Collects the messages that an item refers to, directly or indirectly.
     fn reach(&self, inside: &str, item: &Item, reached: &mut BTreeSet<String>) {
         for name in item.types.iter().filter_map(|word| self.named(inside, word)) {
             if reached.insert(name.clone()) {
@@ -219,7 +219,7 @@ impl Definitions {
         }
     }
 
-    /// An item as a line: its declaration, links to the messages in it, and its comment.
+    /// An item as a line: its declaration, links to its messages, and its comment.
     fn shown(&self, inside: &str, item: &Item) -> String {
         let mut names: Vec<String> = Vec::new();
         for name in item.types.iter().filter_map(|word| self.named(inside, word)) {

@@ -1,8 +1,7 @@
-//! The book: the pages of `docs/`, and those beside it that its table of contents names, as mdBook
-//! shows them.
+//! The book: the pages of `docs/`, and others that its table of contents names, built by mdBook.
 //!
 //! The pages are copied to `target/book/src` with their paths, so that links between them, and to
-//! other files of the repository, stay as they are.
+//! other files of the repository, stay valid.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,19 +13,19 @@ use anyhow::{Context as _, bail, ensure};
 use super::markdown::{Page, normal};
 use crate::run::{cargo, root, succeed, succeeds};
 
-/// The version of mdBook that makes the book.
+/// The version of mdBook.
 const MDBOOK: &str = "0.5.4";
 
 /// The table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
-/// The first page of a directory, as GitHub knows it and as mdBook does.
+/// The first page of a directory: its name on GitHub and in mdBook.
 const FRONT: &str = "README.md";
 const INDEX: &str = "index.md";
 
 /// Builds the book and checks every link in it.
 ///
 /// # Errors
-/// Where a page or a link is missing, or mdBook cannot be installed or fails.
+/// If a page or a link is missing, or mdBook cannot be installed or fails.
 pub(crate) fn book() -> anyhow::Result<()> {
     let root = root();
     let mdbook = installed(&root)?;
@@ -43,7 +42,7 @@ pub(crate) fn book() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program, installed where it is not yet.
+/// The program, installed if necessary.
 fn installed(root: &Path) -> anyhow::Result<PathBuf> {
     let tools = root.join("target/tools");
     let program = tools.join("bin/mdbook");
@@ -55,10 +54,10 @@ fn installed(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The pages that the table of contents names, from the repository's root.
+/// The pages in the table of contents, from the repository's root.
 ///
 /// # Errors
-/// Where it cannot be read, or names something outside of the repository.
+/// If it cannot be read, or names something outside the repository.
 pub(crate) fn contents(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let summary = Page::read(root, PathBuf::from(SUMMARY))?;
     let pages = summary.links().into_iter().map(|link| {
@@ -68,7 +67,7 @@ pub(crate) fn contents(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     pages.collect()
 }
 
-/// Copies the pages, and the files that they link to, with their paths.
+/// Copies the pages and the files that they link to, with their paths.
 fn stage(root: &Path, place: &Path) -> anyhow::Result<()> {
     let source = place.join("src");
     fs::create_dir_all(&source)?;
@@ -108,13 +107,13 @@ fn stage(root: &Path, place: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The path that a file has in the book: mdBook knows the first page of a directory by another name
-/// than GitHub.
+/// The path of a file in the book: mdBook and GitHub use different names for the first page of a
+/// directory.
 fn shown_as(file: &Path) -> PathBuf {
     if file.ends_with(FRONT) { file.with_file_name(INDEX) } else { file.to_owned() }
 }
 
-/// The text of a page with other targets of its links.
+/// The text of a page with its link targets mapped.
 fn relinked(page: &Page, target: impl Fn(&str) -> String) -> String {
     let mut text = page.text.clone();
     let unique: BTreeSet<String> = page.links().into_iter().map(|link| link.target).collect();
@@ -124,13 +123,13 @@ fn relinked(page: &Page, target: impl Fn(&str) -> String) -> String {
     text
 }
 
-/// The links of the book's files that lead to no file or no anchor of it.
+/// The links in the book to missing files or anchors.
 fn broken_links(html: &Path) -> anyhow::Result<Vec<String>> {
     let mut broken = Vec::new();
     let mut checked = 0;
     for path in files(html)?.iter().filter(|path| path.extension().is_some_and(|e| e == "html")) {
         let from = path.strip_prefix(html)?;
-        // It has the links of all pages once more, from another place.
+        // It repeats the links of all pages from another location.
         if ["print.html", "toc.html", "404.html"].iter().any(|name| from == Path::new(name)) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! As much of Markdown as links, headings and tables take.
+//! A partial Markdown parser: links, headings and tables.
 
 #[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use anyhow::Context as _;
 pub(crate) struct Page {
     /// Its path from the repository's root.
     pub(crate) path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub(crate) text: String,
 }
 
-/// A link to something that is not a web page.
+/// A link to something other than a web page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// The line it ends in, from 1.
+    /// The line in which it ends, from 1.
     pub(crate) line: usize,
-    /// Where it leads, as it is written.
+    /// The target, as written.
     pub(crate) target: String,
 }
 
 /// Every Markdown file of the repository, by path.
 ///
 /// # Errors
-/// Where one of them cannot be read.
+/// If one of them cannot be read.
 #[cfg(test)]
 pub(crate) fn pages(root: &Path) -> anyhow::Result<Vec<Page>> {
     let mut pages = Vec::new();
@@ -59,14 +59,14 @@ impl Page {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where that fails.
+    /// If that fails.
     pub(crate) fn read(root: &Path, path: PathBuf) -> anyhow::Result<Self> {
         let text = fs::read_to_string(root.join(&path));
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         Ok(Self { path, text })
     }
 
-    /// The lines that are not in a fenced block or a comment, the others left empty.
+    /// The text with the lines of fenced blocks and comments replaced by empty ones.
     fn prose(&self) -> String {
         let mut fence: Option<String> = None;
         let mut prose = String::with_capacity(self.text.len());
@@ -87,7 +87,7 @@ impl Page {
         prose
     }
 
-    /// The links of this page that do not lead into the web.
+    /// The links of this page that do not lead to the web.
     pub(crate) fn links(&self) -> Vec<Link> {
         let text = without_code(&self.prose());
         let mut links = Vec::new();
@@ -102,7 +102,7 @@ impl Page {
         links
     }
 
-    /// The anchors that links to this page may name: one for each heading.
+    /// The valid anchors of this page: one for each heading.
     #[cfg(test)]
     pub(crate) fn anchors(&self) -> BTreeSet<String> {
         let mut times: BTreeMap<String, u32> = BTreeMap::new();
@@ -131,8 +131,8 @@ impl Page {
         lines.map(|(number, line)| (number, line.to_owned())).collect()
     }
 
-    /// The file that a link of this page leads to, and the anchor in it; a link to the page itself
-    /// has the page's path. `None` where it leads out of the repository.
+    /// The file and the anchor to which a link of this page leads; for a link within the page, the
+    /// page's own path. `None` if it leads out of the repository.
     pub(crate) fn resolve(&self, target: &str) -> Option<(PathBuf, Option<String>)> {
         let (file, anchor) = match target.split_once('#') {
             Some((file, anchor)) => (file, Some(anchor.to_owned())),
@@ -146,7 +146,7 @@ impl Page {
     }
 }
 
-/// A path from the root without `.` and `..`; `None` where it leads out of the root.
+/// A path from the root without `.` and `..`; `None` if it leads out of the root.
 pub(crate) fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -164,7 +164,7 @@ pub(crate) fn normal(path: &Path) -> Option<PathBuf> {
     Some(normal)
 }
 
-/// The anchor of a heading, as GitHub and mdBook make it.
+/// The anchor of a heading, as GitHub and mdBook generate it.
 pub(crate) fn slug(heading: &str) -> String {
     let text = link_texts(heading);
     let kept = text.chars().filter_map(|c| match c {
@@ -187,7 +187,7 @@ fn link_texts(heading: &str) -> String {
     text + rest
 }
 
-/// The text with what is in code spans blanked.
+/// The text with the content of code spans blanked.
 fn without_code(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut blanked = bytes.to_vec();
@@ -201,7 +201,7 @@ fn without_code(text: &str) -> String {
         }
         let begin = at + length;
         let mut next = begin;
-        // A code span ends in its paragraph.
+        // A code span ends within its paragraph.
         let end = loop {
             if next >= bytes.len() || bytes[next..].starts_with(b"\n\n") {
                 break None;

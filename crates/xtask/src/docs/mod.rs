@@ -1,7 +1,7 @@
-//! The Markdown files of the repository: the book that is made of them, the reference that is made
-//! of the sources, and what holds all of them.
+//! The Markdown files of the repository: the book, the generated reference, and checks of all
+//! pages.
 //!
-//! A page that is generated is checked in and compared by a test; `cargo xtask reference` writes it.
+//! Generated pages are checked in and compared by tests; `cargo xtask reference` writes them.
 
 mod api;
 mod book;
@@ -17,15 +17,15 @@ use anyhow::Context as _;
 
 use crate::run::{cargo_build, root, succeed};
 
-/// The variable that makes tests write the pages that they would compare.
+/// If this variable is set, tests write the pages instead of comparing them.
 const UPDATE: &str = "UPDATE_DOCS";
 /// The page of the API.
 const API: &str = "docs/reference/api.md";
 
-/// Writes the generated pages again: the command line, the API and the tables of features.
+/// Writes the generated pages: the command line, the API and the tables of features.
 ///
 /// # Errors
-/// Where one of them cannot be generated.
+/// If one of them cannot be generated.
 pub(crate) fn reference() -> anyhow::Result<()> {
     fs::write(root().join(API), api::page(&root())?).context("cannot write the page of the API")?;
     for arguments in [

@@ -1,4 +1,4 @@
-//! What holds for every page.
+//! Checks of every page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,9 +8,9 @@ use super::markdown::{Page, pages, slug};
 use super::{API, api, book};
 use crate::run::root;
 
-/// The most characters of a table's line: what is longer is no table.
+/// The maximum length of a table's line, in characters: longer text does not belong in a table.
 const TABLE_CHARACTERS_MAX: usize = 300;
-/// The most lines of the landing page.
+/// The maximum number of lines of the landing page.
 const README_LINES_MAX: usize = 120;
 
 fn all() -> BTreeMap<PathBuf, Page> {
@@ -163,7 +163,7 @@ fn the_vocabulary_is_sorted_and_whole() {
     for (word, meaning) in &rows {
         for (position, used) in meaning.split('*').enumerate() {
             let used = used.to_lowercase();
-            // `T` and `P` are the sources, and plurals are the words themselves.
+            // `T` and `P` are the sources; plurals count as their singular.
             let singular = used.strip_suffix("ies").map(|stem| format!("{stem}y"));
             let singular = singular.or_else(|| used.strip_suffix('s').map(str::to_owned));
             let known = names.contains(used.as_str())
@@ -176,7 +176,8 @@ fn the_vocabulary_is_sorted_and_whole() {
     none("words in italics without an entry of their own", &unknown);
 }
 
-/// The fields of a description as BCL reads them: the names in the lists `fields` of a source.
+/// The fields of a description as the BCL code reads them: the names in the lists `fields` of a
+/// source file.
 fn fields(source: &str, of: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(root().join("crates/core/bcl/src").join(source));
     let text = text.unwrap_or_else(|error| panic!("{source}: {error}"));

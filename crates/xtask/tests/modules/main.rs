@@ -1,5 +1,6 @@
-//! No circle of modules inside a crate: a module can be read, changed and tested without those that use
-//! it. A top-level module and its children are one unit ([`scan`]).
+//! Checks that no modules of a crate depend on each other in a cycle: a module can be read, changed
+//! and tested without those that use it. A top-level module and its children are one unit
+//! ([`scan`]).
 
 mod scan;
 

@@ -1,11 +1,11 @@
 //! Which top-level module of a crate uses which, read from its sources with `syn`.
 //!
-//! A top-level module is one unit with all that is below it. An edge is a path in its code that leads to
-//! another unit: `use crate::…`, `super::…`, in an expression, a type, an attribute or the tokens of a
-//! macro. A name that the root re-exports leads to the module that it comes from.
+//! A top-level module is one unit with everything below it. An edge is a path in its code that
+//! leads to another unit: `use crate::…`, `super::…`, in an expression, a type, an attribute or the
+//! tokens of a macro. A name that the root re-exports leads to the module that it comes from.
 //!
-//! What is not looked at: code that is compiled for tests alone; who may see an item; the root itself,
-//! which puts the modules together; methods and types that are used without being named.
+//! Not considered: code compiled only for tests; the visibility of items; the root itself, which
+//! combines the modules; methods and types that are used without being named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use syn::{
     Visibility,
 };
 
-/// Where something is in the sources.
+/// A position in the sources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) file: PathBuf,
@@ -33,14 +33,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// The units of one crate, and for each pair of them where the one uses the other.
+/// The units of one crate, and for each pair the places where one uses the other.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     edges: BTreeMap<(String, String), BTreeSet<Place>>,
 }
 
 impl Graph {
-    /// Reads a crate, from the file of its root. Places are shown as below `top`.
+    /// Reads a crate, from its root file. Places are shown relative to `top`.
     pub(crate) fn of_crate(root: &Path, top: &Path) -> Self {
         let mut files = Vec::new();
         read(root, &[], &mut files);
@@ -62,7 +62,7 @@ impl Graph {
             walk.visit_file(&file.syntax);
             for (module, path, line) in walk.paths {
                 let (Some(from), Some(first)) = (module.first(), path.first()) else { continue };
-                // What else there is, the root itself defines.
+                // Everything else is defined in the root itself.
                 let to = modules.get(first).or_else(|| names.get(first));
                 if let Some(to) = to.filter(|to| *to != from) {
                     let place = Place { file: file.path.clone(), line };
@@ -74,7 +74,7 @@ impl Graph {
         graph
     }
 
-    /// The circles: sets of units each of which uses, directly or not, every other of its set.
+    /// The cycles: sets of units each of which uses, directly or not, every other of its set.
     pub(crate) fn circles(&self) -> Vec<BTreeSet<&str>> {
         let reach: BTreeMap<&str, BTreeSet<&str>> =
             self.edges.keys().map(|(from, _)| (from.as_str(), self.reach(from))).collect();
@@ -102,7 +102,7 @@ impl Graph {
         reached
     }
 
-    /// The edges within a circle, a line each, with up to three of their places.
+    /// The edges within a cycle, one per line, with up to three places.
     pub(crate) fn shown(&self, circle: &BTreeSet<&str>) -> String {
         let within = self.edges.iter().filter(|((from, to), _)| {
             circle.contains(from.as_str()) && circle.contains(to.as_str())
@@ -119,21 +119,22 @@ impl Graph {
     }
 }
 
-/// A file of a crate, and the path of the module that it is.
+/// A file of a crate, and its module path.
 struct File {
     path: PathBuf,
     module: Vec<String>,
     syntax: syn::File,
 }
 
-/// Reads a file and those of its modules.
+/// Reads a file and its modules' files.
 fn read(path: &Path, module: &[String], files: &mut Vec<File>) {
     let text = fs::read_to_string(path);
     let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let syntax = syn::parse_file(&text);
     let syntax = syntax.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let directory = path.parent().unwrap_or(Path::new(""));
-    // The modules of a root and of a `mod.rs` are beside it, those of another file in its directory.
+    // The modules of a root and of a `mod.rs` are beside it, those of another file in its
+    // directory.
     let beside = module.is_empty() || path.ends_with("mod.rs");
     let directory = if beside { directory.to_owned() } else { path.with_extension("") };
     let mut below = Vec::new();
@@ -144,7 +145,7 @@ fn read(path: &Path, module: &[String], files: &mut Vec<File>) {
     }
 }
 
-/// The modules in files of their own that a module declares, and those that its inline modules do.
+/// The modules in separate files that a module and its inline modules declare.
 fn declared(
     items: &[Item],
     module: &[String],
@@ -171,7 +172,7 @@ fn declared(
 }
 
 impl File {
-    /// The top-level modules, of the root.
+    /// The top-level modules of the root.
     fn modules(&self) -> BTreeSet<String> {
         let modules = self.syntax.items.iter().filter_map(|item| match item {
             Item::Mod(item) if !is_for_tests(&item.attrs) => Some(item.ident.to_string()),
@@ -180,7 +181,7 @@ impl File {
         modules.collect()
     }
 
-    /// The names that the root takes from its modules, and from which.
+    /// The names that the root imports from its modules, and their modules.
     fn reexports(&self, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
         let mut names = BTreeMap::new();
         for item in &self.syntax.items {
@@ -197,7 +198,7 @@ impl File {
     }
 }
 
-/// The paths that a `use` takes, each with the name it gets and its line.
+/// The paths that a `use` imports, each with its local name and its line.
 fn leaves(tree: &UseTree) -> Vec<(Vec<String>, String, usize)> {
     let last = |ident: &Ident, name: String| {
         vec![(vec![ident.to_string()], name, ident.span().start().line)]
@@ -219,7 +220,7 @@ fn leaves(tree: &UseTree) -> Vec<(Vec<String>, String, usize)> {
     }
 }
 
-/// A path as seen from the root, where it leads to this crate.
+/// A path as seen from the root, if it leads to this crate.
 fn resolved(module: &[String], path: &[String], modules: &BTreeSet<String>) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     if rest.is_empty() {
@@ -238,11 +239,11 @@ fn resolved(module: &[String], path: &[String], modules: &BTreeSet<String>) -> O
     }
 }
 
-/// The paths of a file, each as seen from the root.
+/// The paths in a file, each as seen from the root.
 struct Walk<'a> {
     modules: &'a BTreeSet<String>,
     module: Vec<String>,
-    /// From the unit of which module, to what, and at which line.
+    /// The module of the unit, the target, and the line.
     paths: Vec<(Vec<String>, Vec<String>, usize)>,
 }
 
@@ -253,7 +254,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The paths among tokens that are not parsed.
+    /// The paths in tokens that are not parsed.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<Ident> = Vec::new();
         let mut colons = 0;
@@ -271,7 +272,7 @@ impl Walk<'_> {
                     }
                     path.clear();
                     match other {
-                        // Behind two colons it is a part of a path of another crate.
+                        // After two colons it is part of another crate's path.
                         TokenTree::Ident(ident) if colons != 2 => path.push(ident),
                         TokenTree::Group(group) => self.tokens(group.stream()),
                         _ => {}
@@ -358,7 +359,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         visit::visit_attribute(self, attribute);
     }
 
-    /// Who may see something uses nothing.
+    /// Visibility is not a use.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }
 
@@ -382,7 +383,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether something is compiled for tests alone.
+/// Whether something is compiled only for tests.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
@@ -390,7 +391,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition of `cfg` holds in tests alone.
+/// Whether a condition of `cfg` holds only in tests.
 fn needs_test(condition: &Meta) -> bool {
     let Meta::List(list) = condition else { return condition.path().is_ident("test") };
     let parts = list.parse_args_with(Punctuated::<Meta, syn::Token![,]>::parse_terminated);
@@ -406,7 +407,8 @@ fn needs_test(condition: &Meta) -> bool {
 mod tests {
     use super::*;
 
-    /// The edges of a crate of these modules: the first is the root. A path is `a::b`, the text its file.
+    /// The edges of a crate with these modules: the first is the root. A path is `a::b`, the text
+    /// its file.
     fn edges(files: &[(&str, &str)]) -> Vec<String> {
         let graph = graph(files);
         let edges = graph.edges.iter();
@@ -429,7 +431,7 @@ mod tests {
     const ROOT: (&str, &str) =
         ("", "mod a; mod b; pub mod c; pub use b::{Thing as Other, call}; pub const ROOM: u8 = 1;");
 
-    /// The edges of module `a`, where its text is this.
+    /// The edges of module `a` with this text.
     fn edges_of_a(text: &str) -> Vec<String> {
         edges(&[ROOT, ("a", text)])
     }

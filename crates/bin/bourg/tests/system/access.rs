@@ -1,4 +1,4 @@
-//! Who may do what: certificates, owners, files.
+//! Access control: certificates, owners, files.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn a_user_acts_on_what_they_own() {
     assert!(said.contains("eve may not read the logs of root/hello"), "{said}");
     assert_eq!(cell.ok("bourg status -o counts.healthy"), "3\n", "all still run");
 
-    // The machine is all granted to root, whom it is taken from here.
+    // All of the machine is granted to root; it is taken away here.
     cell.ok("bourg quota revoke 3");
     cell.ok("bourg quota grant eve best-effort-batch cpu=2 ram=256MiB");
     cell.ok("bourg --cell ./eve run $EXAMPLES/batch.bcl");
@@ -92,7 +92,7 @@ fn only_certificates_of_the_cell_are_taken_and_only_for_their_role() {
     let scheduler = Identity::Scheduler("main".to_owned());
     client_directory(&cell, "scheduler", &authority, &scheduler);
     let said = cell.fails(3, "bourg --cell ./scheduler status");
-    assert!(said.contains("scheduler/main may not ask that"), "{said}");
+    assert!(said.contains("scheduler/main may not do that"), "{said}");
 
     let borglet = cell.ok("bourg machines -o address").trim().to_owned();
     let root = Credentials::read(cell.path("cell/client"), "user").expect("a certificate");
@@ -114,7 +114,7 @@ fn without_a_certificate_nobody_is_let_in() {
     let said = cell.fails(2, "bourg --cell ./bare status");
     assert!(said.contains("bare/cell.toml is unusable: cannot read ./bare/user.key"), "{said}");
 
-    // Someone who trusts the cell, and shows nothing.
+    // A client that trusts the cell but shows no certificate.
     let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
     let trusted = CertificateDer::from_pem_slice(authority.ca_pem().as_bytes());
     let mut roots = RootCertStore::empty();
@@ -154,14 +154,14 @@ fn garbage_harms_nobody() {
         for garbage in [&noise[..], &long_record, &request, &[0; 5], &[0x16, 3, 1, 0, 5, 1], &[]] {
             let mut stream = TcpStream::connect(&address).expect("somebody listens");
             stream.set_read_timeout(Some(PATIENCE)).expect("a time");
-            // It may be closed already while we still talk.
+            // It may be closed already while the client still sends.
             let _closed = stream.write_all(garbage);
             let _closed = stream.shutdown(Shutdown::Write);
             let mut answer = Vec::new();
             let _closed = stream.read_to_end(&mut answer);
             assert!(answer.len() < 100, "{} bytes are answered", answer.len());
         }
-        // And many that begin and say no more.
+        // And many that connect and send nothing more.
         open.extend((0..200).map(|_| {
             let mut stream = TcpStream::connect(&address).expect("somebody listens");
             stream.write_all(&[0x16, 3, 1]).expect("it can be written");
@@ -176,7 +176,7 @@ fn garbage_harms_nobody() {
     drop(open);
 }
 
-/// Where the master answers, and the Borglet.
+/// The addresses of the master and of the Borglet.
 fn addresses(cell: &Cell) -> [String; 2] {
     let client = fs::read_to_string(cell.path("cell/client/cell.toml")).expect("it is there");
     let master = client.split('"').find(|word| word.starts_with("127.")).expect("an address");

@@ -9,7 +9,7 @@ use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::http;
 
-/// A room of two allocs for root and ben.
+/// An alloc set of two allocs for root and ben.
 const ROOM: &str = "local borg = import 'borg.libsonnet';
     borg.allocSet('room', allocs=2, users=['ben']) { cpu: 0.3, ram: '160 MiB' }";
 
@@ -19,7 +19,7 @@ const WEB: &str = "local borg = import 'borg.libsonnet';
       'rm -f /alloc/web.log; exec bourg example-server --port ' + borg.port('http') + ' > /alloc/web.log 2>&1'])
     { allocSet: 'room', cpu: 0.1, ram: '64 MiB' }";
 
-/// A log saver beside each, which shows what the web server writes.
+/// A log saver in each alloc, which prints what the web server writes.
 const SAVER: &str = "local borg = import 'borg.libsonnet';
     borg.service('saver', tasks=2, cmd=['sh', '-c',
       'until test -e /alloc/web.log; do sleep 0.05; done; exec tail -n +1 -F /alloc/web.log'])
@@ -55,7 +55,7 @@ fn a_log_saver_of_another_user_runs_beside_a_web_server() {
     });
     assert!(!cell.ok("bourg --cell ./ben logs saver/1").contains("/who-goes-there"));
 
-    // Both sides.
+    // In both directions.
     let room = cell.ok("bourg status room");
     for words in [
         "2 of 2 allocs in place",
@@ -77,7 +77,7 @@ fn a_log_saver_of_another_user_runs_beside_a_web_server() {
     let said = cell.fails(2, "bourg logs room");
     assert!(said.contains("root/room is an alloc set, which runs nothing itself"), "{said}");
 
-    // Whose it is not.
+    // Users without access to it.
     cell.write("miner.bcl", SAVER.replace("saver", "miner"));
     let said = cell.fails(3, "bourg --cell ./eve run miner.bcl");
     assert!(said.contains("eve may not submit jobs into root/room"), "{said}");
@@ -97,7 +97,7 @@ fn an_alloc_is_what_its_tasks_have_and_its_end_is_theirs() {
         said.contains("smallest change that starts one now: cpu 0.2 cores → 0.15 cores"),
         "{said}"
     );
-    // More room, where it is.
+    // More resources, in place.
     cell.write("room.bcl", ROOM.replace("cpu: 0.3", "cpu: 0.4"));
     cell.ok("bourg run room.bcl");
     cell.is_healthy("ben/more");
@@ -132,7 +132,7 @@ fn tasks_in_allocs_run_on_without_a_borglet_and_without_a_master() {
             && cell.tasks("web") == web
             && cell.tasks("ben/saver") == saver
     });
-    // A task that ends is run again in the same alloc, whose room nobody else had.
+    // A task that ends is restarted in the same alloc, whose resources nobody else got.
     cell.ok(&format!("kill -9 {}", web[&1]));
     let again = cell.job("web", "runs again", |job| {
         job["tasks"][1]["generation"] == 2 && job["tasks"][1]["health"] == "HEALTHY"

@@ -1,4 +1,4 @@
-//! Files that are wrong, by accident or by malice: an error that says where, within seconds, in
+//! Erroneous files, by accident or malicious: an error with its position, within seconds and in
 //! bounded memory.
 
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::terminal::Terminal;
 
-/// How long any evaluation may take, and how much memory.
+/// The limits on time and memory of any evaluation.
 const TIME_MAX: Duration = Duration::from_secs(10);
 const MEMORY_KIB_MAX: i64 = 1 << 20;
 
-/// Evaluates a file that is wrong; what is said about it.
+/// Evaluates an erroneous file; returns the error.
 #[track_caller]
 fn wrong(terminal: &Terminal, file: &str) -> String {
     let begun = Instant::now();

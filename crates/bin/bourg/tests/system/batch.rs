@@ -1,4 +1,4 @@
-//! Jobs that end, jobs that fit nowhere, jobs that are killed.
+//! Jobs that end, jobs that fit nowhere, and killed jobs.
 
 use crate::cell::Cell;
 use crate::eventually::until;
@@ -51,7 +51,7 @@ fn a_job_whose_end_is_waited_for_gives_its_exit_status() {
         ("term", 1, script("kill -TERM $$"), 128 + 15, "task 0 signal 15"),
         ("eats", 1, "['tail', '/dev/zero']".to_owned(), 128 + 9, "task 0 out of memory"),
         ("none", 1, "['no-such-program']".to_owned(), 127, "task 0 not started: "),
-        // The first that failed, when all have ended.
+        // The first failed one, when all have ended.
         ("some", 3, script("sleep 0.${task.index}; exit ${task.index}"), 1, "task 1 exit code 1"),
     ] {
         job(name, tasks, &cmd);
@@ -62,7 +62,7 @@ fn a_job_whose_end_is_waited_for_gives_its_exit_status() {
     let said = cell.types("bourg run --wait seven.bcl").stderr;
     assert!(said.contains("  | oh\n"), "what it wrote is shown: {said}");
 
-    // Of several jobs the first that failed; the others are waited for, too.
+    // Of several jobs the first failed one; the others are waited for, too.
     cell.ok("sed \"s/'seven'/'five'/; s/exit 7/sleep 0.5; exit 5/\" seven.bcl > five.bcl");
     cell.write("two.bcl", "[import 'five.bcl', import 'seven.bcl']");
     let said = cell.fails(5, "bourg run --wait two.bcl");

@@ -1,5 +1,5 @@
-//! The benchmarks of whole masters, in small: that they run, end, leave nothing, and say what they
-//! are to say. What they find is of a build without optimisation, and judged by nobody.
+//! The benchmarks of whole masters, with small parameters: that they run, end, leave nothing
+//! behind, and print their figures. The figures are of an unoptimised build, and are not checked.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::terminal::Terminal;
 
-/// What a benchmark says, which has left nothing in its directory.
+/// The output of a benchmark, which has left nothing in its directory.
 #[track_caller]
 fn found(line: &str) -> Value {
     let terminal = Terminal::new();
@@ -29,7 +29,7 @@ fn is_empty(directory: &Path) -> bool {
     std::fs::read_dir(directory).expect("a directory").next().is_none()
 }
 
-/// All of these are there and above 0.
+/// All of these figures are present and above 0.
 #[track_caller]
 fn positive(found: &Value, keys: &[&str]) {
     for key in keys {
@@ -97,7 +97,7 @@ fn every_task_that_arrives_comes_to_run() {
 
 /// Those that have a test of their own above, and the one below.
 const ALONE: [&str; 6] = ["agents", "arrivals", "commit", "failover", "reads", "sim"];
-/// The others, in small, with what they find.
+/// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 7] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),

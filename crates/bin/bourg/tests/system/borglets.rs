@@ -1,5 +1,5 @@
-//! More machines for a cell: Borglets beside the one of `bourg dev`, each with a directory, a
-//! certificate and cgroups of its own.
+//! More machines for a cell: Borglets in addition to the one of `bourg dev`, each with a directory,
+//! a certificate and cgroups of its own.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ pub(crate) struct Machine<'a> {
     cell: &'a Cell,
     name: &'static str,
     directory: PathBuf,
-    /// Where its Borglet answers, from its first start on.
+    /// The address of its Borglet, after its first start.
     address: String,
     borglet: Option<Background>,
     cgroup: String,
 }
 
 impl<'a> Machine<'a> {
-    /// A Borglet that runs, and whose machine is up.
+    /// A running Borglet whose machine is up.
     #[track_caller]
     pub(crate) fn start(cell: &'a Cell, name: &'static str) -> Self {
         let mut machine = Self::in_its_directory(cell, name);
@@ -43,7 +43,7 @@ impl<'a> Machine<'a> {
         machine
     }
 
-    /// A Borglet that joins with a token, as `--join` takes it, and whose machine is up.
+    /// A Borglet that joins with a token, in a form that `--join` accepts, and whose machine is up.
     #[track_caller]
     pub(crate) fn join(cell: &'a Cell, name: &'static str, token: &str) -> Self {
         let mut machine = Self::in_its_directory(cell, name);
@@ -52,7 +52,7 @@ impl<'a> Machine<'a> {
         machine
     }
 
-    /// Nothing but a directory.
+    /// Only a directory.
     #[track_caller]
     pub(crate) fn in_its_directory(cell: &'a Cell, name: &'static str) -> Self {
         let directory = cell.directory().join(name);
@@ -62,12 +62,12 @@ impl<'a> Machine<'a> {
         Self { cell, name, directory, address, borglet: None, cgroup }
     }
 
-    /// Where it keeps what it has.
+    /// Its data directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where its Borglet answers.
+    /// The address of its Borglet.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -77,13 +77,13 @@ impl<'a> Machine<'a> {
         self.borglet.as_mut().expect("its Borglet runs")
     }
 
-    /// Starts its Borglet after an end, at the same address.
+    /// Restarts its Borglet at the same address.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         self.start_with(&[]);
     }
 
-    /// The same with more flags.
+    /// The same with additional flags.
     #[track_caller]
     pub(crate) fn start_with(&mut self, more: &[&str]) {
         let directory = self.directory.to_string_lossy();
@@ -97,7 +97,7 @@ impl<'a> Machine<'a> {
         self.borglet = Some(borglet);
     }
 
-    /// Waits until the machine is in a state, as the cell knows it.
+    /// Waits until the cell shows the machine in a state.
     #[track_caller]
     pub(crate) fn is(&self, state: &str) {
         let line = format!("bourg machine show {} -o state", self.name);
@@ -106,12 +106,12 @@ impl<'a> Machine<'a> {
         });
     }
 
-    /// Sends its Borglet a signal, and nobody else.
+    /// Sends a signal to its Borglet only.
     pub(crate) fn signal(&self, signal: Signal) {
         processes::signal(self.borglet.as_ref().expect("its Borglet runs").pid(), signal);
     }
 
-    /// Forgets the Borglet, which was killed.
+    /// Drops the handle of the Borglet, which was killed.
     #[track_caller]
     pub(crate) fn is_gone(&mut self) {
         self.borglet.take().expect("its Borglet ran").ends();

@@ -1,4 +1,4 @@
-//! A dev cell in the background, with the terminal it was started from.
+//! A dev cell in the background, with the terminal from which it was started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -19,7 +19,7 @@ pub(crate) enum Role {
     Borglet,
 }
 
-/// A cell that runs in the background; what can be typed into its terminal can be typed here.
+/// A cell that runs in the background; methods type commands into its terminal.
 pub(crate) struct Cell {
     terminal: Terminal,
     directory: PathBuf,
@@ -51,7 +51,7 @@ impl Cell {
         Self::start_in(terminal, &directory, arguments)
     }
 
-    /// The same in a terminal and a directory that are there.
+    /// The same in an existing terminal and directory.
     #[track_caller]
     pub(crate) fn start_in(terminal: Terminal, directory: &Path, arguments: &[&str]) -> Self {
         let (directory, cgroup, dev) = (directory.to_owned(), String::new(), None);
@@ -60,14 +60,14 @@ impl Cell {
         cell
     }
 
-    /// Starts it after a stop.
+    /// Restarts it after a stop.
     #[track_caller]
     pub(crate) fn start_again(&mut self, arguments: &[&str]) {
         self.begin(arguments);
         self.is_ready();
     }
 
-    /// The same where a file of the machine has another content, for the cell alone.
+    /// The same with other content of a system file, for this cell only.
     #[track_caller]
     pub(crate) fn start_over(&mut self, file: &str, content: &str, arguments: &[&str]) {
         self.write("over", content);
@@ -76,12 +76,12 @@ impl Cell {
         self.is_ready();
     }
 
-    /// Starts it, whatever becomes of it.
+    /// Starts it without waiting for it.
     pub(crate) fn begin(&mut self, arguments: &[&str]) {
         self.begin_by(&[], arguments);
     }
 
-    /// The same by a command that becomes the one it is given.
+    /// The same, wrapped in a command that executes its arguments.
     fn begin_by(&mut self, command: &[&str], arguments: &[&str]) {
         assert!(self.dev.is_none(), "the cell runs already");
         let directory = self.directory.to_string_lossy().into_owned();
@@ -105,18 +105,17 @@ impl Cell {
         self.dev.as_mut().expect("the cell runs")
     }
 
-    /// What its processes have said so far.
+    /// The output of its processes so far.
     pub(crate) fn said(&self) -> String {
         self.dev.as_ref().expect("the cell runs").stderr()
     }
 
-    /// Where the cell keeps its state.
+    /// The cell's data directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Sends the cell a signal and waits until it has stopped; nothing of it is left then but its
-    /// directory.
+    /// Sends the cell a signal and waits until it has stopped; only its directory is left then.
     #[track_caller]
     pub(crate) fn stop_by(&mut self, signal: Signal) -> Ended {
         let dev = self.dev.take().expect("the cell runs");
@@ -126,14 +125,14 @@ impl Cell {
         ended
     }
 
-    /// Takes it for stopped after it has ended by itself.
+    /// Marks it as stopped after it has ended by itself.
     #[track_caller]
     pub(crate) fn stop_ended(&mut self) {
         self.dev.take().expect("it was started").ends();
     }
 
-    /// Ends every process of the cell and of its tasks as a loss of power does: none sees another
-    /// end, and none has a last word. The cgroups stay.
+    /// Kills all processes of the cell and of its tasks at once, like a power failure: no process
+    /// sees another end, and none can clean up. The cgroups stay.
     #[track_caller]
     pub(crate) fn lose_power(&mut self) {
         let dev = self.dev.take().expect("the cell runs");
@@ -157,7 +156,7 @@ impl Cell {
         assert_eq!(ended.code, 0, "{}", ended.stderr);
     }
 
-    /// Neither a process nor a cgroup is left.
+    /// Asserts that neither a process nor a cgroup is left.
     #[track_caller]
     pub(crate) fn leaves_nothing(&self) {
         let processes = processes::left(&self.cgroup, &self.directory);
@@ -168,25 +167,25 @@ impl Cell {
 
     /// Whether neither a process nor a cgroup is left.
     pub(crate) fn nothing_is_left(&mut self) -> bool {
-        // The program that runs the cell may be dead and not yet waited for: it has no words then.
+        // The program that runs the cell may be a zombie: its command line is empty then.
         processes::left(&self.cgroup, &self.directory).is_empty()
             && processes::cgroups(&self.cgroup).is_empty()
     }
 
-    /// The pid of one of its processes, as the supervisor wrote it down; none while it is not
+    /// The pid of one of its processes, as recorded by the supervisor; `None` while it is not
     /// running.
     pub(crate) fn pid(&self, role: Role) -> Option<i32> {
         let name = format!("{role:?}").to_lowercase();
         let path = self.directory.join(format!("run/{name}.pid"));
         let pid: i32 = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
-        // The number may belong to another process by now.
+        // The pid may have been reused.
         let command = processes::command(pid);
         let is_it = command.get(1) == Some(&name)
             && command.iter().any(|word| Path::new(word).starts_with(&self.directory));
         is_it.then_some(pid)
     }
 
-    /// `kill -9` of one of its processes. The supervisor starts it again.
+    /// `kill -9` of one of its processes. The supervisor restarts it.
     #[track_caller]
     pub(crate) fn kill(&self, role: Role) {
         let pid = eventually(&format!("the {role:?} runs"), || self.pid(role));
@@ -198,7 +197,7 @@ impl Cell {
         processes::tasks(&self.cgroup, job)
     }
 
-    /// The instance that a process belongs to, by the name of its cgroup and directory.
+    /// The instance of a process, from the name of its cgroup and directory.
     pub(crate) fn instance_of(&self, pid: i32) -> String {
         processes::cgroup_below(&self.cgroup, pid).expect("the process is a task's")
     }
@@ -208,14 +207,14 @@ impl Cell {
         &self.cgroup
     }
 
-    /// `bourg status JOB -o json`; null where that fails, as it does while no master answers.
+    /// `bourg status JOB -o json`; null if that fails, as it does while no master answers.
     pub(crate) fn status(&self, job: &str) -> Value {
         let ended = self.types(&format!("bourg status {job} -o json"));
         let jobs: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
         jobs[0].clone()
     }
 
-    /// Waits until a job's status is as it should be, and gives it.
+    /// Waits until a job's status meets a condition, and returns it.
     #[track_caller]
     pub(crate) fn job(&self, job: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;

@@ -1,5 +1,5 @@
-//! The whole cell in one file: saved, verified, looked at, edited by hand, and gone on from; and the
-//! cell as it was at moments that are kept.
+//! Checkpoints of the whole cell: saving, verifying, showing, editing by hand, and restoring; and
+//! past states of the cell.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::eventually::{eventually, until};
 use crate::processes;
 use crate::terminal::Terminal;
 
-/// The checkpoint of the first level that is kept with the program: a cell named `kept` with every
-/// kind of thing in it.
+/// The checkpoint of the first level in the repository: a cell named `kept` with every kind of
+/// object.
 fn with_kept(name: &str) -> Terminal {
     let terminal = Terminal::new();
     let kept = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -26,7 +26,7 @@ fn number(text: &str) -> u64 {
     text.trim().parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
 }
 
-/// A cell that has run two jobs, one of which goes on.
+/// A cell that has run two jobs, one of which is still running.
 fn busy() -> Cell {
     let cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/batch.bcl");
@@ -58,7 +58,7 @@ fn a_cell_is_saved_and_another_one_goes_on_from_it() {
     assert_eq!(lines.iter().filter(|line| line["job"].is_object()).count(), 2);
     assert_eq!(cell.types("bourg checkpoint show saved | head -n 1 > first").code, 0);
 
-    // As it was earlier, and again under the same name.
+    // An earlier state, and again under the same name.
     let earlier = format!("bourg checkpoint save earlier --at {}", index - 3);
     for _ in 0..2 {
         cell.ok(&earlier);
@@ -99,7 +99,7 @@ fn a_cell_is_saved_and_another_one_goes_on_from_it() {
         bourg status pi -o state; bourg status pi -o tasks.0.generation'";
     let ended = cell.types(&line.replace("INDEX", &index.to_string()));
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "finished\n1\n"), "{}", ended.stderr);
-    // It begins as it was saved, but for the ids that are given next.
+    // It starts in the saved state, except for the next ids.
     let begins = cell.ok("cat begins");
     let head = |text: &str| -> Value {
         let first = text.lines().next().unwrap_or_default();
@@ -131,7 +131,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     let tasks = cell.tasks("hello");
     assert_eq!(tasks.len(), 3);
     cell.ok("bourg checkpoint save saved");
-    // The former cell goes on: its orders are newer than all that the checkpoint knows of.
+    // The former cell continues: its orders are newer than everything in the checkpoint.
     cell.ok("bourg kill pi; sed s/\"'hello'\"/\"'other'\"/ $EXAMPLES/hello.bcl > other.bcl");
     cell.ok("bourg run other.bcl");
     let line = "bourg checkpoint load saved --dir restored --tls";
@@ -144,8 +144,8 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     let mut refused = cell.start("bourg", &arguments);
     assert_eq!(eventually("it ends", || refused.code()), 9, "the former cell lives");
     let said = refused.stderr();
-    assert!(said.contains("would take its machines. Remove this directory"), "{said}");
-    // As if it were gone, until the new one has begun.
+    assert!(said.contains("would take over its machines. Remove this directory"), "{said}");
+    // It looks gone until the new one has started.
     let former = cell.pid(Role::Master).expect("it runs");
     processes::signal(former, Signal::SIGSTOP);
     let restored = cell.start("bourg", &arguments);
@@ -175,7 +175,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     cell.ok("bourg --cell ./new kill hello");
     assert!(cell.tasks("hello").is_empty(), "and does as it says");
 
-    // Whoever restores it once more is above that, too.
+    // A further restoration gets a higher epoch.
     let again = "bourg checkpoint load saved --dir";
     let said = cell.types(&format!("{again} twice --tls restored")).stderr;
     assert!(said.contains("restore epoch 2\n"), "{said}");
@@ -236,7 +236,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     assert_eq!(terminal.ok("cmp c.bak before && ls c.*"), "c.bak\n");
     assert_eq!(terminal.ok("bourg checkpoint verify c -o restoreEpoch"), "1\n", "it stays");
 
-    // Editors that fail, that nobody named, and that spoil the text.
+    // Editors that fail, that are not set, and that corrupt the text.
     terminal.fails(1, "EDITOR=false bourg checkpoint edit c");
     let said = terminal.fails(2, "unset EDITOR VISUAL; bourg checkpoint edit c");
     assert!(said.contains("neither VISUAL nor EDITOR"), "{said}");
@@ -250,7 +250,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     terminal.ok("sed -i '1s/lever/level/; s/a broken fan/two broken fans/' c.edit.jsonl");
     terminal.ok("bourg checkpoint edit c --from c.edit.jsonl && test -e c.bak2");
 
-    // A contradiction counts only for those who insist, and is found by everyone after them.
+    // A contradiction is accepted only with --force, and every later check reports it.
     terminal.ok("bourg checkpoint edit c --from bad --force");
     let ended = terminal.types("bourg checkpoint verify c");
     assert_eq!(ended.code, 1, "{}", ended.stderr);
@@ -265,7 +265,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     until("the master has looked", || cell.ok("bourg cell -o violations") == "3\n");
     assert!(cell.ok("bourg cell").ends_with("violations    3, see the master's log\n"));
     let said = cell.dev().stderr();
-    assert!(said.contains("the cell contradicts itself as of index "), "{said}");
+    assert!(said.contains("the cell violates an invariant as of index "), "{said}");
     assert_eq!(cell.ok("bourg machines -o name | grep '^m1$'"), "m1\n");
     assert_eq!(cell.ok("bourg status ana/done -o state"), "finished\n", "the kept cell lives");
 }
@@ -338,7 +338,7 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     assert!(said.contains("there is no job root/too-big"), "{said}");
     assert_eq!(cell.ok("bourg status --at 0 -o name"), "", "before its first operation");
 
-    // What is before a checkpoint that was loaded is not kept.
+    // History from before a loaded checkpoint is not available.
     cell.ok("bourg checkpoint save saved && bourg checkpoint load saved --dir other/master");
     let first = cell.ok("bourg checkpoint verify saved -o index");
     let line = "for of in status 'why too-big' machines cell; do bourg $of --at 3; echo $?; done";

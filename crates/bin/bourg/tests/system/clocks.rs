@@ -1,4 +1,4 @@
-//! Wall clocks that jump: nothing but the dates in the logs may change.
+//! Jumps of the wall clock: nothing except dates in the logs may change.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,13 +15,13 @@ struct World {
     clock: WallClock,
     /// The service's programs.
     tasks: BTreeMap<u32, i32>,
-    /// Before and after the service was submitted.
+    /// The times before and after the service was submitted.
     submitted: [Instant; 2],
-    /// How many jobs were tried.
+    /// The number of jobs tried.
     tried: u32,
 }
 
-/// How long the wait of a second may be, with all that is started again meanwhile.
+/// The possible length of the one-second wait, including the restarts during it.
 const WAIT: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(30);
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -50,13 +50,13 @@ impl World {
         Self { cell, clock, tasks, submitted, tried: 0 }
     }
 
-    /// How often the tasks have been asked for their health.
+    /// How often each task's health has been checked.
     fn checks(&self) -> Vec<usize> {
         let log = |task| self.cell.types(&format!("bourg logs web/{task}")).stdout;
         (0..3).map(|task| log(task).matches("GET /").count()).collect()
     }
 
-    /// The tasks are the same as ever, healthy, and asked for it.
+    /// Asserts that the tasks are unchanged, healthy, and still being checked.
     fn goes_on(&self) {
         let before = self.checks();
         until("health checks go on", || {
@@ -71,13 +71,13 @@ impl World {
         assert_eq!(self.cell.ok("bourg machines -o state"), "up\n");
     }
 
-    /// How many operations there have been.
+    /// The number of operations so far.
     fn index(&self) -> u64 {
         self.cell.ok("bourg cell -o index").trim().parse().expect("a number")
     }
 
-    /// A task that fails twice with a wait of a second between, during which something is done;
-    /// how long the wait was.
+    /// Runs a task that fails twice with a second's wait in between, during which `something` is
+    /// done; returns how long the wait was.
     fn wait_while(&mut self, something: impl FnOnce(&Self)) -> Duration {
         self.tried += 1;
         let name = format!("fails-{}", self.tried);
@@ -93,7 +93,7 @@ impl World {
         let collection = status["collection"].as_str().expect("a number").to_owned();
         something(self);
         self.cell.job(&name, "has failed", |job| job["state"] == "failed");
-        // Nobody tries in vain meanwhile.
+        // There are no failed attempts meanwhile.
         let operations = self.index() - index;
         assert!(operations < 20, "there were {operations} operations");
         // Tasks have the right time.
@@ -104,7 +104,7 @@ impl World {
         Duration::from_nanos(second - first)
     }
 
-    /// How old the service is, as its status says.
+    /// The age of the service in its status.
     fn age(&self) -> Duration {
         let status = self.cell.ok("bourg status web");
         let age = status.split_once("submitted ").and_then(|(_, rest)| rest.split_once(" ago"));
@@ -135,13 +135,13 @@ fn a_clock_that_jumps_changes_nothing() {
         world.goes_on();
         let least = world.submitted[1].elapsed();
         let age = world.age();
-        // Shown in tenths of a second, later in seconds.
+        // Shown in tenths of a second at first, later in seconds.
         let ages = least.saturating_sub(Duration::from_secs(1))..world.submitted[0].elapsed();
         assert!(ages.contains(&age), "{hours} h: {age:?}, and not {ages:?}");
         let why = world.cell.ok("bourg why web");
         assert_eq!(why, "root/web: no task is pending\n");
     }
-    // A notice is as long as it is.
+    // A notice keeps its length.
     world.cell.write(
         "deaf.bcl",
         r"(import 'borg.libsonnet').service('deaf', cmd=[
@@ -177,7 +177,7 @@ fn a_process_that_starts_under_another_clock_changes_nothing() {
         };
         let wait = world.wait_while(again);
         assert!(wait < WAIT.end, "{role:?} at {hours} h: {wait:?}");
-        // A master that starts believes a clock that is ahead, and a wait is over then.
+        // A starting master accepts a clock that is ahead, and a wait is over then.
         if (hours, role) != (4, Role::Master) {
             assert!(wait >= WAIT.start, "{role:?} at {hours} h: {wait:?}");
         }

@@ -1,4 +1,4 @@
-//! `kill -9` of the cell's processes at random moments: no task notices.
+//! `kill -9` of the cell's processes at random times: tasks are not affected.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::processes;
 use crate::random::Random;
 
 const ROLES: [Role; 3] = [Role::Master, Role::Scheduler, Role::Borglet];
-/// How often each is killed.
+/// How often each process is killed.
 const ROUNDS: u32 = 20;
 
 /// The pids of the tasks of both jobs of a busy cell.
@@ -21,7 +21,7 @@ fn pids(cell: &Cell) -> Pids {
     ["hello", "busy"].map(|job| cell.tasks(job))
 }
 
-/// The tasks are the same as they were.
+/// Asserts that the tasks are unchanged.
 #[track_caller]
 fn are_there(cell: &Cell, before: &Pids, round: u32) {
     let now = pids(cell);
@@ -31,7 +31,7 @@ fn are_there(cell: &Cell, before: &Pids, round: u32) {
     }
 }
 
-/// A service and a batch job whose tasks run for long.
+/// A service and a batch job with long-running tasks.
 fn busy_cell() -> (Cell, Pids) {
     let cell = Cell::start();
     cell.write(
@@ -46,7 +46,8 @@ fn busy_cell() -> (Cell, Pids) {
     (cell, before)
 }
 
-/// Everything works again: a new job is placed, runs and ends, and all others are healthy.
+/// Asserts that everything works again: a new job is placed, runs and ends, and all others are
+/// healthy.
 #[track_caller]
 fn works(cell: &Cell, round: u32) {
     let name = format!("probe-{round}");
@@ -107,7 +108,7 @@ fn tasks_run_on_and_end_while_everything_is_dead() {
         .map(|port| format!("127.0.0.1:{}", port.trim()))
         .collect();
     let hello = cell.tasks("hello");
-    // The supervisor is stopped, so that nothing is started again.
+    // The supervisor is paused, so that nothing is restarted.
     let dev = cell.dev().pid();
     processes::signal(dev, Signal::SIGSTOP);
     ROLES.iter().for_each(|role| cell.kill(*role));
@@ -162,12 +163,12 @@ fn what_cannot_be_adopted_does_not_run_beside_its_successor() {
     let before = cell.tasks("hello");
     let tasks = cell.directory().join("borglet/tasks");
     let record = tasks.join(cell.instance_of(before[&1])).join("running.json");
-    // The supervisor is stopped, so that the Borglet is not started again before all is prepared.
+    // The supervisor is paused, so that the Borglet is not restarted before everything is prepared.
     let dev = cell.dev().pid();
     processes::signal(dev, Signal::SIGSTOP);
     cell.kill(Role::Borglet);
     std::fs::write(record, "{").expect("a damaged record");
-    // And one that was never begun: the Borglet died when it had made its directory.
+    // And one that was never started: the Borglet died after creating its directory.
     std::fs::create_dir(tasks.join("2-0-1")).expect("a task directory");
     processes::signal(dev, Signal::SIGCONT);
     let status = cell.job("hello", "has lost a task", |job| {

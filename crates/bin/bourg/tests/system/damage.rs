@@ -1,5 +1,5 @@
-//! What a master does that finds its directory damaged, emptied, copied, or put back from an older copy:
-//! it says so, says what to do, and is not used as it is. Nothing acknowledged is given up without a name.
+//! A master whose directory is damaged, emptied, copied, or restored from an older copy reports it,
+//! says what to do, and does not use the directory. Acknowledged data is given up only explicitly.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::pages::{Of, metrics, value};
 use crate::processes;
 use crate::terminal::Background;
 
-/// A cell that is kept in a directory, with so many jobs that fit nowhere, and without power from one
-/// moment to the next.
+/// A cell in a given directory, with this many jobs that fit nowhere, killed like by a power
+/// failure.
 fn without_power(jobs: usize) -> Cell {
     let mut cell = Cell::start();
     submit(&cell, 0..jobs);
@@ -36,7 +36,7 @@ fn jobs(cell: &Cell) -> usize {
     cell.ok("bourg --consistent status -o name").lines().count()
 }
 
-/// Starts the cell, which has to end by itself; what it says.
+/// Starts the cell, which has to end by itself; returns its output.
 #[track_caller]
 fn refuses(cell: &mut Cell) -> String {
     cell.begin(&[]);
@@ -47,7 +47,7 @@ fn refuses(cell: &mut Cell) -> String {
     said
 }
 
-/// The command that an error proposes to accept a loss.
+/// The command in an error that accepts a loss.
 #[track_caller]
 fn acceptance(said: &str) -> String {
     let (_, command) = said.split_once("bourg master restore").expect("the command is said");
@@ -60,13 +60,13 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.expect("cp is there").success());
 }
 
-/// One changed byte in the last record was once said never to have been acknowledged.
+/// One changed byte in the last record used to be reported as never acknowledged.
 #[test]
 fn a_changed_byte_at_the_end_of_the_log_is_no_torn_write() {
     let mut cell = without_power(3);
     let (segment, end) = newest_segment(&cell);
     let bytes = fs::read(&segment).expect("a segment");
-    // In the last record, and in one of the last that is not a note.
+    // In the last record, and in one of the last records other than a note.
     for at in [end - 2, end - 200, end - 700] {
         overwrite(&segment, at, &[!bytes[at]]);
         let said = refuses(&mut cell);
@@ -126,7 +126,7 @@ fn a_log_that_was_deleted_is_missed() {
     fs::remove_dir_all(&log).expect("it is there");
     let said = refuses(&mut cell);
     assert!(said.contains("it had records, and no segment was found"), "{said}");
-    // There is no checkpoint yet, so that nothing is left to go on from.
+    // There is no checkpoint yet from which to continue.
     let nothing = cell.types(&acceptance(&said));
     assert_eq!(nothing.code, 1);
     assert!(nothing.stderr.contains("no state of the cell is left"), "{}", nothing.stderr);
@@ -144,7 +144,7 @@ fn a_directory_is_known_from_its_copy_and_may_be_moved() {
     cell.start_again(&[]);
     submit(&cell, 2..4);
     cell.stop();
-    // Put back: the last two are gone, and nobody may believe otherwise.
+    // Restored from an older copy: the last two records are missing, and this must be detected.
     fs::remove_dir_all(cell.path("cell/master")).expect("it is there");
     fs::rename(cell.path("copy"), cell.path("cell/master")).expect("it can be moved");
     let said = refuses(&mut cell);
@@ -155,7 +155,8 @@ fn a_directory_is_known_from_its_copy_and_may_be_moved() {
     assert_eq!(jobs(&cell), 2);
 }
 
-/// A dev cell whose only master's directory is deleted founds no other cell in its place.
+/// A dev cell whose only master's directory was deleted does not bootstrap another cell in its
+/// place.
 #[test]
 fn a_directory_that_is_deleted_while_the_cell_runs_is_not_made_anew() {
     let mut cell = Cell::start();
@@ -172,7 +173,7 @@ fn a_directory_that_is_deleted_while_the_cell_runs_is_not_made_anew() {
     assert!(said.contains("belongs to a cell whose master directories are all gone"), "{said}");
 }
 
-/// The trial: all were killed, one was emptied, and one was behind.
+/// The scenario: all replicas were killed, one was emptied, and one was behind.
 #[test]
 fn an_emptied_replica_of_a_dev_cell_comes_back_as_another_one() {
     let mut cell = Cell::start_with(&["--replicas", "3"]);
@@ -189,14 +190,14 @@ fn an_emptied_replica_of_a_dev_cell_comes_back_as_another_one() {
     assert_eq!(listed.lines().collect::<Vec<_>>(), ["1", "3", "4"]);
 }
 
-/// Ends a replica, and waits for that.
+/// Stops a replica, and waits for its end.
 #[track_caller]
 fn end(replica: Background) {
     processes::signal(replica.pid(), Signal::SIGTERM);
     replica.ends();
 }
 
-/// Starts a replica, which has to end with status 9; what it says.
+/// Starts a replica, which has to exit with status 9; returns its output.
 #[track_caller]
 fn is_not_to_be_started(cell: &Grown, directory: &str, address: &str) -> String {
     let mut replica = cell.starts(directory, address, &[]);
@@ -206,12 +207,12 @@ fn is_not_to_be_started(cell: &Grown, directory: &str, address: &str) -> String 
     said
 }
 
-/// Who and what the cell has, as long as it is asked of a replica that lives.
+/// The users of the cell, read from a replica that is alive.
 fn users(cell: &Grown) -> String {
     cell.ok("user list -o name")
 }
 
-/// The trial: one of three was restored, and the two others ended for it.
+/// The scenario: one of three replicas was restored, and the two others used to exit because of it.
 #[test]
 fn a_checkpoint_does_not_take_over_a_cell_that_lives() {
     let (cell, [first, second, third]) = Grown::of_three();
@@ -231,11 +232,11 @@ fn a_checkpoint_does_not_take_over_a_cell_that_lives() {
 
     cell.terminal.ok(&format!("{load} --replace-cell"));
     let said = is_not_to_be_started(&cell, "r3", &cell.at[2]);
-    assert!(said.contains("the cell lives: replica "), "{said}");
+    assert!(said.contains("the cell is alive: replica "), "{said}");
     assert!(said.contains("remove it and add a new one with an empty directory"), "{said}");
     assert_eq!(users(&cell), "ana\nben\n", "the cell goes on");
 
-    // What it says to do helps.
+    // Its advice helps.
     fs::remove_dir_all(directory("r3")).expect("it is there");
     cell.ok("master remove 3");
     let third = cell.adds("r3", &cell.at[2]);
@@ -244,7 +245,8 @@ fn a_checkpoint_does_not_take_over_a_cell_that_lives() {
     [first, second, third].into_iter().for_each(end);
 }
 
-/// The restored one saw nobody when it began: the cell goes on all the same, and says what is there.
+/// The restored replica saw nobody when it started: the cell still continues, and reports the
+/// conflict.
 #[test]
 fn a_cell_that_lives_refuses_a_replica_that_was_restored() {
     let (cell, [first, second, third]) = Grown::of_three();
@@ -259,10 +261,10 @@ fn a_cell_that_lives_refuses_a_replica_that_was_restored() {
     let both = [&first, &second].map(Background::pid);
     both.into_iter().for_each(|pid| processes::signal(pid, Signal::SIGSTOP));
     let third = cell.starts("r3", &cell.at[2], &[]);
-    until("it goes on without them", || third.stderr().contains("goes on without them"));
+    until("it goes on without them", || third.stderr().contains("continues without them"));
     both.into_iter().for_each(|pid| processes::signal(pid, Signal::SIGCONT));
-    let says = "goes on from a restored checkpoint while this cell lives, and is refused";
-    // The leader speaks to it.
+    let says = "continues from a restored checkpoint while this cell is alive, and was rejected";
+    // The leader contacts it.
     let said = eventually("the leader refuses it", || {
         [&first, &second].map(Background::stderr).into_iter().find(|said| said.contains(says))
     });
@@ -280,13 +282,13 @@ fn a_directory_of_another_replica_or_of_before_is_not_started() {
     cell.ok("user add ben");
     end(second);
     end(third);
-    // The third has the second's, which is as good as a twin.
+    // The third has the second's directory.
     fs::rename(directory("r3"), directory("own")).expect("it can be moved");
     copy(&directory("r2"), &directory("r3"));
     let said = is_not_to_be_started(&cell, "r3", &cell.at[2]);
     assert!(said.contains("it was copied or restored from a copy"), "{said}");
     assert!(said.contains("(bourg master remove, bourg master add)"), "{said}");
-    // The second is put back from an older copy: with the third it would forget ben.
+    // The second is restored from an older copy: with the third it would lose ben.
     fs::rename(directory("r2"), directory("newer")).expect("it can be moved");
     fs::rename(directory("older"), directory("r2")).expect("it can be moved");
     let said = is_not_to_be_started(&cell, "r2", &cell.at[1]);
@@ -296,7 +298,7 @@ fn a_directory_of_another_replica_or_of_before_is_not_started() {
     fs::rename(directory("own"), directory("r3")).expect("it can be moved");
     let third = cell.starts("r3", &cell.at[2], &[]);
     until("two of three serve", || cell.types("user list -o name").stdout == "ana\nben\n");
-    // With its file of before it is another directory than the one that the cell knows.
+    // With its former file it is another directory than the one that the cell has recorded.
     fs::remove_file(directory("r2/directory-id")).expect("it is there");
     let said = is_not_to_be_started(&cell, "r2", &cell.at[1]);
     assert!(said.contains("has data directory ") || said.contains("by data directory "), "{said}");
@@ -304,7 +306,8 @@ fn a_directory_of_another_replica_or_of_before_is_not_started() {
     end(third);
 }
 
-/// A snapshot of a whole disk looks like the disk itself: here only whoever knows better can tell.
+/// A snapshot of a whole disk is indistinguishable from the disk itself: only the other replicas
+/// can detect it.
 #[test]
 fn whoever_knows_what_was_committed_stops_and_keeps_it() {
     let (cell, [first, second, third]) = Grown::of_three();
@@ -320,7 +323,7 @@ fn whoever_knows_what_was_committed_stops_and_keeps_it() {
     });
     end(second);
     end(first);
-    // In place, so that the second does not see it.
+    // In place, so that the second cannot notice.
     let file = fs::File::options().write(true).open(&segment).expect("a segment");
     std::os::unix::fs::FileExt::write_all_at(&file, &before, 0).expect("it can be written");
     let (second, third) =
@@ -347,7 +350,8 @@ fn newest_in(log: &Path) -> (PathBuf, u64) {
     (newest, bytes)
 }
 
-/// With its founding flags an emptied replica founds another cell: nobody takes it for theirs.
+/// With its bootstrap flags an emptied replica would bootstrap another cell: nobody accepts it as
+/// theirs.
 #[test]
 fn clients_pass_over_another_cell_at_an_address_of_theirs() {
     let (cell, [first, second, third]) = Grown::of_three();
@@ -367,7 +371,7 @@ fn clients_pass_over_another_cell_at_an_address_of_theirs() {
     [second, third, foreign].into_iter().for_each(end);
 }
 
-/// With the authority left in it, it would be the same cell to everybody, with nothing in it.
+/// With the authority left in it, clients would accept it as the same cell, with nothing in it.
 #[test]
 fn a_directory_that_was_emptied_but_for_its_authority_founds_nothing() {
     let (cell, [first, second, third]) = Grown::of_three();

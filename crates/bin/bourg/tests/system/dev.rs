@@ -1,4 +1,4 @@
-//! `bourg dev`: a cell for as long as it runs, and the exit codes of the commands in it.
+//! `bourg dev`: a cell for as long as it runs, and the exit codes of commands on it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,7 +73,7 @@ fn nothing_outlives_it_when_it_is_killed() {
     });
 }
 
-/// It has stopped its tasks, or they were gone with it: nothing of that is known before the machine answers.
+/// Its tasks were stopped or died with it: this is not known before the machine answers.
 #[test]
 fn a_second_start_calls_healthy_what_answers() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/hello.bcl");
@@ -102,7 +102,7 @@ fn a_second_start_calls_healthy_what_answers() {
 fn it_stops_the_tasks_of_a_borglet_that_is_dead() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
-    // After its third death in a row the supervisor waits, and is told to stop meanwhile.
+    // After its third consecutive death the supervisor waits, and is told to stop meanwhile.
     for _ in 0..3 {
         cell.kill(Role::Borglet);
     }
@@ -168,7 +168,7 @@ fn every_exit_code_means_what_help_says() {
     cell.fails(3, "sed s/tasks=3/tasks=2/ $EXAMPLES/hello.bcl > less.bcl; bourg run less.bcl");
     cell.fails(4, "bourg run $EXAMPLES/too-big.bcl --timeout 100ms");
     cell.stop();
-    // The client directory stays with the cell's; nobody answers there.
+    // The client directory remains with the cell's directory; no process answers there.
     let said = cell.fails(6, "bourg --cell cell/client status");
     assert!(said.contains("next: check that the cell is running"), "{said}");
 }
@@ -197,7 +197,7 @@ fn commands_that_other_systems_have_are_answered_with_those_that_are_here() {
         let said = terminal.fails(2, &format!("bourg {line}"));
         assert!(said.contains("there is no command '") && said.contains(says), "{line}: {said}");
     }
-    // What nobody has is named as before, and so is what a command does not have.
+    // Unknown commands are reported as before, and so are unknown arguments of known commands.
     assert!(terminal.fails(2, "bourg stauts").contains("'status'"));
     assert!(terminal.fails(2, "bourg machine list").contains("unrecognized subcommand 'list'"));
 }

@@ -1,4 +1,4 @@
-//! What happens to the log's disk: a torn write, and no room.
+//! Failures of the log's disk: a torn write, and a full disk.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -37,7 +37,7 @@ fn a_torn_tail_is_cut_off_and_said() {
     let mut cell = Cell::start();
     finished(&cell);
     cell.stop();
-    // Of a write over several sectors some reached the disk, and not the first.
+    // Of a write over several sectors some reached the disk, but not the first.
     let (segment, end) = newest_segment(&cell);
     overwrite(&segment, (end / 512 + 2) * 512, &[0x5a; 700]);
     cell.start_again(&[]);
@@ -48,18 +48,18 @@ fn a_torn_tail_is_cut_off_and_said() {
     cell.ok("bourg run $EXAMPLES/hello.bcl");
 }
 
-/// What a cell's copy of the program takes of its disk, in MiB.
+/// The size of a cell's copy of the program on its disk, in MiB.
 pub(crate) fn program_mib() -> u64 {
     let program = fs::metadata(env!("CARGO_BIN_EXE_bourg")).expect("it is built");
     program.len().div_ceil(1 << 20)
 }
 
-/// A small filesystem of its own, unmounted in the end.
+/// A small filesystem, unmounted on drop.
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// In memory, with room for so many MiB beside a cell's copy of the program, and with these options of
-    /// tmpfs.
+    /// A tmpfs with room for this many MiB besides a cell's copy of the program, and with these
+    /// mount options.
     pub(crate) fn mount(mib: u64, options: &str) -> Self {
         let place = tempfile::Builder::new().prefix("bourg-test-").tempdir();
         let place = place.expect("a temporary directory");
@@ -89,7 +89,7 @@ fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
     let ballast = disk.path("ballast").display().to_string();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     cell.ok(&format!("head -c 400m /dev/zero > {ballast}; true"));
-    // Room that a segment has is there; jobs that fit nowhere fill it.
+    // A segment's space is preallocated; jobs that fit nowhere fill it.
     let submit = |number: u32| {
         cell.write(
             "large.bcl",

@@ -1,4 +1,4 @@
-//! Machines join with tokens, renew their certificates, and are shut out.
+//! Machines join with tokens, renew their certificates, and are revoked.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ use crate::terminal::Terminal;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The level of the state machine that cells come to.
+/// The level of the state machine that cells reach.
 pub(crate) const LEVEL: &str = "1";
 
 const JOB: &str = "(import 'borg.libsonnet').service('hello', tasks=1, cmd=['sleep', '1d'])
@@ -29,7 +29,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("a file").permissions().mode() & 0o777
 }
 
-/// `bourg machine token`: what it prints, which is the token alone.
+/// `bourg machine token`: its output, which is only the token.
 fn token(cell: &Cell, name: &str) -> String {
     let printed = cell.ok(&format!("bourg machine token {name}"));
     let token = printed.strip_suffix('\n').expect("a line").to_owned();
@@ -37,12 +37,12 @@ fn token(cell: &Cell, name: &str) -> String {
     token
 }
 
-/// The only machine that a dev cell has by itself does nothing any more.
+/// Stops using the only machine that a dev cell has by itself.
 fn only_others(cell: &Cell) {
     cell.ok("bourg machine drain $(bourg machines -o name)");
 }
 
-/// A certificate of which less than a third of its time is left.
+/// A certificate with less than a third of its time left.
 fn due(cell: &Cell, identity: &Identity) -> Credentials {
     let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
     let now = SystemTime::now();
@@ -69,7 +69,8 @@ fn a_machine_joins_with_a_token_and_needs_none_again() {
     assert_eq!(modes, [0o600, 0o644]);
     assert!(!file("joining.key").exists(), "the key is the certificate's by now");
     let text = cell.ok("bourg machine show m1");
-    // Tasks of other cells here may hold ports of its range, and the columns are as wide as that is.
+    // Tasks of other cells on this machine may use ports of its range, which changes the columns'
+    // width.
     let words: Vec<_> = text.split_whitespace().collect();
     assert!(words.join(" ").contains(" certificate until "), "{text}");
     let events = cell.ok("bourg events --all");
@@ -83,7 +84,7 @@ fn a_machine_joins_with_a_token_and_needs_none_again() {
     machine.start_again();
     until("it is adopted", || machine.borglet().stderr().contains("this machine has"));
     machine.is("up");
-    // Also where it is told the token still, be that itself or a file that is gone.
+    // Also if it is still given the token, either itself or a file that no longer exists.
     for given in [token.as_str(), "@/nowhere/token"] {
         machine.signal(Signal::SIGKILL);
         machine.is_gone();
@@ -102,7 +103,7 @@ fn a_machine_that_ended_between_any_two_steps_joins_with_the_same_key() {
     let given = format!("@{}", cell.path("token").display());
     let mut machine = Machine::join(&cell, "m1", &given);
     let kept = serial(machine.directory());
-    // As if it had ended before it wrote down what it got: the key is there, and no more.
+    // As if it had ended before it stored the certificate: only the key exists.
     machine.signal(Signal::SIGKILL);
     machine.is_gone();
     let file = |name: &str| machine.directory().join(name);
@@ -176,7 +177,7 @@ fn a_revoked_machine_is_not_talked_to_until_it_has_another_certificate() {
     let events = cell.ok("bourg events --all");
     assert!(events.contains("REVOKE_MACHINE"), "{events}");
 
-    // The old token is of no use, a new one is.
+    // The old token is invalid, a new one works.
     machine.signal(Signal::SIGTERM);
     machine.is_gone();
     fs::remove_file(machine.directory().join("joined.toml")).expect("it had joined");
@@ -223,7 +224,7 @@ fn a_masters_certificate_renews_itself_and_no_stream_breaks_off() {
     until("the master has another certificate, twice", || {
         cell.said().matches("renewed its own certificate").count() >= 2
     });
-    // What follows the master was never cut off, and whoever comes is let in.
+    // Followers of the master kept their connections, and new ones are accepted.
     cell.ok("bourg run hello.bcl");
     until("it follows still", || follower.stdout().contains("root/hello"));
     assert_eq!(follower.code(), None);
@@ -234,7 +235,7 @@ fn a_masters_certificate_renews_itself_and_no_stream_breaks_off() {
 fn replicas_go_on_when_the_certificates_that_they_began_with_have_expired() {
     let cell =
         Cell::start_with(&["--replicas", "3", "--log", "info", "--certificate-validity", "4s"]);
-    // By the third time of each the first ones are over.
+    // When each has renewed three times, the first certificates have expired.
     until("they have renewed them nine times together", || {
         cell.said().matches("renewed its own certificate").count() >= 9
     });
@@ -284,7 +285,7 @@ fn a_scheduler_outlives_the_certificate_that_it_connected_with() {
     assert_eq!(cell.ok("bourg cell -o schedulers"), "1\n");
 }
 
-/// An address where nobody listens and nobody else will: at a loopback address of this process alone.
+/// An unused address: at a loopback address of this process only.
 pub(crate) fn free_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(7_800);
     // A process id has 22 bits at most.
@@ -331,19 +332,19 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
     assert!(!cell.path("third/tls/ca.key").exists());
     let said = cell.fails(2, "bourg master token 2");
     assert!(said.contains("replica 2 has joined already"), "{said}");
-    // And nobody founds a cell by mistake.
+    // And nobody bootstraps a cell by mistake.
     for (flags, why) in [
         ("--join @nowhere", "there is no join token"),
-        // As a unit says it whose token was not put where it looks.
+        // Like a unit whose token file is missing.
         ("--name cc --administrator ana --join @nowhere", "there is no join token"),
-        ("", "is of no cell"),
+        ("", "belongs to no cell"),
     ] {
         let line = format!("bourg master --dir fourth --listen 127.0.0.1:0 {flags}");
         let said = cell.fails(1, &line);
         assert!(said.contains(why), "{said}");
     }
 
-    // Started again, it needs no token, and takes what it is told of one for what it was.
+    // After a restart it needs no token, and ignores a given one.
     processes::signal(second.pid(), Signal::SIGKILL);
     second.ends();
     for flags in [&[][..], &["--join", "@token"]] {
@@ -363,7 +364,7 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
     until("one goes on alone", || !cell.ok("bourg master list").contains("leaving"));
 }
 
-/// What somebody types who has machines and this program, and no more.
+/// The commands of a user who has machines and this program, and nothing else.
 #[test]
 fn a_cell_is_founded_and_grows_by_commands_alone() {
     let terminal = Terminal::new();
@@ -412,7 +413,7 @@ fn a_replica_that_is_killed_at_any_step_of_joining_joins_in_the_end() {
         let mut second = cell.start("bourg", &flags);
         until(step, || {
             assert_eq!(second.code(), None, "{}", second.stderr());
-            // The key may have come and gone between two looks: then it has joined.
+            // The key may have appeared and disappeared between two checks: then it has joined.
             [step, "joined.toml"].iter().any(|file| cell.path("second").join(file).exists())
         });
         processes::signal(second.pid(), Signal::SIGKILL);
@@ -433,7 +434,7 @@ fn a_replica_that_is_killed_at_any_step_of_joining_joins_in_the_end() {
 fn a_machine_joins_through_any_replica_and_is_revoked_for_all() {
     let cell =
         Cell::start_with(&["--replicas", "3", "--poll-interval", "200ms", "--missed-polls", "2"]);
-    // The first that a token names follows.
+    // The first master that a token names follows.
     cell.ok("bourg master transfer 3");
     let _machine = Machine::join(&cell, "m1", &token(&cell, "m1"));
     let given = token(&cell, "m1");

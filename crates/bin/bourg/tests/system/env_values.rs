@@ -1,5 +1,5 @@
-//! The values of a job's `env` are visible to its owner and to users who may administer it. All others see
-//! the names, wherever a description leaves the master.
+//! The values of a job's `env` are visible to its owner and to users who may administer it. All
+//! others see only the names, in every description that the master sends.
 
 use std::fs;
 
@@ -14,10 +14,10 @@ use crate::eventually::until;
 use crate::pages::Of;
 use crate::security::{to, wait};
 
-/// Two values, of the job and of a task of its own.
+/// Two values, of the job and of one of its tasks.
 const SECRETS: [&str; 2] = ["hunter2", "swordfish"];
 
-/// ana, whose job has these values; ben, who may do nothing with it; cho, who holds a capability.
+/// ana, whose job has these values; ben, who has no rights on it; cho, who has a capability.
 fn cell(arguments: &[&str]) -> Cell {
     let cell = Cell::start_with(arguments);
     for user in ["ana", "ben", "cho"] {
@@ -39,7 +39,7 @@ fn shows(text: &str) -> bool {
     SECRETS.iter().any(|secret| text.contains(secret))
 }
 
-/// What a user is shown of the job's description, at a replica.
+/// The job's description as shown to a user by a replica.
 #[track_caller]
 fn description(cell: &Cell, user: &str, more: &str) -> Value {
     let line = format!("bourg --cell {user} --consistent status ana/keys -o json {more}");
@@ -56,7 +56,7 @@ fn is_shown(cell: &Cell, user: &str, more: &str) {
     assert!(!shown.to_string().contains("hiddenEnv"), "{user}: {shown}");
 }
 
-/// With the names alone.
+/// With only the names.
 #[track_caller]
 fn is_hidden(cell: &Cell, user: &str, more: &str) {
     let shown = description(cell, user, more);
@@ -135,7 +135,7 @@ fn no_answer_to_others_has_a_value_of_env() {
     let said = cell.fails(3, "bourg --cell ./ben status ana/keys -o spec.env.API_KEY");
     assert!(said.contains("-o spec.env.API_KEY: the value is hidden: its owner, admini"), "{said}");
     assert_eq!(cell.ok("bourg --cell ./ana status keys -o spec.env.API_KEY"), "hunter2\n");
-    // Labels find others' jobs as before.
+    // Labels still match other users' jobs.
     let found = cell.ok("bourg --cell ./ben events -l team=search");
     assert!(found.contains("ana/keys"), "{found}");
     cell.fails(3, "bourg --cell ./ben checkpoint save all");
@@ -156,7 +156,7 @@ fn no_answer_to_others_has_a_value_of_env() {
     }
 }
 
-/// Nobody sees in the past what they may not see now.
+/// Past states hide what a user may not see now.
 #[test]
 fn a_capability_shows_values_of_env_while_it_is_held_whichever_moment_is_asked_for() {
     let cell = cell(&[]);
@@ -174,7 +174,7 @@ fn a_capability_shows_values_of_env_while_it_is_held_whichever_moment_is_asked_f
     is_shown(&cell, "./ben", &then);
 }
 
-/// Who submits what they were shown of another's job would start it without its values.
+/// A hidden description cannot be submitted: the job would start without its values.
 #[test]
 fn a_description_without_its_values_cannot_be_submitted() {
     let cell = cell(&[]);
@@ -201,13 +201,13 @@ fn a_description_without_its_values_cannot_be_submitted() {
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     assert!(refused.message().starts_with("hiddenEnv: "), "{refused}");
     assert_eq!(cell.ok("bourg status -o name"), "ana/keys\n");
-    // What its owner is shown can be submitted, and is the same job.
+    // The description shown to its owner can be submitted, and is the same job.
     cell.ok("bourg --cell ./ana status keys -o spec > copy.bcl");
     let said = cell.types("bourg --cell ./ana run copy.bcl --detach");
     assert!(said.code == 0 && said.stderr.contains("unchanged"), "{}{}", said.stdout, said.stderr);
 }
 
-/// Its user's rights beyond what is their own are not a task's.
+/// A task does not have its user's capabilities.
 #[test]
 fn an_administrators_task_sees_values_of_its_users_own_jobs_only() {
     let cell = cell(&[]);

@@ -1,4 +1,4 @@
-//! What happened: shown, chosen, followed over a master's end, and neither lost nor doubled.
+//! Events: shown, filtered, followed across a master's restart, and neither lost nor duplicated.
 
 use nix::sys::signal::Signal;
 use proto::v1;
@@ -22,7 +22,7 @@ fn names(lines: &str) -> Vec<String> {
     lines.lines().map(name).collect()
 }
 
-/// Every event that is kept, by its name in the log.
+/// Every stored event, by its name in the log.
 fn all(cell: &Cell) -> Vec<(u64, u64, Value)> {
     let text = cell.ok("bourg events --all -o json");
     let event = |line: &str| {
@@ -33,7 +33,7 @@ fn all(cell: &Cell) -> Vec<(u64, u64, Value)> {
     text.lines().map(event).collect()
 }
 
-/// More of them than may wait for the disk, made again in one go by what replays the log.
+/// More events than fit in the queue, generated at once by a replay of the log.
 #[test]
 fn events_that_are_there_are_not_called_lost_after_a_restart() {
     let cell = Cell::start();
@@ -54,7 +54,7 @@ fn events_that_are_there_are_not_called_lost_after_a_restart() {
     value_is(&cell, Of::Master, "bourg_events_waiting_bytes", 0.0);
     value_is(&cell, Of::Master, "bourg_events_lost_total", 0.0);
     assert!(!cell.said().contains("could not be kept"), "{}", cell.said());
-    // What is new after it is kept, too.
+    // Later events are stored, too.
     cell.ok("bourg run $EXAMPLES/hello.bcl --detach");
     until("it is written", || cell.ok("bourg events hello -n 1").contains(" root/hello"));
 }
@@ -70,7 +70,7 @@ fn a_life_is_told_step_by_step_with_who_did_it() {
           borg.batch('never', cmd=['sh', '-c', 'exit 3']) { restart: { failures: 0 } }]",
     );
     cell.types("bourg run jobs.bcl");
-    // It runs until it is seen to run.
+    // It runs until the status shows it.
     relations::end(&cell, "once", Signal::SIGUSR1);
     cell.job("once", "is finished", |job| job["state"] == "finished");
     cell.job("never", "has failed", |job| job["state"] == "failed");
@@ -98,7 +98,7 @@ fn a_life_is_told_step_by_step_with_who_did_it() {
     let first = cell.ok("bourg events --all");
     assert!(first.lines().next().expect("a line").contains("  the cell  "), "{first}");
 
-    // Up to a moment, and from an event on.
+    // Up to a time, and from an event on.
     let finished = all(&cell).into_iter().find(|(_, _, event)| event.get("finish").is_some());
     let (index, sub, _) = finished.expect("it finished");
     let before = cell.ok(&format!("bourg events once --at {}", index - 1));
@@ -133,7 +133,7 @@ fn a_follower_sees_each_event_once_over_a_masters_end() {
     until("so does the other", || newer.stdout().contains("FINISH"));
     assert!(!newer.stdout().contains("  FOUND "), "what was before is not asked for");
 
-    // A cell that starts again makes none of them twice.
+    // A restarted cell generates none of them twice.
     cell.stop();
     cell.start_again(&[]);
     let again = all(&cell);
@@ -145,7 +145,7 @@ fn a_follower_that_is_too_late_is_told_from_where_there_is_everything() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/batch.bcl");
     cell.job("pi", "is finished", |job| job["state"] == "finished");
-    // What was before the checkpoint is not in a cell that goes on from it.
+    // A cell restored from a checkpoint does not have events from before it.
     cell.ok("bourg checkpoint save saved");
     let index = cell.ok("bourg checkpoint verify saved -o index");
     let index: u64 = index.trim().parse().expect("a number");
@@ -177,7 +177,7 @@ fn one_user_does_not_keep_the_others_from_following() {
         let why = "root has 64 calls that follow the events already, as many as one user may have: \
                    end one of them";
         assert_eq!(refused.message(), why);
-        // What does not follow needs another place, and holds it for a moment.
+        // Reads that do not follow count separately, and hold their permit for a moment.
         let once = v1::EventsRequest { follow: false, ..asked.clone() };
         client.events(once).await.expect("it is answered");
         following.pop();

@@ -1,4 +1,4 @@
-//! Waiting for a condition, the only way in which a test waits.
+//! Waiting for a condition: the only way in which tests wait.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Looks until there is something, and gives it.
+/// Polls until there is a value, and returns it.
 ///
 /// # Panics
-/// When there is nothing after [`PATIENCE`].
+/// If there is none after [`PATIENCE`].
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -22,7 +22,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     eventually(what, || is_so().then_some(()));

@@ -1,5 +1,5 @@
-//! Tasks that fill the disk of their machine, with bytes or with files: they are ended for it, and
-//! everybody else goes on.
+//! Tasks that fill their machine's disk, with bytes or with files: they are stopped for it, and
+//! nobody else is affected.
 
 use std::fs::File;
 use std::path::Path;
@@ -26,11 +26,11 @@ fn job(cell: &Cell, name: &str, script: &str) {
     cell.ok(&format!("bourg run --detach {name}.bcl"));
 }
 
-/// Empty files without end.
+/// Creates empty files forever.
 const FILES: &str = "i=0; while :; do printf '' > f$i; i=$((i+1)); done 2>/dev/null";
-/// Bytes without end, of which as many as there are.
+/// Writes bytes forever, as fast as possible.
 const BYTES: &str = "echo begins; while :; do cat /dev/zero >> f; sleep 0.02; done 2>/dev/null";
-/// The same in a file that has no name any more.
+/// The same to a deleted file.
 const HIDDEN: &str = "exec 3> f; rm f; while :; do cat /dev/zero >&3; sleep 0.02; done 2>/dev/null";
 
 fn free(disk: &Path) -> (u64, u64) {
@@ -38,7 +38,8 @@ fn free(disk: &Path) -> (u64, u64) {
     (found.blocks_available() * found.fragment_size(), found.files_available())
 }
 
-/// Plays a task that fills the disk, which is ended with words; nobody else is.
+/// Runs a task that fills the disk; it is stopped with an error that contains `words`, and no other
+/// task is.
 fn is_ended_for_it(cell: &Cell, disk: &Path, script: &str, words: &[&str]) {
     let borglet = eventually("the Borglet runs", || cell.pid(Role::Borglet));
     cell.ok("bourg run $EXAMPLES/hello.bcl");
@@ -58,7 +59,7 @@ fn is_ended_for_it(cell: &Cell, disk: &Path, script: &str, words: &[&str]) {
     for line in ["bourg why filler", "bourg status filler/0"] {
         until(&format!("{line} says so"), || cell.ok(line).contains("ran out of"));
     }
-    // Others find room, also while it is tried again.
+    // Others find room, also while it is restarted.
     cell.ok("sed s/hello/another/ $EXAMPLES/hello.bcl > another.bcl; bourg run another.bcl");
     cell.ok("bourg kill filler");
     cell.job("filler", "is dead", |job| job["state"] == "dead" || job["state"] == "killed");
@@ -103,7 +104,7 @@ fn a_file_without_a_name_hides_nothing() {
     cell.stop();
 }
 
-/// Leaves no room on a disk, for bytes and for files. Nobody's task did it.
+/// Fills a disk, with bytes and with files, without any task.
 fn fill(disk: &Path) {
     let mut ballast = File::create(disk.join("ballast")).expect("a file");
     let mut size = 1 << 20;
@@ -124,7 +125,7 @@ fn a_borglet_that_starts_on_a_full_disk_adopts_kills_and_goes_on() {
     starts_on_a_full_disk(Terminal::new(), &disk.path(""));
 }
 
-/// What a file has of such a disk is less than what was reserved for it, once it is cut.
+/// After truncation, a file on such a disk uses less than what was reserved for it.
 #[test]
 fn a_borglet_that_starts_on_a_full_disk_of_small_blocks_does_as_well() {
     let terminal = Terminal::new();
@@ -148,7 +149,7 @@ fn starts_on_a_full_disk(terminal: Terminal, disk: &Path) {
     cell.ok("bourg kill hello/0");
     cell.job("hello", "has one less", |job| job["counts"]["healthy"] == 2);
     until("it is dead", || cell.tasks("hello").len() == 2);
-    // What does not find room waits, and has not failed.
+    // A task without room waits, and does not fail.
     cell.ok(
         "sed s/hello/another/ $EXAMPLES/hello.bcl > another.bcl; bourg run --detach another.bcl",
     );

@@ -1,5 +1,5 @@
-//! Cells that grow replica by replica: restored after the loss of a majority, and of programs of several
-//! ages.
+//! Cells to which replicas are added one by one: restored after the loss of a majority, and with
+//! several versions of the program.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::terminal::{Background, Ended, Terminal};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// How a program is started to be a later build than others: it has a level that is there for tests.
+/// The flags that make a program a later build than others: it has a level that exists for tests.
 const LATER: [&str; 2] = ["--level", TEST_LEVEL];
 /// That level; see `cell::TEST_LEVEL`.
 const TEST_LEVEL: &str = "1000000";
 
-/// A cell of replicas that are started one by one.
+/// A cell whose replicas are started one by one.
 pub(crate) struct Grown {
     pub(crate) terminal: Terminal,
-    /// Where its replicas are, or will be.
+    /// The addresses of its replicas, present and future.
     pub(crate) at: [String; 3],
 }
 
 impl Grown {
-    /// One replica, with flags, and somebody who may do everything.
+    /// One replica, with flags, and its administrator.
     #[track_caller]
     fn found(more: &[&str]) -> (Self, Background) {
         let cell = Self { terminal: Terminal::new(), at: [(); 3].map(|()| free_address()) };
@@ -59,7 +59,7 @@ impl Grown {
         self.terminal.start("bourg", &[&flags[..], more].concat())
     }
 
-    /// One more replica, from an empty directory.
+    /// Adds a replica with an empty directory.
     #[track_caller]
     pub(crate) fn adds(&self, directory: &str, address: &str) -> Background {
         let token = self.ok(&format!("master add {address}"));
@@ -80,7 +80,7 @@ impl Grown {
         serde_json::from_str(&self.types("master list -o json").stdout).unwrap_or_default()
     }
 
-    /// Waits until so many replicas vote and have everything, and no other is known.
+    /// Waits until this many replicas vote and are up to date, and no other is listed.
     #[track_caller]
     pub(crate) fn has_voters(&self, voters: usize) {
         until(&format!("{voters} vote"), || {
@@ -96,7 +96,8 @@ impl Grown {
     }
 }
 
-/// Gives a machine an order to run nothing, as a leader does of a restore epoch; whether it is refused.
+/// Sends a machine an order to run nothing, as the leader of a restore epoch; returns whether it is
+/// rejected.
 fn is_refused(cell: &Grown, machine: &str, restore_epoch: u64, index: u64) -> bool {
     let authority = Authority::open(cell.terminal.path("r1/tls")).expect("the cell's authority");
     let issued = authority.issue(&Identity::Master, Validity::lasting(HOUR));
@@ -135,19 +136,19 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     let _first = cell.starts("r1", &cell.at[0], &[]);
     cell.has_voters(1);
 
-    // One that comes back from before is of no use any more.
+    // A former replica is rejected.
     let before = cell.starts("r2", &cell.at[1], &[]).ends();
     assert_eq!(before.code, 9, "{}", before.stderr);
     let why = "the cell was restored since (restore epoch 1, yours is 0): remove this replica's directory";
     assert!(before.stderr.contains(why), "{}", before.stderr);
     cell.has_voters(1);
-    // With an empty directory it is of use again, at the same place.
+    // With an empty directory it is usable again, at the same address.
     let _second = cell.adds("again", &cell.at[1]);
     cell.has_voters(2);
     let _third = cell.adds("third", &cell.at[2]);
     cell.has_voters(3);
 
-    // A leader of before gives orders, however late its term.
+    // A former leader's orders are rejected, even with a late term.
     let mut index = 1 << 40;
     until("its orders are refused", || {
         index += 1;
@@ -208,7 +209,7 @@ fn one_that_is_stopped_lets_another_lead_before_it_ends() {
         processes::signal(leads.pid(), Signal::SIGTERM);
         let ended = leads.ends();
         assert_eq!(ended.code, 0, "{}", ended.stderr);
-        // One that simply ends hears of no later term.
+        // One that stops in an orderly way does not see a later term.
         let later = format!("leads in term {}", term + 1);
         assert!(ended.stderr.contains(&later), "in round {round}, no '{later}': {}", ended.stderr);
         let directory = format!("r{}", leader + 1);
@@ -228,7 +229,7 @@ fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() 
         processes::signal(older.pid(), Signal::SIGTERM);
         let ended = older.ends();
         assert_eq!(ended.code, 0, "{}", ended.stderr);
-        // Two of three serve, and the newer build takes the place of the older.
+        // Two of three serve while the newer build replaces the older.
         let job = format!("(import 'borg.libsonnet').batch('job-{number}', cmd=['true'])");
         cell.terminal.write("job.bcl", format!("{job} {{ priority: 'free' }}"));
         cell.ok("run --detach job.bcl");
@@ -238,7 +239,7 @@ fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() 
     until("all can do what is new", || cell.types("cell -o level").stdout.trim() == TEST_LEVEL);
     cell.ok("machine token m1");
     assert_eq!(cell.ok("status -o name").lines().count(), 3, "nothing was lost");
-    // There is no way back.
+    // There is no downgrade.
     let third = running.remove(0);
     processes::signal(third.pid(), Signal::SIGTERM);
     third.ends();

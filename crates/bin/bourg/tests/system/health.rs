@@ -1,4 +1,4 @@
-//! Whether a cell's processes live and are ready, as those ask who watch them.
+//! Liveness and readiness of a cell's processes, as monitoring tools check them.
 
 use crate::cell::{Cell, Role};
 use crate::eventually::until;
@@ -38,7 +38,7 @@ fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else(
     }
 }
 
-/// A probe whose path is misspelt would always be content.
+/// A probe with a misspelt path must not succeed.
 #[test]
 fn a_page_that_does_not_exist_is_not_found_and_those_that_do_are_named() {
     let cell = Cell::start();
@@ -53,7 +53,7 @@ fn a_page_that_does_not_exist_is_not_found_and_those_that_do_are_named() {
                 "{of:?} {path}: {said}"
             );
         }
-        // A client of gRPC is told in its own way.
+        // A gRPC client gets the error in gRPC's form.
         let (status, said) = call(&cell, of, "/bourg.v1.Nothing/Do");
         assert_eq!(status, 200, "{of:?}: {said}");
         assert!(said.contains("grpc-status: 12"), "{of:?}: {said}");

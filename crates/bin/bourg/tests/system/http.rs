@@ -1,11 +1,11 @@
-//! Asking a task over HTTP.
+//! HTTP requests to a task.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
 use crate::eventually::PATIENCE;
 
-/// GETs a path from `host:port`; the whole answer, headers first.
+/// GETs a path from `host:port`; returns the whole response, headers first.
 pub(crate) fn get(address: &str, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

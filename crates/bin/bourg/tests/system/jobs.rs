@@ -1,8 +1,8 @@
-//! Descriptions of jobs that are not for running.
+//! Job descriptions that are not meant to run.
 
 use proto::v1;
 
-/// A job in the free band that fits nowhere, so that nothing but people changes what it is.
+/// A job in the free band that fits nowhere, so that only users change it.
 pub(crate) fn that_fits_nowhere(name: &str) -> v1::JobSpec {
     let description = serde_json::json!({
         "name": name,
@@ -20,7 +20,7 @@ pub(crate) fn that_fits_nowhere(name: &str) -> v1::JobSpec {
     serde_json::from_value(description).expect("a job's description")
 }
 
-/// Makes a description as long as 3 MB, by what its thirty tasks have of an environment.
+/// Makes a description 3 MB long, by the environments of thirty tasks.
 pub(crate) fn lengthen(spec: &mut v1::JobSpec) {
     let env = [("X".to_owned(), "x".repeat(100_000))].into();
     let task = v1::TaskOverride { env, ..v1::TaskOverride::default() };

@@ -1,4 +1,5 @@
-//! The library and the examples under the Jsonnet of others: Debian's, the oldest that is around.
+//! The library and the examples under another Jsonnet implementation: Debian's, the oldest in
+//! common use.
 
 use crate::terminal::Terminal;
 use crate::tools::needs;

@@ -1,4 +1,4 @@
-//! The logs of tasks that have ended: kept in fair shares, and what is said where they are not.
+//! The logs of ended tasks: kept in fair shares, and the errors for those that are not.
 
 use nix::sys::signal::Signal;
 
@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 
 #[test]
 fn one_users_many_ends_do_not_take_anothers_logs() {
-    // A disk of so few files keeps the logs of 60 tasks.
+    // A disk with this few files keeps the logs of 60 tasks.
     let disk = SmallDisk::mount(400 - program_mib(), ",nr_inodes=6000");
     let cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     cell.write(
@@ -28,7 +28,7 @@ fn one_users_many_ends_do_not_take_anothers_logs() {
     cell.ok("bourg run --detach many.bcl");
     cell.job("many", "is finished", |job| job["state"] == "finished");
     until("some of the many logs are not kept", || cell.types("bourg logs many").code != 0);
-    // Another round, and all that is too much has gone.
+    // After another round, the excess is deleted.
     let kept = |line: &str| cell.types(line).stdout.lines().count();
     until("as many are kept as may be", || kept("bourg logs many") < 60);
     let said = cell.fails(1, "bourg logs many");

@@ -1,4 +1,4 @@
-//! Several cells on one machine, and where they are found.
+//! Several cells on one machine, and how commands find them.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::pages::Of;
 use crate::processes;
 use crate::terminal::Background;
 
-/// Another cell of the name that cells have where nothing is said, ready.
+/// Another cell with the default name, ready.
 #[track_caller]
 fn second(cell: &Cell) -> Background {
     let other = cell.start("bourg", &["dev", "--dir", "other"]);
@@ -24,7 +24,7 @@ fn a_cell_that_is_kept_answers_where_it_did() {
     cell.ok("bourg user add ana");
     let (master, borglet) = (Of::Master.address(&cell), Of::Borglet.address(&cell));
     cell.stop();
-    // An earlier release kept no list of them.
+    // An earlier release had no list of cells.
     let _none = std::fs::remove_file(cell.path("cell/addresses.toml"));
     cell.start_again(&[]);
     assert_eq!(Of::Master.address(&cell), master);
@@ -36,7 +36,7 @@ fn a_cell_that_is_kept_answers_where_it_did() {
     assert_ne!(moved, borglet, "nobody kept it");
     cell.stop();
 
-    // Somebody else has them.
+    // Another user's cells.
     let taken = [&master, &moved].map(|of| TcpListener::bind(of.as_str()).expect("it is free"));
     let said = cell.fails(1, "bourg dev --dir cell -- true");
     let why =
@@ -44,7 +44,7 @@ fn a_cell_that_is_kept_answers_where_it_did() {
     assert!(said.contains(&why) && said.contains("cell/addresses.toml"), "{said}");
     let [master_taken, _borglet_taken] = taken;
     drop(master_taken);
-    // Nobody knows the Borglet by its address.
+    // No cell knows the Borglet by its address.
     cell.start_again(&[]);
     assert_eq!(Of::Master.address(&cell), master);
     assert_ne!(Of::Borglet.address(&cell), moved);
@@ -83,7 +83,7 @@ fn a_cell_that_is_dead_is_in_nobodys_way_and_is_forgotten_when_asked() {
     until("it has ended", || cell.ok("bourg cells").contains("does not answer: it is not running"));
     cell.ok("bourg status");
     assert!(!cell.said().contains("rejected"), "nobody knocks in vain: {}", cell.said());
-    // A client directory that somebody was given, of a cell that cannot be reached now.
+    // A client directory that somebody gave to this user, of an unreachable cell.
     cell.ok("cp -r other/client config/bourg/cells/far");
     assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\nfar\n");
     let ended = cell.types("bourg cells --prune -o name");
@@ -99,7 +99,7 @@ fn a_cell_that_is_dead_is_in_nobodys_way_and_is_forgotten_when_asked() {
         "no cell is registered here: bourg dev starts one\n"
     );
 
-    // One whose directory is gone gives its name up by itself.
+    // A registered cell whose directory is gone frees its name.
     std::os::unix::fs::symlink("/no/such/client", cell.path("config/bourg/cells/dev"))
         .expect("a link");
     assert!(cell.ok("bourg cells").contains("does not answer: its directory is gone"));

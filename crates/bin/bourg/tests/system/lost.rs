@@ -1,4 +1,5 @@
-//! Machines that do not answer: cut off, dead, and so many at once that it is somebody else's fault.
+//! Machines that do not answer: cut off, dead, and so many at once that the cause must be
+//! elsewhere.
 
 use nix::sys::signal::Signal;
 use rpc::{Authority, Identity};
@@ -9,10 +10,10 @@ use crate::cell::Cell;
 use crate::eventually::until;
 use crate::processes;
 
-/// A master that soon knows who is silent.
+/// The flags of a master that soon marks machines unreachable.
 const SOON: [&str; 4] = ["--poll-interval", "300ms", "--missed-polls", "2"];
 
-/// A job of two tasks without ports, which end at once when they are told to.
+/// A job of two tasks without ports, which exit at once on SIGTERM.
 const SITS: &str = "(import 'borg.libsonnet').service('sits', tasks=2, cmd=['sleep', '1000000'])";
 
 /// The only machine of a dev cell.
@@ -44,7 +45,7 @@ fn who_returns_after_its_tasks_were_taken_ends_the_old_copies() {
         cell.ok(&format!("bourg machine undrain {first}"));
         let old = m2.tasks("sits");
         assert_eq!(old.len(), 2);
-        // Its Borglet is stopped in the middle of whatever it does, or dead; the tasks are not.
+        // Its Borglet is paused at any point, or dead; the tasks keep running.
         m2.signal(if frozen { Signal::SIGSTOP } else { Signal::SIGKILL });
         m2.is("down");
         on(&first, generation + 1);
@@ -77,7 +78,7 @@ fn who_returns_after_its_tasks_were_taken_ends_the_old_copies() {
     let happened: Vec<&str> =
         table.split_whitespace().filter(|word| words.contains(word)).collect();
     assert_eq!(happened, [words, words].concat(), "{table}");
-    // The machine is used on.
+    // The machine is used again.
     cell.ok(&format!("bourg machine drain {first}"));
     until("they run there again", || m2.tasks("sits").len() == 2);
     cell.ok("bourg kill sits");
@@ -123,7 +124,7 @@ fn where_most_machines_are_silent_none_is_marked_down_unless_a_person_says_so() 
     assert!(line.contains(" of 4 machines are unreachable") && line.contains("master"), "{line}");
     assert_eq!(cell.ok("bourg status sits -o tasks.0.generation"), "1\n", "they stay");
 
-    // One answers again: two are not many.
+    // One answers again: two are not too many.
     machines[2].signal(Signal::SIGCONT);
     until("rescheduling is allowed", || cell.ok("bourg cell -o rescheduling.state") == "allowed\n");
     machines[2].is("up");

@@ -1,4 +1,4 @@
-//! What administrators do to machines and say of them: drain, attributes, platforms, removal.
+//! Administration of machines: drain, attributes, platforms, removal.
 
 use nix::sys::signal::Signal;
 use rpc::{Authority, Identity};
@@ -14,7 +14,7 @@ fn machine(cell: &Cell) -> String {
     cell.ok("bourg machines -o name").trim().to_owned()
 }
 
-/// Types a line that succeeds; what it says on stderr.
+/// Types a line that succeeds; returns its stderr.
 #[track_caller]
 fn says(cell: &Cell, line: &str) -> String {
     let ended = cell.types(line);
@@ -84,7 +84,7 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
     assert_eq!(shown["placed"][0]["task"]["state"], "stopping", "{shown:#}");
     assert_eq!(shown["placed"][0]["task"]["reason"], "evicted: machine shutdown");
 
-    // It can be used again before it is empty, and who waits is told.
+    // It can be undrained before it is empty, and waiting commands are told.
     let mut waits = cell.start("bourg", &["machine", "drain", &m]);
     until("it waits", || waits.stderr().contains("1 task is left"));
     assert_eq!(waits.code(), None);

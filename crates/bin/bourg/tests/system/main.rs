@@ -1,9 +1,9 @@
-//! The whole program from outside: real cells, started by `bourg dev`, and the commands that a
-//! user types into a shell. They need root, as a cell with limits does.
+//! System tests of the whole program: real cells, started by `bourg dev`, and commands as a user
+//! types them into a shell. They need root, because a cell with limits does.
 //!
-//! Each test has a home directory of its own, so that it knows no other cells, and a cell of its
-//! own, which leaves neither a process nor a cgroup. Nothing depends on the machine's speed: a
-//! test waits for a condition, up to a bound that only something that hangs reaches.
+//! Each test has its own home directory, and thus knows no other cells, and its own cell, which
+//! leaves neither a process nor a cgroup behind. Nothing depends on the machine's speed: a test
+//! waits for a condition, up to a bound that is only reached if something hangs.
 
 mod borglets;
 mod cell;

@@ -1,4 +1,4 @@
-//! What a cell's processes tell Prometheus: read by curl, by promtool, and by a real Prometheus, and
+//! The metrics of a cell's processes: read by curl, by promtool, and by a real Prometheus, and
 //! compared with the guide.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn what_happens_in_a_cell_is_counted() {
         ("bourg_events_lost_total", Some(0.0)),
         ("bourg_waiting_requests", Some(0.0)),
         ("bourg_queue_length{queue=\"core\"}", Some(0.0)),
-        // A cell so young has none.
+        // A new cell has none.
         ("bourg_checkpoint_age_seconds", None),
     ] {
         assert_eq!(value(&master, name), expected, "{name} in\n{master}");
@@ -154,7 +154,7 @@ fn a_prometheus_with_a_certificate_of_the_cell_scrapes_its_master_and_its_machin
     assert!(machines.contains("=> 1 @"), "{machines}");
 }
 
-/// The tables of the guide say what is exported, in the words in which it is.
+/// The tables of the guide match the exported metrics and their help texts.
 #[test]
 fn the_guide_has_every_metric_with_its_meaning() {
     let cell = Cell::start();

@@ -1,11 +1,11 @@
-//! The pages of a master and of a Borglet, as curl gets them over mTLS.
+//! The HTTP pages of a master and of a Borglet, read by curl over mTLS.
 
 use crate::cell::Cell;
 use crate::eventually::eventually;
 use crate::terminal::Terminal;
 use crate::tools::needs;
 
-/// Whose pages.
+/// The process that serves the pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Master,
@@ -21,7 +21,7 @@ impl Of {
         }
     }
 
-    /// Where it answers.
+    /// Its address.
     pub(crate) fn address(self, cell: &Cell) -> String {
         match self {
             Self::Master => {
@@ -38,13 +38,13 @@ impl Of {
     }
 }
 
-/// A page as the user of a client directory gets it: its status and its text.
+/// A page as read by the user of a client directory: its status and its text.
 #[track_caller]
 pub(crate) fn page_as(client: &str, cell: &Cell, of: Of, path: &str) -> (u16, String) {
     asked(client, cell, of, path, "")
 }
 
-/// An empty call of gRPC: the status of HTTP, and the headers and what follows.
+/// An empty gRPC call: the HTTP status, and the headers and the rest.
 #[track_caller]
 pub(crate) fn call(cell: &Cell, of: Of, path: &str) -> (u16, String) {
     let empty = r"--http2 --include --header 'content-type: application/grpc' --data ''";
@@ -72,7 +72,7 @@ fn split(said: &str) -> (u16, String) {
     (status.parse().expect("a status"), text.to_owned())
 }
 
-/// A page as the user of the cell gets it.
+/// A page as read by the user of the cell.
 #[track_caller]
 pub(crate) fn page(cell: &Cell, of: Of, path: &str) -> (u16, String) {
     page_as(&client(cell), cell, of, path)
@@ -86,13 +86,13 @@ pub(crate) fn metrics(cell: &Cell, of: Of) -> String {
     text
 }
 
-/// A value of the metrics; none where it is not there.
+/// A value of the metrics; `None` if it is missing.
 pub(crate) fn value(metrics: &str, name: &str) -> Option<f64> {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map(|value| value.parse().expect("a value is a number"))
 }
 
-/// Waits until a value of the metrics is as it should be.
+/// Waits until a value of the metrics meets a condition.
 #[track_caller]
 pub(crate) fn value_is(cell: &Cell, of: Of, name: &str, expected: f64) {
     eventually(&format!("{name} is {expected}"), || {
@@ -101,7 +101,7 @@ pub(crate) fn value_is(cell: &Cell, of: Of, name: &str, expected: f64) {
     });
 }
 
-/// What a command says that ends well, with a file on its standard input.
+/// The output of a command that succeeds, with a file on its standard input.
 #[track_caller]
 pub(crate) fn fed(terminal: &Terminal, line: &str, input: &str) -> String {
     terminal.write("input", input);

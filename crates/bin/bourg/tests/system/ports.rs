@@ -1,4 +1,4 @@
-//! Ports of a machine's range that something holds which they were not given to.
+//! Ports of a machine's range that are used by something that they are not allocated to.
 
 use std::net::TcpListener;
 
@@ -8,7 +8,7 @@ use crate::cell::Cell;
 use crate::eventually::{eventually, until};
 use crate::tools::needs;
 
-/// What a task finds in its jail; another Python may come first in the test's own search path.
+/// The Python in a task's jail; another one may come first in the test's own search path.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// The machine of a cell, as it is shown.
@@ -24,7 +24,7 @@ fn range(cell: &Cell) -> (u16, u16) {
     (port("firstPort").expect("a port"), port("lastPort").expect("a port"))
 }
 
-/// Submits a task of the free band that runs Python over `first` and `last`.
+/// Submits a task in the free band that runs a Python program with `first` and `last`.
 fn run(cell: &Cell, name: &str, program: &str, more: &str) {
     needs(PYTHON, "python3");
     let (first, last) = range(cell);
@@ -41,7 +41,7 @@ fn run(cell: &Cell, name: &str, program: &str, more: &str) {
     cell.ok(&format!("bourg run --detach {name}.bcl"));
 }
 
-/// How the last life of a job's first task ended.
+/// How the last incarnation of a job's first task ended.
 fn last_end(cell: &Cell, job: &str) -> String {
     cell.status(job)["tasks"][0]["lastEndText"].as_str().unwrap_or_default().to_owned()
 }
@@ -49,7 +49,7 @@ fn last_end(cell: &Cell, job: &str) -> String {
 const ONCE: &str = "restart: { failures: 0 }";
 const FOR_EVER: &str = "restart: { failures: 'unlimited', delay: 0 }";
 
-/// Each takes every port of the range in another way.
+/// Programs that use every port of the range, in different ways.
 const TAKES_ALL: [(&str, &str); 3] = [
     ("listens", "s = socket.socket(); s.bind(('0.0.0.0', port)); s.listen()"),
     ("binds", "s = socket.socket(); s.bind(('127.0.0.1', port))"),
@@ -59,7 +59,7 @@ const TAKES_ALL: [(&str, &str); 3] = [
     ),
 ];
 
-/// A program that does so with every port that is free, and goes on with those that become free.
+/// A program that does so with every free port, and continues with those that become free.
 fn takes_all(how: &str) -> String {
     format!(
         "server = socket.socket(); server.bind(('127.0.0.1', 0)); server.listen(1000)
@@ -84,7 +84,7 @@ fn a_task_that_takes_every_port_is_ended_for_it_and_says_why() {
     let end = last_end(&cell, name);
     let rule = "a task may hold only ports assigned to it";
     assert!(end.starts_with("ended by rule: it held port ") && end.ends_with(rule), "{end}");
-    // How many depends on how far it had come.
+    // The number depends on how far it had come.
     assert!(end.contains("which is not assigned to it, and "), "{end}");
     let events = cell.ok(&format!("bourg events {name}"));
     assert!(events.contains(&end), "{end} is not in\n{events}");
@@ -137,7 +137,7 @@ s.bind(('::1', {port})); s.listen()"
 fn ports_that_a_program_of_the_host_holds_are_avoided_and_it_is_named() {
     let cell = Cell::start();
     let (first, last) = range(&cell);
-    // All but four, of which a service wants three.
+    // All except four, of which a service needs three.
     let listen = |port| TcpListener::bind(("0.0.0.0", port)).expect("the port is free");
     let held: Vec<TcpListener> = (first..=last - 4).map(listen).collect();
     let known = eventually("the machine says so", || {

@@ -1,4 +1,4 @@
-//! Processes and cgroups of a cell, as the kernel knows them.
+//! Processes and cgroups of a cell, as the kernel shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-/// Sends a signal. A process that is gone is no failure.
+/// Sends a signal. A missing process is no failure.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _gone = nix::sys::signal::kill(Pid::from_raw(pid), signal);
 }
 
-/// Whether there is a process of this pid.
+/// Whether there is a process with this pid.
 pub(crate) fn is_there(pid: i32) -> bool {
     nix::sys::signal::kill(Pid::from_raw(pid), None).is_ok()
 }
@@ -26,13 +26,13 @@ fn all() -> impl Iterator<Item = (i32, PathBuf)> {
     })
 }
 
-/// The words of a process's command line or environment.
+/// The arguments or the environment of a process.
 fn words(process: &Path, file: &str) -> Vec<String> {
     let bytes = fs::read(process.join(file)).unwrap_or_default();
     bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The command line of a process; empty where it is dead.
+/// The command line of a process; empty if it is dead.
 pub(crate) fn command(pid: i32) -> Vec<String> {
     words(&Path::new("/proc").join(pid.to_string()), "cmdline")
 }
@@ -44,7 +44,7 @@ fn in_cgroup(parent: &str) -> BTreeMap<i32, Vec<String>> {
     inside.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
 }
 
-/// The TCP connections of a process that are made: of each its own port and the other end's.
+/// The established TCP connections of a process: local and remote ports.
 pub(crate) fn connections(pid: i32) -> BTreeSet<(u16, u16)> {
     let sockets = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let name = |entry: fs::DirEntry| fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned);
@@ -65,12 +65,12 @@ fn of_user(wanted: u32) -> BTreeMap<i32, Vec<String>> {
     of_user.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
 }
 
-/// The programs of a job's tasks: pid by index. What they have started is not among them.
+/// The programs of a job's tasks: pid by index. Their child processes are not included.
 pub(crate) fn tasks(parent: &str, job: &str) -> BTreeMap<u32, i32> {
     programs(&in_cgroup(parent), job)
 }
 
-/// The same of tasks that have no cgroup: all are a user's.
+/// The same for tasks without cgroups: all processes of a user.
 pub(crate) fn tasks_of_user(uid: u32, job: &str) -> BTreeMap<u32, i32> {
     programs(&of_user(uid), job)
 }
@@ -87,13 +87,13 @@ fn programs(all: &BTreeMap<i32, Vec<String>>, job: &str) -> BTreeMap<u32, i32> {
     programs.map(|pid| (index(pid).expect("a task's index"), pid)).collect()
 }
 
-/// The pid of a process's parent; none where it is gone.
+/// The pid of a process's parent; `None` if the process is gone.
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// The user id that a process runs as.
+/// The user id of a process.
 pub(crate) fn uid(pid: i32) -> u32 {
     try_uid(pid).expect("it runs")
 }
@@ -104,15 +104,15 @@ fn try_uid(pid: i32) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The name of the cgroup directly below a parent that a process is in.
+/// The name of a process's cgroup directly below a parent.
 pub(crate) fn cgroup_below(parent: &str, pid: i32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let (_, below) = text.split_once(&format!("/{parent}/"))?;
     below.split(['/', '\n']).next().map(str::to_owned)
 }
 
-/// The processes in a cgroup, and those whose command line has a directory in it; each with what
-/// is known of it. One that is dead and not yet waited for is not there any more.
+/// The processes in a cgroup, and those with a directory in their command line; each with a
+/// description. Zombies are not included.
 pub(crate) fn left(parent: &str, directory: &Path) -> BTreeMap<i32, String> {
     let directory = directory.to_string_lossy();
     let own = i32::try_from(std::process::id()).expect("a pid");

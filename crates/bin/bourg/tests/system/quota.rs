@@ -1,4 +1,4 @@
-//! Two users in a cell: what each may have, and what one may do to the other's jobs.
+//! Two users in a cell: their quota, and what one may do to the other's jobs.
 
 use rpc::{Authority, Identity};
 
@@ -21,7 +21,7 @@ fn job(cell: &Cell, name: &str, fields: &str) {
 #[test]
 fn what_quota_lacks_is_said_and_what_would_pass_passes() {
     let cell = with_ana();
-    // Of production, which is all granted to root at first.
+    // Production quota, which is entirely granted to root at first.
     cell.ok("bourg quota revoke 1");
     cell.ok("bourg quota grant ana production cpu=0.2 ram=64MiB");
     let web = |tasks: u32, more: &str| {
@@ -47,7 +47,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
     let charged = cell.ok("bourg quota show ana -o users.0.charged.cpuMilli");
     assert_eq!(charged, "200\n", "and nothing for the free band");
 
-    // As the refusal said.
+    // As the error proposed.
     let said = cell.fails(3, "bourg --cell ./ana quota grant ana production cpu=0.1");
     assert!(said.contains("ana may not grant quota to ana"), "{said}");
     cell.ok("bourg quota grant ana production cpu=0.1 --for 2d");
@@ -66,7 +66,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
     cell.ok("bourg --cell ./ana quota check $EXAMPLES/hello.bcl");
 }
 
-/// `bourg dev` grants its user all of production.
+/// `bourg dev` grants its user all production capacity.
 #[test]
 fn what_cannot_be_granted_is_not_proposed() {
     let cell = with_ana();
@@ -79,7 +79,7 @@ fn what_cannot_be_granted_is_not_proposed() {
     assert!(checked.code == 3 && checked.stdout.contains(none), "{}", checked.stdout);
     cell.fails(3, "bourg quota grant ana production cpu=0.1 ram=16MiB");
 
-    // What is proposed once there is room can be done as it is written.
+    // The command that an error proposes works as written, once there is room.
     cell.ok("bourg quota revoke 1");
     let said = cell.fails(3, "bourg --cell ./ana run web.bcl");
     let proposed = said.split("ask for more: ").nth(1).expect("there is a way");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// A seed's numbers.
+/// The random numbers of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The seed is the test's own, or that of a run to be repeated.
+    /// The test's own seed, or that of a run to be repeated.
     pub(crate) fn new(usual: u64) -> Self {
         let given = std::env::var("BOURG_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or(usual);
@@ -20,7 +20,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Numbers of their own for somebody else.
+    /// Independent random numbers for another user.
     pub(crate) fn fork(&mut self) -> Self {
         Self(self.below(u64::MAX >> 33).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
@@ -35,7 +35,7 @@ impl Random {
         usize::try_from(self.below(most as u64)).expect("it is less than another")
     }
 
-    /// Lets a random time pass: not to wait for anything, but to come at any moment.
+    /// Sleeps for a random time: not to wait for anything, but to act at a random moment.
     pub(crate) fn moment(&mut self, most_ms: u64) {
         std::thread::sleep(Duration::from_millis(self.below(most_ms)));
     }

@@ -1,10 +1,10 @@
-//! A machine that loses its power under a cell, and starts again.
+//! A machine that loses power under a cell, and starts again.
 
 use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::processes;
 
-/// What the kernel calls this boot of the machine.
+/// The file with the kernel's id of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 #[test]
@@ -22,7 +22,7 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
     let before = cell.tasks("hello");
     let instances: Vec<String> = before.values().map(|pid| cell.instance_of(*pid)).collect();
 
-    // One more ends, and there is nobody who could tell the master.
+    // One more ends, and no process could report it to the master.
     let ends = cell.tasks("ends")[&0];
     let directory = cell.directory().join("borglet/tasks").join(cell.instance_of(ends));
     processes::signal(cell.pid(Role::Borglet).expect("it runs"), nix::sys::signal::SIGSTOP);
@@ -51,14 +51,14 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
         let group = format!("{}/{instance}", cell.cgroup());
         assert!(processes::cgroups(&group).is_empty(), "{group} is still there");
     }
-    // What had ended before has ended, whoever knew of it.
+    // Tasks that had ended stay ended, even if nobody knew of it.
     cell.job("ends", "is finished", |job| job["state"] == "finished");
     assert_eq!(cell.ok("bourg status ends -o tasks.0.generation"), "1\n");
     assert_eq!(cell.ok("bourg status pi -o state"), "finished\n");
     assert_eq!(cell.ok("bourg logs hello/0 | grep -c listening"), "1\n", "the new life's");
     assert_eq!(cell.ok("bourg logs ends/0"), "waits\n", "logs outlive a reboot");
 
-    // And the same again, with records that had not reached the disk, as they are not made to.
+    // The same again, with records that had not reached the disk, because they are not synced.
     let instances: Vec<String> = after.values().map(|pid| cell.instance_of(*pid)).collect();
     cell.lose_power();
     for (instance, record) in instances.iter().zip(["running.json", "launch.json", "lock"]) {

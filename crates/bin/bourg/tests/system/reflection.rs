@@ -1,4 +1,4 @@
-//! A client of another kind: gRPC's own for Python, which knows of Bourg only what the server tells by
+//! Another kind of client: gRPC's own for Python, which knows Bourg only from the server's
 //! reflection.
 
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use crate::cell::Cell;
 use crate::pages::Of;
 use crate::tools::needs;
 
-/// Debian's Python, for which its packages are made: another one may come first in the search path.
+/// Debian's Python, for which its packages are built; another one may come first in the search
+/// path.
 const PYTHON: &str = "/usr/bin/python3";
 const GRPC: &str = "/usr/lib/python3/dist-packages/grpc/__init__.py";
 const PROTOBUF: &str = "/usr/lib/python3/dist-packages/google/protobuf/__init__.py";
@@ -20,7 +21,7 @@ fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
     let cell = Cell::start();
     cell.write("reflection.py", include_str!("reflection.py"));
     let (address, name) = (Of::Master.address(&cell), Of::Master.server_name());
-    // The usual clients for Python speak the older one alone.
+    // Common clients for Python only support the older version.
     for version in ["v1", "v1alpha"] {
         let line = format!("{PYTHON} reflection.py {version} {address} {name} cell/client");
         let said: Value = serde_json::from_str(&cell.ok(&line)).expect("it says JSON");
@@ -28,7 +29,7 @@ fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
     }
 }
 
-/// What a client has found.
+/// The results of a client.
 #[track_caller]
 fn finds(said: &Value) {
     let services = [

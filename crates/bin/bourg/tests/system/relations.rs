@@ -1,4 +1,4 @@
-//! Jobs that run after others, jobs that end with others, and jobs that are found by their labels.
+//! Jobs that run after others, jobs that end with others, and jobs selected by labels.
 
 use nix::sys::signal::Signal;
 use rpc::{Authority, Identity};
@@ -8,8 +8,8 @@ use crate::cell::Cell;
 use crate::eventually::until;
 use crate::processes;
 
-/// Jobs in a file: `name`, and what else is in its description. Each is finished by SIGUSR1 and
-/// fails by SIGUSR2.
+/// Writes a file of jobs: `name`, and further fields of the description. Each finishes on SIGUSR1
+/// and fails on SIGUSR2.
 fn write(cell: &Cell, file: &str, jobs: &[(&str, &str)]) {
     let job = |(name, more): &(&str, &str)| {
         format!(
@@ -127,7 +127,7 @@ fn jobs_are_found_by_their_labels() {
     assert_eq!(logs, "index/0  ready\nweb/0  ready\nweb/1  ready\nweb/2  ready\n");
     assert_eq!(cell.ok("bourg logs -l tier=canary"), "web/1  ready\n", "the task that has it");
 
-    // Labels choose among the jobs of whoever asks.
+    // Labels select among the caller's jobs.
     let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
     client_directory(&cell, "eve", &authority, &Identity::User("eve".to_owned()));
     for command in ["kill", "logs"] {

@@ -1,5 +1,5 @@
-//! A master of three replicas: real processes that are killed, frozen and started again, while
-//! clients go on and no task notices.
+//! A master of three replicas: real processes that are killed, paused and restarted, while clients
+//! keep running and tasks are not affected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ impl Three {
         listed.and_then(|listed| listed.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Who leads, as whichever replica answers says.
+    /// The leader, as reported by any replica that answers.
     #[track_caller]
     fn leader(&self) -> u64 {
         eventually("somebody leads", || {
@@ -62,7 +62,7 @@ impl Three {
         text.trim().parse().expect("a pid")
     }
 
-    /// All replicas answer, and have all that there is.
+    /// Waits until all replicas answer and are up to date.
     #[track_caller]
     fn agree(&self) {
         until("all replicas have everything", || {
@@ -75,7 +75,7 @@ impl Three {
         });
     }
 
-    /// A client directory that knows one replica only.
+    /// A client directory that knows only one replica.
     fn only(&self, replica: u64) -> PathBuf {
         let client = self.directory().join("client");
         let only = self.path(&format!("only-{replica}"));
@@ -131,7 +131,7 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
         let text = format!("(import 'borg.libsonnet').batch('{name}', cmd=['true'])");
         cell.write("by.bcl", text);
         cell.ok(&format!("bourg --cell {at} run by.bcl"));
-        // What was asked of it can be read from it at once.
+        // Its changes can be read from it at once.
         let read = cell.ok(&format!("bourg --cell {at} status {name}"));
         assert!(read.contains(&name), "{}", read);
     }
@@ -139,7 +139,7 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
     let to = leader % 3 + 1;
     let moved = cell.types(&format!("bourg master transfer {to}"));
     assert_eq!(moved.code, 0, "{}", moved.stderr);
-    // Whoever is asked may hear of it a moment later than who let it happen.
+    // Another replica may know of it a moment later than the one that executed it.
     until("the other leads", || cell.leader() == to);
     cell.ok("bourg master transfer");
     until("a third, or the first", || cell.leader() != to);
@@ -148,7 +148,8 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
     assert!(refused.stderr.contains("replica 9 has no vote"), "{}", refused.stderr);
 }
 
-/// raft forgets twice a second which replicas it has heard. One listing in five reported a healthy one as silent.
+/// raft resets its record of recently active replicas twice a second. One listing in five reported
+/// a healthy replica as silent.
 #[test]
 fn healthy_followers_of_an_idle_cell_answer() {
     let cell = Three::start();
@@ -186,7 +187,7 @@ fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
     let (one, two) = (cell.only(others[0]), cell.only(others[1]));
     cell.write("more.bcl", "(import 'borg.libsonnet').batch('more', cmd=['true'])");
     cell.ok(&format!("bourg --cell {} run more.bcl", one.display()));
-    // Of three, two are gone.
+    // Two of three are down.
     let second = cell.pid(others[1]);
     processes::signal(second, Signal::SIGSTOP);
     until("nobody leads any more", || {
@@ -234,7 +235,7 @@ fn an_election_alone_dials_no_machine_again() {
     let port = |machine: &Value| machine["address"].as_str()?.rsplit(':').next()?.parse().ok();
     let ports: BTreeSet<u16> = table.as_array().expect("a list").iter().filter_map(port).collect();
     assert_eq!(ports.len(), 4);
-    // Of each replica's process, from which port and to which machine.
+    // The connections of each replica's process: local port and machine.
     let links = |replicas: &[u64]| -> BTreeSet<(i32, u16, u16)> {
         let of = |id: &u64| {
             let pid = cell.pid(*id);
@@ -249,7 +250,7 @@ fn an_election_alone_dials_no_machine_again() {
         cell.job(name, "is finished", |job| job["state"] == "finished");
     };
     runs("first");
-    // Machines move while replicas are still hearing of each other.
+    // Machines are reassigned while replicas are still discovering each other.
     let mut before = BTreeSet::new();
     until("each machine is somebody's", || {
         let last = std::mem::replace(&mut before, links(&[1, 2, 3]));
@@ -265,7 +266,7 @@ fn an_election_alone_dials_no_machine_again() {
         runs(&format!("while-{to}-leads"));
         assert_eq!(links(&[1, 2, 3]), before, "replica {to} leads");
     }
-    // Nor do those dial again whose leader is gone.
+    // Followers of the lost leader do not reconnect either.
     let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
     let before = links(&others);
     processes::signal(cell.pid(leader), Signal::SIGKILL);
@@ -318,7 +319,7 @@ fn all_of_them_are_killed_with_their_machine_and_go_on_at_other_addresses() {
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let before = Of::Master.address(&cell);
     cell.0.lose_power();
-    // With other ports, and without being told how many they are.
+    // With other ports, and without being told how many replicas there are.
     for keeps in ["addresses.toml", "client/cell.toml"] {
         std::fs::remove_file(cell.directory().join(keeps)).expect("they are kept");
     }
@@ -350,15 +351,15 @@ fn a_cell_goes_on_from_one_replica_when_the_majority_is_lost() {
     assert!(again.stderr.contains("restore epoch 2"), "{}", again.stderr);
     cell.0.start_again(&[]);
     cell.is_healthy("hello");
-    // It went on from one alone, and others were added.
+    // It continued alone, and others were added.
     let ids: Vec<_> = cell.replicas().into_iter().map(|replica| replica["id"].clone()).collect();
     assert_eq!(ids[0], "1");
     assert!(ids.len() == 3 && !ids.contains(&"2".into()) && !ids.contains(&"3".into()), "{ids:?}");
     cell.0.stop();
 }
 
-/// What is sent more than once, as by a client that heard nothing from one replica and asked another, may
-/// come when the name means something else.
+/// A repeated request, as from a client that got no answer from one replica and asked another, may
+/// arrive when the name means something else.
 #[test]
 fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
     let cell = Cell::start();
@@ -386,7 +387,7 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
             "{refused}"
         );
         assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
-        // One that was done says so again, whatever the name means by then.
+        // A completed one gets the same answer again, whatever the name means by then.
         let done = client.kill(kill(3)).await.expect("it is killed").into_inner();
         assert_eq!(done.killed, 1);
         client.submit(submit(4)).await.expect("it is submitted anew");
@@ -406,7 +407,7 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
         let client = BorgmasterClient::new(channel);
         let session = client.clone().open_session(v1::OpenSessionRequest {}).await;
         let session = session.expect("a session").into_inner().session;
-        // Nobody leads from now on, so that whatever is asked waits.
+        // There is no leader from now on, so all changes wait.
         frozen.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
         until("nobody leads", || {
             let told = cell.types(&format!("bourg --cell {} master list", only.display()));
@@ -424,12 +425,12 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
         let refused = first.expect("they were asked").expect("no panic").expect_err("nobody leads");
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
         assert!(refused.metadata().contains_key("retry-after-ms"), "{refused:?}");
-        assert!(refused.message().contains("requests of yours wait"), "{refused}");
+        assert!(refused.message().contains("requests of yours are waiting"), "{refused}");
     });
     let name = "bourg_requests_refused_total{cause=\"overload\",band=\"free\"}";
     let counted = value(&metrics(&cell, Of::Master), name);
     assert!(counted.is_some_and(|count| count >= 1.0), "{counted:?}");
-    // What matters more waits, and is done as soon as somebody leads.
+    // More important requests wait, and are executed as soon as there is a leader.
     cell.write("web.bcl", "(import 'borg.libsonnet').service('web', cmd=['sleep', '1d'])");
     let run =
         cell.start("bourg", &["--cell", &only.to_string_lossy(), "run", "--detach", "web.bcl"]);
@@ -439,6 +440,6 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
     cell.is_healthy("web");
 }
 
-/// How many jobs of 3 MB are submitted at once. Of 256 MiB that may wait, the free band has a quarter, and
-/// one user half of that.
+/// The number of concurrent submissions of 3 MB. Of 256 MiB that may wait, the free band has a
+/// quarter, and one user half of that.
 const LARGE_SUBMISSIONS: u64 = 30;

@@ -1,4 +1,4 @@
-//! A cell that is stopped, or loses its master, and starts again: its state is the same.
+//! A cell that is stopped, or loses its master, and restarts: its state is the same.
 
 use store::log::Recovered;
 
@@ -21,7 +21,7 @@ fn state(cell: &Cell) -> (u64, String) {
     })
 }
 
-/// The digest of the state that a log gives at an index, worked out here.
+/// The digest of a log's state at an index, computed here.
 fn replay(cell: &Cell, index: u64) -> String {
     let log = Recovered::inspect(cell.directory().join("master/log")).expect("a whole log");
     let mut replayed = cell::Cell::default();

@@ -1,4 +1,5 @@
-//! A cell of a user who is not root: it runs tasks, and says everywhere that they have no limits.
+//! A cell of a user without root privileges: it runs tasks, and shows everywhere that they have no
+//! limits.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +10,10 @@ use crate::eventually::{eventually, until};
 use crate::processes;
 use crate::terminal::{Background, Terminal};
 
-/// A home directory that a user without any right can use, with what he needs.
+/// A home directory that an unprivileged user can use, with everything needed.
 fn home() -> Terminal {
     let terminal = Terminal::new();
-    // Copies, because the user may not be able to read the directory of the build.
+    // Copies, because the user may not be able to read the build directory.
     let everyone = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(terminal.path(""), everyone).expect("it is ours");
     terminal.ok("cp \"$(command -v bourg)\" bourg && cp $EXAMPLES/hello.bcl . && chmod 755 bourg");
@@ -60,7 +61,7 @@ fn a_task_without_root_asks_its_cell_as_itself() {
     }
 }
 
-/// The program that is started as a role of the cell in a directory.
+/// The process of a role of the cell in a directory.
 fn process_of(terminal: &Terminal, role: &str) -> Option<i32> {
     let text = std::fs::read_to_string(terminal.path(&format!("cell/run/{role}.pid"))).ok()?;
     let pid = text.trim().parse().ok()?;
@@ -109,7 +110,7 @@ fn tasks_without_root_survive_their_borglet_and_are_adopted() {
     }
     until("it is healthy", || ask("status hello -o counts.healthy") == "3\n");
 
-    // One that ends while there is no Borglet.
+    // A task that ends while there is no Borglet.
     processes::signal(dev.pid(), Signal::SIGSTOP);
     let borglet = eventually("the Borglet runs", || process_of(&terminal, "borglet"));
     processes::signal(borglet, Signal::SIGKILL);

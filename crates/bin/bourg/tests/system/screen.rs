@@ -1,4 +1,4 @@
-//! A command on a real terminal, as the kernel makes them: what reaches its screen.
+//! A command on a real terminal from the kernel: what appears on its screen.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,8 +13,7 @@ use crate::eventually::eventually;
 use crate::processes;
 use crate::terminal::Terminal;
 
-/// A command that has a terminal for its input, its output and its talk. It does not outlive the
-/// test.
+/// A command whose standard streams are a terminal. It does not outlive the test.
 pub(crate) struct Screen {
     child: Child,
     shown: Arc<Mutex<Vec<u8>>>,
@@ -30,7 +29,7 @@ impl Screen {
         command.args(["-c", &format!("exec {line}")]);
         command.stdin(copy()).stdout(copy()).stderr(copy());
         let child = command.spawn().expect("a shell");
-        // Only the command has it open now: its end is the end of what is shown.
+        // Only the command has it open now: when it exits, the output ends.
         drop((command, pty.slave));
         let shown = Arc::new(Mutex::new(Vec::new()));
         let (mut master, to) = (File::from(pty.master), Arc::clone(&shown));
@@ -44,7 +43,7 @@ impl Screen {
         Self { child, shown, reader: Some(reader) }
     }
 
-    /// What has reached the screen so far.
+    /// The output so far.
     pub(crate) fn shown(&self) -> Vec<u8> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -54,7 +53,7 @@ impl Screen {
         processes::signal(i32::try_from(self.child.id()).expect("a pid"), signal);
     }
 
-    /// Waits until it has ended; all that has reached the screen.
+    /// Waits until it has exited; returns the whole output.
     #[track_caller]
     pub(crate) fn ends(mut self) -> Vec<u8> {
         eventually("the command ends", || self.child.try_wait().expect("it can be waited for"));

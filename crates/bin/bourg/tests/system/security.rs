@@ -1,4 +1,4 @@
-//! Who shows the wrong certificate, or speaks for somebody else: refused, and recorded by cause.
+//! Clients with a wrong certificate, or that impersonate somebody: rejected, and counted by cause.
 
 use std::future::Future;
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,7 @@ pub(crate) fn issued(cell: &Cell, identity: &str) -> Credentials {
     authority(cell).issue(&identity, Validity::lasting(HOUR)).expect("a certificate")
 }
 
-/// Does something in a runtime of its own.
+/// Runs a future in its own runtime.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(future)
@@ -47,7 +47,7 @@ pub(crate) fn to(cell: &Cell, of: Of, credentials: Credentials) -> Channel {
     channel.expect("an address")
 }
 
-/// How often somebody was refused for a cause.
+/// The number of rejections by cause.
 pub(crate) fn refused(cell: &Cell, of: Of, cause: &str) -> u64 {
     let name = match of {
         Of::Master => format!("bourg_requests_refused_total{{cause=\"{cause}\",band=\"none\"}}"),
@@ -111,7 +111,7 @@ fn nobody_does_what_is_anothers_to_do() {
     assert_eq!(refused(&cell, Of::Borglet, "wrong_role"), 3);
 }
 
-/// What masters and schedulers say may be large.
+/// Messages of masters and schedulers may be large.
 #[test]
 fn whoever_may_not_ask_is_told_before_their_message_is_read() {
     let cell = Cell::start();
@@ -162,7 +162,7 @@ fn certificates_that_are_not_valid_are_refused_and_counted_by_cause() {
     cell.ok("mkdir foreign");
     let stranger = Authority::create(cell.path("foreign"), "dev").expect("another authority");
     let foreign = stranger.issue(&user, Validity::lasting(HOUR)).expect("a certificate");
-    // Who shows another authority's, and trusts this one.
+    // A client with another authority's certificate that trusts this one.
     let ours = authority(&cell).ca_pem().to_owned();
     let (certificate, key) = (foreign.certificate_pem().to_owned(), foreign.key_pem().to_owned());
     let foreign = Credentials::from_pem(certificate, key, ours).expect("credentials");
@@ -177,7 +177,7 @@ fn certificates_that_are_not_valid_are_refused_and_counted_by_cause() {
             assert_eq!(refused(&cell, of, cause), before + 1, "{of:?}, {cause}");
         }
     }
-    // One that expires soon is said to.
+    // A certificate that expires soon causes a warning.
     let soon = Validity { from: now - 40 * HOUR, until: now + HOUR };
     let soon = authority(&cell).issue(&user, soon).expect("a certificate");
     cell.ok("mkdir soon && cp cell/client/cell.toml soon");
@@ -229,7 +229,7 @@ fn an_order_of_before_is_refused_and_counted() {
     let cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let tasks = cell.tasks("hello");
-    // As a master gives it that did not hear of an election, or of a restoration.
+    // As from a master that did not notice an election, or a restoration.
     let answer = wait(async {
         let mut client = BorgletClient::new(to(&cell, Of::Borglet, issued(&cell, "master")));
         let stamp = Some(v1::Stamp { restore_epoch: 0, term: 0, index: 1 });

@@ -1,4 +1,4 @@
-//! What comes from tasks and descriptions and is shown: nothing of it commands a terminal.
+//! Output of tasks and texts of descriptions on a terminal: none of it can control the terminal.
 
 use nix::sys::signal::Signal;
 
@@ -13,8 +13,8 @@ const EVIL: &str = r"\033]0;owned\007\033[31m\033]52;c;b3duZWQ=\007\033[9A\r\b\a
 /// What `bourg status --watch` clears the screen with.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// What has reached a screen, without what the terminal makes of the end of a line, and without
-/// what is meant to control it.
+/// The screen's content, without the terminal's conversion of line ends, and without the intended
+/// control sequences.
 #[track_caller]
 fn harmless(line: &str, shown: Vec<u8>, meant: &str) -> String {
     let shown = String::from_utf8(shown).unwrap_or_else(|error| panic!("$ {line}\n{error}"));
@@ -28,8 +28,8 @@ fn harmless(line: &str, shown: Vec<u8>, meant: &str) -> String {
     text
 }
 
-/// A cell with a job that writes what it should not, and one that cannot be started and is named
-/// and described with it.
+/// A cell with a job that writes such text, and one that cannot be started and has such text in its
+/// name and description.
 fn cell() -> Cell {
     let cell = Cell::start();
     cell.write(
@@ -56,7 +56,7 @@ fn nothing_raw_reaches_a_terminal() {
     let cell = cell();
     let on_screen = |line: &str| {
         let shown = Screen::start(&cell, line).ends();
-        // `bourg run` draws its last line again and again.
+        // `bourg run` redraws its last line repeatedly.
         harmless(line, shown, "\r\x1b[K")
     };
     let said = on_screen("bourg run noise.bcl");
@@ -105,7 +105,7 @@ fn nothing_raw_reaches_a_terminal() {
         serde_json::from_str(&on_screen("bourg status evil -o json")).expect("this is JSON");
     let evil = cell.ok("bourg status evil -o spec.env.EVIL");
     assert_eq!(json[0]["spec"]["env"]["EVIL"], evil.trim_end_matches('\n'));
-    // Elsewhere it stays what it is.
+    // Outside terminals it stays unchanged.
     let raw = cell.ok("bourg logs noise/0 | head -c 13 | od -An -tx1");
     assert_eq!(raw.trim(), "1b 5d 30 3b 6f 77 6e 65 64 07 1b 5b 33");
     assert_eq!(cell.ok("bourg status evil -o spec.env.EVIL | od -An -tx1 -N2").trim(), "1b 5d");

@@ -1,4 +1,4 @@
-//! Simulated cells, through the program.
+//! Simulated cells, run by the program.
 
 use crate::terminal::Terminal;
 

@@ -1,5 +1,5 @@
-//! Tasks that ask their cell: with a certificate of their own, for what is their user's, and only as
-//! long as they run.
+//! Tasks that call the API of their cell: with a certificate of their own, with their user's rights
+//! on own jobs, and only while they run.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -25,7 +25,7 @@ fn job(name: &str, more: &str, script: &str) -> String {
     )
 }
 
-/// Where the client directories of a cell's own machine are.
+/// The client directories on a cell's own machine.
 fn clients(cell: &Cell) -> PathBuf {
     PathBuf::from("/dev/shm").join(cell.cgroup().replace('/', "-"))
 }
@@ -37,7 +37,7 @@ fn client(cell: &Cell, job: &str) -> PathBuf {
     clients(cell).join(cell.instance_of(pid))
 }
 
-/// Takes a task's client directory out of its machine, as its own is taken from it at its end.
+/// Copies a task's client directory from its machine, because the task's own is removed at its end.
 #[track_caller]
 fn steal(cell: &Cell, job: &str, to: &str) {
     let from = client(cell, job);
@@ -94,7 +94,7 @@ fn a_task_asks_its_cell_as_itself_and_does_what_its_user_does_with_their_own_job
     }
     let complaints = cell.ok("bourg logs asks/0 --stream stderr");
     for why in [
-        "/asks/0 may not ask that: a task may look at its cell",
+        "/asks/0 may not do that: a task may read its cell",
         "a task of root may do nothing with ana/others",
         "a task of root may not submit a job with kernelFeatures",
     ] {
@@ -133,7 +133,7 @@ fn a_tasks_certificate_ends_with_its_task() {
     assert!(said.contains(why), "{said}");
     assert!(refused(&cell, Of::Master, "ended") > 0);
     until("its key is gone", || !directory.exists());
-    // Another life of the same name is another one.
+    // Another incarnation with the same name is different.
     cell.ok("bourg run asks.bcl");
     cell.fails(3, "bourg --cell ./stolen status");
     steal(&cell, "asks", "again");
@@ -160,7 +160,7 @@ fn a_tasks_certificate_falls_with_its_users() {
 #[test]
 fn a_task_is_heard_by_every_replica_and_refused_by_every_one() {
     let cell = Cell::start_with(&["--replicas", "3"]);
-    // The first that a task knows follows, and passes on what is to be changed.
+    // The first master that a task knows follows, and forwards changes.
     cell.ok("bourg master transfer 3");
     let script = "for i in 1 2 3; do
           echo \"{name: 'child-$i', cmd: ['sleep', '1d'], cpu: 0.1, ram: '64 MiB', priority: 'free'}\" > $i
@@ -204,7 +204,7 @@ fn a_tasks_certificate_renews_itself_while_it_runs() {
     };
     let second = renewed(&first);
     assert_eq!(second.key_pem(), first.key_pem(), "only the certificate is another");
-    // Also after another Borglet has taken it over.
+    // Also after another Borglet has adopted it.
     cell.kill(Role::Borglet);
     let third = renewed(&second);
     renewed(&third);
@@ -254,7 +254,7 @@ fn a_machine_gets_certificates_for_its_own_tasks_that_want_one() {
         denied(ask(who, &good, asks), no, "wrong_role", "");
     }
     let bad = Code::InvalidArgument;
-    denied(ask(&machine, &good, None), bad, "", "it is not said which instance");
+    denied(ask(&machine, &good, None), bad, "", "no instance is given");
     denied(ask(&machine, "nonsense", asks), bad, "", "");
     denied(ask(&machine, &"x".repeat(10_000), asks), bad, "", "characters");
     denied(
@@ -263,7 +263,7 @@ fn a_machine_gets_certificates_for_its_own_tasks_that_want_one() {
         "",
         "message length too large",
     );
-    // A certificate that no master has issued, by whoever has the authority's key.
+    // A certificate that no master has issued, made by somebody with the authority's key.
     cell.ok("mkdir forged && cp cell/client/cell.toml forged");
     let forged = issued(&cell, &task);
     forged.write(cell.path("forged"), "user").expect("it can be written");

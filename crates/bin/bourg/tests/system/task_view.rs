@@ -1,4 +1,4 @@
-//! What a task sees: docs/tasks.md, held against tasks that look around.
+//! A task's environment: docs/tasks.md, compared with what tasks see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use crate::tools::needs;
 
 const PAGE: &str = include_str!("../../../../../docs/tasks.md");
 
-/// The rows of the table below a heading, cell by cell, without marks of code.
+/// The rows of the table below a heading, cell by cell, without code marks.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let section = PAGE.split(&format!("\n## {heading}\n")).nth(1).expect("the heading is there");
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -21,14 +21,14 @@ fn table(heading: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// Runs a script to its end, and gives what it wrote.
+/// Runs a script to its end, and returns its output.
 #[track_caller]
 fn output(cell: &Cell, name: &str, script: &str, fields: &str) -> String {
     cell.write("script.sh", script);
     ran(cell, name, "['sh', '-c', importstr 'script.sh']", fields)
 }
 
-/// Runs a program to its end, and gives what it wrote.
+/// Runs a program to its end, and returns its output.
 #[track_caller]
 fn ran(cell: &Cell, name: &str, cmd: &str, fields: &str) -> String {
     let text = format!(
@@ -99,7 +99,7 @@ fn the_variables_of_a_task_are_those_of_the_page() {
     assert_eq!([inside["BORG_ALLOC_DIR"], inside["BORG_ALLOC"]], ["/alloc", "0"]);
     assert_eq!(inside["BORG_ALLOC_SET"], "root/room");
     assert_eq!(values(&seen["asks"])["BOURG_CELL"], "/run/bourg/cell");
-    // Those of the job win.
+    // Those of the job take precedence.
     let said = output(
         &cell,
         "own",
@@ -196,7 +196,7 @@ fn the_limits_and_the_identity_of_a_task_are_those_of_the_page() {
     cell.fails(2, "bourg run long.bcl");
 }
 
-/// The ways of the page's last section that need nothing of the machine.
+/// The solutions in the page's last section that need nothing from the machine.
 #[test]
 fn a_program_comes_with_the_job_or_is_fetched_at_the_start() {
     needs("curl", "curl");

@@ -1,4 +1,4 @@
-//! Tasks that end badly: how that is told, and what becomes of them.
+//! Tasks that end badly: how it is reported, and what happens to them.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn run(cell: &Cell, name: &str, cmd: &str, more: &str) {
     cell.ok(&format!("bourg run --detach {name}.bcl"));
 }
 
-/// How the last life of a job's only task ended, once the job is in a state.
+/// How the last incarnation of a job's only task ended, once the job is in a state.
 #[track_caller]
 fn last_end(cell: &Cell, job: &str, state: &str) -> String {
     let status = cell.job(job, state, |job| job["state"] == state);
@@ -86,7 +86,7 @@ fn one_that_can_never_run_says_why() {
     assert!(cell.ok("bourg status eats").contains("out of memory"));
 }
 
-/// There is nothing to ask it, so that it has to run for a moment.
+/// It has no health check, so it has to run for a moment.
 #[test]
 fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
     let cell = Cell::start();
@@ -154,7 +154,7 @@ fn a_port_that_a_stranger_has_is_found_out() {
     let status = cell.is_healthy("hello");
     let last = status["tasks"].as_array().into_iter().flatten();
     let last = last.filter_map(|task| task["ports"][0]["port"].as_u64()).max().expect("a port");
-    // The next ports that tasks get; a stranger that never answers has them.
+    // The next ports for tasks; another program that never answers uses them.
     let strangers: Vec<TcpListener> = (last + 1..=last + 2)
         .filter_map(|port| u16::try_from(port).ok())
         .map(|port| TcpListener::bind(("0.0.0.0", port)).expect("the port is free"))
@@ -174,7 +174,7 @@ fn a_port_that_a_stranger_has_is_found_out() {
 fn a_user_id_that_a_stranger_has_is_not_a_tasks() {
     let mut cell = Cell::start();
     cell.stop();
-    // The first is that of a process, the second that of an account.
+    // The first is the limit of a process, the second that of an account.
     let stranger = ["--reuid", "200000", "--regid", "200000", "--clear-groups", "sleep", "1000"];
     let mut stranger = cell.start("setpriv", &stranger);
     until("it is who it is", || processes::uid(stranger.pid()) == 200_000);

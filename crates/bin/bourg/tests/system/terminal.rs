@@ -11,18 +11,18 @@ use tempfile::TempDir;
 
 use crate::eventually::{PATIENCE, eventually};
 
-/// A home directory. Commands run in it, find `bourg`, and know the cells that were started in
-/// it. `$EXAMPLES` is where the examples are.
+/// A home directory. Commands run in it, find `bourg`, and know the cells that were started in it.
+/// `$EXAMPLES` is the directory of the examples.
 pub(crate) struct Terminal {
     home: TempDir,
     commands: Cell<u32>,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// Its exit code; 128 and the signal where one ended it, as a shell has it.
+    /// Its exit code; 128 plus the signal if one killed it, as in a shell.
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -49,7 +49,7 @@ impl Terminal {
         Self { home, commands: Cell::new(0), variables: Vec::new() }
     }
 
-    /// Sets a variable for every command from now on.
+    /// Sets an environment variable for all later commands.
     pub(crate) fn set(&mut self, name: &'static str, value: PathBuf) {
         self.variables.push((name, value));
     }
@@ -84,7 +84,7 @@ impl Terminal {
         command
     }
 
-    /// Starts a program in a process group of its own.
+    /// Starts a program in its own process group.
     pub(crate) fn start(&self, program: &str, arguments: &[&str]) -> Background {
         let number = self.commands.get();
         self.commands.set(number + 1);
@@ -105,7 +105,7 @@ impl Terminal {
         self.start("sh", &["-c", line]).ends()
     }
 
-    /// Types a line that succeeds; what it says on stdout.
+    /// Types a line that succeeds; returns its stdout.
     #[track_caller]
     pub(crate) fn ok(&self, line: &str) -> String {
         let ended = self.types(line);
@@ -113,7 +113,7 @@ impl Terminal {
         ended.stdout
     }
 
-    /// Types a line that fails with an exit code; what it says on stderr.
+    /// Types a line that fails with an exit code; returns its stderr.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, line: &str) -> String {
         let ended = self.types(line);
@@ -124,12 +124,12 @@ impl Terminal {
 }
 
 impl Background {
-    /// What it has said on stdout so far.
+    /// Its stdout so far.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.stdout).unwrap_or_default()).into_owned()
     }
 
-    /// What it has said on stderr so far.
+    /// Its stderr so far.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.stderr).unwrap_or_default()).into_owned()
     }

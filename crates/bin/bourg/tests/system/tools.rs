@@ -1,16 +1,17 @@
-//! Programs of others that tests run.
+//! Other programs that tests run.
 
 use std::path::{Path, PathBuf};
 
-/// Fails with the command that installs it where a program, or a file by its whole path, is not there.
+/// Fails with the command that installs it if a program, or a file by its absolute path, is
+/// missing.
 ///
 /// # Panics
-/// Where it is not there: no test is skipped.
+/// If it is missing: no test is skipped.
 #[track_caller]
 pub(crate) fn needs(program: &str, package: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    // A whole path replaces the directory that it is joined to.
+    // Joining an absolute path replaces the directory.
     let found = std::env::split_paths(&path).chain(system).any(|d| d.join(program).is_file());
     assert!(
         found || Path::new(program).is_file(),

@@ -1,5 +1,5 @@
-//! The units for systemd: what systemd itself says about them, and a cell whose processes are started
-//! by their command lines and tell a service manager how they are.
+//! The systemd units: what systemd itself reports about them, and a cell whose processes are
+//! started by their command lines and report their state to a service manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
@@ -31,12 +31,12 @@ fn systemd_has_nothing_to_say_about_the_units() {
     let terminal = Terminal::new();
     for role in ROLES {
         let name = format!("bourg-{role}.service");
-        // The program is where it will be installed.
+        // The path at which the program will be installed.
         terminal.write(&name, unit(role).replace("/usr/bin/bourg", env!("CARGO_BIN_EXE_bourg")));
         let said = terminal.types(&format!("systemd-analyze verify --man=no \"$PWD/{name}\" 2>&1"));
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{name}");
     }
-    // Exposed by 9.6 of 10 where nothing is taken from it, as is the Borglet.
+    // An exposure of 9.6 of 10 if nothing is restricted, as for the Borglet.
     for role in ["master", "scheduler"] {
         terminal.ok(&format!(
             "systemd-analyze security --offline=true --threshold=20 \"$PWD/bourg-{role}.service\""
@@ -53,14 +53,14 @@ fn units_restart_what_ends_and_leave_tasks_alone() {
         }
     }
     assert!(has("borglet", "KillMode=process") && has("borglet", "Delegate=yes"));
-    // What is taken from a Borglet is taken from its tasks.
+    // Restrictions of a Borglet would also restrict its tasks.
     for taken in ["Protect", "Private", "SystemCall", "Restrict", "NoNewPrivileges", "User="] {
         assert!(!unit("borglet").lines().any(|line| line.starts_with(taken)), "{taken}");
     }
 }
 
-/// The words of a unit's command, with the values of its variables. They are those of its settings'
-/// example, and no others.
+/// The words of a unit's command, with the values of its variables. These are the variables of the
+/// example settings, and no others.
 fn command(role: &str, values: &[(&str, &str)]) -> Vec<String> {
     let unit = unit(role);
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/"));
@@ -85,7 +85,7 @@ fn command(role: &str, values: &[(&str, &str)]) -> Vec<String> {
     words
 }
 
-/// A process as a service manager starts it.
+/// A process as started by a service manager.
 struct Service {
     process: Background,
     manager: UnixDatagram,
@@ -111,7 +111,7 @@ impl Service {
         assert_eq!(String::from_utf8_lossy(&text[..bytes]), format!("{state}\n"));
     }
 
-    /// Where it listens.
+    /// Its address.
     #[track_caller]
     fn address(&self) -> String {
         eventually("it listens", || {
@@ -129,7 +129,7 @@ impl Service {
     }
 }
 
-/// The credentials of an identity of the cell that a master has bootstrapped.
+/// The credentials of an identity of a cell bootstrapped by a master.
 fn issued(master: &Path, identity: &Identity) -> Credentials {
     let authority = Authority::open(master.join("tls")).expect("the cell's authority");
     let validity = Validity::lasting(Duration::from_secs(3_600));

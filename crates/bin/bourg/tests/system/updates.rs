@@ -1,11 +1,11 @@
-//! A file that is run again with changes: what can change in place does, and nothing is restarted.
+//! Running a changed file again: what can change in place does, and nothing is restarted.
 
 use linux::cgroup::{Hierarchy, TaskCgroup};
 
 use crate::cell::Cell;
 use crate::eventually::until;
 
-/// The memory limit in MiB that the kernel holds the first task of a job to.
+/// The memory limit in MiB that the kernel enforces for the first task of a job.
 fn memory_mib(cell: &Cell, job: &str) -> u64 {
     let instance = cell.instance_of(cell.tasks(job)[&0]);
     let hierarchy = Hierarchy::detect().expect("cgroups");
@@ -38,7 +38,7 @@ fn limits_change_while_the_task_runs() {
     let said = cell.fails(3, "bourg run new.bcl");
     let fields = "root/hello is alive and differs in tasks, cmd, which cannot change while it runs";
     assert!(said.contains(fields), "{said}");
-    // What no machine has, no quota is of.
+    // There is no quota for what no machine has.
     cell.ok("bourg quota meter off");
     change("ram: '900 TiB'");
     let said = cell.fails(3, "bourg run new.bcl");

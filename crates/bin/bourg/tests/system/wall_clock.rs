@@ -6,14 +6,14 @@ use std::process::Command;
 
 use crate::terminal::Terminal;
 
-/// The wall clock of everything that is started from a terminal but tasks and their shims, which
-/// start with no environment. It is right until it is set.
+/// The wall clock of everything started from a terminal except tasks and their shims, which start
+/// with an empty environment. It is correct until it is set.
 pub(crate) struct WallClock {
     file: PathBuf,
 }
 
 impl WallClock {
-    /// The name of the library that stands before the system's.
+    /// The name of the preloaded library.
     pub(crate) const LIBRARY: &str = "libwall_clock.so";
 
     /// Gives a terminal a clock.
@@ -32,7 +32,7 @@ impl WallClock {
         clock
     }
 
-    /// Sets it to so many hours after the right time, or before it.
+    /// Sets it this many hours ahead of the correct time, or behind if negative.
     pub(crate) fn set(&self, hours: i64) {
         let file = fs::File::options().create(true).truncate(false).write(true).open(&self.file);
         let seconds = (hours * 3_600).to_ne_bytes();

@@ -1,5 +1,5 @@
-//! Events as bytes, straight from the cell's own types: the same bytes as the messages' (a property
-//! test compares them), without the messages and their copies of every text.
+//! Encodes events straight from the cell's own types: the same bytes as the messages' (a property
+//! test compares them), without building messages and copying every text.
 
 use cell::{
     Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
@@ -34,27 +34,27 @@ impl RecordRef<'_> {
 struct Wire<'a>(&'a mut Vec<u8>);
 
 impl Wire<'_> {
-    /// A number of a oneof or an optional one: it is there, whatever it is.
+    /// A number in a oneof or an optional one: written even if it is 0.
     fn given_number(&mut self, tag: u32, value: u64) {
         encode_key(tag, WireType::Varint, self.0);
         encode_varint(value, self.0);
     }
 
-    /// A number, which is left out where it is 0.
+    /// A number, omitted if it is 0.
     fn number(&mut self, tag: u32, value: u64) {
         if value != 0 {
             self.given_number(tag, value);
         }
     }
 
-    /// A text of a oneof or an optional one.
+    /// A text in a oneof or an optional one: written even if it is empty.
     fn given_text(&mut self, tag: u32, text: &str) {
         encode_key(tag, WireType::LengthDelimited, self.0);
         encode_varint(text.len() as u64, self.0);
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    /// A text, which is left out where it is empty.
+    /// A text, omitted if it is empty.
     fn text(&mut self, tag: u32, text: &str) {
         if !text.is_empty() {
             self.given_text(tag, text);
@@ -64,7 +64,7 @@ impl Wire<'_> {
     /// A message within this one.
     fn message(&mut self, tag: u32, write: impl FnOnce(&mut Wire<'_>)) {
         encode_key(tag, WireType::LengthDelimited, self.0);
-        // Most are so short that their length is one byte; the others are moved up.
+        // Most are so short that their length is one byte; the others are moved.
         let place = self.0.len();
         self.0.push(0);
         let start = self.0.len();
@@ -320,7 +320,7 @@ fn resources(wire: &mut Wire<'_>, resources: &Resources) {
 impl Wire<'_> {
     /// A quantity, signed in the format; see [`read::signed`].
     fn quantity(&mut self, tag: u32, amount: u64) {
-        // It is not negative, and so the same number either way.
+        // It is not negative, and so has the same encoding either way.
         self.number(tag, read::signed(amount).unsigned_abs());
     }
 }

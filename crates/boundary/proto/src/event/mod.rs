@@ -1,9 +1,9 @@
-//! Events, as they are kept and shown: `events.proto`.
+//! Events, as they are stored and shown: `events.proto`.
 //!
-//! An event is encoded by every operation on the master's path, and read back when somebody asks.
-//! So there are two ways to the same bytes: [`encode_all`] writes them straight from the cell, with
-//! no allocation beyond the buffer that it fills; and [`Record`] becomes a message like every other
-//! type, for JSON and for answers.
+//! The master encodes the events of every operation on its critical path, and decodes them only for
+//! requests. So there are two ways to the same bytes: [`encode_all`] writes them straight from the
+//! cell, without allocation beyond the given buffer; and [`Record`] converts to a message like
+//! every other type, for JSON and for responses.
 
 mod encode;
 mod message;
@@ -15,24 +15,24 @@ use prost::Message;
 use crate::error::Malformed;
 use crate::v1;
 
-/// One event, as it is kept.
+/// One stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The operation that caused it.
     pub index: LogIndex,
-    /// Its place among what that operation caused, from 0.
+    /// Its position among the events of that operation, from 0.
     pub sub: u32,
-    /// The moment of the operation.
+    /// The time of the operation.
     pub at: Time,
     /// Who caused the operation.
     pub by: Actor,
     /// What happened.
     pub event: Event,
-    /// The names as they were then.
+    /// The names at that time.
     pub names: Names,
 }
 
-/// The same, of what others have.
+/// A borrowed [`Record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     /// See [`Record::index`].
@@ -49,17 +49,17 @@ pub struct RecordRef<'a> {
     pub names: &'a Names,
 }
 
-/// What people call that to which an event happened.
+/// The names of an event's subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Whose job it is; none for a machine and for the cell.
+    /// The owner of the job; `None` for machines and the cell.
     pub user: Option<UserName>,
-    /// Which job; none likewise.
+    /// The job; `None` likewise.
     pub job: Option<JobName>,
-    /// The machine to which it happened, or on which the task is or was; none where there is none,
-    /// or where that machine is there no more.
+    /// The machine that it is about, or on which the task is or was; `None` if there is none, or if
+    /// that machine no longer exists.
     pub machine: Option<MachineName>,
-    /// The machine whose report caused the operation; none where no report did.
+    /// The machine whose report caused the operation; `None` if no report did.
     pub reporter: Option<MachineName>,
 }
 
@@ -101,7 +101,7 @@ fn machine(cell: &Cell, event: &Event) -> Option<MachineId> {
     }
 }
 
-/// Where a life of a task is, or was to its end.
+/// The machine on which an incarnation of a task is, or was until its end.
 fn placed(cell: &Cell, id: InstanceId) -> Option<MachineId> {
     if let Some(placement) = cell.placement(id) {
         return Some(placement.machine);
@@ -110,11 +110,11 @@ fn placed(cell: &Cell, id: InstanceId) -> Option<MachineId> {
     (life.generation == id.generation).then_some(life.machine)
 }
 
-/// Encodes every event of an operation, in order: `keep` is given the place of each among them and
-/// its bytes, which are in `buffer` until the next one. The cell is as it is right after the
-/// operation: its index and time are the events'.
+/// Encodes every event of an operation, in order: `keep` receives each one's position and bytes,
+/// which stay in `buffer` until the next one. The cell is in its state right after the operation:
+/// its index and time are those of the events.
 ///
-/// No memory is taken once the buffer is as large as the largest event.
+/// Allocates nothing once the buffer is as large as the largest event.
 pub fn encode_all(
     cell: &Cell,
     applied: &Applied,
@@ -130,16 +130,16 @@ pub fn encode_all(
     }
 }
 
-/// What the bytes of an event hold.
+/// Decodes an event.
 ///
 /// # Errors
-/// Where they are not an event that this build knows.
+/// If the bytes are not an event that this build knows.
 pub fn decode(bytes: &[u8]) -> Result<Record, Malformed> {
     v1::EventRecord::decode(bytes)?.try_into()
 }
 
 impl Record {
-    /// It, borrowed.
+    /// Borrows it.
     #[must_use]
     pub fn as_ref(&self) -> RecordRef<'_> {
         let Self { index, sub, at, by, event, names } = self;

@@ -1,4 +1,4 @@
-//! Sessions as an image holds them, and how their requests were answered.
+//! Sessions and their answered requests in an image.
 
 use cell::{Rejection, Reply, Session, Submission};
 use model::{CollectionId, GrantId, LogIndex, MachineId, ReplicaId, SessionId};
@@ -23,7 +23,7 @@ impl From<(SessionId, &Session)> for v1::SessionImage {
 impl TryFrom<v1::SessionImage> for Session {
     type Error = Malformed;
 
-    /// Its id stands beside it.
+    /// Without its id, which is stored next to it.
     fn try_from(session: v1::SessionImage) -> Result<Self, Malformed> {
         let answers = session.answers.into_iter();
         let answers = answers

@@ -1,4 +1,4 @@
-//! Join tokens and machines' certificates as an image holds them.
+//! Join tokens and machines' certificates in an image.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use v1::image_head::{
 type Tokens = Vec<(Serial, Arc<Token>)>;
 type Revoked = Vec<(MachineName, Arc<Credentials>)>;
 
-/// Nothing where there is nothing.
+/// `None` if there are none.
 pub(super) fn enrolment(image: &Image) -> Option<Enrolment> {
     if image.tokens.is_empty() && image.revoked_machines.is_empty() {
         return None;

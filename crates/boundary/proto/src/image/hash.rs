@@ -7,11 +7,11 @@ use cell::Cell;
 use super::write_image;
 
 /// A digest of the whole state of a cell: equal on every replica and after every replay, and
-/// different after every operation, as each one counts.
+/// different after every operation, because the index is part of the state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StateHash(pub [u8; 32]);
 
-/// The hash of a cell's state: BLAKE3 over its written image. Costs a pass over the whole cell.
+/// The hash of a cell's state: BLAKE3 over its encoded image. Takes a pass over the whole cell.
 #[must_use]
 pub fn state_hash(cell: &Cell) -> StateHash {
     let mut hasher = StateHasher::default();
@@ -19,17 +19,17 @@ pub fn state_hash(cell: &Cell) -> StateHash {
     hasher.finish()
 }
 
-/// Takes the hash of a state from its written image, in whatever pieces that comes.
+/// Computes the hash of a state from its encoded image, in pieces of any size.
 #[derive(Clone, Debug, Default)]
 pub struct StateHasher(blake3::Hasher);
 
 impl StateHasher {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    /// The hash, when the whole image was taken.
+    /// The hash, after the whole image was added.
     #[must_use]
     pub fn finish(&self) -> StateHash {
         StateHash(self.0.finalize().into())
@@ -37,7 +37,7 @@ impl StateHasher {
 }
 
 impl StateHash {
-    /// Its first 16 digits, for people to compare.
+    /// The first 16 digits, for display.
     #[must_use]
     pub fn short(&self) -> String {
         let mut digits = self.to_string();

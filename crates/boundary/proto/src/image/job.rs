@@ -1,4 +1,4 @@
-//! Jobs and their tasks as an image holds them.
+//! Jobs and their tasks in an image.
 
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ impl TryFrom<task_image::Placement> for Placement {
         let phase = match (placement.started, read::value(placement.health, meaning, "health")?) {
             (None, Health::Unknown) => Phase::Starting,
             (None, _) => {
-                return Err(Fault::Contradiction("is known of a task that has not started"))
+                return Err(Fault::Contradiction("is set for a task that has not started"))
                     .field("health");
             }
             (Some(at), health) => Phase::Started { at: Time(at), health },

@@ -1,11 +1,11 @@
-//! An image as JSON lines: what `bourg checkpoint show` prints, and what is loaded again after
-//! somebody edited it.
+//! An image as JSON lines: the output of `bourg checkpoint show`, which can be loaded again after
+//! editing.
 //!
 //! A line is one part of the image, in the order and with the fields of `image.proto`: the head,
-//! then machines, jobs, sessions and grants by id. So a cell of any size is written and read with one part
-//! of it in memory at a time, and tools that go by lines (`grep`, `diff`) find an object at once.
-//! The head says how many parts of each kind follow: a text that lost its end is noticed, and who
-//! adds or removes a line changes the head as well.
+//! then machines, jobs, sessions and grants by id. So a cell of any size is written and read with
+//! one part in memory at a time, and line-oriented tools (`grep`, `diff`) find an object at once.
+//! The head has the number of parts of each kind: so a truncated text is detected, and an edit that
+//! adds or removes a line has to change the head, too.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -16,10 +16,10 @@ use super::{Assembly, Part, parts};
 use crate::error::{Fault, Malformed};
 use crate::v1;
 
-/// The longest line that is read, in bytes. A job with the most tasks there may be stays below it.
+/// The maximum length of a line, in bytes. A job with the maximum number of tasks stays below it.
 pub const LINE_BYTES_MAX: u64 = 1 << 30;
 
-/// Characters of what is said about a text that is no part.
+/// The maximum length of an error about invalid JSON, in characters.
 const SAID_MAX: usize = 500;
 
 /// Why a text is not an image.
@@ -28,36 +28,36 @@ const SAID_MAX: usize = 500;
 pub struct ImageJsonError {
     /// The line, from 1.
     pub line: u64,
-    /// Why.
+    /// The reason.
     pub why: NotAPart,
 }
 
 /// Why a line is not the next part of an image.
 #[derive(Debug, Error)]
 pub enum NotAPart {
-    /// The text cannot be read any further.
+    /// Reading the text failed.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// Longer than a line may be.
+    /// The line exceeds the maximum length.
     #[error("has more than {} MiB", LINE_BYTES_MAX >> 20)]
     TooLong,
-    /// Not JSON, or not that of a part.
+    /// The line is not JSON, or not that of a part.
     #[error("column {column}: {what}")]
     NotJson {
-        /// Where in the line, from 1.
+        /// The position in the line, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The error there.
         what: String,
     },
-    /// A part that cannot be, or not here.
+    /// An invalid part, or one that is out of order.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
-/// Writes an image as JSON, a part a line.
+/// Writes an image as JSON, one part per line.
 ///
 /// # Errors
-/// Where `out` does not take it.
+/// If writing to `out` fails.
 pub fn write_image_json(image: &Image, out: &mut dyn Write) -> io::Result<()> {
     for part in parts(image) {
         serde_json::to_writer(&mut *out, &part)?;
@@ -66,16 +66,16 @@ pub fn write_image_json(image: &Image, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads an image as [`write_image_json`] writes it; empty lines say nothing. What is wrong between
-/// its objects is for [`cell::Cell::from_image`] to say.
+/// Reads an image as [`write_image_json`] writes it; empty lines are ignored. Contradictions
+/// between its objects are reported by [`cell::Cell::from_image`].
 ///
 /// # Errors
-/// Where a line is not the next part of an image, as [`super::read_image`] has it, and where the
-/// text cannot be read.
+/// If a line is not the next part of an image, as in [`super::read_image`], and if the text cannot
+/// be read.
 pub fn read_image_json(from: impl BufRead) -> Result<Image, ImageJsonError> {
     let mut lines = Lines { from, bytes_max: LINE_BYTES_MAX, number: 0, text: Vec::new() };
     let image = read(&mut lines);
-    // What is wrong with the whole is the last line's.
+    // An error of the whole image is reported for the last line.
     image.map_err(|why| ImageJsonError { line: lines.number.max(1), why })
 }
 
@@ -89,9 +89,9 @@ fn read(lines: &mut Lines<impl BufRead>) -> Result<Image, NotAPart> {
 
 struct Lines<R> {
     from: R,
-    /// The longest that is read, its line break included.
+    /// The maximum line length, including the line break.
     bytes_max: u64,
-    /// The number of the line that was read last.
+    /// The number of the last line read.
     number: u64,
     text: Vec<u8>,
 }
@@ -118,10 +118,10 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// What the reader of JSON says, safe to show: it quotes the text as it is.
+/// The JSON parser's error, made safe to show: it quotes the text unescaped.
 fn not_json(error: &serde_json::Error) -> NotAPart {
     let said = error.to_string();
-    // Of the place that it adds, the line is its own count.
+    // Of the position that it adds, the line is relative to this text.
     let place = format!(" at line {} column {}", error.line(), error.column());
     let said = said.strip_suffix(&place).unwrap_or(&said);
     let mut what = String::new();

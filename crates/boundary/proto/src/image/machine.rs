@@ -1,4 +1,4 @@
-//! Machines as an image holds them.
+//! Machines in an image.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl From<&Machine> for v1::MachineImage {
 impl TryFrom<v1::MachineImage> for Machine {
     type Error = Malformed;
 
-    /// Without what is derived from the rest of the cell.
+    /// Without the fields that are derived from the rest of the cell.
     fn try_from(image: v1::MachineImage) -> Result<Self, Malformed> {
         let (id, name) = (MachineId(image.id), read::name(&image.name, "name")?);
         let mut machine = Self::new(id, name, image.address.into());

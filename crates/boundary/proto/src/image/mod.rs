@@ -1,9 +1,9 @@
 //! The image of a cell, and the hash of its state: `image.proto`.
 //!
-//! An image is written part by part, so that a checkpoint of a large cell never stands in memory
-//! twice. The same cell always gives the same bytes; the state hash is taken over them, and so is
-//! equal on every replica and after every replay. The same parts as JSON, one a line, are what
-//! people read and edit ([`write_image_json`], [`read_image_json`]).
+//! An image is written part by part, so that a checkpoint of a large cell is never in memory twice.
+//! The same cell always gives the same bytes; the state hash is computed over them, and so is equal
+//! on every replica and after every replay. The same parts as JSON, one per line, are for people to
+//! read and edit ([`write_image_json`], [`read_image_json`]).
 
 mod answer;
 mod enrolment;
@@ -30,19 +30,19 @@ use crate::{read, v1};
 use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
-/// Writes an image: the head, then machines, jobs, sessions and grants by id, each preceded by its length.
-/// `out` is given one part after the other.
+/// Writes an image: the head, then machines, jobs, sessions and grants by id, each preceded by its
+/// length. `out` receives one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
         out(&part.encode_length_delimited_to_vec());
     }
 }
 
-/// Reads an image. What is wrong between its objects is for [`cell::Cell::from_image`] to say.
+/// Reads an image. Contradictions between its objects are reported by [`cell::Cell::from_image`].
 ///
 /// # Errors
-/// Where the image is of a level that this build does not know, is not whole, or holds something
-/// that cannot be. The level is looked at first.
+/// If the image has a level that this build does not know, is incomplete, or contains something
+/// invalid. The level is checked first.
 pub fn read_image(bytes: &[u8]) -> Result<Image, Malformed> {
     let mut parts = Parts { rest: bytes, position: 0 };
     let mut assembly = Assembly::begin(parts.next()?)?;
@@ -53,7 +53,7 @@ pub fn read_image(bytes: &[u8]) -> Result<Image, Malformed> {
     assembly.finish()
 }
 
-/// The parts of an image, made one after the other.
+/// The parts of an image, created one after the other.
 fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
     let machines = image.machines.iter().map(|machine| Part::Machine(machine.as_ref().into()));
     let jobs = image.jobs.iter().map(|job| Part::Job(job.as_ref().into()));
@@ -90,17 +90,17 @@ fn head(image: &Image) -> v1::ImageHead {
     }
 }
 
-/// An image that is being read: its parts come in order, and are as many as its head says.
+/// An image that is being read: its parts come in order, and their numbers match the head.
 struct Assembly {
     image: Image,
-    /// How many parts of each kind there should be.
+    /// The number of parts of each kind according to the head.
     said: [(&'static str, u64); 4],
-    /// Where the last part stands.
+    /// The order key of the last part.
     last: (u8, u64),
 }
 
 impl Assembly {
-    /// The first part is the head, or something is missing.
+    /// The first part must be the head.
     fn begin(first: Option<Part>) -> Result<Self, Malformed> {
         let Some(Part::Head(head)) = first else { return Err(Fault::Missing).field("head") };
         let grants = head.quota.as_ref().map_or(0, |quota| quota.grants);
@@ -151,7 +151,7 @@ impl Assembly {
     }
 }
 
-/// What the head says, with no object yet.
+/// The image of a head, without objects.
 fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
     let (level, known) = (head.level, LEVEL.0);
     if level == 0 {
@@ -200,7 +200,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
     })
 }
 
-/// Nothing where it is allowed.
+/// `None` if rescheduling is allowed.
 fn rescheduling(is: &Rescheduling) -> Option<HeadRescheduling> {
     match is {
         Rescheduling::Allowed => None,
@@ -231,7 +231,8 @@ fn rescheduling_of(read: Option<HeadRescheduling>) -> Result<Rescheduling, Malfo
     })
 }
 
-/// Where a part stands: its kind, then its id. Each part must stand after the one before it.
+/// The order key of a part: its kind, then its id. Each part's key must be greater than the
+/// previous one's.
 fn place(part: &Part) -> (u8, u64) {
     match part {
         Part::Head(_) => (0, 0),
@@ -242,10 +243,10 @@ fn place(part: &Part) -> (u8, u64) {
     }
 }
 
-/// The parts of a written image, one after the other.
+/// The parts of an encoded image, one after the other.
 struct Parts<'a> {
     rest: &'a [u8],
-    /// How many have been read.
+    /// The number of parts read.
     position: usize,
 }
 

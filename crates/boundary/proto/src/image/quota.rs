@@ -1,5 +1,4 @@
-//! Grants of quota, what is said of quota as a whole, and what users may do beyond what is their
-//! own; and why quota did not suffice.
+//! Grants and settings of quota, users' capabilities, and the details of insufficient quota.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::{read, v1};
 use v1::image_head;
 use v1::rejection;
 
-/// Nothing where it is as in a new cell.
+/// `None` if the settings are those of a new cell.
 pub(super) fn head(image: &Image) -> Option<image_head::Quota> {
     let (metering, last_grant) = (image.metering, image.last_grant);
     let new = metering == Metering::default() && last_grant == GrantId(0);

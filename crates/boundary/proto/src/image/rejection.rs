@@ -1,4 +1,4 @@
-//! Why requests were refused, as sessions keep it.
+//! Reasons of rejected requests, as sessions keep them.
 
 use cell::Rejection;
 use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
@@ -295,7 +295,7 @@ impl TryFrom<rejection::NotGiven> for NotGiven {
     }
 }
 
-/// A count that no machine of this build can have becomes the highest there is.
+/// A count beyond this platform's `usize` becomes its maximum.
 fn count(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! The replicas as an image holds them.
+//! The replicas in an image.
 
 use cell::{Image, Replica};
 use model::ReplicaId;
@@ -7,7 +7,7 @@ use crate::error::{At, Malformed};
 use crate::{read, v1};
 use v1::image_head::Replicas;
 
-/// Nothing where it is as in a new cell.
+/// `None` if they are as in a new cell.
 pub(super) fn replicas(image: &Image) -> Option<Replicas> {
     let new = Image::default();
     if image.replicas.is_empty() && image.last_replica == new.last_replica {
@@ -17,7 +17,7 @@ pub(super) fn replicas(image: &Image) -> Option<Replicas> {
     Some(Replicas { last: image.last_replica.0, recorded })
 }
 
-/// The last id given, and what is recorded.
+/// The last assigned id, and the recorded replicas.
 pub(super) fn replicas_of(head: Option<Replicas>) -> Result<(ReplicaId, Vec<Replica>), Malformed> {
     let Some(Replicas { last, recorded }) = head else {
         return Ok((Image::default().last_replica, Vec::new()));

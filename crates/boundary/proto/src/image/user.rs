@@ -1,4 +1,4 @@
-//! Users as an image holds them, and their certificates.
+//! Users and their certificates in an image.
 
 use std::sync::Arc;
 

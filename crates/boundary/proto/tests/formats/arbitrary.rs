@@ -1,5 +1,5 @@
-//! Strategies: valid descriptions, and every value that the core's types can hold and a format can
-//! carry.
+//! Strategies: valid descriptions, and every value that both the core's types and a format can
+//! represent.
 
 pub(crate) mod event;
 pub(crate) mod job;
@@ -55,7 +55,7 @@ fn factor() -> impl Strategy<Value = GcuFactor> {
     (1..=GcuFactor::MAX).prop_map(|milli| GcuFactor::from_milli(milli).expect("in range"))
 }
 
-/// What an `int64` can carry.
+/// The range of an `int64`.
 fn quantity() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1..1_000_u64, 0..=i64::MAX.unsigned_abs(), Just(i64::MAX.unsigned_abs())]
 }
@@ -180,7 +180,7 @@ fn stamp() -> impl Strategy<Value = Stamp> {
     })
 }
 
-/// What a machine is told of a task: all but its constraints.
+/// A task as sent to a machine: everything except its constraints.
 fn told() -> impl Strategy<Value = TaskSpec> {
     job::any_task().prop_map(|task| TaskSpec { constraints: Vec::new(), ..task })
 }
@@ -220,7 +220,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     })
 }
 
-/// What can be encoded: a span ends where its microseconds do, and bytes are signed.
+/// The encodable range: spans are limited by their microseconds, and bytes are signed.
 pub(crate) fn usage() -> impl Strategy<Value = FinalUsage> {
     let peak = of((0..=i64::MAX.unsigned_abs()).prop_map(Bytes));
     (of(any::<u64>().prop_map(Span)), peak)
@@ -242,7 +242,7 @@ fn measured() -> impl Strategy<Value = Measured> {
     )
 }
 
-/// What a Borglet sends beside its report.
+/// What a Borglet sends besides its report.
 pub(crate) fn all_usage() -> impl Strategy<Value = Usage> {
     let sample = (instance(), any::<u64>(), measured())
         .prop_map(|(instance, at, measured)| UsageSample { instance, at: Time(at), measured });

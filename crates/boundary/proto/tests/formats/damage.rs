@@ -1,4 +1,4 @@
-//! Damaged and made-up data: refused or read as something, never a panic.
+//! Damaged and random data: rejected or read as something, never a panic.
 
 use borglet::{Order, Report};
 use cell::Cell;
@@ -18,7 +18,7 @@ use crate::arbitrary::{order, report};
 use crate::history::{history, parts, replay};
 use crate::image_json::json;
 
-/// A small injury.
+/// A small damage.
 #[derive(Clone, Debug)]
 enum Injury {
     Flip(usize, u8),
@@ -49,7 +49,7 @@ fn injure(bytes: &mut Vec<u8>, injuries: &[Injury]) {
     }
 }
 
-/// Reads the bytes as everything that comes from outside.
+/// Decodes the bytes as everything that comes from outside.
 fn read_as_everything(bytes: &[u8]) {
     if let Ok((at, op)) = decode_record(bytes) {
         assert_eq!(
@@ -156,7 +156,7 @@ proptest! {
         ops in history(30), many in vec(any::<Index>(), 60),
     ) {
         let text = json(&replay(&ops).image());
-        // The last line break says nothing.
+        // The last line break is insignificant.
         for length in many.iter().map(|at| at.index(text.len() - 1)) {
             let cut = read_image_json(&text.as_bytes()[..length]);
             prop_assert!(cut.is_err(), "cut after {}", length);

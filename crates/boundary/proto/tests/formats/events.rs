@@ -1,5 +1,5 @@
-//! Events: what is encoded straight from the cell is what their message says, and is read back with
-//! the names of then.
+//! Events: the bytes encoded straight from the cell equal those of the message, and are read back
+//! with the names of that time.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::arbitrary::event::record;
 use crate::examples::event::all_events;
 use crate::history::history;
 
-/// Every event of a cell's life, as it is kept.
+/// Every event of a cell's history, as it is stored.
 fn kept(ops: &[(Time, cell::Op)]) -> Vec<(Cell, Record)> {
     let (mut cell, mut buffer, mut records) = (Cell::empty(), Vec::new(), Vec::new());
     for (at, op) in ops {
@@ -77,7 +77,7 @@ proptest! {
     }
 }
 
-/// The events of a task's life on a machine name the machine, from its first to its last.
+/// The events of a task's life on a machine name the machine, from the first to the last.
 #[test]
 fn every_event_of_a_life_on_a_machine_names_it() {
     use proptest::strategy::ValueTree;
@@ -123,7 +123,7 @@ fn a_malformed_event_is_refused_with_its_place() {
     type Change = fn(&mut v1::EventRecord);
     use v1::event_record::{Kind, Platform, Subject as What};
 
-    let unknown = "is of no kind that this build knows";
+    let unknown = "has no kind that this build knows";
     let cases: [(Change, String); 6] = [
         (|event| event.kind = None, unknown.to_owned()),
         (|event| event.actor = None, "actor: is missing".to_owned()),

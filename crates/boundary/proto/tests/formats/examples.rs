@@ -1,4 +1,4 @@
-//! One of each: what golden files are written from, and what refusals are made of.
+//! Examples of everything: the source of the golden files and of the tests of rejections.
 
 mod enrolment;
 pub(crate) mod event;
@@ -72,7 +72,7 @@ fn health_check(port: &str, path: &str) -> HealthCheck {
     }
 }
 
-/// A job in which every field says something.
+/// A job with a value in every field.
 pub(crate) fn full_job() -> JobSpec {
     let task = TaskSpec {
         cmd: vec!["serve".to_owned(), "--port=${port.http}".to_owned()],
@@ -97,7 +97,7 @@ pub(crate) fn full_job() -> JobSpec {
         constraints: Some(constraints().split_off(6)),
         labels: words([("tier", "canary")]),
     };
-    // Of a list, nothing given and nothing in it are not the same.
+    // An absent list and an empty one are different.
     let empty = TaskOverride {
         ports: Some(BTreeSet::new()),
         constraints: Some(Vec::new()),
@@ -144,19 +144,19 @@ fn machine_report() -> MachineReport {
     }
 }
 
-/// Neighbouring ports, and a single one.
+/// Adjacent ports, and a single one.
 pub(crate) fn held_ports() -> Vec<HeldPorts> {
     let held =
         |first, last, by: &str| HeldPorts { ports: PortRange { first, last }, by: by.to_owned() };
     vec![held(31_000, 31_003, "/ssh.service (sshd)"), held(31_100, 31_100, "ana/hog/0")]
 }
 
-/// How a task ends from level 3 on.
+/// A task's end that was added after the golden file of the other ends.
 pub(crate) fn broke_rule() -> End {
     End::BrokeRule { reason: "it held port 31000, which it was not given".to_owned() }
 }
 
-/// Two grants, of which one ends.
+/// Two grants, one of them with an end.
 fn grants() -> (Grant, Grant) {
     let ending = Grant {
         id: GrantId(1),
@@ -270,7 +270,6 @@ pub(crate) fn all_ops() -> Vec<Op> {
     let id = RequestId { session: SessionId(1), sequence: 2 };
     let request = |mutation| Op::Request { id, by: name("ana"), mutation };
     ops.extend(requests().into_iter().map(request));
-    // From level 2 on.
     later.extend([
         Op::MachineUnreachable { machine },
         Op::StopRescheduling { silent: 4, of: 9 },
@@ -300,13 +299,11 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(request(Mutation::RevokeUser(RevokeUser { user: name("ben") })));
     later.extend(replicas::requests().into_iter().map(request));
     later.extend(replicas::ops());
-    // From level 3 on.
     let mut asking = full_job();
     asking.task.api = true;
     later.push(request(Mutation::Submit(Arc::new(asking))));
     later.extend(enrolment::requests().into_iter().map(request));
     later.extend(enrolment::ops());
-    // From level 3 on.
     let report = MachineReport { held_ports: held_ports(), ..machine_report() };
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     let ended = |end, usage| vec![Observation::Ended { instance: instance(0), end, usage }];
@@ -320,7 +317,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     ops
 }
 
-/// What an instance used: all that can be measured, and one of them only.
+/// Usage of an instance: everything that can be measured, and a single measurement.
 pub(crate) fn usages() -> [FinalUsage; 3] {
     let (cpu_time, memory_peak) = (Some(Span(210_000)), Some(Bytes(52 << 20)));
     [
@@ -336,7 +333,7 @@ pub(crate) fn certificate() -> Certificate {
     Certificate { serial, issued: Time(90), expires: Time(7_776_000_000_090) }
 }
 
-/// A new kind of operation does not compile until it has a name here, and then wants an example.
+/// A new kind of operation does not compile until it has a name here, and then needs an example.
 pub(crate) fn kind(op: &Op) -> &'static str {
     match op {
         Op::Nothing => "nothing",

@@ -1,5 +1,5 @@
-//! Bytes and JSON as they have been written since the first level: a change here makes logs,
-//! checkpoints and kept events on disks unreadable, unless it comes with a new level.
+//! Bytes and JSON as written since the first level: a change here makes logs, checkpoints and
+//! stored events on disks unreadable, unless it comes with a new level.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn records_keep_their_bytes() {
         let _ = writeln!(lines, "{}: {}", examples::kind(&op), hex(&encode_record(at, &op)));
     }
     expect_file!["golden/log_records.txt"].assert_eq(&lines);
-    // What stands in the file, and not only what was just written, can be read.
+    // The file's content can be read, and not only what was just written.
     let kept = include_str!("golden/log_records.txt").lines();
     let read = kept.map(|line| {
         let (_, bytes) = line.split_once(": ").expect("a line");

@@ -1,4 +1,4 @@
-//! Histories of a cell: random steps, made into operations that mostly do something.
+//! Histories of a cell: random steps, converted to operations that mostly have an effect.
 
 mod reached;
 
@@ -24,12 +24,12 @@ use crate::arbitrary::end;
 use crate::arbitrary::job::valid_job;
 use crate::arbitrary::op::op;
 
-/// One thing that happens. Numbers choose among what is there, so that few steps do nothing.
+/// One step. Numbers select among what exists, so that few steps have no effect.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A job, run after that one and a child of that one.
+    /// A job, after that one and a child of that one.
     Submit(Box<JobSpec>, Option<u64>, Option<u64>),
-    /// A job again, changed or as it was.
+    /// The same job, changed or unchanged.
     Update(u64, Option<u32>),
     Kill(u64, u32),
     /// An alloc that tasks run in.
@@ -45,24 +45,24 @@ pub(crate) enum Step {
     Health(bool),
     Ended(u64, End),
     Silent(usize),
-    /// Somebody is added or revoked.
+    /// A user is added or revoked.
     User(u8),
     Unreachable(usize),
-    /// The breaker, or what a person or the master says after that.
+    /// The circuit breaker, or what a user or the master does about it.
     Rescheduling(u32),
     Back(usize),
     ForgetDead,
-    /// So many thousandths of its limit for a task of a job.
+    /// This many thousandths of its limit for a task of a job.
     Reserve(u64, u64),
-    /// A grant, and sometimes what is said of quota as a whole.
+    /// A grant, and sometimes a change of the quota settings.
     Quota(u64),
-    /// Whether ben may do something.
+    /// Grants or revokes a capability of ben.
     Capable(usize, bool),
     /// A token is issued or used, a machine's certificate renewed, or a machine revoked.
     Enrolment(u64),
-    /// A replica is added, makes its next step, says something of itself, or is removed.
+    /// A replica is added, makes its next step, describes itself, or is removed.
     Replica(u64),
-    /// Mostly nonsense.
+    /// Mostly invalid.
     Anything(Box<Op>),
 }
 
@@ -104,7 +104,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The operations of a cell's life, from its first on.
+/// The operations of a cell's history, from the first on.
 pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<(Time, Op)>> {
     vec((step(), 0..10_000_000_u64), 0..most).prop_map(|steps| {
         let mut life = Life::begin();
@@ -116,7 +116,7 @@ pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<(Time, Op)>> {
     })
 }
 
-/// The cell that a history leads to.
+/// The final cell of a history.
 pub(crate) fn replay<'a>(ops: impl IntoIterator<Item = &'a (Time, Op)>) -> Cell {
     let mut cell = Cell::empty();
     for (at, op) in ops {
@@ -393,10 +393,10 @@ impl Life {
     }
 
     fn submit(&mut self, mut job: JobSpec, after: Option<u64>, parent: Option<u64>) {
-        // Most are so small that all of their tasks come to something.
+        // Most are so small that all of their tasks change.
         job.tasks = if job.tasks > 80 { job.tasks } else { 1 + job.tasks % 4 };
         job.overrides.retain(|index, _| index.0 < job.tasks);
-        // An alloc set, a job in one that there is, or one with room of its own.
+        // An alloc set, a job in an existing one, or one with resources of its own.
         let is_set = |job: &&Arc<Job>| job.spec.kind.is_alloc_set() && job.is_alive();
         let set = self.cell.jobs().filter(is_set).last().map(|job| reference(job));
         if let Kind::Job { alloc_set } = &mut job.kind
@@ -443,8 +443,7 @@ impl Life {
         self.apply(Op::DescribeMachine { machine, report: Arc::new(report(number)) });
     }
 
-    /// The first pending task of each job, on the next machine that is up, and those who leave it
-    /// for that.
+    /// The first pending task of each job, on the next machine that is up, and its victims.
     fn assignments(&self, evict: bool) -> Vec<Assignment> {
         let up =
             |machine: &&Arc<Machine>| machine.state == MachineState::Up && machine.drain.is_none();
@@ -470,7 +469,7 @@ impl Life {
         proposals
     }
 
-    /// An alloc of a set that takes tasks, and its machine.
+    /// An alloc of a set that accepts tasks, and its machine.
     fn alloc(&self, set: CollectionId) -> Option<(&Arc<Machine>, InstanceId)> {
         let set = self.cell.job(set)?;
         set.tasks().find_map(|(index, task)| match &task.state {

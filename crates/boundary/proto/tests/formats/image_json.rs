@@ -1,4 +1,4 @@
-//! Images as JSON lines: read back as they were, and refused with the line where they are not.
+//! Images as JSON lines: read back unchanged, and rejected with the line of an error.
 
 use cell::Cell;
 use proptest::prelude::*;
@@ -68,13 +68,13 @@ fn a_malformed_image_is_refused_with_its_line() {
         "is out of order: machines, jobs, sessions and grants follow the head, each by rising id";
     let cases = [
         (String::new(), "line 1: head: is missing".to_owned()),
-        ("\n\n{}".to_owned(), "line 3: is of no kind that this build knows".to_owned()),
+        ("\n\n{}".to_owned(), "line 3: has no kind that this build knows".to_owned()),
         (swapped(1, 2), "line 1: head: is missing".to_owned()),
         (swapped(2, 3), format!("line 3: {order}")),
         (format!("{text}{text}"), format!("line {}: {order}", count + 1)),
         (
             without_last.to_owned(),
-            format!("line {}: head.sessions: says 3, and 2 are there", count - 1),
+            format!("line {}: head.sessions: is 3, but there are 2", count - 1),
         ),
         (
             with(1, |line| line.replace("\"level\":1", "\"level\":99")),
@@ -120,7 +120,7 @@ fn what_is_said_harms_no_terminal_and_is_bounded() {
 
 #[test]
 fn a_line_without_an_end_takes_bounded_memory_and_an_unreadable_one_is_told() {
-    /// So many spaces.
+    /// This many spaces.
     struct Spaces(u64);
 
     impl std::io::Read for Spaces {

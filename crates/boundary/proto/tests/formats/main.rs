@@ -1,5 +1,5 @@
-//! The formats as a whole: what is written is read back, what is damaged is refused, and what was
-//! written once stays readable.
+//! The formats as a whole: what was written can be read back, damaged data is rejected, and old
+//! data stays readable.
 
 mod arbitrary;
 mod damage;

@@ -1,4 +1,4 @@
-//! What is refused, with the place and the reason.
+//! Rejected data, with position and reason.
 
 use cell::{Cell, Op};
 use prost::Message;
@@ -22,11 +22,10 @@ fn job_says(change: impl FnOnce(&mut v1::JobSpec)) -> String {
 const NOT_A_SPAN: &str = "are not a span: it is whole microseconds, not negative, and at most \
                           18446744073709551615 µs";
 
-const HIDDEN: &str = "hiddenEnv: the values of env are left out, as they are hidden from whoever was \
-                      shown this description: give env with values instead";
-const HIDDEN_OF_7: &str = "overrides[\"7\"].hiddenEnv: the values of env are left out, as they are \
-                           hidden from whoever was shown this description: give env with values \
-                           instead";
+const HIDDEN: &str = "hiddenEnv: the values of env are hidden from the user who got this \
+                      description: give env with values instead";
+const HIDDEN_OF_7: &str = "overrides[\"7\"].hiddenEnv: the values of env are hidden from the user \
+                           who got this description: give env with values instead";
 
 #[test]
 fn a_malformed_job_is_refused_with_its_place() {
@@ -37,14 +36,8 @@ fn a_malformed_job_is_refused_with_its_place() {
             |job| job.priority = Some(451),
             "priority: a priority is a number from 0 to 450, this one is 451",
         ),
-        (
-            |job| job.appclass = 0,
-            "appclass: has the value 0, which stands for nothing that this build knows",
-        ),
-        (
-            |job| job.appclass = 9,
-            "appclass: has the value 9, which stands for nothing that this build knows",
-        ),
+        (|job| job.appclass = 0, "appclass: has the value 0, which this build does not know"),
+        (|job| job.appclass = 9, "appclass: has the value 9, which this build does not know"),
         (|job| job.ram_bytes = -1, "ramBytes: must be 0 to 9223372036854775807, is -1"),
         (|job| job.notice = None, "notice: is missing"),
         (|job| job.restart = None, "restart: is missing"),
@@ -63,8 +56,8 @@ fn a_malformed_job_is_refused_with_its_place() {
         ),
         (
             |job| job.constraints[2].relation = 0,
-            "constraints[2].relation: has the value 0, which stands for nothing that this build \
-             knows",
+            "constraints[2].relation: has the value 0, which this build does not \
+             know",
         ),
         (
             |job| job.after.push("ben/Extract".to_owned()),
@@ -87,8 +80,8 @@ fn a_malformed_job_is_refused_with_its_place() {
                 let change = job.overrides.get_mut(&7).expect("there");
                 change.constraints.as_mut().expect("there").all[1].relation = 9;
             },
-            "overrides[\"7\"].constraints[1].relation: has the value 9, which stands for nothing \
-             that this build knows",
+            "overrides[\"7\"].constraints[1].relation: has the value 9, which this build does \
+             not know",
         ),
         (
             |job| {
@@ -158,7 +151,7 @@ fn a_malformed_record_is_refused_with_its_place() {
         let record = v1::LogRecord { at: 1, op }.encode_to_vec();
         decode_record(&record).expect_err("malformed").to_string()
     };
-    let unknown = "is of no kind that this build knows";
+    let unknown = "has no kind that this build knows";
     let request = |mutation| {
         let id = Some(v1::RequestId { session: 1, sequence: 1 });
         Some(Kind::Request(Request { id, by: "ana".to_owned(), mutation }))
@@ -196,7 +189,7 @@ fn a_malformed_record_is_refused_with_its_place() {
         (kill(None), "op.request.kill.tasks: is missing".to_owned()),
         (
             kill(Some(selection)),
-            "op.request.kill.tasks: selects all tasks and single ones".to_owned(),
+            "op.request.kill.tasks: selects both all tasks and single ones".to_owned(),
         ),
         (
             request(Some(Mutation::Submit(v1::JobSpec::default()))),
@@ -261,8 +254,7 @@ fn a_malformed_record_is_refused_with_its_place() {
         ),
         (
             Some(Kind::ChangeMember(v1::ChangeMember { replica: 2, to: 9 })),
-            "op.changeMember.to: has the value 9, which stands for nothing that this build knows"
-                .to_owned(),
+            "op.changeMember.to: has the value 9, which this build does not know".to_owned(),
         ),
     ];
     for (op, expected) in cases {
@@ -314,7 +306,7 @@ fn a_malformed_image_is_refused_with_its_place() {
     let cases: &[(Change, String)] = &[
         (
             |all| {
-                // The level is what matters, whatever else a later build has written.
+                // Only the level matters, whatever else a later build has written.
                 (head(all).level, head(all).name) = (99, "A B".to_owned());
             },
             "head.level: needs level 99 of the state machine, and this build knows levels up to 1: \
@@ -338,8 +330,8 @@ fn a_malformed_image_is_refused_with_its_place() {
                 let user = v1::image_head::User { certificates, name: "ana".to_owned(), ..Default::default() };
                 head(all).users = vec![user];
             },
-            "head.users[0].certificates[0].serial: '' is not the serial number of a certificate: that is \
-             2 to 40 lower-case hexadecimal digits, without zeros before it"
+            "head.users[0].certificates[0].serial: '' is not the serial number of a certificate: \
+             that is 2 to 40 lower-case hexadecimal digits, without zeros before it"
                 .to_owned(),
         ),
         (
@@ -347,8 +339,8 @@ fn a_malformed_image_is_refused_with_its_place() {
                 let recorded = vec![v1::Replica::default()];
                 head(all).replicas = Some(v1::image_head::Replicas { last: 1, recorded });
             },
-            "head.replicas.recorded[0].member: has the value 0, which stands for nothing that this \
-             build knows"
+            "head.replicas.recorded[0].member: has the value 0, which this build does not \
+             know"
                 .to_owned(),
         ),
         (
@@ -360,8 +352,8 @@ fn a_malformed_image_is_refused_with_its_place() {
             },
             "head.enrolment.tokens[0].issued: is missing".to_owned(),
         ),
-        (|all| head(all).jobs += 1, "head.jobs: says 7, and 6 are there".to_owned()),
-        (|all| drop(all.pop()), "head.sessions: says 3, and 2 are there".to_owned()),
+        (|all| head(all).jobs += 1, "head.jobs: is 7, but there are 6".to_owned()),
+        (|all| drop(all.pop()), "head.sessions: is 3, but there are 2".to_owned()),
         (|all| drop(all.remove(0)), "head: is missing".to_owned()),
         (Vec::clear, "head: is missing".to_owned()),
         (|all| all.swap(1, 2), format!("parts[2]: {order}")),
@@ -369,16 +361,16 @@ fn a_malformed_image_is_refused_with_its_place() {
         (|all| all.push(all[0].clone()), format!("parts[13]: {order}")),
         (
             |all| all[1].part = None,
-            "parts[1]: is of no kind that this build knows".to_owned(),
+            "parts[1]: has no kind that this build knows".to_owned(),
         ),
         (
             |all| placement(all, 1).health = 1,
-            "parts[4].job.tasks[1].placement.health: is known of a task that has not started"
+            "parts[4].job.tasks[1].placement.health: is set for a task that has not started"
                 .to_owned(),
         ),
         (
             |all| placement(all, 2).stop = Some(v1::StopReason { why: None }),
-            "parts[4].job.tasks[2].placement.stop: is of no kind that this build knows".to_owned(),
+            "parts[4].job.tasks[2].placement.stop: has no kind that this build knows".to_owned(),
         ),
         (
             |all| {
@@ -393,7 +385,7 @@ fn a_malformed_image_is_refused_with_its_place() {
                 let cause = v1::PendingCause { cause: None };
                 pending.cause = Some(cause);
             },
-            "parts[4].job.tasks[8].pending.cause: is of no kind that this build knows".to_owned(),
+            "parts[4].job.tasks[8].pending.cause: has no kind that this build knows".to_owned(),
         ),
         (
             |all| {
@@ -407,7 +399,7 @@ fn a_malformed_image_is_refused_with_its_place() {
                 let Some(Part::Session(session)) = &mut all[10].part else { panic!("no session") };
                 session.answers.insert(9, v1::Answer { answer: None });
             },
-            "parts[10].session.answers[\"9\"]: is of no kind that this build knows".to_owned(),
+            "parts[10].session.answers[\"9\"]: has no kind that this build knows".to_owned(),
         ),
         (
             |all| {
@@ -416,8 +408,8 @@ fn a_malformed_image_is_refused_with_its_place() {
                 let answer = Some(v1::answer::Answer::Submitted(submitted));
                 session.answers.insert(9, v1::Answer { answer });
             },
-            "parts[10].session.answers[\"9\"].submitted.submission: has the value 0, which stands \
-             for nothing that this build knows"
+            "parts[10].session.answers[\"9\"].submitted.submission: has the value 0, which this \
+             build does not know"
                 .to_owned(),
         ),
     ];
@@ -430,7 +422,7 @@ fn a_malformed_image_is_refused_with_its_place() {
 fn an_image_that_is_cut_off_says_how_far_it_goes() {
     let bytes = parts(&Cell::empty().image()).concat();
     let says = read_image(&bytes[..3]).expect_err("malformed").to_string();
-    assert_eq!(says, format!("parts[0]: is cut off: 2 bytes are there, {} should be", bytes[0]));
+    assert_eq!(says, format!("parts[0]: is cut off: only 2 of {} bytes are left", bytes[0]));
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     assert!(read_image(&huge).is_err(), "a length from outside takes no memory");
 }

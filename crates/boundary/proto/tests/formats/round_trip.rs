@@ -1,4 +1,4 @@
-//! What is written is read back, exactly.
+//! What is written is read back exactly.
 
 use cell::{Rejection, Reply};
 use model::{End, MachineReport, Span, Time};
@@ -41,7 +41,7 @@ proptest! {
         let json = serde_json::to_string(&v1::JobSpec::from(&job)).expect("JSON");
         let read: v1::JobSpec = serde_json::from_str(&json).expect("JSON");
         prop_assert_eq!(JobSpec::try_from(read), Ok(job.clone()));
-        // A machine is told all of a task but its constraints.
+        // A machine is sent everything of a task except its constraints.
         let told = TaskSpec { constraints: Vec::new(), ..job.task.clone() };
         prop_assert_eq!(through::<v1::TaskSpec, _>(&job.task), Ok(told));
     }

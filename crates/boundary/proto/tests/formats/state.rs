@@ -1,4 +1,4 @@
-//! Images and state hashes of cells that have lived.
+//! Images and state hashes of cells with a history.
 
 use cell::{Cell, Op};
 use model::{CellName, Time};
@@ -49,7 +49,7 @@ proptest! {
             idle.apply(*at, &Op::Nothing);
             cell.apply(*at, op);
             prop_assert_ne!(state_hash(&cell), before, "every operation counts");
-            // Not only the index: what the operation did is in the hash.
+            // Not only the index: the operation's effect is in the hash.
             prop_assert_eq!(cell.image() == idle.image(), state_hash(&cell) == state_hash(&idle));
         }
     }

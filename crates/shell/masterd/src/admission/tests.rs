@@ -1,4 +1,4 @@
-//! The policy as a table, and a core whose queue is held as full as each line says.
+//! The policy as a table, and a core whose queue is filled as each line says.
 
 use cell::{AddMachine, GrantQuota, Kill, MeterQuota, Op};
 use model::{
@@ -74,7 +74,7 @@ fn what_somebody_has_waiting_counts_twice_for_them() {
     let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
     let mut held: Vec<Counted> = Vec::new();
     let token = Some(Principal::Certificate(Serial([7; Serial::BYTES])));
-    // As many changes as are taken of each, of seven eighths of 80 requests.
+    // As many changes as are accepted of each principal, of seven eighths of 80 requests.
     for (principal, taken) in [
         (user("ana"), 35),
         (user("ana"), 0),
@@ -90,25 +90,25 @@ fn what_somebody_has_waiting_counts_twice_for_them() {
         }
         assert_eq!(held.len() - before, taken, "{principal:?}");
     }
-    // Ana is told so; whoever asks next finds room, and so does a scheduler.
+    // Ana gets an error; the next principal finds room, and so does a scheduler.
     let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
-    assert!(said.starts_with("35 requests of yours wait already"), "{said}");
+    assert!(said.starts_with("35 requests of yours are waiting already"), "{said}");
     held.extend(admission.admit(Asked::Change, user("eve"), 1));
     held.extend(admission.admit(Asked::Change, None, 1));
     assert_eq!(admission.waiting(), (68, 68));
-    // All of it is answered, and nothing is remembered of whom it was.
+    // After all answers, no principal is remembered.
     held.clear();
     assert_eq!(admission.lock().of_parties.len(), 0);
     assert_eq!(admission.waiting(), (0, 0));
-    // One large request is as good as many.
+    // One large request counts like many.
     held.extend(admission.admit(Asked::Change, user("ana"), 35_000));
     let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
-    assert!(said.starts_with("1 requests of yours wait already"), "{said}");
+    assert!(said.starts_with("1 requests of yours are waiting already"), "{said}");
     held.extend(admission.admit(Asked::Change, user("eve"), 1));
     assert_eq!(held.len(), 2);
 }
 
-/// A cell with a machine, where ana is granted all of it in production.
+/// A cell with a machine, where ana has a grant for all of it in production.
 fn cell_with_a_grant() -> Cell {
     let mut cell = Cell::empty();
     let root = UserName::new("root").expect("a name");
@@ -159,7 +159,7 @@ fn who_has_no_quota_in_a_band_asks_in_the_free_one() {
         let asked = Asked::of(&ask(user, Some(priority)), cell, Time(100));
         assert_eq!(asked, expected, "{user} in {priority}");
     }
-    // What runs in an alloc is charged nothing, and a kill is a kill.
+    // A task in an alloc is charged nothing, and a kill stays a kill.
     let Request::Mutate(id, by, Mutation::Submit(mut spec)) = ask("bo", Some("mid")) else {
         panic!("a job")
     };
@@ -170,7 +170,7 @@ fn who_has_no_quota_in_a_band_asks_in_the_free_one() {
     assert_eq!(Asked::of(&ask("bo", None), &metered, Time(100)), Asked::Change);
 }
 
-/// A user's job of a priority, or a kill where none is given.
+/// A user's job of a priority, or a kill without one.
 fn ask(user: &str, priority: Option<&str>) -> Request {
     let id = cell::RequestId { session: SessionId(1), sequence: 1 };
     let mutation = match priority {
@@ -189,8 +189,8 @@ fn ask(user: &str, priority: Option<&str>) -> Request {
     Request::Mutate(id, Caller::of(user), mutation)
 }
 
-/// Asks a core that answers nobody: what it says at once, as a client is told; nothing where it has
-/// taken the question.
+/// Sends a request to a core that answers nobody: the immediate error for the client; `None` if the
+/// request was accepted.
 async fn told(core: &Core, ask: Request) -> Option<String> {
     let core = core.clone();
     let mut asked = Box::pin(async move { core.ask(ask, 100).await.map(drop) });
@@ -216,10 +216,10 @@ fn held(from_all: &mut Receiver<Message>) -> usize {
 async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machines() {
     let (core, mut from_all) = Core::stalled(80);
     let mut shed = 0;
-    // One user's part is not the matter here: many ask.
+    // The limit per user does not matter here: there are many.
     for user in 0..1_000 {
         if let Some(said) = told(&core, ask(&format!("user{user}"), Some("free"))).await {
-            assert!(said.contains("takes no jobs in the free band for a moment"), "{said}");
+            assert!(said.contains("rejects jobs in the free band for a moment"), "{said}");
             shed += 1;
         }
     }
@@ -231,18 +231,18 @@ async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machi
         assert_eq!(told(&core, ask(&format!("user{user}"), Some("production"))).await, None);
     }
     let said = told(&core, ask("ana", Some("production"))).await.expect("three quarters are taken");
-    assert!(said.contains("takes no jobs for a moment"), "{said}");
+    assert!(said.contains("rejects jobs for a moment"), "{said}");
     for user in 0..10 {
         assert_eq!(told(&core, ask(&format!("killer{user}"), None)).await, None, "a kill");
     }
     let said = told(&core, ask("ana", None)).await.expect("the rest is the machines'");
-    assert!(said.ends_with("ask again in 5000 ms"), "nothing is ever answered: {said}");
-    // Who asked is gone in all of these, and what they asked waits for the core all the same.
+    assert!(said.ends_with("try again in 5000 ms"), "nothing is ever answered: {said}");
+    // All these clients are gone, but their requests still wait for the core.
     for _ in 0..10 {
         let report = Input::Persisted(0);
         assert!(core.to_core().try_send(Message::Input(report)).is_ok(), "a machine's report");
     }
     assert_eq!(held(&mut from_all), 80);
-    // The core has taken all, and answered: there is room again.
+    // The core has taken and answered everything: there is room again.
     assert_eq!(told(&core, ask("ana", Some("free"))).await, None);
 }

@@ -1,9 +1,10 @@
-//! Tasks that ask the cell they run in: which get a certificate, for how long it is accepted, and what
-//! they may do with it (design, section 7).
+//! Tasks that call the API of their cell: which of them get a certificate, how long it is accepted,
+//! and what they may do with it (design, section 7).
 //!
-//! The cell records none of these certificates. The serial number of one says which life of which task
-//! it was issued for, and it is accepted as long as that is placed. What a task changes is its user's
-//! doing; what its user may do beyond what is their own, it may not.
+//! The cell does not record these certificates. The serial number names the incarnation of the task
+//! for which the certificate was issued; it is accepted while that incarnation is placed. A task's
+//! changes are recorded as its user's. A task may not use capabilities by which its user may act
+//! beyond their own jobs.
 
 use cell::{Cell, Job, TaskState};
 use model::{
@@ -17,17 +18,17 @@ use crate::caller::revoked;
 /// The first byte of the serial number of a task's certificate.
 const MARK: u8 = b'T';
 
-/// Why somebody is not heard.
+/// Why a certificate is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
-    /// As it is counted.
+    /// The label in metrics.
     pub(crate) cause: Cause,
-    /// In words.
+    /// As text.
     pub(crate) why: String,
 }
 
-/// The serial number of a certificate that is issued to a life of a task at some moment: two of one life
-/// differ by their second.
+/// The serial number of a certificate for an incarnation of a task, issued at a time: two
+/// certificates of one incarnation differ by their second.
 pub(crate) fn serial_of(instance: InstanceId, issued: Time) -> Serial {
     let InstanceId { collection, index, generation } = instance;
     let (collection, index) = (collection.0.to_be_bytes(), index.0.to_be_bytes());
@@ -40,7 +41,7 @@ pub(crate) fn serial_of(instance: InstanceId, issued: Time) -> Serial {
     Serial(serial)
 }
 
-/// The life of a task for which a certificate was issued.
+/// The incarnation of a task for which a certificate was issued.
 fn instance_of(serial: Serial) -> Option<InstanceId> {
     let (mark, rest) = serial.0.split_first()?;
     let (collection, rest) = rest.split_first_chunk()?;
@@ -53,7 +54,7 @@ fn instance_of(serial: Serial) -> Option<InstanceId> {
     })
 }
 
-/// The job of a life that is placed, and on which machine that is.
+/// The job and the machine of a placed incarnation.
 fn placed(cell: &Cell, instance: InstanceId) -> Result<(&Job, &MachineName), Denied> {
     let job = cell.job(instance.collection);
     let task = cell.task(instance.task()).filter(|task| task.generation == instance.generation);
@@ -73,9 +74,9 @@ fn placed(cell: &Cell, instance: InstanceId) -> Result<(&Job, &MachineName), Den
     Ok((job, &machine.name))
 }
 
-/// The job of a life, of which a machine may have a key certified: that life is placed there, and the
-/// job wants it. That its user is revoked is no reason against it: what they run runs on, and what it
-/// asks is refused.
+/// The job of an incarnation for which a machine may have a key certified: the incarnation is
+/// placed there, and the job wants a certificate. A revoked user does not prevent it: their tasks
+/// keep running, and their requests are rejected.
 pub(crate) fn certifiable<'a>(
     cell: &'a Cell,
     machine: &MachineName,
@@ -89,8 +90,8 @@ pub(crate) fn certifiable<'a>(
     Ok(job)
 }
 
-/// The life of a user's task whose certificate is shown, if that is accepted still: it is placed, and
-/// its user was not revoked since.
+/// The incarnation of a user's task that a certificate names, if the certificate is still accepted:
+/// the incarnation is placed, and the user was not revoked since.
 pub(crate) fn accepted(
     cell: &Cell,
     user: &UserName,
@@ -117,7 +118,7 @@ pub(crate) fn accepted(
     Ok(instance)
 }
 
-/// Whether a task of a user may submit a job: not where that takes a capability of its user's.
+/// Whether a user's task may submit a job: not if that needs a capability of the user.
 pub(crate) fn may_submit(user: &UserName, spec: &JobSpec) -> Result<(), String> {
     let into = spec.kind.alloc_set().and_then(|set| set.user.as_ref());
     let action = spec.capabilities().next().map(|(_, field)| field.to_owned());
@@ -131,7 +132,7 @@ pub(crate) fn may_submit(user: &UserName, spec: &JobSpec) -> Result<(), String> 
     }
 }
 
-/// Whether a task of a user may do something to a job, or read what it wrote.
+/// Whether a user's task may change a job or read its logs.
 pub(crate) fn may_touch(user: &UserName, owner: &UserName, name: &JobName) -> Result<(), String> {
     if owner == user {
         return Ok(());

@@ -1,24 +1,25 @@
-//! What is asked, in lots: while two of them are on their way to a majority, what is asked waits and
-//! becomes the next. Each lot costs every replica a write and a few messages, however large it is.
+//! Batches of requests: while two batches are on their way to a majority, further requests wait and
+//! become the next batch. Each batch costs every replica one write and a few messages, however
+//! large it is.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use replica::{Input, Ticket};
 
-/// So many lots are on their way at once.
+/// The maximum number of batches in flight.
 const BATCHES: usize = 2;
-/// None waits longer than this.
+/// The longest time for which a request is held.
 const HELD_MAX: Duration = Duration::from_millis(2);
 
-/// What is asked and not proposed yet, and the lots that are proposed and not answered.
+/// Requests that are not proposed yet, and batches that are proposed and not answered.
 #[derive(Debug)]
 pub(crate) struct Batcher {
     held: Vec<Input>,
-    /// Since when the first of them is held, and the ticket of the last.
+    /// Since when the first is held, and the last one's ticket.
     since: Instant,
     last: Ticket,
-    /// The last ticket of each lot.
+    /// The last ticket of each batch.
     proposed: VecDeque<Ticket>,
 }
 
@@ -28,7 +29,7 @@ impl Batcher {
         Self { held: Vec::new(), since, last, proposed: VecDeque::new() }
     }
 
-    /// Holds something that is asked until it is proposed.
+    /// Holds a request until it is proposed.
     pub(crate) fn hold(&mut self, now: Instant, ticket: Ticket, ask: Input) {
         if self.held.is_empty() {
             self.since = now;
@@ -37,18 +38,18 @@ impl Batcher {
         self.held.push(ask);
     }
 
-    /// How many are held.
+    /// The number of held requests.
     pub(crate) fn waiting(&self) -> usize {
         self.held.len()
     }
 
-    /// When what is held is to be proposed, at the latest; nothing where nothing is.
+    /// When the held requests have to be proposed; `None` if there are none.
     pub(crate) fn due(&self) -> Option<Instant> {
         let waits = if self.proposed.len() < BATCHES { Duration::ZERO } else { HELD_MAX };
         (!self.held.is_empty()).then(|| self.since + waits)
     }
 
-    /// Adds what is held to what goes into the next step, where it is time.
+    /// Moves the held requests into the next step, if it is time.
     pub(crate) fn propose(&mut self, now: Instant, inputs: &mut Vec<Input>) {
         if self.due().is_some_and(|due| due <= now) {
             self.proposed.push_back(self.last);
@@ -56,12 +57,12 @@ impl Batcher {
         }
     }
 
-    /// What is on its way is not waited for any more.
+    /// Stops waiting for the batches in flight.
     pub(crate) fn release(&mut self) {
         self.proposed.clear();
     }
 
-    /// Something was answered, which is in the order in which it was asked.
+    /// A request was answered; answers have the order of the requests.
     pub(crate) fn answered(&mut self, ticket: Ticket) {
         while self.proposed.pop_front_if(|last| *last <= ticket).is_some() {}
     }
@@ -85,7 +86,7 @@ mod tests {
             batcher.propose(at, &mut inputs);
             inputs.len()
         };
-        assert_eq!(proposes(&mut batcher, now), 0, "nothing is asked");
+        assert_eq!(proposes(&mut batcher, now), 0, "nothing is held");
         asks(&mut batcher, 1..4);
         assert_eq!(proposes(&mut batcher, now), 3);
         asks(&mut batcher, 4..5);

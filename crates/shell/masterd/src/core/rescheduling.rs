@@ -1,8 +1,8 @@
-//! The circuit breaker as it is said in the log.
+//! Log messages of the circuit breaker for rescheduling.
 
 use cell::{Cell, Rescheduling};
 
-/// Says in the log what has become of rescheduling, where that is new.
+/// Logs a change of the circuit breaker.
 pub(crate) fn tell(before: &Rescheduling, cell: &Cell) {
     let now = cell.rescheduling();
     if before == now {

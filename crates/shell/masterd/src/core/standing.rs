@@ -1,5 +1,5 @@
-//! What the core says of who leads, and whether the cell that this replica is of lives: one that lives
-//! does not give way to a replica that somebody restored from a checkpoint beside it.
+//! Log messages about leadership, and whether this replica's cell is alive: a live cell does not
+//! yield to a replica that somebody restored from a checkpoint beside it.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use model::{LogIndex, ReplicaId, Term};
 use super::Metrics;
 use crate::itself::Dismissed;
 
-/// A cell lives that had a leader so long ago, in this process, ...
+/// A cell is alive if it had a leader at least this long ago, in this process, ...
 const LED_FOR: Duration = Duration::from_secs(10);
-/// ... and has one, or had one not longer ago than this.
+/// ... and has one now or had one within this time.
 const LED_LATELY: Duration = Duration::from_secs(10);
-/// How often it is said that another replica is refused.
+/// How often the rejection of another replica is logged.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 
-/// When this replica first and last knew of a leader.
+/// When this replica first and last knew a leader.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     first_led: Option<Instant>,
@@ -25,7 +25,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Who leads has changed.
+    /// The leader has changed.
     pub(super) fn led_by(&mut self, now: Instant, leader: Option<ReplicaId>, term: Term) {
         match leader {
             Some(leader) => tracing::info!("replica {leader} leads in term {term}"),
@@ -37,8 +37,8 @@ impl Standing {
         self.last_led = Some(now);
     }
 
-    /// A replica says that the cell was restored and goes on without this one. Refused, and said, where
-    /// the cell that this one is of lives.
+    /// A replica says that the cell was restored and continues without this one. Rejected and
+    /// logged if this replica's cell is alive.
     pub(super) fn superseded(
         &mut self,
         now: Instant,
@@ -54,9 +54,10 @@ impl Standing {
         if self.said.is_none_or(|said| now.duration_since(said) >= SAY_EVERY) {
             self.said = Some(now);
             tracing::error!(
-                "replica {by} goes on from a restored checkpoint while this cell lives, and is refused \
-                 ({why}). Machines that it reaches obey it. Stop it, and bring replica {by} back as a new \
-                 one, with an empty directory: bourg master remove {by}, bourg master add"
+                "replica {by} continues from a restored checkpoint while this cell is alive, and \
+                 was rejected ({why}). Machines that it reaches obey it. Stop it, and bring \
+                 replica {by} back as a new one, with an empty directory: bourg master remove \
+                 {by}, bourg master add"
             );
         }
         Ok(())
@@ -69,22 +70,23 @@ impl Standing {
     }
 }
 
-/// Says that this replica leads, and of which state: nobody waits for the digest of a large cell.
+/// Logs that this replica leads, and the digest of its state: computed on another thread, since it
+/// takes long for a large cell.
 pub(super) fn say_leads(term: Term, cell: &Cell) {
     let cell = cell.clone();
     let say = move || {
         let (index, hash) = (cell.index(), proto::image::state_hash(&cell));
         tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
     };
-    // Without a thread it goes unsaid.
+    // Without a thread, nothing is logged.
     let _unsaid = std::thread::Builder::new().name("says".to_owned()).spawn(say);
 }
 
-/// Says that records of this replica were replaced.
+/// Logs that records of this replica were replaced.
 pub(super) fn say_replaced(from: LogIndex, records: usize) {
     tracing::warn!(
-        "{records} records from {from} on are replaced by the leader's: they were not committed, unless \
-         a replica lost what it had acknowledged"
+        "{records} records from {from} on are replaced by the leader's: they were not committed, \
+         unless a replica lost what it had acknowledged"
     );
 }
 
@@ -97,7 +99,7 @@ mod tests {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let leader = Some(ReplicaId(1));
-        // When somebody began and ceased to lead, and whether the cell lives a moment later.
+        // When a leader appeared and disappeared, and whether the cell is alive a moment later.
         for (led, ceased, now, lives) in [
             (None, None, 100, false),
             (Some(1), None, 5, false),

@@ -1,6 +1,6 @@
-//! Checkpoints while serving: a view of the cell is written by a thread of its own; then what is kept
-//! of the past is thinned and cut by size and age, and the cell is checked. The core never waits for
-//! it.
+//! Checkpoints while serving: a thread of its own writes a view of the cell, then thins and
+//! truncates the kept history by size and age, and checks the cell's invariants. The core never
+//! waits for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::disk::events::Recorder;
 use crate::message::{Message, Written};
 use crate::metrics::Metrics;
 
-/// After so many records a new checkpoint is written.
+/// The number of records after which a new checkpoint is written.
 const EVERY: u64 = 100_000;
-/// The same after so many bytes of records: consensus has them in memory back to the older of the
-/// newest two checkpoints.
+/// The same in bytes of records: consensus keeps them in memory back to the older of the newest two
+/// checkpoints.
 const EVERY_BYTES: u64 = 256 << 20;
 
-/// When to write checkpoints, and where.
+/// When and where to write checkpoints.
 pub(crate) struct Checkpoints {
     directory: PathBuf,
     log: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Checkpoints {
     to_core: mpsc::Sender<Message>,
     metrics: Arc<Metrics>,
     last: LogIndex,
-    /// How many bytes the records since then have.
+    /// The bytes of the records since then.
     bytes: u64,
     writing: bool,
 }
@@ -53,17 +53,17 @@ impl Checkpoints {
         Self { directory, log, retention, to_core, metrics, last, bytes, writing }
     }
 
-    /// The cell has been read from a checkpoint at this index.
+    /// The cell was read from a checkpoint at this index.
     pub(crate) fn began_at(&mut self, index: LogIndex) {
         self.last = index;
     }
 
-    /// A record has been committed.
+    /// A record was committed.
     pub(crate) fn committed(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    /// Begins to write one, where it is time.
+    /// Starts writing a checkpoint if one is due.
     pub(crate) fn consider(&mut self, cell: &Cell, origin: Origin, recorder: &mut Recorder) {
         let due = cell.index().0 >= self.last.0 + EVERY || self.bytes >= EVERY_BYTES;
         if self.writing || !due {
@@ -78,7 +78,7 @@ impl Checkpoints {
         let write = move || {
             let written = write(&directory, &cell, origin, &events).map(|()| {
                 thin(&directory, &log, &retention).unwrap_or_else(|error| {
-                    tracing::error!("what is kept of the past could not be thinned: {error:#}");
+                    tracing::error!("cannot thin the kept history: {error:#}");
                     Written { needed_from: before, log_from: LogIndex(0) }
                 })
             });
@@ -90,7 +90,8 @@ impl Checkpoints {
         }
     }
 
-    /// One has been written; up to the index the log is not needed in memory any more.
+    /// A checkpoint was written; returns the index up to which the log is no longer needed in
+    /// memory.
     pub(crate) fn written(&mut self, needed_from: LogIndex) -> Input {
         self.writing = false;
         self.metrics.checkpoints.written.inc();
@@ -101,12 +102,12 @@ impl Checkpoints {
     pub(crate) fn failed(&mut self, error: &anyhow::Error) {
         self.writing = false;
         self.metrics.checkpoints.failed.inc();
-        tracing::error!("no checkpoint was written: {error:#}; it is tried again later");
+        tracing::error!("cannot write a checkpoint: {error:#}; will retry later");
     }
 }
 
-/// Writes a checkpoint once the events up to it are durable, as a start from it would not make them
-/// again.
+/// Writes a checkpoint once the events up to it are durable: a start from it would not generate
+/// them again.
 fn write(
     directory: &Path,
     cell: &Cell,
@@ -117,7 +118,7 @@ fn write(
     checkpoint::write_in(directory, &cell.image(), origin)
 }
 
-/// Removes what is not kept of the past.
+/// Removes history that is no longer kept.
 fn thin(directory: &Path, log: &Path, retention: &Retention) -> anyhow::Result<Written> {
     let history = History::open(log, directory)?;
     let (checkpoints, segments) = (history.checkpoints(), history.segments());
@@ -133,7 +134,7 @@ fn thin(directory: &Path, log: &Path, retention: &Retention) -> anyhow::Result<W
     Ok(Written { needed_from: LogIndex(needed_from), log_from: LogIndex(plan.log_from) })
 }
 
-/// Checks a cell by a thread of its own: one that a checkpoint gave may have been edited by hand.
+/// Checks a cell on a thread of its own: one from a checkpoint may have been edited by hand.
 pub(crate) fn check_in_background(
     cell: Cell,
     to_core: mpsc::Sender<Message>,
@@ -143,12 +144,12 @@ pub(crate) fn check_in_background(
     thread.map(|_| ()).context("cannot start the thread that checks the cell")
 }
 
-/// Says everything in which a cell contradicts itself.
+/// Logs every violated invariant of a cell.
 fn check(cell: &Cell, to_core: &mpsc::Sender<Message>) {
     let violations = cell.check();
     for violation in &violations {
         tracing::error!(
-            "the cell contradicts itself as of index {}: {violation}; look at it with `bourg \
+            "the cell violates an invariant as of index {}: {violation}; inspect it with `bourg \
              checkpoint save` and `bourg checkpoint show`",
             cell.index()
         );

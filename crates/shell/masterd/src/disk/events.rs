@@ -1,6 +1,6 @@
-//! Keeping the events: a thread of its own appends what the operations caused to the files of
-//! `store::events`, and syncs them before a checkpoint counts. The core never waits for it: what the
-//! thread has no time for waits in a bounded place, and what does not fit there is stated as lost.
+//! Event storage: a thread of its own appends the events of operations to the files of
+//! `store::events`, and syncs them before a checkpoint counts. The core never waits for it: events
+//! wait in a bounded queue, and those that do not fit are recorded as lost.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,14 +21,14 @@ use crate::message::Message;
 use crate::metrics::Metrics;
 use crate::threads::Component;
 
-/// How many steps' events may wait for the thread.
+/// The maximum number of steps whose events wait for the thread.
 pub(crate) const QUEUE: usize = 256;
-/// How many bytes of events may wait in all; a step's more, but not two.
+/// The maximum bytes of waiting events; exceeded by at most one step's.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// How long the thread waits before it tries again on a full disk.
+/// The time before a retry on a full disk.
 const FULL_DISK_WAIT: Duration = Duration::from_secs(1);
 
-/// The events of an operation, each preceded by its length, as they wait and are kept.
+/// The events of an operation, each preceded by its length, as they are queued and stored.
 pub(crate) fn encode(cell: &Cell, applied: &Applied) -> Vec<u8> {
     let mut all = Vec::new();
     if applied.events.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) fn encode(cell: &Cell, applied: &Applied) -> Vec<u8> {
     all
 }
 
-/// How many events of an operation wait.
+/// The number of encoded events of an operation.
 fn count(mut encoded: &[u8]) -> u64 {
     let mut events = 0;
     while let Ok(length) = decode_varint(&mut encoded)
@@ -54,42 +54,40 @@ fn count(mut encoded: &[u8]) -> u64 {
     events
 }
 
-/// Something for the thread.
+/// Work for the thread.
 enum Work {
     Append {
         index: LogIndex,
         at: Time,
         events: Vec<u8>,
     },
-    /// Every event from this operation on follows; what is before it and missing is lost.
+    /// All events from this operation on follow; missing events before it are lost.
     Resume(LogIndex),
-    /// Make durable that all up to this operation is there, and say so.
+    /// Make all events up to this operation durable, then answer.
     Sync(LogIndex, mpsc::Sender<()>),
 }
 
-/// The core's end.
+/// The core's side.
 pub(crate) struct Recorder {
-    /// What comes up to this operation is there from before the start: replay makes it again, faster than
-    /// anything could look at it.
+    /// Events up to this operation were stored before the start: replay generates them again,
+    /// faster than they could be compared.
     there: LogIndex,
     to_thread: SyncSender<Vec<Work>>,
     waiting: Vec<Work>,
     bytes: usize,
-    /// How many bytes the thread has not done with yet.
+    /// The bytes that the thread has not processed yet.
     handed_over: Arc<AtomicUsize>,
     metrics: Arc<Metrics>,
 }
 
 impl Recorder {
-    /// Takes the events of an operation. They go to the thread with [`Recorder::flush`].
+    /// Queues the events of an operation. [`Recorder::flush`] sends them to the thread.
     pub(crate) fn record(&mut self, index: LogIndex, at: Time, events: Vec<u8>) {
         if events.is_empty() || index <= self.there {
             return;
         }
         if self.bytes + self.handed_over.load(Ordering::Relaxed) > WAITING_BYTES_MAX {
-            tracing::error!(
-                "events before operation {index} could not be kept: the disk is too slow"
-            );
+            tracing::error!("events before operation {index} were lost: the disk is too slow");
             for work in &self.waiting {
                 if let Work::Append { events, .. } = work {
                     self.metrics.events.lost.inc_by(count(events));
@@ -97,7 +95,7 @@ impl Recorder {
                 }
             }
             self.waiting.retain(|work| matches!(work, Work::Sync(..)));
-            // In front: what is synced says then that they are lost.
+            // At the front: a later sync then covers the statement that they are lost.
             self.waiting.insert(0, Work::Resume(index));
             self.bytes = 0;
         }
@@ -107,19 +105,19 @@ impl Recorder {
         self.waiting.push(Work::Append { index, at, events });
     }
 
-    /// Every event from an operation on follows; what is missing before it is not to be had here.
+    /// All events from an operation on follow; missing events before it are not available here.
     pub(crate) fn resume(&mut self, index: LogIndex) {
         self.waiting.push(Work::Resume(index));
     }
 
-    /// Asks that all events up to an operation become durable; the answer says when they are.
+    /// Asks that all events up to an operation become durable; the receiver tells when they are.
     pub(crate) fn sync(&mut self, through: LogIndex) -> Receiver<()> {
         let (answer, answered) = mpsc::channel();
         self.waiting.push(Work::Sync(through, answer));
         answered
     }
 
-    /// Hands over what waits, as far as the thread has room.
+    /// Sends the waiting work, as far as the thread's queue has room.
     pub(crate) fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -127,7 +125,7 @@ impl Recorder {
         self.handed_over.fetch_add(self.bytes, Ordering::Relaxed);
         self.metrics.events.queue.inc();
         match self.to_thread.try_send(std::mem::take(&mut self.waiting)) {
-            // One that has ended has said why.
+            // A thread that has ended has logged why.
             Ok(()) | Err(TrySendError::Disconnected(_)) => self.bytes = 0,
             Err(TrySendError::Full(waiting)) => {
                 self.handed_over.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -138,7 +136,7 @@ impl Recorder {
     }
 }
 
-/// The thread, and how to see what it has kept.
+/// The thread, and a way to learn what it has stored.
 pub(crate) struct Keeper {
     thread: JoinHandle<()>,
     stopping: Arc<AtomicBool>,
@@ -146,19 +144,19 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Counts up whenever there is more to read.
+    /// A counter that increases whenever there is more to read.
     pub(crate) fn kept(&self) -> watch::Receiver<u64> {
         self.kept.clone()
     }
 
-    /// Waits until all that was handed over is kept, once the core has ended.
+    /// Waits until everything sent is stored, after the core has ended.
     pub(crate) fn join(self) -> anyhow::Result<()> {
         self.stopping.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow::anyhow!("the thread that keeps events panicked"))
     }
 }
 
-/// Opens the files of a directory and starts the thread; the first operation to come is `next`.
+/// Opens the files of a directory and starts the thread; the next operation is `next`.
 pub(crate) fn start(
     directory: &Path,
     next: LogIndex,
@@ -171,7 +169,7 @@ pub(crate) fn start(
         tracing::error!("events are lost: {damage}");
     }
     if events.resume(next.0)? {
-        tracing::warn!("events before operation {next} are not all there");
+        tracing::warn!("some events before operation {next} are missing");
     }
     let there = LogIndex(events.complete_through());
     let (to_thread, from_core) = sync_channel(QUEUE);
@@ -229,7 +227,7 @@ impl Thread {
                             return Ok(());
                         }
                     }
-                    // Whoever waits is told nothing where it cannot be done any more.
+                    // If the sync fails, dropping the channel tells the receiver.
                     Work::Sync(through, answer) => {
                         if self.patiently(|events| events.sync(through.0))?.is_none() {
                             return Ok(());
@@ -270,8 +268,8 @@ impl Thread {
         Ok(appended)
     }
 
-    /// Does it as soon as there is room on the disk. When the process ends it is given up, and with it
-    /// all that comes after: the events are made again from the log at the next start.
+    /// Retries until there is room on the disk. Gives up when the process ends, with everything
+    /// queued after it: the next start generates the events again from the log.
     fn patiently<T>(
         &mut self,
         mut what: impl FnMut(&mut Events) -> store::Result<T>,
@@ -293,7 +291,7 @@ impl Thread {
 mod tests {
     use super::*;
 
-    /// An event of so many bytes, as it waits.
+    /// An event of so many bytes, encoded for the queue.
     fn one_of(bytes: usize) -> Vec<u8> {
         let mut encoded = Vec::new();
         encode_varint(bytes as u64, &mut encoded);
@@ -301,7 +299,7 @@ mod tests {
         encoded
     }
 
-    /// More than may wait, made in one step of a replay.
+    /// A step of a replay that exceeds the limit.
     #[test]
     fn events_that_are_there_from_before_a_start_wait_for_nothing_and_are_not_lost() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -336,14 +334,14 @@ mod tests {
         assert_eq!(second.events.lost.get(), 0);
         recorder.flush();
         end(recorder, keeper);
-        // Of the last operation that was there, all may not be.
+        // The last stored operation's events may be incomplete.
         assert_eq!((written(&second), second.events.lost.get()), (1, 0));
     }
 
-    /// What did not fit is stated before anything later counts as durable.
+    /// Lost events are recorded before anything later counts as durable.
     #[test]
     fn events_that_do_not_fit_are_stated_as_lost_before_what_is_synced() {
-        // A thread that takes nothing.
+        // A thread that receives nothing.
         let (to_thread, _from_core) = sync_channel(0);
         let handed_over = Arc::new(AtomicUsize::new(0));
         let metrics = Arc::<Metrics>::default();

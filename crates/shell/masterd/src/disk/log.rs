@@ -1,5 +1,5 @@
-//! The thread that writes the log. It takes whatever waits, appends it with one write and makes it
-//! durable with one fsync: the longer the disk takes, the more goes into one go.
+//! The log's thread. It takes everything that waits, appends it with one write and makes it durable
+//! with one fsync: the slower the disk, the larger the batches.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,18 +20,18 @@ use crate::metrics::{LogMetrics, Metrics};
 use crate::recover;
 use crate::threads::Component;
 
-/// Something for the log's thread.
+/// A task for the log's thread.
 pub(crate) enum Task {
     /// Make records durable.
     Persist(Persist),
-    /// Append this when nothing else waits, without making it durable: it vouches for what was
-    /// written before it, and says how much of that is committed.
+    /// Append this when nothing else waits, without a sync: it confirms the records written before
+    /// it, and how many of them are committed.
     Note(HardState),
-    /// Delete segments whose records are all covered by a checkpoint.
+    /// Delete segments whose records a checkpoint covers entirely.
     Truncate(LogIndex),
 }
 
-/// How to hand records to the log's thread, and how the disk is.
+/// Sends records to the log's thread, and tells the state of the disk.
 #[derive(Clone, Debug)]
 pub(crate) struct ToLog {
     tasks: SyncSender<Task>,
@@ -39,25 +39,25 @@ pub(crate) struct ToLog {
     metrics: Arc<Metrics>,
 }
 
-/// What is wrong with the disk, if anything is.
+/// The problem of the disk, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     there: AtomicBool,
     text: Mutex<String>,
 }
 
-/// How much may wait for the thread.
+/// The maximum number of tasks that wait for the thread.
 pub(crate) const QUEUE: usize = 65_536;
-/// How many bytes are made durable together; one record's more, but not two.
+/// The bytes that are made durable together; exceeded by at most one record.
 const BYTES_AT_ONCE: usize = 64 << 20;
-/// How long after a disk was full it is tried again.
+/// The time before a retry on a full disk.
 const RETRY: Duration = Duration::from_millis(100);
 
 impl ToLog {
-    /// Hands something over. Does not wait: the log's thread may wait for whoever hands it over.
+    /// Sends a task. Does not block: the log's thread may wait for the sender.
     ///
     /// # Errors
-    /// Where so much waits already that the process had better begin anew, from what is durable.
+    /// If so much waits already that the process should restart from what is durable.
     pub(crate) fn send(&self, task: Task) -> anyhow::Result<()> {
         match self.tasks.try_send(task) {
             Ok(()) => {
@@ -68,12 +68,12 @@ impl ToLog {
                 let why = self.trouble().unwrap_or_else(|| "the disk is too slow".to_owned());
                 anyhow::bail!("{QUEUE} writes of the log wait: {why}")
             }
-            // The thread ends only after everyone who could send.
+            // The thread outlives all senders.
             Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }
 
-    /// Why nothing can be made durable now, where that is so.
+    /// Why nothing can be made durable now, if so.
     pub(crate) fn trouble(&self) -> Option<String> {
         let there = self.trouble.there.load(Ordering::Acquire);
         there.then(|| self.trouble.text.lock().map(|text| text.clone()).unwrap_or_default())
@@ -82,7 +82,7 @@ impl ToLog {
 
 #[cfg(test)]
 impl ToLog {
-    /// To a log that is not there.
+    /// A sender without a log.
     pub(crate) fn idle() -> Self {
         Self { tasks: sync_channel(0).0, trouble: Arc::default(), metrics: Arc::default() }
     }
@@ -98,8 +98,8 @@ impl Trouble {
     }
 }
 
-/// Starts the thread. Where `begins` is given, the log has no record yet, and that it has one is noted
-/// with the first.
+/// Starts the thread. `begins` is given if the log has no record yet; the first record is then
+/// noted there.
 pub(crate) fn start(
     mut log: Log,
     mut begins: Option<LogBegins>,
@@ -144,7 +144,7 @@ fn write(
                 Task::Persist(persist) => {
                     bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
                     persists.push(persist);
-                    // It may promise something newer.
+                    // The task may have a newer promise.
                     noted = None;
                 }
                 Task::Note(state) => noted = Some(state),
@@ -169,18 +169,18 @@ fn write(
         }
         note(log, noted)?;
     }
-    // What is noted last is durable after an orderly end.
+    // After an orderly end, the last note is durable.
     Ok(log.sync()?)
 }
 
-/// Notes that the log has a record. Where that fails, as on a full disk, the next start does it.
+/// Notes that the log has a record. If that fails, as on a full disk, the next start does it.
 fn note_begun(begins: &mut Option<LogBegins>) {
     if let Some(Err(error)) = begins.take().map(LogBegins::note) {
-        tracing::warn!("it is not noted that the log has begun: {error}");
+        tracing::warn!("cannot note that the log has begun: {error}");
     }
 }
 
-/// Appends what is to be noted. On a full disk it goes unsaid.
+/// Appends a note; on a full disk it is omitted.
 fn note(log: &mut Log, noted: Option<HardState>) -> anyhow::Result<()> {
     let Some(state) = noted else { return Ok(()) };
     let (kind, term, payload) = (Kind::HardState, state.term.0, &state.to_bytes());
@@ -190,15 +190,15 @@ fn note(log: &mut Log, noted: Option<HardState>) -> anyhow::Result<()> {
     }
 }
 
-/// What waits for the thread.
+/// The tasks that wait for the thread.
 struct Waiting<'a> {
     queue: &'a Receiver<Task>,
-    /// What was taken from the queue while there was no room for what came before it.
+    /// Tasks that were taken from the queue while there was no room for an earlier one.
     taken: VecDeque<Task>,
 }
 
 impl Waiting<'_> {
-    /// The next, once there is one; nothing when nobody sends any more.
+    /// The next task; blocks until there is one; `None` when all senders are gone.
     fn next(&mut self) -> Option<Task> {
         self.taken.pop_front().or_else(|| self.queue.recv().ok())
     }
@@ -207,8 +207,8 @@ impl Waiting<'_> {
         self.taken.pop_front().or_else(|| self.queue.try_recv().ok())
     }
 
-    /// Deletes what a checkpoint covers by now, without its turn: this may be the room for all that
-    /// waits before it.
+    /// Deletes segments that a checkpoint covers by now, out of turn: this may free the room for
+    /// the tasks before it.
     fn make_room(&mut self, log: &mut Log) {
         let most = QUEUE.saturating_sub(self.taken.len());
         self.taken.extend(self.queue.try_iter().take(most));
@@ -220,21 +220,21 @@ impl Waiting<'_> {
     }
 }
 
-/// Deletes the segments before a record. What stays goes with the next checkpoint.
+/// Deletes the segments before a record. If it fails, the next checkpoint deletes them.
 fn truncate(log: &mut Log, index: LogIndex) {
     if let Err(error) = log.truncate_prefix(index.0) {
-        tracing::error!("old parts of the log could not be deleted: {error}");
+        tracing::error!("cannot delete old segments of the log: {error}");
     }
 }
 
-/// How large the log is now.
+/// Measures the log's size.
 fn measure(log: &Log, metrics: &LogMetrics) {
     metrics.bytes.set(log.segments().map(|segment| u64::from(segment.end)).sum());
     metrics.segments.set(log.segments().count() as u64);
 }
 
-/// Appends, and waits for room where the disk is full. Requests are refused meanwhile, and another
-/// replica had better lead.
+/// Appends, and waits for room if the disk is full. Requests are rejected meanwhile, and the
+/// replica asks to hand over its leadership.
 fn append(
     log: &mut Log,
     persists: &[Persist],
@@ -270,7 +270,7 @@ fn append(
                 trouble.set(None);
                 rest = later;
             }
-            // Nobody is told any more what becomes of it.
+            // Nobody waits for the result any more.
             Err(error) if error.is_no_room() && to_core.is_closed() => return Err(error.into()),
             Err(error) if error.is_no_room() => {
                 let known = trouble.there.load(Ordering::Acquire);

@@ -8,13 +8,13 @@ use tokio::sync::{mpsc, watch};
 use super::{Admission, Core, Message, ToLog, View};
 
 impl Core {
-    /// A core that takes nothing out of its queue, of so many places.
+    /// A core that never reads its queue, of this capacity.
     pub(crate) fn stalled(queue: usize) -> (Self, mpsc::Receiver<Message>) {
-        // What nobody publishes any more can be read all the same.
+        // The last view can still be read though nobody publishes views any more.
         Self::stalled_at(queue, watch::channel(Arc::new(View::of(Cell::empty()))).1)
     }
 
-    /// The same, with views that somebody publishes.
+    /// The same, with views that a test publishes.
     pub(crate) fn stalled_at(
         queue: usize,
         view: watch::Receiver<Arc<View>>,

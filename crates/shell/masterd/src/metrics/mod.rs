@@ -1,7 +1,7 @@
-//! What a master counts, and its registry: one for each master, of which a process may have several.
+//! A master's metrics and its registry: one per master, of which a process may have several.
 //!
-//! The threads count in [`Metrics`], by atomics alone. What the newest view, the queues and admission
-//! hold is looked up by `service::serving` when somebody scrapes.
+//! The threads update [`Metrics`] by atomics alone. `service::serving` reads the values of the
+//! newest view, the queues and admission at each scrape.
 
 mod requests;
 
@@ -16,26 +16,26 @@ use crate::threads::Threads;
 
 pub(crate) use requests::{Requests, measure};
 
-/// A number that goes up and down.
+/// A value that can increase and decrease.
 pub(super) type Value = Gauge<u64, AtomicU64>;
 
-/// What the threads of a master count.
+/// Metrics that a master's threads update.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Which of the threads live.
+    /// Which of the threads are alive.
     pub(super) threads: Threads,
     pub(super) core: CoreMetrics,
     pub(super) log: LogMetrics,
     pub(super) polls: PollMetrics,
     pub(super) checkpoints: CheckpointMetrics,
     pub(super) events: EventMetrics,
-    /// Requests refused because nothing can be made durable.
+    /// Requests rejected because nothing can be made durable.
     pub(super) no_room: Counter,
-    /// How often this data directory's master was started again.
+    /// How often the master of this data directory was restarted.
     pub(super) restarts: Counter,
 }
 
-/// What the core counts.
+/// Metrics of the core.
 #[derive(Debug, Default)]
 pub(super) struct CoreMetrics {
     pub(super) step: Durations,
@@ -45,13 +45,13 @@ pub(super) struct CoreMetrics {
     pub(super) leaderships_lost: Counter,
     pub(super) term: Value,
     pub(super) commit_index: Value,
-    /// How often a replica was refused that was restored while this cell lives.
+    /// How often a restored replica was rejected because this cell is alive.
     pub(super) restored_refused: Counter,
-    /// Records that another leader's replaced.
+    /// Records that another leader replaced.
     pub(super) replaced: Counter,
 }
 
-/// What the thread counts that writes the log.
+/// Metrics of the log's thread.
 #[derive(Debug, Default)]
 pub(super) struct LogMetrics {
     pub(super) fsync: Durations,
@@ -59,59 +59,59 @@ pub(super) struct LogMetrics {
     pub(super) written_bytes: Counter,
     pub(super) bytes: Value,
     pub(super) segments: Value,
-    /// What waits for the thread.
+    /// The length of the thread's queue.
     pub(super) queue: Value,
 }
 
-/// What the threads count that poll machines.
+/// Metrics of the threads that poll machines.
 #[derive(Debug, Default)]
 pub(super) struct PollMetrics {
     pub(super) made: Counter,
     pub(super) failed: Counter,
 }
 
-/// What is counted of checkpoints.
+/// Metrics of checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct CheckpointMetrics {
     pub(super) written: Counter,
     pub(super) failed: Counter,
-    /// When the newest was made, in microseconds since 1970; 0 where there is none.
+    /// When the newest was made, in microseconds since 1970; 0 if there is none.
     pub(super) newest: Value,
 }
 
-/// What is counted of events on their way to the disk.
+/// Metrics of event storage.
 #[derive(Debug, Default)]
 pub(super) struct EventMetrics {
     pub(super) written: Counter,
     pub(super) lost: Counter,
     /// Bytes that the thread has not written yet.
     pub(super) waiting_bytes: Value,
-    /// The cell's time of the newest operation with events, and of the newest whose events are written.
+    /// The cell's time of the newest operation with events, and of the newest whose events are
+    /// written.
     pub(super) recorded: Value,
     pub(super) kept: Value,
-    /// What waits for the thread, in steps.
+    /// The length of the thread's queue, in steps.
     pub(super) queue: Value,
 }
 
 impl Metrics {
-    /// Adds what the threads count.
+    /// Registers the metrics that the threads update.
     pub(crate) fn register(&self, registry: &mut Registry) {
         self.register_core(registry);
         self.register_log(registry);
         self.register_kept(registry);
         let restarts = self.restarts.clone();
-        let help = "How often the master of this data directory was started again";
+        let help = "Restarts of the master of this data directory";
         registry.register("bourg_restarts", help, restarts);
     }
 
     fn register_core(&self, registry: &mut Registry) {
         let core = &self.core;
-        let help = "How long a step of the core took, with what it handed over";
+        let help = "Duration of a step of the core, including its outputs";
         registry.register("bourg_step_duration_seconds", help, core.step.clone());
-        let help = "How many operations a step applied, where it applied any";
+        let help = "Operations that a step applied, for steps that applied any";
         registry.register("bourg_apply_batch_operations", help, core.applied.clone());
-        let help =
-            "How long a request took from when it was taken until it was committed and applied";
+        let help = "Time from accepting a request until it is committed and applied";
         registry.register("bourg_commit_duration_seconds", help, core.commit.clone());
         let help = "Elections that this replica won";
         registry.register("bourg_elections_won", help, core.elections_won.clone());
@@ -121,7 +121,7 @@ impl Metrics {
         registry.register("bourg_term", help, core.term.clone());
         let help = "The newest operation that this replica knows to be committed";
         registry.register("bourg_commit_index", help, core.commit_index.clone());
-        let help = "How often a replica was refused that was restored while this cell lives";
+        let help = "Rejections of a replica that was restored while this cell is alive";
         registry.register("bourg_restored_replicas_refused", help, core.restored_refused.clone());
         let help = "Records not known to be committed that were replaced by another leader's";
         registry.register("bourg_log_records_replaced", help, core.replaced.clone());
@@ -129,7 +129,7 @@ impl Metrics {
 
     fn register_log(&self, registry: &mut Registry) {
         let log = &self.log;
-        let help = "How long it took to make what was appended to the log durable";
+        let help = "Duration of making appended log records durable";
         registry.register("bourg_fsync_duration_seconds", help, log.fsync.clone());
         let help = "Records appended to the log";
         registry.register("bourg_log_records", help, log.records.clone());
@@ -142,7 +142,7 @@ impl Metrics {
     }
 
     fn register_kept(&self, registry: &mut Registry) {
-        let help = "Polls of machines that were made, and were answered or failed";
+        let help = "Completed polls of machines, answered or failed";
         registry.register("bourg_polls", help, self.polls.made.clone());
         let help = "Polls of machines that failed";
         registry.register("bourg_polls_failed", help, self.polls.failed.clone());
@@ -152,7 +152,7 @@ impl Metrics {
         registry.register("bourg_checkpoints_failed", help, self.checkpoints.failed.clone());
         let help = "Events written to their files";
         registry.register("bourg_events_written", help, self.events.written.clone());
-        let help = "Events given up because the disk was too slow";
+        let help = "Events lost because the disk was too slow";
         registry.register("bourg_events_lost", help, self.events.lost.clone());
         let help = "Bytes of events that are not written yet";
         registry.register("bourg_events_waiting_bytes", help, self.events.waiting_bytes.clone());

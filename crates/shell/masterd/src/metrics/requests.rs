@@ -1,6 +1,5 @@
-//! How long requests take, by method and by what became of them. The methods are those of the
-//! services' descriptors, and the table is made at the start: nothing that a client sends makes a
-//! new entry.
+//! Request durations, by method and result. The methods come from the services' descriptors, and
+//! the table is made at the start: clients cannot create new entries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,18 +17,18 @@ use prometheus_client::metrics::MetricType;
 use prost::Message as _;
 use tonic::Code;
 
-/// The method of what no service has.
+/// The label for methods that no service has.
 const OTHER: &str = "other";
 
-/// What became of a request.
+/// The class of a request's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Ok,
-    /// It was not as it has to be, or whoever asked may not.
+    /// The request is invalid or not allowed.
     Client,
-    /// There is too much to do, or no room.
+    /// The master is overloaded, or its disk is full.
     Overload,
-    /// The master could not.
+    /// The master failed.
     Server,
 }
 
@@ -46,7 +45,7 @@ impl Class {
     }
 
     fn of<B>(response: &axum::http::Response<B>) -> Self {
-        // A call that succeeded says so only behind its answer.
+        // A successful call sends its status only after its response.
         match response.headers().get("grpc-status") {
             Some(code) => Self::of_code(Code::from_bytes(code.as_bytes())),
             None => match response.status().as_u16() {
@@ -80,12 +79,12 @@ impl Class {
     }
 }
 
-/// The times of a method, by class.
+/// The durations of a method, by class.
 #[derive(Debug, Default)]
 pub(crate) struct Times([Durations; Class::ALL.len()]);
 
 impl Times {
-    /// Counts a request that was answered so after a time.
+    /// Records a request with this response and duration.
     pub(crate) fn add<B>(&self, response: &axum::http::Response<B>, took: Duration) {
         let class = Class::of(response);
         if let Some((_, times)) = Class::ALL.iter().zip(&self.0).find(|(of, _)| **of == class) {
@@ -94,16 +93,16 @@ impl Times {
     }
 }
 
-/// How long requests took.
+/// Request durations.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// By path, with its `/` in front.
+    /// By path, with the leading `/`.
     methods: BTreeMap<String, Times>,
     other: Times,
 }
 
 impl Requests {
-    /// A table for the methods of these services, by encoded descriptors.
+    /// A table for the methods of these services, from encoded descriptors.
     pub(crate) fn new(descriptors: &[&[u8]], services: &[&str]) -> Self {
         let mut methods: BTreeMap<String, Times> =
             PAGES.iter().map(|page| ((*page).to_owned(), Times::default())).collect();
@@ -119,13 +118,13 @@ impl Requests {
         Self { methods, other: Times::default() }
     }
 
-    /// Where those of a path are counted.
+    /// The durations of a path's method.
     pub(crate) fn of(&self, path: &str) -> &Times {
         self.methods.get(path).unwrap_or(&self.other)
     }
 }
 
-/// Measures a request until its answer begins.
+/// Measures the time until a response begins.
 pub(crate) async fn measure(
     State(requests): State<Arc<Requests>>,
     request: Request,
@@ -141,13 +140,13 @@ pub(crate) async fn measure(
 impl Collector for Requests {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (name, help) =
-            ("bourg_request_duration_seconds", "How long a request took until its answer began.");
+            ("bourg_request_duration_seconds", "Time until the response to a request began.");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         let paths = self.methods.iter().map(|(path, times)| (path.as_str(), times));
         for (path, times) in paths.chain([(OTHER, &self.other)]) {
             let method = path.trim_start_matches('/');
             for (class, times) in Class::ALL.into_iter().zip(&times.0) {
-                // A combination that never was would be a dozen lines of zeros.
+                // A combination that never occurred would be a dozen lines of zeros.
                 if times.count() > 0 {
                     let labels = [("method", method), ("class", class.name())];
                     times.encode(family.encode_family(&labels)?)?;

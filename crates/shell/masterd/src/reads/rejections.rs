@@ -1,5 +1,5 @@
-//! What a client is told of a request that was refused: the cell's words, with names where it has
-//! only ids, and with the nearest name where there is no such thing.
+//! Error messages for rejected requests: the cell's text, with names instead of ids, and with the
+//! nearest name if something does not exist.
 
 use cell::{Cell, Rejection, RejectionClass};
 use model::{JobName, UserName};
@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 
 use crate::reads::views;
 
-/// The answer to a request that was rejected: its class is the cell's, its words have names.
+/// The status for a rejected request: its class is the cell's, its text has names.
 pub(crate) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
     let code = match rejection.class() {
         RejectionClass::InvalidArgument => Code::InvalidArgument,
@@ -30,8 +30,8 @@ fn in_words(cell: &Cell, rejection: &Rejection) -> String {
             let in_alloc = cell.job(task.collection).is_some_and(|job| job.alloc_set.is_some());
             let place = if in_alloc { "with what shares it, its alloc on " } else { "" };
             format!(
-                "{job}/{index} would no longer fit where it runs: {place}{machine} {unschedulable_reason}; nothing \
-                 was changed"
+                "{job}/{index} would no longer fit where it runs: {place}{machine} \
+                 {unschedulable_reason}; nothing was changed"
             )
         }
         Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
@@ -57,8 +57,8 @@ pub(crate) fn no_such_job(cell: &Cell, user: &UserName, name: &JobName) -> Statu
     Status::not_found(missing_job(cell, user, name))
 }
 
-/// That a job does not exist, with the nearest name. A repeated request is answered as it was first:
-/// meanwhile there may be a job of this name.
+/// The error for a job that does not exist, with the nearest name. A repeated request gets its
+/// first answer, though a job of this name may exist by now.
 fn missing_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
     if cell.job_named(user, name).is_some() {
         return format!(
@@ -69,7 +69,7 @@ fn missing_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
     format!("there is no job {user}/{name}{near}")
 }
 
-/// That there is no such machine, with the nearest name.
+/// The error for a machine that does not exist, with the nearest name.
 pub(crate) fn no_such_machine(cell: &Cell, wanted: &str) -> Status {
     let near = nearest_machine(cell, wanted);
     Status::not_found(format!("there is no machine {wanted}{near}"))

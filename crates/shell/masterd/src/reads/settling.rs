@@ -1,22 +1,22 @@
-//! When a task is shown as healthy of which nothing but its process tells. The cell takes a task without
-//! a health check as healthy when it starts. What serves and ends at once, as a program that does not find
-//! its configuration, never was: it is shown as healthy when it has run for a moment. A task with a health
-//! check is as healthy as the check says, and one of a batch job may end at any time.
+//! When a task without a health check is shown as healthy. The cell counts such a task as healthy
+//! as soon as it starts. But a service that ends at once, like a program that does not find its
+//! configuration, never was: so it is shown as healthy only after it has run for a moment. A task
+//! with a health check is as healthy as the check says, and a batch job's task may end at any time.
 
 use cell::{Health, Job, Phase, Placement, TaskState};
 use model::{Appclass, Span, TaskIndex, Time};
 
-/// For how long a task without a health check that serves has to run.
+/// For how long a serving task without a health check has to run.
 pub(crate) const SETTLING: Span = Span::from_secs(1);
 
-/// When a task has settled that started then; nothing where it need not.
+/// When a task that started then has settled; `None` if it need not.
 fn settles(job: &Job, index: TaskIndex, started: Time) -> Option<Time> {
     let serves = job.spec.appclass == Appclass::LatencySensitive && !job.spec.kind.is_alloc_set();
     let has_to = serves && job.spec.health_check(index).is_none();
     has_to.then_some(started + SETTLING)
 }
 
-/// A task's health at a time, as it is shown: of one that stops nobody is to count on it.
+/// A task's health at a time, as it is shown: nobody should count on a stopping task.
 pub(crate) fn shown(job: &Job, index: TaskIndex, placement: &Placement, now: Time) -> Health {
     match placement.phase {
         _ if placement.stop.is_some() => Health::Unknown,
@@ -30,7 +30,7 @@ pub(crate) fn shown(job: &Job, index: TaskIndex, placement: &Placement, now: Tim
     }
 }
 
-/// When the next task of a job has settled, of those that have not yet.
+/// When the next of a job's tasks settles.
 pub(crate) fn next(job: &Job, now: Time) -> Option<Time> {
     let settles = job.tasks().filter_map(|(index, task)| match &task.state {
         TaskState::Running(placement) => match placement.phase {
@@ -59,7 +59,7 @@ pub(crate) mod tests {
     /// When its task has started.
     pub(crate) const STARTED: Time = Time(10_000_000);
 
-    /// A cell with a job of one task, which has started then.
+    /// A cell with a job of one task that has started then.
     pub(crate) fn started(appclass: Appclass, checked: bool) -> Cell {
         let mut cell = Cell::empty();
         let ana: model::UserName = "ana".parse().expect("a name");
@@ -127,7 +127,7 @@ pub(crate) mod tests {
             (LatencySensitive, false, before, 0, Some(settled)),
             (LatencySensitive, false, settled, 1, None),
             (Batch, false, STARTED, 1, None),
-            // Its check has said nothing yet.
+            // Its check has not reported yet.
             (LatencySensitive, true, settled, 0, None),
         ] {
             let cell = started(appclass, checked);

@@ -1,4 +1,4 @@
-//! What is shown of a cell: messages made from a view.
+//! Messages that show a view of a cell.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use scheduler::why::Group;
 
 use crate::reads::settling;
 
-/// Among how many of a user's jobs, and how many of others', a nearest name is looked for.
+/// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
 
-/// A job at a time, with its tasks or without, and without its description: [`Reads::job`] adds that, as
-/// whoever asks may see it.
+/// A job at a time, with or without its tasks, and without its description: [`Reads::job`] adds
+/// that, as the caller may see it.
 ///
 /// [`Reads::job`]: super::reads::Reads::job
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
@@ -32,7 +32,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
     let state = match &job.state {
         JobState::Queued => v1::JobState::Queued,
         JobState::Pending => v1::JobState::Pending,
-        // It ran before: a job that has begun does not go back, and its tasks do.
+        // It ran before: a started job stays started, but its tasks can go back to pending.
         JobState::Running if counts.scheduled == 0 => v1::JobState::Pending,
         JobState::Running => v1::JobState::Running,
         JobState::Dead { death, .. } => death.into(),
@@ -67,7 +67,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
     }
 }
 
-/// Says of each alloc which tasks of those jobs are in it.
+/// Adds to each alloc the tasks of those jobs that are in it.
 fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
     for job in jobs {
         for (index, task) in job.tasks() {
@@ -210,7 +210,7 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
     status
 }
 
-/// Why a task is being stopped, with the names of jobs and tasks in place of their ids.
+/// Why a task is being stopped, with the names of jobs and tasks instead of their ids.
 fn stop_reason(cell: &Cell, why: &StopReason) -> String {
     match why {
         StopReason::Kill(KillReason::User(user)) => format!("killed by {user}"),
@@ -278,8 +278,8 @@ pub(crate) fn why_pending(
     }
 }
 
-/// The machines with the best scores for a task, term by term, by the weights of a scheduler that
-/// goes about it in the usual way.
+/// The machines with the best scores for a task, term by term, with the weights of a scheduler with
+/// the default settings.
 pub(crate) fn scores(
     cell: &Cell,
     job: &Job,
@@ -335,7 +335,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
     }
 }
 
-/// The machines on which the first task of a group crashed of late.
+/// The machines on which the first task of a group crashed recently.
 fn avoided(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> Vec<String> {
     let first = group.tasks.first().and_then(|(index, _)| job.task(*index));
     let crashes = first.and_then(|task| Some((task, task.crashes.as_ref()?)));
@@ -383,7 +383,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
     }
 }
 
-/// What the cell has said of a machine's certificates, and nothing else of it.
+/// What the cell recorded of a machine's certificates, and nothing else of it.
 fn credentials(machine: &Machine) -> v1::MachineStatus {
     let Some(said) = &machine.credentials else { return v1::MachineStatus::default() };
     let revoked = said.revoked.as_ref();
@@ -397,7 +397,7 @@ fn credentials(machine: &Machine) -> v1::MachineStatus {
     }
 }
 
-/// The tasks that are placed on a machine, at a time.
+/// The tasks placed on a machine, at a time.
 pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::PlacedTask> {
     let task = |instance: &InstanceId| {
         let job = cell.job(instance.collection)?;
@@ -412,7 +412,7 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::Place
     machine.instances().iter().filter_map(task).collect()
 }
 
-/// Whether machines that do not answer are marked down.
+/// Whether unreachable machines are marked down.
 pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
     let state = |state: v1::ReschedulingState| v1::ReschedulingStatus {
         state: state.into(),
@@ -431,7 +431,7 @@ pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
     }
 }
 
-/// The capacity of every machine that is up, together.
+/// The total capacity of all machines that are up.
 pub(crate) fn capacity(cell: &Cell) -> Resources {
     let up = cell.machines().filter(|machine| machine.state == MachineState::Up);
     up.fold(Resources::default(), |sum, machine| sum.plus(machine.capacity()))
@@ -446,7 +446,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
     near.min_by_key(distance).filter(|name| distance(name) <= most)
 }
 
-/// What to say of a job that is not there: the nearest name.
+/// The nearest name to a job that does not exist, for its error message.
 pub(crate) fn nearest_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
     let of_user = |of: bool| {
         let jobs = cell.named_jobs().filter(move |job| (job.owner == *user) == of);

@@ -1,4 +1,5 @@
-//! Asking the leader: a question goes to this replica's core where it leads, and else to whoever does.
+//! Sending requests to the leader: to this replica's core if it leads, else to the replica that
+//! does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +19,14 @@ use crate::reads::rejections::rejected;
 use crate::request::Request;
 use crate::service::{Answer, SMALL_BYTES, Service, malformed, unexpected};
 
-/// For how long a leader is looked for, and asked again.
+/// For how long a leader is searched and a request is repeated.
 pub(crate) const LEADER_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a leader that did not answer is left alone.
+/// The pause before a leader that did not answer is asked again.
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
 impl Service {
-    /// Has the leader do what somebody asks, be it this replica or another. While nobody leads, or it
-    /// is not known what became of it, it is asked again: a request is done once, however often it is
-    /// sent.
+    /// Has the leader, this replica or another, execute a request. While there is no leader, or the
+    /// result is unknown, the request is repeated: it is executed once, however often it is sent.
     pub(crate) async fn ask(
         &self,
         ask: Request,
@@ -40,7 +40,7 @@ impl Service {
                 Some(leader) => tokio::select! {
                     answer = self.forward(leader, &ask) => answer,
                     () = self.leads_no_longer(leader) => Err(Status::unavailable(
-                        "the leader that was asked leads no longer",
+                        "the former leader no longer leads",
                     )),
                 },
             };
@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// Who leads, where it is another.
+    /// The leader, if it is another replica.
     pub(crate) async fn leader(&self, until: Instant) -> Result<Option<ReplicaId>, Status> {
         let view = self.core.view();
         if view.leader.is_some() {
@@ -64,14 +64,14 @@ impl Service {
         let known = views.wait_for(|view| view.leader.is_some());
         match tokio::time::timeout_at(until, known).await {
             Ok(Ok(view)) => Ok(view.leads_elsewhere()),
-            Ok(Err(_)) => Err(Status::unavailable("the master stops")),
+            Ok(Err(_)) => Err(Status::unavailable("the master is stopping")),
             Err(_) => Err(Status::unavailable(
                 "no replica leads the cell: nothing can be changed now, only read",
             )),
         }
     }
 
-    /// Waits until another replica leads. A leader whose machine is gone does not say so.
+    /// Waits until another replica leads. A leader whose machine is gone cannot announce it.
     async fn leads_no_longer(&self, leader: ReplicaId) {
         let mut views = self.core.watch();
         let gone = views.wait_for(|view| view.leader.is_some_and(|now| now != leader));
@@ -80,7 +80,7 @@ impl Service {
         }
     }
 
-    /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
+    /// Forwards a request to the leader, and waits until this replica's view includes the result.
     async fn forward(
         &self,
         leader: ReplicaId,
@@ -105,28 +105,26 @@ impl Service {
             replication::v1::ForwardRequest { user, serial, op: Some((&op).into()), task_issued };
         let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
         let index = LogIndex(answer.index);
-        let answer =
-            answer.answer.ok_or_else(|| Status::internal("an answer without an answer"))?;
+        let answer = answer.answer.ok_or_else(|| Status::internal("an answer without content"))?;
         let answer = answer.try_into().map_err(|error| malformed(&error))?;
         self.seen(index).await;
         Ok((index, Outcome::Request(answer)))
     }
 
-    /// Waits until the view has what was done at an index, for as long as anybody would.
+    /// Waits until the view includes an index, up to the usual timeout.
     pub(crate) async fn seen(&self, index: LogIndex) {
         let mut views = self.core.watch();
         let seen = views.wait_for(|view| view.cell.index() >= index);
         let _late = tokio::time::timeout(LEADER_PATIENCE, seen).await;
     }
 
-    /// Counts a question by a message of so many bytes, from before anything is waited for until it is
-    /// answered.
+    /// Counts a request with a message of so many bytes, from before any waiting until its answer.
     pub(crate) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, Status> {
         let counted = self.core.count(ask, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
 
-    /// The same for the proposals of a scheduler, before it is known whose turn they are.
+    /// The same for a scheduler's proposals, before it is known where they are decided.
     pub(crate) fn count_proposals(&self, bytes: usize) -> Result<Arc<Counted>, Status> {
         let counted = self.core.count_as(Asked::Change, None, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
@@ -140,11 +138,11 @@ impl Service {
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
             }
             NotTaken::Invalid(why) => Status::invalid_argument(why),
-            NotTaken::Stopping => Status::unavailable("the master stops"),
+            NotTaken::Stopping => Status::unavailable("the master is stopping"),
         }
     }
 
-    /// Asks this replica's core.
+    /// Sends a request to this replica's core.
     pub(crate) async fn ask_here(
         &self,
         ask: Request,
@@ -159,7 +157,7 @@ impl Service {
         })
     }
 
-    /// Has what a message of so many bytes asks for done.
+    /// Executes the mutation of a message of so many bytes.
     pub(crate) async fn mutate(
         &self,
         id: Option<v1::RequestId>,
@@ -171,8 +169,8 @@ impl Service {
         self.replied(answered)
     }
 
-    /// Answers a request that is a mutation and nothing else: `answer` makes the response of the index and
-    /// of the replies that the mutation can have.
+    /// Answers a request that is just a mutation: `answer` makes the response from the index and
+    /// the replies that the mutation can have.
     pub(super) async fn change<T>(
         &self,
         (id, by, bytes): (Option<v1::RequestId>, Caller, usize),
@@ -194,7 +192,8 @@ impl Service {
         }
     }
 
-    /// Records that a user acts on another's job by a capability, in a session of the record's own.
+    /// Records that a user acts on another user's job by a capability, in a session made for the
+    /// record.
     pub(crate) async fn record_use(
         &self,
         by: &Caller,
@@ -211,12 +210,12 @@ impl Service {
     }
 }
 
-/// The id that every request has.
+/// The id that every request needs.
 fn given(id: Option<v1::RequestId>) -> Result<RequestId, Status> {
     id.map(RequestId::from).ok_or_else(|| Status::invalid_argument("a request needs its id"))
 }
 
-/// Whether another leader may answer, or this one in a moment.
+/// Whether another leader, or this one a moment later, may answer.
 fn may_be_answered(status: &Status) -> bool {
     status.code() == Code::Unavailable || rpc::transport::is_broken(status)
 }

@@ -1,9 +1,9 @@
-//! What is different in a job's new description, as people read it.
+//! The differences of a job's new description, as text.
 
 use model::Dimension;
 use spec::JobSpec;
 
-/// Where two descriptions of a job differ in what can change while it runs: `RAM 64 MiB → 96 MiB`.
+/// The differences of two descriptions in what can change while a job runs: `RAM 64 MiB → 96 MiB`.
 pub(crate) fn changes(before: &JobSpec, after: &JobSpec) -> Vec<String> {
     let mut found = Vec::new();
     if before.priority != after.priority {

@@ -1,8 +1,9 @@
-//! How machines come into the cell and stay in it: with tokens that administrators have issued, later
-//! with the certificates that they have (design, section 7).
+//! How machines join the cell and stay in it: with tokens issued by administrators, later with
+//! their certificates (design, section 7).
 //!
-//! The log has the serial number of a certificate before there is one. It is a hash of the key and of
-//! what the key is shown with, so that whoever asks again gets a certificate for the same record.
+//! The log records the serial number of a certificate before the certificate is made. It is a hash
+//! of the key and of what authorises it, so that a repeated request gets a certificate for the same
+//! record.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -26,7 +27,7 @@ use crate::reads::views;
 use crate::request;
 use crate::service::{Answer, Service, unexpected};
 
-/// A certificate that somebody wants, and the number that it will have.
+/// A requested certificate, and its serial number.
 pub(crate) struct Wanted {
     request: SigningRequest,
     number: [u8; 16],
@@ -43,8 +44,8 @@ impl Wanted {
         Ok(Self { request, number, serial })
     }
 
-    /// One that a request in a session asks for, for an identity: the same request for another one has
-    /// another number, which is not the one that was recorded.
+    /// A certificate requested in a session, for an identity: the same request id for another
+    /// identity has another serial number, which is not the recorded one.
     pub(crate) fn by_request(
         signing_request: &str,
         id: v1::RequestId,
@@ -55,14 +56,14 @@ impl Wanted {
         Self::new(signing_request, &context)
     }
 
-    /// One that is asked for with another certificate.
+    /// A certificate requested with another certificate.
     fn with(signing_request: &str, shown: &Serial) -> Result<Self, Status> {
         Self::new(signing_request, &shown.0)
     }
 }
 
 impl Service {
-    /// Makes the certificate that was recorded.
+    /// Makes the recorded certificate.
     pub(crate) fn certify(
         &self,
         wanted: &Wanted,
@@ -87,8 +88,9 @@ impl Service {
     ) -> Answer<v1::IssueTokenResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
         let bytes = asked.encoded_len();
-        let joins = asked.joins.ok_or_else(|| invalid(&"it is not said who joins"))?;
-        let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
+        let joins =
+            asked.joins.ok_or_else(|| invalid(&"no joining machine or replica is given"))?;
+        let validity = asked.validity.ok_or_else(|| invalid(&"no validity is given"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let identity = Identity::Joining(match &joins {
@@ -140,11 +142,11 @@ impl Service {
         Ok(Response::new(v1::RevokeMachineResponse { index: index.0, known, nearest }))
     }
 
-    /// The machine whose Borglet asks, if its certificate is accepted.
+    /// The machine of the calling Borglet, if its certificate is accepted.
     pub(crate) fn machine<T>(&self, request: &Request<T>) -> Result<MachineName, Status> {
         let peer = rpc::transport::peer(request, &self.cell)?;
         let Identity::Borglet(name) = &peer.identity else {
-            let why = format!("{} may not ask that: Borglets may", peer.identity);
+            let why = format!("{} may not do that: only Borglets may", peer.identity);
             return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
         };
         let name =
@@ -156,7 +158,7 @@ impl Service {
         Err(rpc::transport::refuse(request, Cause::Revoked, why))
     }
 
-    /// Has the cell judge what a machine asks, and counts it where it is refused.
+    /// Executes a machine's request in the cell, and counts its rejection.
     async fn enrolment<T: prost::Message>(
         &self,
         request: &Request<T>,
@@ -177,7 +179,7 @@ impl Service {
         Err(rpc::transport::refuse(request, cause, rejection.to_string()))
     }
 
-    /// How long a certificate is valid that a machine gets.
+    /// The validity of a machine's certificate.
     fn span(&self) -> Span {
         Span(u64::try_from(self.validity.as_micros()).unwrap_or(u64::MAX))
     }
@@ -229,7 +231,7 @@ impl Enrolment for Service {
                     (_, other) => return Err(unexpected(&other)),
                 }
             }
-            // Of schedulers nothing is recorded: they can be told from others by their name only.
+            // Nothing is recorded about schedulers: only their names tell them apart.
             Identity::Scheduler(_) => {
                 let view = self.core.view();
                 let (issued, serial) = (view.now(), wanted.serial);
@@ -270,7 +272,10 @@ impl Enrolment for Service {
             (_, Reply::Done) => {}
             (_, other) => return Err(unexpected(&other)),
         }
-        tracing::warn!("replica {replica} at {} is handed the cell's authority", peer.address);
+        tracing::warn!(
+            "replica {replica} at {} receives the cell's certificate authority",
+            peer.address
+        );
         let view = self.core.view();
         let replicas = view.cell.replicas().map(|replica| v1::ReplicaAddress {
             id: replica.id.0,
@@ -298,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate is made for the serial number that was recorded alone.
+    /// A certificate is made only for the recorded serial number.
     #[test]
     fn the_same_request_for_somebody_else_or_in_another_place_has_another_number() {
         let key = NewKey::generate().expect("a key").request_pem().expect("a request");

@@ -1,4 +1,4 @@
-//! A job as it changes, for whoever watches it.
+//! Streams of a job's changes, for watchers.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::reads::{Reads, settling};
 use crate::service::watching::STALLED;
 use crate::view::View;
 
-/// How many states of a job may wait for a slow watcher: what is new meanwhile comes as one.
+/// The maximum number of a job's states that wait for a slow watcher: later ones are merged.
 const QUEUE: usize = 2;
 
-/// What a watcher is sent.
+/// A message to a watcher.
 type Sent = Result<v1::StatusResponse, Status>;
 
-/// What there is to see of a job, as often as it changes, until it is dead or gone.
+/// Streams the states of a job until it is dead or gone.
 pub(crate) fn follow(
     views: watch::Receiver<Arc<View>>,
     job: CollectionId,
     by: Caller,
 ) -> Result<ReceiverStream<Sent>, Status> {
-    // One place more: how it ends.
+    // One more, for the final status.
     let (to_client, stream) = mpsc::channel(QUEUE + 1);
     let no_room = |_| Status::internal("a queue that is new has no room: report this");
     let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
@@ -49,7 +49,7 @@ async fn send_changes(
 ) -> Result<(), Status> {
     let (mut known, mut last) = (None, None);
     loop {
-        // No view outlives this: it would keep the cell of that moment for as long as a reader takes.
+        // No view is held here: that would keep a whole cell as long as a reader takes.
         let (message, dead, settles) = {
             let view = Arc::clone(&views.borrow_and_update());
             let Some(job) = view.cell.job(job) else { return Ok(()) };
@@ -65,14 +65,14 @@ async fn send_changes(
                 Err(SendTimeoutError::Closed(_)) => return Ok(()),
                 Err(SendTimeoutError::Timeout(_)) => {
                     return Err(Status::deadline_exceeded(format!(
-                        "the watcher took nothing for {} seconds: watch again",
+                        "the watcher read nothing for {} seconds: watch again",
                         STALLED.as_secs()
                     )));
                 }
             }
         }
         if settles.is_some() {
-            // It will look another way though nothing of it changes.
+            // It will be shown differently though nothing of it changes.
             known = None;
         }
         tokio::select! {
@@ -86,16 +86,16 @@ async fn send_changes(
     }
 }
 
-/// What a job looks like, in few bytes: a watcher is told what it was not told last, and a job of many
-/// tasks is not kept for each of its watchers.
+/// A short digest of a job's state: a watcher is only sent changes, without keeping a large job for
+/// each watcher.
 fn digest(jobs: &[v1::JobStatus]) -> u64 {
     let mut hasher = DefaultHasher::new();
     jobs.iter().for_each(|job| hasher.write(&job.encode_to_vec()));
     hasher.finish()
 }
 
-/// A job in a view, unless it is known as it is: most views show what became of others. How an alloc set
-/// looks is what its jobs do, too.
+/// A job in a view, if it differs from the known one: most views change other jobs. An alloc set's
+/// state includes that of its jobs.
 fn look(
     view: &View,
     by: &Caller,
@@ -108,7 +108,7 @@ fn look(
     if is_known && !job.spec.kind.is_alloc_set() {
         return None;
     }
-    // By what they may do in this view: that may be less than when they began to watch.
+    // With the watcher's present rights: they may be fewer than when the stream began.
     let status = Reads { now, ..Reads::of(view, by) }.job(job, true);
     let (index, time) = (view.cell.index().0, now.0);
     Some(v1::StatusResponse { index, time, jobs: vec![status] })
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use process::clock::Clock;
 
-    /// Submits job ana/web, or updates it, with a priority.
+    /// Submits or updates job ana/web, with a priority.
     fn submit(cell: &mut Cell, priority: &str) {
         let sequence = cell.index().0;
         let (name, priority) = ("web".parse().expect("a name"), priority.parse().expect("one"));

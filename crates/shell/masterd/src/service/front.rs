@@ -1,5 +1,6 @@
-//! Where requests arrive: what users ask goes straight to its service, all else through the routes.
-//! A route of the router is a chain of boxes, which took as long as a small request itself.
+//! The entry point of requests: users' requests go straight to their service, all others through
+//! the router. A route of the router is a chain of boxes, which took as long as a small request
+//! itself.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl Front {
     }
 }
 
-/// Whether it is one of the service that users have.
+/// Whether it is a path of the service for users.
 fn is_users(path: &str) -> bool {
     let method = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
     method.is_some_and(|method| method.starts_with('/'))

@@ -1,6 +1,6 @@
 //! What a request waits for before any service sees it: that this replica has caught up with the
-//! others since it was started, and, where it asks for that, that it has all that was acknowledged
-//! anywhere before.
+//! others since its start, and, for a linearizable read, that its view has everything that was
+//! acknowledged anywhere before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use tonic::Status;
 use crate::handle::Core;
 use crate::view::View;
 
-/// For how long a request waits.
+/// How long a request waits.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For how long it waits for the others' word on what is true now.
+/// How long it waits for a majority to confirm a linearizable read.
 const CONSISTENT_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn pass(State(core): State<Core>, request: Request, next: Next) -> Response {
@@ -27,47 +27,48 @@ pub(crate) async fn pass(State(core): State<Core>, request: Request, next: Next)
     }
 }
 
-/// Waits for what a request with these headers waits for.
+/// Waits for what a request with these headers needs.
 pub(crate) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status> {
     if !core.has_caught_up()
         && !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true))
     {
         return Err(Status::unavailable(
-            "this replica has heard of no leader since it was started, and does not know what is \
-             true: ask another",
+            "this replica has known no leader since it was started, and its state may be \
+             stale: ask another",
         ));
     }
     if headers.contains_key(CONSISTENT) && !has_what_is_true(core).await {
         return Err(Status::unavailable(
-            "no majority of the replicas says what is true now: ask without --consistent for what this \
-             one knows",
+            "no majority of the replicas confirms the newest state: ask without --consistent for \
+             what this one has",
         ));
     }
     Ok(())
 }
 
-/// Whether the newest view has all that was acknowledged anywhere before.
+/// Whether the newest view has everything that was acknowledged anywhere before.
 async fn has_what_is_true(core: &Core) -> bool {
     let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
     matches!(read, Ok(Some(())))
 }
 
-/// Waits until this replica knows of a leader. One that knows of none may not have heard who was revoked,
-/// and is not to show or to certify anything new.
+/// Waits until this replica knows a leader. Without one it may not have heard of a revocation, and
+/// must not show or certify anything new.
 pub(crate) async fn led(core: &Core) -> Result<(), Status> {
     if core.view().leader.is_some() || has_what_is_true(core).await {
         return Ok(());
     }
-    Err(Status::unavailable("this replica hears of no leader: ask another"))
+    Err(Status::unavailable("this replica knows no leader: ask another"))
 }
 
-/// Waits for a view that has all that was acknowledged anywhere before, as what is changed by its name
-/// needs: in an older one the name may be nobody's, or another's.
+/// Waits for a view that has everything that was acknowledged anywhere before, which a change by
+/// name needs: in an older view the name may not exist, or mean something else.
 pub(crate) async fn newest(core: &Core) -> Result<Arc<View>, Status> {
     match has_what_is_true(core).await {
         true => Ok(core.view()),
         false => Err(Status::unavailable(
-            "no majority of the replicas says what is true now: nothing can be changed now, only read",
+            "no majority of the replicas confirms the newest state: nothing can be changed now, \
+             only read",
         )),
     }
 }

@@ -1,9 +1,9 @@
-//! Whether a master lives and is ready: for HTTP, for gRPC's own health service, and for whoever
-//! started it.
+//! Liveness and readiness of a master: for HTTP, for gRPC's own health service, and for the process
+//! that started it.
 //!
-//! It lives while its core takes steps. It is ready while requests are answered: its log can be
-//! written, the cell has caught up with it, a leader is known, its threads live, and there is room in
-//! the core's queue.
+//! It is live while its core takes steps. It is ready while requests can be answered: its log can
+//! be written, the cell has caught up with it, a leader is known, its threads are alive, and there
+//! is room in the core's queue.
 
 use std::time::Duration;
 
@@ -24,20 +24,20 @@ use crate::service::routes::SERVICES;
 use crate::service::streams::holding;
 use crate::service::{Answer, STREAM_QUEUE, Service, Streamed};
 
-/// After how long without a step of the core it is not ready, and after how long it counts as dead.
-/// It takes one for every tick of consensus.
+/// The time without a step of the core after which it is not ready, and after which it counts as
+/// dead. The core takes a step for every tick of consensus.
 const STEPLESS_MAX: Duration = Duration::from_secs(10);
 const DEAD_AFTER: Duration = Duration::from_secs(60);
-/// How often is looked for whoever watches.
+/// How often the health is checked for watchers.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Service {
-    /// Whether it lives.
+    /// The checks of liveness.
     fn lives(&self) -> Vec<Check> {
         vec![Check::new("core", self.steps(DEAD_AFTER))]
     }
 
-    /// Whether it is ready.
+    /// The checks of readiness.
     pub(crate) fn readiness(&self) -> Vec<Check> {
         let view = self.core.view();
         vec![
@@ -65,14 +65,14 @@ impl Service {
         }
     }
 
-    /// Lets whoever has a certificate of the cell look, unless it was revoked.
+    /// Allows every certificate of the cell that is not revoked.
     fn may_look<T>(&self, request: &Request<T>) -> Result<(), Status> {
         match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::Master | Identity::Scheduler(_) => Ok(()),
             Identity::Borglet(_) => self.machine(request).map(drop),
             Identity::User(_) | Identity::Task { .. } => self.user_or_task(request).map(drop),
             Identity::Joining(_) => {
-                Err(Status::permission_denied("a token is for joining the cell alone"))
+                Err(Status::permission_denied("a token only allows joining the cell"))
             }
         }
     }
@@ -102,14 +102,14 @@ pub(crate) async fn readyz(State(service): State<Service>, uri: Uri) -> HttpResp
 
 /// `/metrics`
 pub(crate) async fn metrics(State(service): State<Service>) -> HttpResponse {
-    // The machines of a large cell take a few milliseconds to count.
+    // Counting the machines of a large cell takes a few milliseconds.
     let text = tokio::task::spawn_blocking(move || health::metrics(&service.registry));
     text.await.unwrap_or_else(|error| {
         health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
     })
 }
 
-/// Refuses whoever may not look, in the words of what they ask by.
+/// Rejects callers that may not see the health, in the form of the protocol that they use.
 pub(crate) async fn lookers(
     State(service): State<Service>,
     request: HttpRequest,
@@ -141,7 +141,7 @@ impl Health for Service {
         let who = rpc::transport::peer_identity(&request, &self.cell)?;
         let place = self.health_watchers.take(who).map_err(|_| {
             Status::resource_exhausted(
-                "too many watch the health of this master: end one, or ask again later",
+                "too many clients watch the health of this master: end one, or try again later",
             )
         })?;
         let asked = request.get_ref().service.clone();
@@ -182,7 +182,7 @@ mod tests {
     use crate::threads::Component;
     use crate::view::View;
 
-    /// What is not as it has to be.
+    /// The failed checks.
     fn failed(held: &TestServices) -> Vec<String> {
         let failed = held.service.readiness().into_iter().filter_map(|check| {
             let why = check.found.err()?;

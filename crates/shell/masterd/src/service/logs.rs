@@ -1,4 +1,4 @@
-//! What tasks write, relayed from their machines.
+//! Task logs, relayed from their machines.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status};
 
-/// How long a machine may take to begin.
+/// The timeout for a machine's first piece.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The life of a task whose logs are of interest: the one on a machine now, or the last.
+/// The incarnation of a task whose logs are wanted: the placed one, or the last.
 pub(crate) fn newest_life(job: &Job, index: TaskIndex) -> Option<(InstanceId, MachineId)> {
     let task = job.task(index)?;
     let id = model::TaskId { collection: job.id, index };
@@ -26,14 +26,14 @@ pub(crate) fn newest_life(job: &Job, index: TaskIndex) -> Option<(InstanceId, Ma
     }
 }
 
-/// The logs of a life that its machine does not have any more, and why.
+/// The logs of an incarnation that its machine does not have any more, and why.
 pub(crate) struct NotKept {
     task: TaskIndex,
     why: String,
 }
 
-/// Relays a log from a machine to whoever reads it, for as long as both want and the machine is believed.
-/// What a machine cannot do is no answer about a master: its errors have other codes than a master's.
+/// Relays a log from a machine to its reader, until either ends or the machine is revoked. The
+/// codes of a machine's errors differ from those of the master's own.
 pub(crate) async fn relay(
     mut client: rpc::service::borglet_client::BorgletClient<rpc::transport::Link>,
     request: v1::ReadLogRequest,
@@ -44,8 +44,8 @@ pub(crate) async fn relay(
     let begun = tokio::time::timeout(PATIENCE, client.read_log(request)).await;
     let begun = begun.unwrap_or_else(|_| {
         Err(Status::aborted(format!(
-            "its machine does not begin to send a log within {} seconds: it does not answer, or too many \
-             read logs there",
+            "its machine did not start sending a log within {} seconds: it does not answer, or \
+             there are too many readers",
             PATIENCE.as_secs()
         )))
     });
@@ -81,7 +81,7 @@ pub(crate) async fn relay(
     None
 }
 
-/// Says of a job's logs that some are not kept, once all that are were sent.
+/// Reports that some of a job's logs are not kept, after sending all that are.
 pub(crate) async fn say_not_kept(
     job: String,
     mut relays: JoinSet<Option<NotKept>>,

@@ -1,4 +1,4 @@
-//! What administrators do to machines and say of them, as it is asked over the wire.
+//! Administrators' requests about machines, as they arrive in the API.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Service {
         let bytes = asked.encoded_len();
         let machine = MachineName::new(&asked.machine)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let mutation = match change {
             Change::Drain(drain) => {
                 Mutation::DrainMachine(DrainMachine { machine, reason: drain.reason })
@@ -45,8 +45,8 @@ impl Service {
         .await
     }
 
-    /// Adds what is not of the cell: who polls each machine, and who does not reach it; of a single one
-    /// also why. Every replica says the same.
+    /// Adds what is not in the cell: which replica polls each machine, and which cannot reach it;
+    /// for a single machine also why. Every replica gives the same answer.
     pub(crate) async fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
         let view = self.core.view();
         for machine in &mut *machines {
@@ -94,7 +94,7 @@ impl Service {
     }
 }
 
-/// Who polls a machine, and who of them does not reach it.
+/// Sets which replica polls a machine, and which of those that do cannot reach it.
 fn tell_of_link(spread: &Spread, machine: &mut v1::MachineStatus) {
     let id = MachineId(machine.id);
     let own = spread.owner(id);
@@ -102,7 +102,7 @@ fn tell_of_link(spread: &Spread, machine: &mut v1::MachineStatus) {
     let (by, failed) = match spread.second(id) {
         None => (own, own.into_iter().filter(|_| silent).collect()),
         Some(second) if second.reached => (second.by.first().copied(), Vec::from_iter(own)),
-        // The others are only about to find out.
+        // The others are still about to find out.
         Some(_) => (own, Vec::from_iter(own)),
     };
     machine.polled_by = by.map_or(0, |replica| replica.0);
@@ -110,7 +110,7 @@ fn tell_of_link(spread: &Spread, machine: &mut v1::MachineStatus) {
 }
 
 impl Reads<'_> {
-    /// The platforms of the machines, and those of which something is said.
+    /// The platforms of the machines, and those with settings.
     pub(crate) fn platforms(&self) -> v1::PlatformsResponse {
         let mut all: BTreeMap<&str, (GcuFactor, u32)> =
             self.cell.platforms().map(|(platform, factor)| (platform, (factor, 0))).collect();

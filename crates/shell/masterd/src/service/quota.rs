@@ -1,4 +1,4 @@
-//! Quota and capabilities, as they are asked for and shown over the wire.
+//! Quota and capabilities, as they are requested and shown in the API.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ use crate::reads::Reads;
 use crate::service::{Answer, Service, malformed};
 use crate::view::View;
 
-/// How long ahead of a grant's end it is said to who submits.
+/// How long before a grant's end a submitting user is told.
 const SAID_AHEAD: Span = Span::from_secs(7 * 24 * 60 * 60);
-/// Jobs that can be checked at once.
+/// The maximum number of jobs that can be checked at once.
 const JOBS_MAX: usize = 10_000;
 
 impl Service {
@@ -29,7 +29,7 @@ impl Service {
     ) -> Answer<v1::ChangeQuotaResponse> {
         use v1::op::request::Mutation as Message;
         let bytes = asked.encoded_len();
-        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let message = match change {
             Change::Grant(grant) => Message::GrantQuota(grant),
             Change::Revoke(grant) => Message::RevokeQuota(grant),
@@ -52,7 +52,7 @@ impl Service {
     ) -> Answer<v1::ChangeCapabilityResponse> {
         use v1::op::request::Mutation as Message;
         let bytes = asked.encoded_len();
-        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let mutation = Mutation::try_from(Message::SetCapability(change));
         let mutation = mutation.map_err(|error| malformed(&error))?;
         self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
@@ -172,14 +172,14 @@ fn wire(total: Total) -> Option<v1::Resources> {
     Some((&total.resources()).into())
 }
 
-/// When the first of the grants that run now ends.
+/// When the first of the present grants ends.
 fn next_end(cell: &Cell, user: &UserName, band: Band, now: Time) -> Option<Time> {
     let running = cell.grants_of(user, band).filter(|grant| grant.runs(now));
     running.filter_map(|grant| grant.until).min()
 }
 
-/// What the owner of a job that was submitted should know: that a grant ends soon, without which it
-/// could not have been.
+/// Notes for the owner of a submitted job: that a grant ends soon, without which the job could not
+/// have been submitted.
 pub(crate) fn notes(view: &View, job: CollectionId) -> Vec<String> {
     let (cell, now) = (&view.cell, view.now());
     let Some(job) = cell.job(job).filter(|_| cell.metering().on) else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! The replicas of the master as administrators meet them: who they are, added and removed, and which
-//! of them leads.
+//! The replicas of the master in the API for administrators: listing, adding, removing, and
+//! choosing the leader.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::service::{Answer, Service};
 use crate::view::View;
 
-/// For how long another leader is waited for.
+/// How long to wait for another leader.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Service {
@@ -26,7 +26,7 @@ impl Service {
         asked: v1::ChangeReplicasRequest,
     ) -> Answer<v1::ChangeReplicasResponse> {
         let bytes = asked.encoded_len();
-        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let (mutation, which) = match change {
             Change::Add(address) => (Mutation::AddReplica(AddReplica { address }), 0),
             Change::Remove(id) => {
@@ -49,18 +49,18 @@ impl Service {
         let (view, user) = (self.core.view(), &by.user);
         if !view.cell.is_administrator(user) {
             return Err(Status::permission_denied(format!(
-                "{user} may not say which replica leads: an administrator may"
+                "{user} may not choose the leader: an administrator may"
             )));
         }
         let to = Some(ReplicaId(to)).filter(|to| to.0 > 0);
         let voters: Vec<ReplicaId> = view.cell.voters().collect();
         if let Some(to) = to.filter(|to| !voters.contains(to)) {
             return Err(Status::failed_precondition(format!(
-                "replica {to} has no vote, so it cannot lead: bourg master list says who has one"
+                "replica {to} has no vote, so it cannot lead: bourg master list shows the voters"
             )));
         }
         if voters.len() < 2 {
-            return Err(Status::failed_precondition("there is no other replica that could lead"));
+            return Err(Status::failed_precondition("no other replica can lead"));
         }
         let until = Instant::now() + TRANSFER_PATIENCE;
         let elsewhere = self.leader(until).await?;
@@ -71,7 +71,7 @@ impl Service {
             Some(leader) => self.peers.yield_to(leader, to).await?,
             None => {
                 let told = self.core.tell(Message::Input(replica::Input::Transfer(to))).await;
-                told.map_err(|()| Status::unavailable("the master stops"))?;
+                told.map_err(|()| Status::unavailable("the master is stopping"))?;
             }
         }
         let mut views = self.core.watch();
@@ -86,7 +86,7 @@ impl Service {
                 term: view.term.0,
             })),
             _ => Err(Status::deadline_exceeded(
-                "it did not come to that in time: bourg master list says who leads",
+                "leadership did not change in time: bourg master list shows the leader",
             )),
         }
     }
@@ -117,7 +117,7 @@ impl Service {
 }
 
 impl View {
-    /// What the leader sees of the replicas, where this one leads.
+    /// The progress of the replicas, if this one leads.
     pub(crate) fn progress(&self) -> Vec<v1::ReplicaProgress> {
         let progress = self.progress.iter();
         let progress = progress.map(|of| v1::ReplicaProgress {

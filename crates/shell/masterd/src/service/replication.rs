@@ -1,5 +1,5 @@
-//! What a replica serves to the others: their messages, the cell to go on from, and what their
-//! clients ask of the leader. Nobody else comes past the door of every server ([`rpc::transport`]).
+//! The service for the other replicas: their messages, snapshots, and their clients' requests to
+//! the leader. The transport of every server lets nobody else in ([`rpc::transport`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::peers::{PARCEL_BYTES_MAX, SUPERSEDED};
 use crate::service::{Answer, Service, malformed, unexpected};
 use crate::{bounds, request};
 
-/// The largest cell that is taken in, in bytes of its image.
+/// The largest cell that is accepted, in bytes of its image.
 const IMAGE_BYTES_MAX: usize = 16 << 30;
 
 /// The service.
 #[derive(Clone)]
 pub(crate) struct Replicas {
     service: Service,
-    /// Where checkpoints are.
+    /// The directory of the checkpoints.
     checkpoints: PathBuf,
-    /// One snapshot is taken in at a time.
+    /// One snapshot is installed at a time.
     installing: Arc<Mutex<()>>,
 }
 
@@ -40,8 +40,8 @@ impl Replicas {
             .max_encoding_message_size(PARCEL_BYTES_MAX)
     }
 
-    /// Whether the sender is, or may be, a replica of this cell. One that does not know yet who was
-    /// added lets it talk.
+    /// Whether the sender is, or may be, a replica of this cell. A replica whose state does not
+    /// include the sender yet accepts it.
     fn listens_to(&self, message: &::replication::v1::ReplicaMessage) -> Result<(), Status> {
         let view = self.service.core.view();
         let (mine, theirs) = (view.origin.restore_epoch, message.restore_epoch);
@@ -56,8 +56,8 @@ impl Replicas {
         if known.differs(DirectoryId(message.directory)) {
             return Err(Status::failed_precondition(format!(
                 "replica {id} has data directory {known}, and yours is {}: it was emptied, or is \
-                 another replica's. Remove replica {id} (bourg master remove {id}) and add a new one with \
-                 an empty directory (bourg master add)",
+                 another replica's. Remove replica {id} (bourg master remove {id}) and add a new \
+                 one with an empty directory (bourg master add)",
                 DirectoryId(message.directory)
             )));
         }
@@ -71,8 +71,8 @@ impl Replicas {
         Ok(())
     }
 
-    /// The user, or the task of theirs, in whose name another replica asks, if their certificate is
-    /// accepted here.
+    /// The user, or their task, in whose name another replica asks, if the certificate is accepted
+    /// here.
     fn accepted(&self, asked: &::replication::v1::ForwardRequest) -> Result<Caller, Status> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
         let user = UserName::new(&asked.user).map_err(|error| invalid(&error))?;
@@ -86,7 +86,7 @@ impl Replicas {
 
     async fn received(&self, message: ReplicaMessage) -> Result<(), Status> {
         let sent = self.service.core.tell(Message::Input(Input::Received(message))).await;
-        sent.map_err(|()| Status::unavailable("the master stops"))
+        sent.map_err(|()| Status::unavailable("the master is stopping"))
     }
 }
 
@@ -119,7 +119,9 @@ impl Replication for Replicas {
         let _one = self.installing.lock().await;
         let mut parts = request.into_inner();
         let Some(Part::Message(message)) = parts.message().await?.and_then(|part| part.part) else {
-            return Err(Status::invalid_argument("a snapshot begins with its message"));
+            return Err(Status::invalid_argument(
+                "the first item of a snapshot must be its message",
+            ));
         };
         self.listens_to(&message)?;
         meant_for(self.service.core.view().me, ReplicaId(message.to))?;
@@ -146,17 +148,18 @@ impl Replication for Replicas {
     ) -> Answer<::replication::v1::ForwardResponse> {
         let bytes = request.get_ref().encoded_len();
         let mut asked = request.into_inner();
-        let op = asked.op.take().ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
+        let op =
+            asked.op.take().ok_or_else(|| Status::invalid_argument("no operation is given"))?;
         let ask = match op.try_into().map_err(|error| malformed(&error))? {
             Op::OpenSession { .. } => request::Request::OpenSession(self.accepted(&asked)?),
             Op::Request { id, mutation, .. } => {
                 request::Request::Mutate(id, self.accepted(&asked)?, mutation)
             }
-            // With which certificate is judged as it is done.
+            // The certificate is checked when the operation is applied.
             op @ (Op::Enrol { .. } | Op::RenewMachine { .. } | Op::JoinReplica { .. }) => {
                 request::Request::Enrolment(op)
             }
-            _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
+            _ => return Err(Status::invalid_argument("nobody may request that operation")),
         };
         let counted = self.service.count(&ask, bytes)?;
         match self.service.ask_here(ask, counted).await? {
@@ -188,7 +191,7 @@ impl Replication for Replicas {
     ) -> Answer<::replication::v1::TroubleResponse> {
         let machine = MachineId(request.into_inner().machine);
         let view = self.service.core.view();
-        // Of one that was handed on, another knows.
+        // Another replica knows the machines that were handed over.
         let part = master::Partition { me: view.me, spread: Arc::clone(&view.spread) };
         let why = part.has(machine).then(|| self.service.agents.trouble(machine)).flatten();
         Ok(Response::new(::replication::v1::TroubleResponse { why: why.unwrap_or_default() }))
@@ -200,24 +203,24 @@ impl Replication for Replicas {
     ) -> Answer<::replication::v1::YieldResponse> {
         let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);
         let told = self.service.core.tell(Message::Input(Input::Transfer(to))).await;
-        told.map_err(|()| Status::unavailable("the master stops"))?;
+        told.map_err(|()| Status::unavailable("the master is stopping"))?;
         Ok(Response::new(::replication::v1::YieldResponse {}))
     }
 }
 
-/// Refuses a snapshot for another replica, as one gets that answers where the other did: it would take
-/// the place of this one's own checkpoints.
+/// Rejects a snapshot for another replica, as happens when this one answers at that one's former
+/// address: it would replace this one's own checkpoints.
 fn meant_for(me: ReplicaId, to: ReplicaId) -> Result<(), Status> {
     if to != me {
         return Err(Status::invalid_argument(format!(
-            "the snapshot is for replica {to}, and this is replica {me}: bourg master list says where \
-             each is expected"
+            "the snapshot is for replica {to}, and this is replica {me}: bourg master list says \
+             where each is expected"
         )));
     }
     Ok(())
 }
 
-/// Reads the cell of a snapshot and makes it durable as a checkpoint, before consensus hears of it.
+/// Reads the cell of a snapshot and makes it durable as a checkpoint, before consensus is told.
 fn take_in(
     directory: &std::path::Path,
     message: ::replication::v1::ReplicaMessage,

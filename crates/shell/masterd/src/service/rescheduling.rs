@@ -1,4 +1,4 @@
-//! The circuit breaker as operators meet it: said in the log, and lifted by a request.
+//! The circuit breaker for rescheduling in the API: a request resumes rescheduling.
 
 use cell::{MachineState, Mutation, Reply};
 use prost::Message as _;

@@ -1,6 +1,6 @@
-//! Everything that a master answers on its one port: the services, gRPC's own for health and
-//! reflection, and the pages for those who watch it. Whoever asks has a certificate of the cell, as
-//! the transport sees to for all of them alike.
+//! Everything that a master serves on its one port: the services, gRPC's own for health and
+//! reflection, and the pages for monitoring. The transport requires a certificate of the cell for
+//! all of them alike.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use crate::service::front::Front;
 use crate::service::replication::Replicas;
 use crate::service::{Service, gate, health};
 
-/// The services of gRPC's reflection: the present one, and the one of before, which is the only one that the
-/// usual clients for Python and others speak.
+/// The services of gRPC's reflection: the current one, and the previous one, which is the only one
+/// that common clients for Python and other languages support.
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_BEFORE: &str = "grpc.reflection.v1alpha.ServerReflection";
-/// The largest message of whoever joins or renews: a signing request and an address, each of which
-/// is bounded by less.
+/// The largest message of a joining or renewing process: a signing request and an address, each of
+/// which has a smaller limit.
 const ENROLMENT_BYTES_MAX: usize = 16 << 10;
-/// The services that a master has.
+/// The services of a master.
 pub(crate) const SERVICES: [&str; 7] = [
     borgmaster_server::SERVICE_NAME,
     enrolment_server::SERVICE_NAME,
@@ -47,13 +47,13 @@ const DESCRIPTORS: [&[u8]; 5] = [
     tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
 ];
 
-/// Where the times of the requests to a master are counted.
+/// The table of request durations of a master.
 pub(crate) fn requests() -> Arc<Requests> {
     Arc::new(Requests::new(&DESCRIPTORS, &SERVICES))
 }
 
 impl Service {
-    /// All of it.
+    /// All routes.
     pub(crate) fn routes(self, replicas: ReplicationServer<Replicas>) -> anyhow::Result<Front> {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let scheduling = SchedulingServer::new(self.clone());
@@ -71,7 +71,7 @@ impl Service {
         Ok(Front::new(direct, &self, Routes::from(all.layer(measured))))
     }
 
-    /// What anybody with a certificate of the cell may ask, and at any time.
+    /// Routes for everybody with a certificate of the cell, at any time.
     fn for_lookers(self) -> anyhow::Result<Router> {
         let reflection = || {
             let builder = Builder::configure();
@@ -92,7 +92,7 @@ impl Service {
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(health::metrics))
             .with_state(self.clone());
-        // What no service has is answered by those that are held.
+        // Unknown paths are answered by the router with the pages.
         let services = services.routes().into_axum_router().reset_fallback();
         Ok(services.merge(pages).layer(from_fn_with_state(self, health::lookers)))
     }

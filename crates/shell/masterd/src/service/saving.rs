@@ -1,5 +1,5 @@
-//! A checkpoint for an administrator who asks for one: the cell as it is, or as it was, in pieces.
-//! They are made from a view beside everything else, and no faster than they are taken.
+//! A checkpoint for an administrator: the cell as it is, or as it was, in pieces. They are made
+//! from a view beside everything else, and no faster than they are read.
 
 use model::UserName;
 use proto::v1;
@@ -10,7 +10,7 @@ use tonic::{Response, Status};
 use crate::pieces::{pieces, send};
 use crate::service::{Answer, Service, Streamed};
 
-/// How many pieces may wait for a slow reader.
+/// The maximum number of pieces that wait for a slow reader.
 const QUEUE: usize = 4;
 
 impl Service {
@@ -22,8 +22,8 @@ impl Service {
         let view = self.core.view();
         if !view.cell.is_administrator(user) {
             return Err(Status::permission_denied(format!(
-                "{user} may not save a checkpoint, which holds everything of everybody: an \
-                 administrator may"
+                "{user} may not save a checkpoint, which contains all data of all users: \
+                 an administrator may"
             )));
         }
         let slot = self.past.slot()?;

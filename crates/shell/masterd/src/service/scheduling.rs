@@ -1,5 +1,5 @@
-//! What the master serves to schedulers: the cell as it changes, and judgement of what they propose
-//! (paper, section 3.4).
+//! The service for schedulers: the cell as it changes, and decisions about their proposals (paper,
+//! section 3.4).
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use crate::message::Following;
 use crate::request;
 use crate::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
 
-/// The size of a piece of the cell's image on its way to a scheduler.
+/// The size of the pieces in which a scheduler gets the cell's image.
 const IMAGE_PIECE_BYTES: usize = 1 << 20;
-/// For how long a leader is looked for to judge a proposal.
+/// How long a leader is searched to decide about a proposal.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For how long a scheduler may follow a replica that hears of no leader.
+/// For how long a scheduler may follow a replica that knows no leader.
 const LEADERLESS_MAX: Duration = Duration::from_secs(2);
 
 #[tonic::async_trait]
@@ -33,14 +33,15 @@ impl Scheduling for Service {
         let name = self.scheduler(&request)?;
         self.leader(Instant::now() + LEADERLESS_MAX).await?;
         let following = self.core.follow().await;
-        let following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
+        let following = following.ok_or_else(|| Status::unavailable("the master is stopping"))?;
         let Following { cell, mut entries } = following;
         tracing::info!("scheduler {name} follows from index {}", cell.index());
         let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
         let core = self.core.clone();
         tokio::spawn(async move {
             use v1::followed::What;
-            // The cell of this moment ends with its image: who follows does so for as long as it runs.
+            // The cell of this moment is dropped with its image: a scheduler follows for as long as
+            // it runs.
             let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
             let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
             for what in pieces.chain([What::ImageComplete(true)]) {
@@ -55,11 +56,13 @@ impl Scheduling for Service {
                     entry = entries.recv() => entry,
                     () = to_scheduler.closed() => return,
                     () = &mut alone => {
-                        break Status::unavailable("this replica hears of no leader: follow another");
+                        break Status::unavailable("this replica knows no leader: follow another");
                     }
                 };
                 let Some(entry) = entry else {
-                    break Status::out_of_range("too far behind, or the master stops: begin anew");
+                    break Status::out_of_range(
+                        "too far behind, or the master is stopping: start again",
+                    );
                 };
                 let committed = v1::Committed {
                     index: entry.index.0,

@@ -1,5 +1,5 @@
-//! What is looked up when somebody scrapes: the newest view of the cell, the queues, and admission.
-//! The cell keeps how many tasks are where in their lives; only its machines are counted.
+//! The values that are read at each scrape: the newest view of the cell, the queues, and admission.
+//! The cell counts its tasks by state; only its machines are counted here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
 use crate::view::View;
 
-/// Everything that a master exports.
+/// All metrics of a master.
 pub(crate) fn registry(
     metrics: Arc<Metrics>,
     core: Core,
@@ -37,7 +37,7 @@ pub(crate) fn registry(
     registry
 }
 
-/// Where it is looked up.
+/// The sources of the values.
 #[derive(Debug)]
 pub(super) struct Serving {
     pub(super) core: Core,
@@ -58,7 +58,7 @@ impl Collector for Serving {
 }
 
 impl Serving {
-    /// What waits, and for whom.
+    /// Queues and waiting requests.
     fn waiting(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (core, of) = self.core.queue();
         let (log, events) = (self.metrics.log.queue.get(), self.metrics.events.queue.get());
@@ -67,16 +67,16 @@ impl Serving {
             ("log", log, log::QUEUE),
             ("events", events, events::QUEUE),
         ];
-        let help = "What waits in a thread's queue.";
+        let help = "Length of a thread's queue.";
         let used = queues.map(|(queue, used, _)| ([("queue", queue)], used));
         gauges(encoder, "bourg_queue_length", help, used)?;
-        let help = "How much a thread's queue has room for.";
+        let help = "Capacity of a thread's queue.";
         let most = queues.map(|(queue, _, most)| ([("queue", queue)], most as u64));
         gauges(encoder, "bourg_queue_capacity", help, most)?;
         let (requests, bytes) = self.core.admission().waiting();
-        let help = "Requests that wait for their answer.";
+        let help = "Requests waiting for their answer.";
         gauge(encoder, "bourg_waiting_requests", help, requests)?;
-        gauge(encoder, "bourg_waiting_bytes", "Bytes of the requests that wait.", bytes)
+        gauge(encoder, "bourg_waiting_bytes", "Bytes of the waiting requests.", bytes)
     }
 
     fn refused(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -88,15 +88,15 @@ impl Serving {
         let others = [("no_room", self.metrics.no_room.get())].into_iter().chain(untrusted);
         let others = others.map(|(cause, count)| ([("cause", cause), ("band", "none")], count));
         let help =
-            "Requests refused, by cause, and by the band of what was submitted under overload.";
+            "Rejected requests, by cause, and under overload by the band of the submitted job.";
         counters(encoder, "bourg_requests_refused", help, shed.chain(others))
     }
 
-    /// What of the past is on the disk.
+    /// The history on disk.
     fn past(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (name, help) = (
             "bourg_checkpoint_age_seconds",
-            "How long ago the newest checkpoint was made; without a value where there is none.",
+            "Age of the newest checkpoint; no value if there is none.",
         );
         let age = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         let newest = self.metrics.checkpoints.newest.get();
@@ -116,18 +116,17 @@ impl Serving {
     }
 }
 
-/// The replica, and who follows it.
+/// The replica, and its followers.
 fn replica(encoder: &mut DescriptorEncoder<'_>, view: &View) -> fmt::Result {
-    let help = "1 where this replica leads the cell, else 0.";
+    let help = "1 if this replica leads the cell, else 0.";
     gauge(encoder, "bourg_leads", help, u32::from(view.leads.is_some()))?;
     let help = "The newest operation that this replica has applied.";
     gauge(encoder, "bourg_applied_index", help, view.cell.index().0)?;
-    let help = "Schedulers that follow the cell.";
+    let help = "Schedulers that follow this replica.";
     gauge(encoder, "bourg_schedulers", help, view.followers)?;
-    let help =
-        "Contradictions in the cell's state that the last look at it found; above 0 is a bug.";
+    let help = "Violated invariants that the last check of the cell found; above 0 is a bug.";
     gauge(encoder, "bourg_contradictions", help, view.violations)?;
-    gauge(encoder, "bourg_sessions", "Sessions that are open.", view.cell.session_count())
+    gauge(encoder, "bourg_sessions", "Open sessions.", view.cell.session_count())
 }
 
 fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
@@ -144,7 +143,7 @@ fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
     let states = states.map(|(state, count)| ([("state", state)], count));
     gauges(encoder, "bourg_machines", "Machines of the cell, by state.", states)?;
     let stopped = matches!(cell.rescheduling(), Rescheduling::Stopped { .. });
-    let help = "1 where rescheduling has stopped because too many machines are silent, else 0.";
+    let help = "1 if rescheduling has stopped because too many machines are unreachable, else 0.";
     gauge(encoder, "bourg_rescheduling_stopped", help, u32::from(stopped))
 }
 
@@ -154,8 +153,8 @@ fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
         [("queued", queued), ("pending", pending), ("running", running), ("dead", dead)]
             .map(|(state, count)| ([("state", state), ("band", band.name())], count))
     });
-    gauges(encoder, "bourg_tasks", "Tasks that are kept, by state and band.", values)?;
-    gauge(encoder, "bourg_jobs", "Jobs that are kept, the dead included.", cell.job_count())?;
-    let help = "Jobs with a task that waits to be placed.";
+    gauges(encoder, "bourg_tasks", "Tasks in the cell, by state and band.", values)?;
+    gauge(encoder, "bourg_jobs", "Jobs in the cell, including dead ones.", cell.job_count())?;
+    let help = "Jobs with a pending task.";
     gauge(encoder, "bourg_pending_jobs", help, cell.pending_job_count())
 }

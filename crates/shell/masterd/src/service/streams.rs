@@ -1,5 +1,5 @@
-//! Streams that users hold for as long as they like: of each kind there are some for all, and fewer for
-//! each of them.
+//! Limits on streams that users hold for as long as they like: for each kind, one in all and one
+//! per user.
 
 use model::UserName;
 use rpc::transport::{Full, Limiter, Permit};
@@ -8,26 +8,26 @@ use tonic::Status;
 
 use crate::service::Streamed;
 
-/// The streams of a kind. Clones count together.
+/// The streams of a kind. Clones share the limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
-    /// What whoever has one does, in the plural.
+    /// What their users do, as a verb in the plural.
     doing: &'static str,
     limiter: Limiter<UserName>,
 }
 
 impl Streams {
-    /// Whoever `doing` says: so many at once, and so many of one user's.
+    /// Limits for streams whose users do `doing`: in all, and per user.
     pub(crate) fn new(doing: &'static str, most: usize, most_of_one: usize) -> Self {
         Self { doing, limiter: Limiter::new(most, most_of_one) }
     }
 
-    /// A place for one of a user's, for as long as what is given lives.
+    /// A permit for one stream of a user, until it is dropped.
     pub(crate) fn begin(&self, user: &UserName) -> Result<Permit<UserName>, Status> {
         self.begin_as(user, 1)
     }
 
-    /// The same for one that is worth so many.
+    /// The same for a stream that counts as several.
     pub(crate) fn begin_as(
         &self,
         user: &UserName,
@@ -44,13 +44,13 @@ impl Streams {
                     "that counts as {number} calls that {doing}, and {user} has {has} of the {most} \
                      that one user may have: ask for fewer tasks, or end others"
                 ),
-                (Full::All(all), _) => format!("{all} calls {doing} already: ask again later"),
+                (Full::All(all), _) => format!("{all} calls {doing} already: try again later"),
             })
         })
     }
 }
 
-/// A stream that holds something to its end: what waits for a reader takes memory until then.
+/// A stream that holds a value until it ends: what waits for a reader takes memory until then.
 pub(crate) fn holding<T: 'static>(
     held: impl Send + 'static,
     stream: impl Stream<Item = Result<T, Status>> + Send + 'static,
@@ -77,7 +77,7 @@ mod tests {
         );
         let _another = begin("ben").expect("there is room");
         let refused = begin("eva").expect_err("there is none left");
-        assert_eq!(refused.message(), "3 calls read logs already: ask again later");
+        assert_eq!(refused.message(), "3 calls read logs already: try again later");
         drop(held);
         begin("eva").expect("there is room");
         let refused = streams.begin_as(&"eva".parse().expect("a name"), 3).expect_err("too many");

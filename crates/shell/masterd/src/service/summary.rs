@@ -1,5 +1,5 @@
 //! The cell as a whole, as `bourg cell` shows it. Its digest takes time in proportion to the cell's
-//! size: one is made at a time, and all who asked before share it.
+//! size: one is computed at a time, and shared by all who asked before.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use proto::v1::CellStatusResponse;
 use tokio::sync::Mutex;
 use tonic::Status;
 
-/// The summary that was made last. Clones share it.
+/// The last computed summary. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Summary(Arc<Mutex<Option<CellStatusResponse>>>);
 
 impl Summary {
-    /// One of the cell at an index or later: what `make` makes, on a thread of its own, or what it made
-    /// for another since then.
+    /// A summary of the cell at an index or later: computed by `make` on a thread of its own, or
+    /// shared from another caller since then.
     pub(crate) async fn since(
         &self,
         index: LogIndex,
@@ -24,7 +24,7 @@ impl Summary {
         if let Some(last) = last.as_ref().filter(|last| last.index >= index.0) {
             return Ok(last.clone());
         }
-        // Whoever waits for it may be gone before it is made: it is for others then.
+        // The caller may be gone before it is computed; others can use it then.
         let made = tokio::task::spawn_blocking(move || {
             let made = make();
             *last = Some(made.clone());

@@ -1,4 +1,4 @@
-//! Certificates for tasks, and what a task may not ask.
+//! Certificates for tasks, and what a task may not request.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use crate::caller::Caller;
 use crate::caller::tasks::{Denied, certifiable, serial_of};
 use crate::service::{Answer, Service, gate};
 
-/// How long a task's certificate is valid at most.
+/// The maximum validity of a task's certificate.
 const VALIDITY_MAX: Duration = Duration::from_secs(3_600);
 
 /// A message, and the request without it.
@@ -22,7 +22,7 @@ pub(crate) fn split<T>(request: Request<T>) -> (T, Request<()>) {
 }
 
 impl Service {
-    /// Refuses a task what only its user may do.
+    /// Rejects tasks in requests that need the user's own certificate.
     pub(crate) fn own(
         &self,
         by: &Caller,
@@ -43,10 +43,10 @@ impl Service {
         let machine = self.machine(&request)?;
         let (v1::CertifyTaskRequest { signing_request, instance }, asked) = split(request);
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        let instance = instance.ok_or_else(|| invalid(&"it is not said which instance"))?.into();
+        let instance = instance.ok_or_else(|| invalid(&"no instance is given"))?.into();
         let key = SigningRequest::from_pem(&signing_request).map_err(|error| invalid(&error))?;
         let mut view = self.core.view();
-        // It may have been placed a moment ago, and this replica not have heard of it.
+        // It may have been placed a moment ago, and this replica may not know it yet.
         if certifiable(&view.cell, &machine, instance).is_err() {
             view = gate::newest(&self.core).await?;
         }

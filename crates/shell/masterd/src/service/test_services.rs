@@ -1,4 +1,4 @@
-//! The services of a replica for tests, whose core takes nothing out of its queue.
+//! The services of a replica for tests, whose core never reads its queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct TestServices {
 }
 
 impl TestServices {
-    /// With so many places in the queue.
+    /// With a queue of this capacity.
     pub(crate) fn new(queue: usize) -> Self {
         let directory = TempDir::new().expect("a directory");
         let path = directory.path();
@@ -60,7 +60,7 @@ impl TestServices {
         Self { service, from_all, views, _threads: (agents, peers), _directory: directory }
     }
 
-    /// Lets a replica lead.
+    /// Sets the leader.
     pub(crate) fn elect(&self, leader: Option<ReplicaId>) {
         let view = View { leader, ..View::of(Cell::empty()) };
         self.views.send_replace(Arc::new(view));

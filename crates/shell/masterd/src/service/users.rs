@@ -1,4 +1,4 @@
-//! Users: who asks, whether their certificate is accepted still, and what administrators do about it
+//! Users: who the caller is, whether its certificate is still accepted, and administration of users
 //! (design, section 7).
 
 use std::pin::Pin;
@@ -23,13 +23,14 @@ use crate::service::{Answer, Service, Streamed, gate, unexpected};
 use crate::view::View;
 
 impl Service {
-    /// The user who asks, if their certificate is accepted. What their tasks may not ask, asks this.
+    /// The calling user, if their certificate is accepted. Requests that tasks may not make use
+    /// this.
     pub(crate) fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let peer = rpc::transport::peer(request, &self.cell)?;
         if let Identity::Task { user, .. } = &peer.identity {
             let why = format!(
-                "{} may not ask that: a task may look at its cell, and submit and kill jobs of \
-                 {user}, and all else takes a user's own certificate",
+                "{} may not do that: a task may read its cell, and submit and kill jobs of \
+                 {user}; all else needs a user's own certificate",
                 peer.identity
             );
             return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
@@ -37,7 +38,8 @@ impl Service {
         self.user_or_task(request)
     }
 
-    /// The user who asks or whose task does, if the certificate is accepted by what is known here.
+    /// The calling user, or that of the calling task, if the certificate is accepted as far as
+    /// known here.
     pub(crate) fn user_or_task<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let (caller, view) = (self.claimed(request)?, self.core.view());
         match caller.accepted(&view.cell, view.now()) {
@@ -46,8 +48,8 @@ impl Service {
         }
     }
 
-    /// The same. A task that was placed a moment ago may be one that this replica has not heard of:
-    /// then it asks the others.
+    /// The same. This replica may not know a task that was placed a moment ago yet: it then asks
+    /// the others.
     pub(crate) async fn anyone<T: Sync>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let (caller, view) = (self.claimed(request)?, self.core.view());
         let mut accepted = caller.accepted(&view.cell, view.now());
@@ -61,7 +63,7 @@ impl Service {
         }
     }
 
-    /// Who asks by their certificate, whether that is accepted or not.
+    /// The caller by its certificate, accepted or not.
     fn claimed<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let peer = rpc::transport::peer(request, &self.cell)?;
         let (name, task) = match peer.identity {
@@ -71,7 +73,7 @@ impl Service {
                 (user, Some(Time(u64::try_from(issued.as_micros()).unwrap_or(u64::MAX))))
             }
             other => {
-                let why = format!("{other} may not ask that: users and their tasks may");
+                let why = format!("{other} may not do that: only users and their tasks may");
                 return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
             }
         };
@@ -83,8 +85,8 @@ impl Service {
         Ok(Caller { user, serial, task })
     }
 
-    /// A stream that ends when the certificate of whoever asked for it is not accepted any more, or when this
-    /// replica has heard of no leader for a while: whoever reads it asks another then.
+    /// A stream that ends when its caller's certificate is not accepted any more, or when this
+    /// replica has known no leader for a while: the reader then asks another.
     pub(crate) fn while_accepted<T: 'static>(
         &self,
         caller: Caller,
@@ -97,14 +99,14 @@ impl Service {
                 let view = views.wait_for(|view| denied(view).is_some()).await;
                 match view.map(|view| denied(&view)) {
                     Ok(Some(Denied { why, .. })) => Status::permission_denied(why),
-                    // The master ends, and the stream will by itself.
+                    // The master ends, and the stream ends by itself.
                     Ok(None) | Err(_) => std::future::pending().await,
                 }
             };
             tokio::select! {
                 revoked = revoked => revoked,
                 () = core.led_by_nobody(LEADER_PATIENCE) => {
-                    Status::unavailable("this replica hears of no leader: ask another")
+                    Status::unavailable("this replica knows no leader: ask another")
                 }
             }
         });
@@ -122,7 +124,7 @@ impl Service {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
         let bytes = asked.encoded_len();
         let user = UserName::new(&asked.name).map_err(|error| invalid(&error))?;
-        let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
+        let validity = asked.validity.ok_or_else(|| invalid(&"no validity is given"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let identity = Identity::User(user.to_string());
@@ -201,14 +203,14 @@ impl Reads<'_> {
     }
 }
 
-/// The user who is known by nearly that name.
+/// The known user with the nearest name.
 fn nearest(cell: &Cell, wanted: &UserName) -> Option<String> {
     let known = cell.users().map(|(name, _)| name.as_str());
     let owners = cell.named_jobs().map(|job| job.owner.as_str());
     views::nearest(wanted.as_str(), known.chain(owners)).map(str::to_owned)
 }
 
-/// A stream, until it is refused.
+/// A stream, until its caller is rejected.
 struct WhileAccepted<T> {
     stream: Option<Streamed<T>>,
     refused: Pin<Box<dyn Future<Output = Status> + Send>>,

@@ -1,4 +1,4 @@
-//! Serving the kept events: from a place or a time on, filtered, and as they come.
+//! Serving the stored events: from a position or a time on, filtered, and as they occur.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -24,22 +24,22 @@ use crate::service::{Answer, Service, Streamed};
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
-/// How many operations back the newest events are looked for at first.
+/// How many operations back the search for the newest events starts.
 const BACK: u64 = 1_000;
-/// The most events that can be asked for as the newest.
+/// The most events that can be requested as the newest.
 const LAST_MAX: u32 = 100_000;
-/// How many may follow the events at once, and how many of them one user's.
+/// The maximum number of followers of events, in all and per user.
 const FOLLOWERS_MAX: usize = 256;
 const FOLLOWERS_OF_ONE: usize = 64;
-/// The same of those who read them once: the newest of many are all in memory.
+/// The same for single reads: the newest of many events are all in memory.
 const READERS_MAX: usize = 64;
 const READERS_OF_ONE: usize = 16;
-/// How many messages may wait for a slow reader.
+/// The maximum number of messages that wait for a slow reader.
 const QUEUE: usize = 4;
-/// How long a reader may take nothing before it is given up.
+/// The time after which a stalled reader is dropped.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
 
-/// Where the events are, and how to see that there are more.
+/// The stored events, and a way to learn of new ones.
 #[derive(Clone)]
 pub(crate) struct EventSource {
     directory: PathBuf,
@@ -56,15 +56,14 @@ impl EventSource {
     }
 }
 
-/// What somebody wants to see.
+/// A client's filter.
 struct Wanted {
     job: Option<(UserName, model::JobName)>,
     tasks: TaskSelection,
     machine: Option<String>,
     labels: LabelQuery,
     until: Option<At>,
-    /// What to say where nothing is found: no such job is known. One that has been forgotten has its
-    /// events still.
+    /// The error if nothing is found: no such job is known. A forgotten job may still have events.
     unknown: Option<Status>,
 }
 
@@ -88,7 +87,7 @@ impl Wanted {
         Ok(Self {
             job: asked.job.as_ref().map(&mut named).transpose()?,
             tasks: selection(asked.tasks.clone())?,
-            // One that was removed has its events still.
+            // A removed machine may still have events.
             machine: machine.map(str::to_owned),
             labels: labels(&asked.labels)?,
             until: asked.until.and_then(|moment| moment.at),
@@ -96,7 +95,7 @@ impl Wanted {
         })
     }
 
-    /// Whether nothing of what comes from here on is wanted.
+    /// Whether nothing from this event on is wanted.
     fn is_past(&self, record: &v1::EventRecord) -> bool {
         match self.until {
             None => false,
@@ -120,7 +119,7 @@ impl Wanted {
         job && task && machine && (self.labels.is_empty() || labels())
     }
 
-    /// Whether that to which it happened has the labels now.
+    /// Whether the event's subject has the labels now.
     fn has_labels(&self, subject: Subject, core: &Core) -> bool {
         let view = core.view();
         match subject {
@@ -147,7 +146,7 @@ impl Service {
         let wanted = Wanted::of(asked, by, &self.core)?;
         let EventSource { followers, readers, .. } = &self.events;
         let place = if asked.follow { followers } else { readers }.begin(&by.user)?;
-        // One place more: how it ends.
+        // One more, for the final status.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
@@ -164,11 +163,11 @@ impl Service {
     }
 }
 
-/// Why it does not go on.
+/// Why a stream ends.
 enum End {
     /// The client is gone.
     Gone,
-    /// The client is told.
+    /// The client gets this status.
     Told(Status),
 }
 
@@ -179,7 +178,7 @@ impl std::convert::From<Status> for End {
 }
 
 struct Sending {
-    /// None while a thread reads.
+    /// `None` while a thread reads.
     reading: Option<Reading>,
     to_client: mpsc::Sender<Result<v1::EventsResponse, Status>>,
 }
@@ -210,7 +209,7 @@ impl Sending {
         }
     }
 
-    /// Reads files, which blocks: not for long, and on a thread for that.
+    /// Reads files, which blocks: briefly, and on a thread for blocking work.
     async fn read<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Reading) -> Result<T, Status> + Send + 'static,
@@ -218,7 +217,7 @@ impl Sending {
         if self.to_client.is_closed() {
             return Err(End::Gone);
         }
-        // It is not there only after a panic, or where the master ends.
+        // It is missing only after a panic, or when the master stops.
         let mut reading = self.reading.take().ok_or(End::Gone)?;
         let read = tokio::task::spawn_blocking(move || {
             let found = what(&mut reading);
@@ -229,11 +228,11 @@ impl Sending {
         Ok(found?)
     }
 
-    /// Sends the newest so many that are wanted, and gives where to go on.
+    /// Sends the newest matching events, and returns where to continue.
     async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut found = VecDeque::new();
-        // What is from there on has been looked through, and where that ended.
+        // How far back the search went, and where it ended.
         let (mut seen, mut end) = (None, None);
         let mut back = BACK;
         loop {
@@ -264,8 +263,8 @@ impl Sending {
         }
     }
 
-    /// Sends all there is from a place on, and gives where to go on, and whether nothing that comes
-    /// is wanted.
+    /// Sends everything from a position on, and returns where to continue, and whether no later
+    /// event is wanted.
     async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
         loop {
             let Batch { events, next, past } =
@@ -280,7 +279,7 @@ impl Sending {
         }
     }
 
-    /// Sends any number of events, in messages that are not too large.
+    /// Sends any number of events, in messages of bounded size.
     async fn send_all(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
         let mut some = Vec::new();
         let mut bytes = 0;
@@ -307,8 +306,8 @@ impl Sending {
             Err(SendTimeoutError::Closed(_)) => Err(End::Gone),
             Err(SendTimeoutError::Timeout(_)) => {
                 Err(End::Told(Status::deadline_exceeded(format!(
-                    "the reader took nothing for {} seconds: read on from behind the last event that \
-                 came (--from)",
+                    "the reader read nothing for {} seconds: continue after the last event received \
+                 (--from)",
                     STALLED.as_secs()
                 ))))
             }
@@ -316,17 +315,17 @@ impl Sending {
     }
 }
 
-/// What reads the files.
+/// The reader of the files.
 struct Reading {
     core: Core,
     reader: Reader,
     wanted: Wanted,
-    /// Nothing before this time is wanted.
+    /// The earliest wanted time.
     since: u64,
 }
 
 impl Reading {
-    /// Where to begin.
+    /// The starting position.
     fn begin(&mut self, from: Option<From>) -> Result<Cursor, Status> {
         match from {
             Some(From::Cursor(cursor)) => Ok(Cursor { index: cursor.index, sub: cursor.sub_index }),
@@ -335,14 +334,14 @@ impl Reading {
         }
     }
 
-    /// A place before which all is older than a time.
+    /// A position before which everything is older than a time.
     fn since(&mut self, time: u64) -> Result<Cursor, Status> {
         self.since = time;
         if let Some(cursor) = self.reader.first_at(time).map_err(|error| lost(&error))? {
             return Ok(cursor);
         }
-        // Nothing that is kept is that new. What comes may have been applied and not be kept yet:
-        // the last that is kept is the place that is certainly not behind it.
+        // Nothing stored is that new. Newer operations may be applied and not stored yet: the last
+        // stored event is certainly not after the wanted position.
         let mut back = 1_000_000;
         while back < time {
             match self.reader.first_at(time - back) {
@@ -360,12 +359,12 @@ impl Reading {
         Ok(oldest.unwrap_or(Cursor::START))
     }
 
-    /// The oldest place and the newest operation.
+    /// The oldest position and the newest operation.
     fn ends(&mut self) -> Result<(Cursor, u64), Status> {
         Ok((self.oldest()?, self.core.view().cell.index().0))
     }
 
-    /// What is wanted of the next that are kept, and is before another place.
+    /// The wanted events among the next stored ones, up to another position.
     fn batch(&mut self, at: Cursor, before: Option<Cursor>) -> Result<Batch, Status> {
         let Self { core, reader, wanted, since } = self;
         let (mut events, mut past) = (Vec::new(), false);
@@ -374,7 +373,7 @@ impl Reading {
             if event.time_us < *since || before.is_some_and(|before| cursor >= before) {
                 return Ok(());
             }
-            // One of a kind that only a newer master knows is shown without it.
+            // An event of a kind that only a newer master knows is shown without its kind.
             match v1::EventRecord::decode(event.payload) {
                 Ok(record) if wanted.is_past(&record) => past = true,
                 Ok(record) if wanted.wants(&record, core) => events.push(record),
@@ -394,11 +393,12 @@ struct Batch {
     past: bool,
 }
 
-/// What a reader is told whose place is not there, or no longer.
+/// The error for a position that does not exist, or no longer.
 fn lost(error: &store::Error) -> Status {
     match error {
         store::Error::EventsTooLate { oldest } => Status::out_of_range(format!(
-            "the events before {oldest} have been removed: ask for those from {oldest} on (--from {oldest})"
+            "the events before {oldest} have been removed: ask for those from {oldest} on \
+             (--from {oldest})"
         )),
         store::Error::EventsLost { from, complete_from } => Status::out_of_range(format!(
             "the events from {from} on were lost; they are complete again from {complete_from} on \

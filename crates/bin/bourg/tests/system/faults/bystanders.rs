@@ -1,5 +1,5 @@
-//! Clients whose histories are not judged: who has jobs run, who tries small changes all the time, who
-//! lets logs grow, and who compares the replicas.
+//! Clients whose histories are not checked: one runs jobs, one makes small changes all the time,
+//! one makes logs grow, and one compares the replicas.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use super::network::Host;
 use super::starts::counted;
 use crate::jobs;
 
-/// Somebody whose jobs run and end, each task of them once.
+/// A client whose jobs run and end, each of their tasks once.
 pub(crate) async fn runner(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
     for number in 0.. {
@@ -59,7 +59,7 @@ async fn submit_one_that_runs(
     }
 }
 
-/// Whether a job that was acknowledged has finished.
+/// Whether an acknowledged job has finished.
 async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
     let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
     let request =
@@ -79,7 +79,7 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
     let Some(found) = jobs.first().filter(finished) else { return false };
     for task in &found.tasks {
         shared.state().finished.push(format!("{job}/{}", task.index));
-        // Where a Borglet was killed before it had started anything, there is another life.
+        // If a Borglet was killed before it had started anything, there is another incarnation.
         if task.generation > 1 {
             shared.count("task that runs", "given another life");
         }
@@ -87,10 +87,10 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
     true
 }
 
-/// How many of 3 MB are more than the room that a log has.
+/// The number of requests of 3 MB that exceed the room of a log.
 const LARGE: u32 = 24;
 
-/// Somebody whose requests are large and in vain, while logs are to grow: each is a record, and
+/// A client whose requests are large and rejected, while logs are to grow: each is a record, and
 /// changes nothing.
 pub(crate) async fn grower(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
@@ -102,7 +102,7 @@ pub(crate) async fn grower(shared: Arc<Shared>) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         }
-        // Of a job that is alive the program cannot change.
+        // The program of a live job cannot change.
         for cmd in [vec!["true".to_owned()], vec!["false".to_owned()]] {
             let Some(id) = caller.request_id().await else { continue };
             let mut spec = description("large", 0);
@@ -124,7 +124,7 @@ pub(crate) async fn grower(shared: Arc<Shared>) {
     }
 }
 
-/// Compares the replicas: what one is at an index now, another was there.
+/// Compares the replicas: the state of one at an index must be that of another at the same index.
 pub(crate) async fn compare(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
     let mut compared = 0;
@@ -135,7 +135,7 @@ pub(crate) async fn compare(shared: Arc<Shared>) {
         if status.violations > 0 {
             shared.is_wrong(format!("the cell contradicts itself at index {index}"));
         }
-        // Where the other is behind, or does not keep it, there is nothing to compare.
+        // If the other is behind, or has dropped that history, there is nothing to compare.
         let Some((other, past)) = state(&mut caller, Some(index)).await else { continue };
         if other == one || past.index != index {
             continue;
@@ -151,7 +151,7 @@ pub(crate) async fn compare(shared: Arc<Shared>) {
     }
 }
 
-/// The state of the next replica that answers, now or at an index, and which of them it is.
+/// The state of the next replica that answers, now or at an index, and which replica it is.
 async fn state(caller: &mut Caller, at: Option<u64>) -> Option<(usize, v1::CellStatusResponse)> {
     caller.turns();
     let at = at.map(|index| v1::Moment { at: Some(v1::moment::At::Index(index)) });
@@ -165,7 +165,7 @@ async fn state(caller: &mut Caller, at: Option<u64>) -> Option<(usize, v1::CellS
     }
 }
 
-/// Changes something small every tenth of a second.
+/// Makes a small change every tenth of a second.
 pub(crate) async fn probe(shared: Arc<Shared>) {
     let mut first = Caller::new(&shared);
     let mut number: u64 = 0;
@@ -202,12 +202,12 @@ pub(crate) async fn probe(shared: Arc<Shared>) {
             caller.shared.state().probes.push(Probe { at, took });
         });
     }
-    // The last ones are answered or not.
+    // The last ones may be answered or not.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
 }
 
-/// Whether all replicas have everything and are the same. That they are the same where they have the
-/// same is seen to all the time.
+/// Whether all replicas are up to date and equal. Equality at equal indexes is checked all the
+/// time.
 pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> bool {
     let place = |host| shared.places.iter().position(|place| *place == host);
     let places: Vec<usize> = hosts.filter_map(place).collect();

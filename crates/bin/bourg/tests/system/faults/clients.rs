@@ -1,5 +1,5 @@
-//! Clients that go on while things break: of each it is kept what it asked and what it was
-//! answered. Each is a thread of the test.
+//! Clients that keep running during faults; their requests and answers are recorded. Each is a
+//! thread of the test.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,58 +21,58 @@ use crate::random::Random;
 
 type Client = BorgmasterClient<Channel>;
 
-/// How long a client waits for one replica, and for any, before it does not know.
+/// How long a client waits for one replica, and for any, before the result counts as unknown.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(30);
-/// How many jobs are asked about at once, and how much is asked of one before there is the next.
+/// The number of jobs in use at once, and the number of requests for one before it is replaced.
 const KEYS: usize = 4;
 const OPERATIONS_MAX: usize = 24;
 const UNKNOWN_MAX: usize = 3;
-/// Of how many that are over it is kept what they were. Each comes to have a few dead jobs of its name,
+/// The number of finished jobs whose state is remembered. Each gets a few dead jobs of its name,
 /// and the cell keeps ten thousand.
 const SETTLED_MAX: usize = 800;
-/// At which indexes the past is looked at: at every one that is so many times something.
+/// Past states are compared at every index that is a multiple of this.
 const LOOK_BACK: u64 = 20;
 
-/// What all clients know together.
+/// The state that all clients share.
 pub(crate) struct Shared {
     pub(crate) began: Instant,
     user: Credentials,
-    /// Where replicas answer.
+    /// The replicas' addresses.
     pub(super) places: Vec<Host>,
     stops: AtomicBool,
     over: AtomicBool,
     /// Whether logs are to grow.
     grows: AtomicBool,
-    /// The newest index of which anybody has heard.
+    /// The newest index that any client has seen.
     newest: AtomicU64,
     version: AtomicU64,
     state: Mutex<State>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Default)]
 pub(crate) struct State {
     /// By the name of a job.
     keys: BTreeMap<String, Key>,
-    /// The jobs that are asked about, by their number.
+    /// The jobs in use, by number.
     current: BTreeMap<usize, String>,
-    /// What can not be true.
+    /// Violations.
     pub(crate) wrong: Vec<String>,
-    /// How often what was asked ended how.
+    /// The numbers of requests by kind and result.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), u64>,
-    /// Jobs that run, acknowledged.
+    /// Acknowledged running jobs.
     pub(crate) ran: Vec<String>,
-    /// The tasks of those that have finished: each the name of its job and its index.
+    /// The tasks of finished ones: job name and index.
     pub(crate) finished: Vec<String>,
     pub(crate) probes: Vec<Probe>,
     pub(crate) judged: u64,
-    /// Jobs of which nothing is asked any more and of which it is known what they are to be, for ever.
+    /// Jobs that are no longer used and whose final state is known.
     settled: VecDeque<(String, Job)>,
 }
 
-/// A job, and what was asked of it.
+/// A job, and its requests.
 #[derive(Default)]
 struct Key {
     history: History,
@@ -81,11 +81,11 @@ struct Key {
     retired: bool,
 }
 
-/// A change that somebody wants every tenth of a second.
+/// A change that is attempted every tenth of a second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
     pub(crate) at: Duration,
-    /// After how long it was acknowledged, if it was.
+    /// The time until it was acknowledged, if it was.
     pub(crate) took: Option<Duration>,
 }
 
@@ -108,17 +108,17 @@ impl Shared {
         self.state.lock().expect("no client panicked")
     }
 
-    /// Ends every client but those who look at what is left.
+    /// Stops every client except those that check the rest.
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::SeqCst);
     }
 
-    /// Ends those, too, when there is nothing left.
+    /// Stops those, too, when nothing is left.
     pub(crate) fn is_over(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    /// Has logs grow, or not any more.
+    /// Starts or stops the growth of logs.
     pub(crate) fn grow(&self, grows: bool) {
         self.grows.store(grows, Ordering::SeqCst);
     }
@@ -132,7 +132,7 @@ impl Shared {
         self.grows.load(Ordering::SeqCst)
     }
 
-    /// Whether everything ends.
+    /// Whether everything stops.
     pub(super) fn ends(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
@@ -151,14 +151,14 @@ impl Shared {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 pub(super) enum Outcome<T> {
     Done(T),
     Refused(Status),
     Unknown,
 }
 
-/// How something is asked.
+/// The kind of a request.
 #[derive(Clone, Copy)]
 pub(super) struct ClientSettings {
     pub(super) consistent: bool,
@@ -173,7 +173,7 @@ pub(super) const USUAL: ClientSettings =
 pub(super) struct Caller {
     pub(super) shared: Arc<Shared>,
     clients: Vec<Client>,
-    /// Who is asked first.
+    /// The replica that is asked first.
     pub(super) at: usize,
     session: u64,
     sequence: u64,
@@ -191,18 +191,18 @@ impl Caller {
         Self { shared: Arc::clone(shared), clients, at: 0, session: 0, sequence: 0 }
     }
 
-    /// Another one, with the same connections, that asks somebody else first.
+    /// Another caller with the same connections that asks another replica first.
     pub(super) fn beside(&self, at: usize) -> Self {
         let (shared, clients) = (Arc::clone(&self.shared), self.clients.clone());
         Self { shared, clients, at, session: 0, sequence: 0 }
     }
 
-    /// Another replica is asked first.
+    /// Switches the replica that is asked first.
     pub(super) fn turns(&mut self) {
         self.at = (self.at + 1) % self.clients.len();
     }
 
-    /// Asks one replica after the other, until there is an answer or patience ends.
+    /// Asks one replica after the other, until there is an answer or a timeout.
     pub(super) async fn ask<M: Clone, T>(
         &mut self,
         how: ClientSettings,
@@ -229,7 +229,7 @@ impl Caller {
         }
     }
 
-    /// Of what changes something: it is done once, however often it is sent.
+    /// The id of a change: it is executed once, however often it is sent.
     pub(super) async fn request_id(&mut self) -> Option<v1::RequestId> {
         if self.session == 0 {
             let asked = v1::OpenSessionRequest {};
@@ -242,7 +242,7 @@ impl Caller {
         Some(v1::RequestId { session: self.session, sequence: self.sequence })
     }
 
-    /// How a job is, or was at an index, and at which index.
+    /// A job's state now or at an index, and that index.
     async fn read(
         &mut self,
         how: ClientSettings,
@@ -330,7 +330,7 @@ pub(crate) async fn people(shared: Arc<Shared>, mut random: Random) {
 }
 
 impl State {
-    /// The job that is asked about, and that somebody does.
+    /// The job in this slot, which a request is about to use.
     fn current_key(&mut self, slot: usize) -> String {
         let name = self.current.entry(slot).or_insert_with(|| format!("key-{slot}-0"));
         let key = self.keys.entry(name.clone()).or_default();
@@ -345,12 +345,12 @@ impl State {
     }
 }
 
-/// A plain read of one replica, which never goes back. Now and then another one is asked how it was
-/// then.
+/// A plain read of one replica, which never goes back. Now and then another replica is asked for
+/// that past state.
 async fn look(shared: &Arc<Shared>, caller: &mut Caller, slot: usize, newest: &mut [u64]) {
     let job = shared.state().current_key(slot);
     let at = caller.at;
-    // One replica alone is asked.
+    // Only one replica is asked.
     let how = ClientSettings { patience: ATTEMPT, ..USUAL };
     let read = caller.read(how, &job, None).await;
     let mut seen = Vec::new();
@@ -375,7 +375,7 @@ async fn look(shared: &Arc<Shared>, caller: &mut Caller, slot: usize, newest: &m
     key.history.seen.extend(seen);
 }
 
-/// How a job was at an index, as another replica has kept it.
+/// A job's state at an index, from another replica's history.
 async fn look_back(
     shared: &Arc<Shared>,
     caller: &mut Caller,
@@ -388,7 +388,7 @@ async fn look_back(
             shared.count("read of the past", "answered");
             Some(Seen { index, job })
         }
-        // It may not have been there then, or be there no more.
+        // It may not have existed then, or not any more.
         Outcome::Refused(_) | Outcome::Unknown => {
             shared.count("read of the past", "not answered");
             None
@@ -396,7 +396,7 @@ async fn look_back(
     }
 }
 
-/// Does something that is judged.
+/// Makes a request whose history is checked.
 async fn do_it(
     shared: &Arc<Shared>,
     caller: &mut Caller,
@@ -426,7 +426,7 @@ async fn do_it(
     let mut state = shared.state();
     let key = state.keys.get_mut(job).expect("it is asked about");
     key.in_flight -= 1;
-    // A read that was not answered says nothing.
+    // An unanswered read has no effect.
     if asked != Asked::Read || answered.is_some() {
         key.unknown += usize::from(answered.is_none());
         key.history.operations.push(Operation { asked, called, after, answered });
@@ -478,7 +478,7 @@ async fn perform(
                 Outcome::Done(killed) => {
                     Outcome::Done((killed.index, Answer::Killed(killed.killed > 0)))
                 }
-                // Nothing was done at any index.
+                // There was no operation, so no index.
                 Outcome::Refused(status) if status.code() == Code::NotFound => {
                     Outcome::Done((0, Answer::NoSuchJob))
                 }
@@ -489,7 +489,7 @@ async fn perform(
     }
 }
 
-/// Reads every job for the last time, and judges what was said of it.
+/// Reads every job for the last time, and checks its history.
 pub(crate) async fn judge(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
     loop {
@@ -510,7 +510,7 @@ pub(crate) async fn judge(shared: Arc<Shared>) {
     }
 }
 
-/// Reads jobs again that were judged before, until so many are left: each is what it was then,
+/// Reads jobs again that were checked before, until this many are left: each must be unchanged,
 /// whatever has happened since.
 async fn look_again(shared: &Arc<Shared>, caller: &mut Caller, left: usize) {
     loop {
@@ -552,13 +552,13 @@ async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
         Job::Alive(version) => kill(caller, job).await.then_some(Job::Dead(version)),
         found => Some(found),
     };
-    // What was asked and not answered may be done still.
+    // Unanswered requests may still take effect.
     if let Some(settled) = settled.filter(|_| key.unknown == 0) {
         shared.state().settled.push_back((job.to_owned(), settled));
     }
 }
 
-/// Whether a job is dead by now.
+/// Whether a job is dead now.
 async fn kill(caller: &mut Caller, job: &str) -> bool {
     let Some(id) = caller.request_id().await else { return false };
     let killed = perform(caller, USUAL, job, Asked::Kill, Some(id)).await;

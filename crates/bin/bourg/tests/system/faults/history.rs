@@ -1,16 +1,16 @@
-//! What clients asked of a cell and what they were answered, and whether it can all be true.
+//! The requests and answers of clients, and whether they are consistent.
 //!
-//! Each job is a key. What is asked of it has to be linearisable; what plain reads say is judged by
-//! the index they are true at.
+//! Each job is a key. The requests for it have to be linearizable; plain reads are checked by the
+//! index that they state.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
-/// A description of a job: no two submissions have the same.
+/// A description of a job: each submission has a different one.
 pub(crate) type Version = u64;
 
-/// What a job is.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Job {
     #[default]
@@ -19,17 +19,17 @@ pub(crate) enum Job {
     Dead(Version),
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// A job with a description, be it new or an update.
+    /// A job with a description, either new or an update.
     Submit(Version),
     Kill,
-    /// What is true now.
+    /// A linearizable read.
     Read,
 }
 
-/// What a client is answered.
+/// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Created,
@@ -41,7 +41,7 @@ pub(crate) enum Answer {
 }
 
 impl Job {
-    /// What becomes of it by what is asked, with the answer.
+    /// Applies a request, and returns its answer.
     fn does(&mut self, asked: Asked) -> Answer {
         let (after, answer) = match (asked, *self) {
             (Asked::Submit(version), Self::Alive(_)) => (Self::Alive(version), Answer::Updated),
@@ -56,14 +56,14 @@ impl Job {
     }
 }
 
-/// Something that was asked.
+/// A request with its times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) asked: Asked,
     pub(crate) called: Duration,
-    /// The newest index of which anybody had heard before.
+    /// The newest index that any client had seen before it.
     pub(crate) after: u64,
-    /// When the answer came; nothing where none came, so that it may be done at any time or never.
+    /// When the answer came; `None` if none came, so that it may take effect at any time or never.
     pub(crate) answered: Option<Answered>,
 }
 
@@ -72,34 +72,34 @@ pub(crate) struct Operation {
 pub(crate) struct Answered {
     pub(crate) at: Duration,
     pub(crate) answer: Answer,
-    /// The index at which it was given: it was true there or earlier.
+    /// The index in the answer: its effect is there or earlier.
     pub(crate) index: u64,
 }
 
-/// What a plain read found.
+/// The result of a plain read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) index: u64,
     pub(crate) job: Job,
 }
 
-/// Everything of one job.
+/// All requests for one job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) operations: Vec<Operation>,
     pub(crate) seen: Vec<Seen>,
 }
 
-/// Something that cannot be true.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// No order of what was asked explains what was answered.
+    /// No order of the requests explains the answers.
     NotLinearisable,
-    /// A read shows what was asked for only later.
+    /// A read shows the effect of a later request.
     AheadOfItsIndex { index: u64, job: Job },
-    /// A read shows what had been replaced by then.
+    /// A read shows a state that had been replaced by then.
     BehindItsIndex { index: u64, job: Job },
-    /// Reads show what no single history has.
+    /// Reads that no single history explains.
     Contradict { index: u64, one: Job, other: Job },
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for Wrong {
 }
 
 impl History {
-    /// The first thing that cannot be true.
+    /// The first violation.
     pub(crate) fn wrong(&self) -> Option<Wrong> {
         if !self.is_linearisable() {
             return Some(Wrong::NotLinearisable);
@@ -129,10 +129,10 @@ impl History {
         self.ahead_or_behind().or_else(|| self.contradiction())
     }
 
-    /// Whether the operations, in some order, give the answers that were given: an order in which
-    /// each takes effect between its call and its answer, and those without an answer at any time
-    /// after their call or never. A search over all of them (Wing and Gong's), which comes to no
-    /// state twice (Lowe's).
+    /// Whether the operations, in some order, give the recorded answers: an order in which each
+    /// takes effect between its call and its answer, and those without an answer at any time after
+    /// their call or never. A search over all orders (Wing and Gong), which visits no state twice
+    /// (Lowe).
     fn is_linearisable(&self) -> bool {
         let operations = &self.operations;
         assert!(operations.len() <= 128, "a history is short");
@@ -141,7 +141,7 @@ impl History {
             numbered.map(|(number, _): (u32, _)| 1 << number).sum()
         };
         let answered = all(&|operation| operation.answered.is_some());
-        // What was answered before each was called.
+        // The operations that were answered before each was called.
         let before: Vec<u128> = operations
             .iter()
             .map(|this| all(&|other| other.answered.is_some_and(|other| other.at < this.called)))
@@ -165,7 +165,7 @@ impl History {
         false
     }
 
-    /// Every read with the index it is true at.
+    /// Every read with its index.
     fn reads(&self) -> Vec<(u64, Job)> {
         let consistent = self.operations.iter().filter_map(|operation| {
             let answered = operation.answered?;
@@ -194,7 +194,7 @@ impl History {
             let Some(shown) = shown.filter(|shown| shown.after < index) else {
                 return Some(Wrong::AheadOfItsIndex { index, job });
             };
-            // Whatever was asked for after this one was acknowledged is later.
+            // A request made after this one was acknowledged is later.
             let over = shown.answered.is_some_and(|acknowledged| {
                 self.effects_by(index).any(|(effect, _)| {
                     let is_submission = matches!(effect.asked, Asked::Submit(_));
@@ -208,7 +208,7 @@ impl History {
         None
     }
 
-    /// What was done to the job, as far as acknowledged, at an index or before.
+    /// The acknowledged operations on the job at an index or before.
     fn effects_by(&self, index: u64) -> impl Iterator<Item = (&Operation, &Answered)> {
         let answered = |operation: &'_ Operation| operation.answered.is_some();
         self.operations.iter().filter(move |operation| answered(operation)).filter_map(
@@ -223,7 +223,7 @@ impl History {
         )
     }
 
-    /// Whether one version was acknowledged before somebody asked for another.
+    /// Whether one version was acknowledged before another was requested.
     fn is_before(&self, one: Job, other: Job) -> bool {
         let (Job::Alive(one) | Job::Dead(one), Job::Alive(other) | Job::Dead(other)) = (one, other)
         else {
@@ -234,7 +234,7 @@ impl History {
         acknowledged.zip(asked).is_some_and(|(one, other)| one.at < other.called)
     }
 
-    /// By their index, reads go from one version to the next and never back.
+    /// Ordered by index, reads go from one version to the next and never back.
     fn contradiction(&self) -> Option<Wrong> {
         let mut before: Option<(u64, Job)> = None;
         let mut gone: Vec<Job> = Vec::new();
@@ -260,9 +260,8 @@ impl History {
 mod tests {
     use super::*;
 
-    /// A history from lines such as `1 0-5 submit 7 created @3`: who, from when to when, what, with
-    /// which answer, at which index. An operation without an end has no answer. `sees` is a plain
-    /// read.
+    /// Parses a history from lines such as `1 0-5 submit 7 created @3`: client, call to answer,
+    /// request, answer, index. An operation without an end has no answer. `sees` is a plain read.
     fn history(lines: &str) -> History {
         let mut history = History::default();
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -321,11 +320,11 @@ mod tests {
              2 8-9 read dead 8 @6
              2 10-11 kill dead @7
              1 12-13 submit 9 created @8",
-            // What overlaps may be in any order.
+            // Overlapping operations may be in any order.
             "1 0-9 submit 7 created @3
              2 1-2 read none @2
              2 3-4 read alive 7 @3",
-            // What was never answered may be done later, or never.
+            // An unanswered operation may take effect later, or never.
             "1 0-1 submit 7 created @3
              1 2- submit 8
              2 3-4 read alive 7 @4
@@ -335,7 +334,7 @@ mod tests {
             "1 0- submit 7
              2 3-4 read none @4
              2 5-6 kill none @5",
-            // A plain read may be old.
+            // A plain read may be stale.
             "1 0-1 submit 7 created @3
              1 2-3 submit 8 updated @5
              2 0 sees none @2
@@ -370,11 +369,11 @@ mod tests {
                      1 2-3 kill killed @4
                      2 4-5 read alive 7 @3";
         assert_eq!(history(lines).wrong(), Some(Wrong::NotLinearisable));
-        // A kill that found nothing where something was.
+        // A kill that found nothing although there was something.
         let lines = "1 0-1 submit 7 created @3
                      2 2-3 kill none @2";
         assert_eq!(history(lines).wrong(), Some(Wrong::NotLinearisable));
-        // What was read once is not unread.
+        // Something that was read once stays visible.
         let lines = "1 0-1 submit 7 created @3
                      1 2- submit 8
                      2 3-4 read alive 8 @4

@@ -1,16 +1,16 @@
-//! Real replicas under faults: processes on hosts of their own, of which one breaks after the other,
-//! while clients go on. Nothing that was acknowledged is lost, what is read is true, and no task
-//! notices.
+//! Real replicas under faults: processes on virtual hosts that fail one after the other, while
+//! clients keep running. Nothing acknowledged is lost, reads are correct, and tasks are not
+//! affected.
 //!
-//! - [`network`]: hosts and what is cut between them
-//! - [`volume`]: disks that are full, slow, stuck, damaged, or lose what was not synced
+//! - [`network`]: hosts and cuts between them
+//! - [`volume`]: disks that are full, slow, stuck, damaged, or lose unsynced data
 //! - [`world`]: the cell on them
-//! - [`plan`] and [`nemesis`]: what breaks, and who breaks it
-//! - [`clients`] and [`bystanders`]: who goes on meanwhile
+//! - [`plan`] and [`nemesis`]: the faults, and their execution
+//! - [`clients`] and [`bystanders`]: the clients
 //! - [`starts`]: how often tasks were started
-//! - [`history`]: whether what they were told can be true
-//! - [`report`]: what came of it
-//! - [`scenes`]: what was found to be wrong, each alone
+//! - [`history`]: checks of the clients' answers
+//! - [`report`]: the report
+//! - [`scenes`]: single scenarios of bugs that were found
 
 mod bystanders;
 mod clients;
@@ -35,11 +35,11 @@ use world::World;
 use crate::eventually::until;
 use crate::random::Random;
 
-/// How long things break, unless it is said.
+/// The default duration of faults.
 const SECONDS: u64 = 60;
-/// For how long nothing may be acknowledged, on whatever machine this is.
+/// The maximum time without an acknowledgement, on any machine.
 const PAUSE_MAX: Duration = Duration::from_secs(20);
-/// How many clients change and read jobs.
+/// The number of clients that change and read jobs.
 const PEOPLE: u32 = 4;
 
 /// A number from the environment.
@@ -59,7 +59,8 @@ fn five_real_replicas_stand_them_too() {
     stand(5, 2, Duration::from_secs(SECONDS / 2), 1);
 }
 
-/// So many replicas stand faults for so long, and so many at least: each kind comes before any comes again.
+/// This many replicas withstand faults for this time, and at least this many faults: each kind
+/// occurs before any is repeated.
 #[track_caller]
 fn stand(replicas: u64, seed: u64, time: Duration, least: usize) {
     let seed = number("BOURG_TEST_SEED", seed);

@@ -1,4 +1,4 @@
-//! Who breaks things and mends them.
+//! Injects faults and repairs them.
 
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -12,23 +12,23 @@ use super::world::World;
 use crate::eventually::until;
 use crate::random::Random;
 
-/// How long it takes to fill the room that a log has.
+/// How long it takes to fill the room of a log.
 const GROWS: Duration = Duration::from_secs(5);
 
-/// What a replica says whose directory is a copy, and one whose records are gone.
+/// The messages of a replica whose directory is a copy, and of one whose records are missing.
 const COPIED: &str = "it was copied or restored from a copy";
 const LOST: &str = "it lost acknowledged records";
 
-/// A fault that was.
+/// An executed fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Episode {
     pub(crate) kind: Kind,
     pub(crate) from: Duration,
-    /// When it was mended.
+    /// When it was repaired.
     pub(crate) to: Duration,
 }
 
-/// Breaks something, and mends it.
+/// Injects a fault, and repairs it.
 #[track_caller]
 pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode {
     let whom = choose(world, fault);
@@ -71,7 +71,7 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
         }
         Kind::DiskFull => {
             world.replica(whom).volume.fill();
-            // What a log has of room is used up first.
+            // The preallocated room of the log is used up first.
             shared.grow(true);
             sleep(fault.hold + GROWS);
             shared.grow(false);
@@ -116,10 +116,10 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             world.starts(whom);
             hold();
             world.kills(whom);
-            // What it had acknowledged would be lost with it where too few others have that.
+            // Its acknowledged records would be lost with it if too few others have them.
             world.others_have_all(whom);
             world.replica(whom).volume.is_put_back();
-            // It goes on with what the others have, or they know better, and it ends.
+            // It continues with the others' records, or it exits because they know of newer ones.
             world.starts(whom);
             if let Some(said) = world.goes_on_or_says_why(whom) {
                 if !said.contains(LOST) {
@@ -171,7 +171,7 @@ fn shuffled(mut hosts: Vec<Host>, random: &Random) -> Vec<Host> {
     hosts
 }
 
-/// A replica whose log is damaged says so, and is replaced by one with an empty disk.
+/// A replica whose log is damaged reports it, and is replaced by one with an empty disk.
 #[track_caller]
 fn replaces_a_corrupt_one(world: &mut World, shared: &Shared, host: Host) {
     world.kills(host);
@@ -186,7 +186,8 @@ fn replaces_a_corrupt_one(world: &mut World, shared: &Shared, host: Host) {
     world.has_voters(world.size);
 }
 
-/// A replica whose directory must not be used says so, and is replaced by one with an empty disk.
+/// A replica whose directory must not be used reports it, and is replaced by one with an empty
+/// disk.
 #[track_caller]
 fn is_refused(world: &mut World, shared: &Shared, host: Host, whys: &[&str]) {
     world.starts(host);
@@ -199,7 +200,7 @@ fn is_refused(world: &mut World, shared: &Shared, host: Host, whys: &[&str]) {
     world.has_voters(world.size);
 }
 
-/// One more replica, of which another is killed while it catches up; then another goes.
+/// Adds a replica, kills another while it catches up, and then removes one.
 #[track_caller]
 fn replaces_one(world: &mut World, fault: &Fault, dies: Host) {
     let free = world.places.iter().copied().find(|host| !world.replicas.contains_key(host));
@@ -216,7 +217,7 @@ fn replaces_one(world: &mut World, fault: &Fault, dies: Host) {
     world.has_voters(world.size);
 }
 
-/// What runs on the machines, and must go on.
+/// The tasks on the machines, which must not be affected.
 pub(crate) struct Tasks {
     steady: Vec<BTreeMap<u32, i32>>,
     starts: Starts,
@@ -225,7 +226,7 @@ pub(crate) struct Tasks {
 const STEADY: u32 = 4;
 
 impl Tasks {
-    /// Starts tasks that run on.
+    /// Starts long-running tasks.
     #[track_caller]
     pub(crate) fn start(world: &World) -> Self {
         let starts = Starts::listen();
@@ -249,7 +250,7 @@ impl Tasks {
         Self { steady: running(), starts }
     }
 
-    /// Looks at the machines: the same tasks run.
+    /// Checks that the same tasks run on the machines.
     pub(crate) fn look(&mut self, world: &World, shared: &Shared) {
         for (number, machine) in world.machines.iter().enumerate() {
             let now = machine.tasks("steady");
@@ -260,8 +261,8 @@ impl Tasks {
         }
     }
 
-    /// When all is over: every task that has finished, or runs still, was started once. How many there
-    /// were.
+    /// At the end: every task that has finished, or is still running, was started once. Returns
+    /// their number.
     pub(crate) fn were_started(self, shared: &Shared) -> usize {
         let started = self.starts.in_the_end();
         let steady = (0..STEADY).map(|index| format!("steady/{index}"));

@@ -1,9 +1,9 @@
-//! Hosts with a network namespace each, on one bridge, and what is cut between them.
+//! Hosts with a network namespace each, on one bridge, and cuts between them.
 //!
-//! The thread that makes the network leaves the machine's: it and what it starts from then on are
-//! the hub, which reaches every host. A cut is a neighbour whose address nobody has: what is sent
-//! there is lost without a word. No address and no name of the machine's own network is used, and
-//! with the last process of a namespace it is gone.
+//! The thread that creates the network leaves the machine's: it and what it starts from then on are
+//! the hub, which reaches every host. A cut is a neighbour entry with an unused address: packets to
+//! it are silently lost. No address and no name of the machine's own network is used, and a
+//! namespace disappears with its last process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -14,15 +14,15 @@ use nix::sched::CloneFlags;
 
 use crate::eventually::until;
 
-/// A host, by the last part of its address.
+/// A host, by the last byte of its address.
 pub(crate) type Host = u8;
 
 /// The test itself, with its clients.
 pub(crate) const HUB: Host = 254;
 
-/// The hosts, and which cannot send to which.
+/// The hosts, and the cuts between them.
 pub(crate) struct Network {
-    /// What keeps each host's namespace.
+    /// The processes that keep each host's namespace.
     hosts: BTreeMap<Host, Child>,
     cuts: BTreeSet<(Host, Host)>,
 }
@@ -36,11 +36,11 @@ fn hardware(host: Host) -> String {
     format!("02:00:00:00:00:{host:02x}")
 }
 
-/// Nobody's.
+/// An unused hardware address.
 const NOBODY: &str = "02:00:00:00:ff:ff";
 
 impl Network {
-    /// Makes this thread the hub of a network without hosts, with mounts of its own.
+    /// Makes this thread the hub of a network without hosts, in its own mount namespace.
     pub(crate) fn new() -> Self {
         let own = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
         nix::sched::unshare(own).expect("root can have a network of its own");
@@ -93,20 +93,20 @@ impl Network {
         }
     }
 
-    /// What the program `nsenter` is told, so that what it runs is on a host.
+    /// The arguments of `nsenter` to run something on a host.
     pub(crate) fn on(&self, host: Host) -> String {
         let keeper = self.hosts.get(&host).expect("there is such a host");
         format!("--net=/proc/{}/ns/net", keeper.id())
     }
 
-    /// From now on nothing that one host sends reaches another.
+    /// Drops everything from one host to another from now on.
     pub(crate) fn cut(&mut self, from: Host, to: Host) {
         if from != to && self.cuts.insert((from, to)) {
             self.reaches(from, to, false);
         }
     }
 
-    /// Everybody reaches everybody.
+    /// Removes all cuts.
     pub(crate) fn heal(&mut self) {
         for (from, to) in std::mem::take(&mut self.cuts) {
             self.reaches(from, to, true);
@@ -121,7 +121,7 @@ impl Network {
         self.ip(from, &line);
     }
 
-    /// Has the program `ip` do something on a host.
+    /// Runs `ip` on a host.
     fn ip(&self, host: Host, lines: &str) {
         let mut command = match host {
             HUB => Command::new("ip"),

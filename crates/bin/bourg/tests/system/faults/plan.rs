@@ -1,10 +1,10 @@
-//! What breaks, and when: the same for the same seed.
+//! The sequence of faults: the same for the same seed.
 
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// What breaks.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Kill,
@@ -57,7 +57,7 @@ impl Kind {
         Self::KillBorglet,
     ];
 
-    /// As people read it.
+    /// Its description.
     pub(crate) fn says(self) -> &'static str {
         match self {
             Self::Kill => "a replica is killed (`kill -9`)",
@@ -90,21 +90,21 @@ impl Kind {
     }
 }
 
-/// A fault: what, to whom, for how long, and how long there is peace after it.
+/// A fault: kind, target, duration, and the pause after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    /// Whether it is to be whoever leads.
+    /// Whether the target is the leader.
     pub(crate) leader: bool,
-    /// Else which one.
+    /// Otherwise, which replica.
     pub(crate) whom: usize,
     pub(crate) hold: Duration,
     pub(crate) rest: Duration,
-    /// For what is drawn while it is played.
+    /// Random numbers for its execution.
     pub(crate) random: Random,
 }
 
-/// The faults of a seed, without an end: each kind comes before any comes again.
+/// The endless sequence of faults of a seed: each kind occurs before any is repeated.
 pub(crate) fn faults(mut random: Random) -> impl Iterator<Item = Fault> {
     let mut left: Vec<Kind> = Vec::new();
     std::iter::from_fn(move || {

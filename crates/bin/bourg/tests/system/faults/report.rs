@@ -1,4 +1,4 @@
-//! What came of it, as people read it.
+//! The report of a run.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use super::clients::{Probe, Shared, State};
 use super::nemesis::Episode;
 use super::plan::Kind;
 
-/// Whatever is acknowledged within this counts as there.
+/// Acknowledgements within this time count as immediate.
 const PROMPT: Duration = Duration::from_secs(1);
-/// How long after it was mended what is slow still counts as a fault's.
+/// For how long after the repair slow changes still count as caused by the fault.
 const AFTER: Duration = Duration::from_secs(1);
 
 /// A run.
@@ -85,7 +85,7 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], started: usize, state:
     )
 }
 
-/// Each fault with the time that counts as its own: until a moment after it was mended, or until the next.
+/// Each fault with its time window: until a moment after its repair, or until the next.
 fn windows(episodes: &[Episode]) -> impl Iterator<Item = (&Episode, Range<Duration>)> {
     let begins = episodes.iter().skip(1).map(|next| next.from).chain([Duration::MAX]);
     let windows = episodes.iter().zip(begins);
@@ -100,7 +100,7 @@ fn share(probes: &[&Probe]) -> String {
     }
 }
 
-/// The longest time in which nothing was acknowledged.
+/// The longest time without an acknowledgement.
 pub(super) fn longest_pause<'a>(probes: impl IntoIterator<Item = &'a Probe>) -> Duration {
     let probes: Vec<&Probe> = probes.into_iter().collect();
     let answered = probes.iter().filter_map(|probe| Some(probe.at + probe.took?));

@@ -1,4 +1,4 @@
-//! What was found to be wrong under faults, each alone.
+//! Single scenarios of bugs that were found under faults.
 
 use std::time::{Duration, Instant};
 
@@ -29,21 +29,22 @@ fn a_replica_that_hears_nobody_does_not_say_that_a_job_is_not_there() {
     until("it hears again", || world.types_to(deaf, "bourg kill --detach late").code == 0);
 }
 
-/// How long a machine can be unreachable for its own replica alone: it used to be down after 31 s.
+/// How long a machine can be unreachable only for its own replica: it used to be marked down after
+/// 31 s.
 const CUT_OFF: Duration = Duration::from_secs(45);
 
 /// A job that runs until it is told to end.
 const SITS: &str =
     "(import 'borg.libsonnet').service('sits', cmd=['sleep', '1000000']) { priority: 'free' }";
 
-/// What a replica says of a machine: its state, who polls it, and who does not reach it.
+/// A replica's view of a machine: its state, who polls it, and who cannot reach it.
 fn says(world: &World, host: Host, machine: &str) -> Option<[Value; 3]> {
     let told = world.types_to(host, &format!("bourg machine show {machine} -o json"));
     let mut machine: Value = serde_json::from_str(&told.stdout).ok()?;
     Some(["state", "polledBy", "notReachedBy"].map(|field| machine[field].take()))
 }
 
-/// Waits until every replica says this of a machine.
+/// Waits until every replica has this view of a machine.
 #[track_caller]
 fn all_say(world: &World, machine: &str, expected: &[Value; 3]) {
     for host in all(world) {
@@ -84,7 +85,7 @@ fn a_machine_that_one_replica_cannot_reach_stays_up_and_every_replica_says_the_s
         let who = format!("; replica {} does not reach it\n", world.replicas[&own].id);
         assert!(text.contains(&who), "{text}");
     }
-    // It is told what to run, and says how that goes.
+    // It gets orders, and its reports arrive.
     world.write("sits.bcl", SITS);
     world.ok("bourg run sits.bcl");
     while cut.elapsed() < CUT_OFF {
@@ -95,7 +96,7 @@ fn a_machine_that_one_replica_cannot_reach_stays_up_and_every_replica_says_the_s
     let events = world.ok(&format!("bourg events --machine {machine} --all"));
     assert!(!events.contains("UNREACHABLE"), "{events}");
 
-    // Where nobody reaches it, it is down, and everybody says so.
+    // If no replica reaches it, it is down, and every replica shows that.
     for replica in all(&world) {
         world.cuts(replica, &[host], true, true);
     }

@@ -1,5 +1,5 @@
-//! How often each task was started: with its first word each tells the hub, by a datagram. What a Borglet
-//! writes down and what the cell believes is not asked.
+//! Counts how often each task was started: at its start, each sends a datagram to the hub. This
+//! does not rely on the Borglets' records or the cell's state.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -11,14 +11,14 @@ use crate::tools::needs;
 
 const PORT: u16 = 7_801;
 
-/// Whoever listens to them.
+/// The listener for these datagrams.
 pub(crate) struct Starts {
     heard: Arc<Mutex<BTreeMap<String, u32>>>,
     socket: UdpSocket,
     listens: JoinHandle<()>,
 }
 
-/// What a task does that is counted, and then a line of a shell.
+/// The command of a task that is counted, followed by a line of shell.
 pub(crate) fn counted(line: &str) -> Vec<String> {
     needs("bash", "bash");
     let tells = format!("echo \"$BORG_JOB/$BORG_TASK\" > /dev/udp/{}/{PORT}", address(HUB));
@@ -26,7 +26,7 @@ pub(crate) fn counted(line: &str) -> Vec<String> {
 }
 
 impl Starts {
-    /// Listens from now on, on the hub, where the calling thread has to be.
+    /// Starts listening on the hub, where the calling thread has to be.
     pub(crate) fn listen() -> Self {
         let socket = UdpSocket::bind((address(HUB), PORT)).expect("the port is free");
         let (hears, heard) = (socket.try_clone().expect("one more"), Arc::default());
@@ -46,15 +46,15 @@ impl Starts {
         Self { heard, socket, listens }
     }
 
-    /// How often each task, by its job's name and its index, was started so far.
+    /// The starts of each task so far, by its job's name and its index.
     pub(crate) fn so_far(&self) -> BTreeMap<String, u32> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same when everything that was said is counted.
+    /// The same after all datagrams have arrived.
     pub(crate) fn in_the_end(self) -> BTreeMap<String, u32> {
         let place = self.socket.local_addr().expect("it is bound");
-        // It is behind everything else that was said.
+        // This arrives after all others.
         self.socket.send_to(&[], place).expect("it is open");
         self.listens.join().expect("the listener does not panic");
         std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))

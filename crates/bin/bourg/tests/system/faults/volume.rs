@@ -1,5 +1,4 @@
-//! A replica's disk: a filesystem of its own, which can be full, slow or stuck, be new, and lose
-//! what was not synced.
+//! A replica's disk: a filesystem that can be full, slow, stuck or new, and can lose unsynced data.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -14,7 +13,7 @@ use std::time::Duration;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-/// A filesystem in a file that is in memory.
+/// A filesystem in a file in memory.
 pub(crate) struct Volume {
     image: PathBuf,
     at: PathBuf,
@@ -23,29 +22,29 @@ pub(crate) struct Volume {
     frozen: bool,
 }
 
-/// What makes a disk slow.
+/// The thread that makes a disk slow.
 struct Slow {
     goes_on: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 mod control {
-    // Ends a filesystem at once: what it was told, and what it shall do with its journal.
+    // Shuts down a filesystem at once; the flag says what to do with its journal.
     nix::ioctl_read!(shutdown, b'X', 125, u32);
 }
 
-/// The journal is not written either: as when power goes.
+/// The journal is not written either: as in a power failure.
 const NOTHING_IS_FLUSHED: u32 = 2;
-/// For how long a slow disk takes nothing, and for how long it works between.
+/// How long a slow disk blocks, and how long it works in between.
 const STUCK: Duration = Duration::from_millis(60);
 const WORKS: Duration = Duration::from_millis(3);
 const BALLAST: &str = "ballast";
-/// Where a replica has its data, and where a copy of it is kept.
+/// A replica's data directory, and its backup copy.
 const DATA: &str = "data";
 const OLDER: &str = "older";
 
 impl Volume {
-    /// Memory for so many bytes of disks, in a directory.
+    /// Memory for this many MiB of disks, in a directory.
     pub(crate) fn memory(directory: &Path, mib: usize) {
         std::fs::create_dir_all(directory).expect("a directory");
         let options = format!("size={mib}m,mode=700");
@@ -53,12 +52,12 @@ impl Volume {
             .expect("root can mount");
     }
 
-    /// An empty disk with the content of the image at a place.
+    /// An empty disk with its image at a path.
     pub(crate) fn new(image: PathBuf, at: PathBuf, mib: u64) -> Self {
         Self::with_files(image, at, mib, None)
     }
 
-    /// The same with room for so many files, where that is said.
+    /// The same with room for this many files, if given.
     pub(crate) fn with_files(image: PathBuf, at: PathBuf, mib: u64, files: Option<u32>) -> Self {
         std::fs::create_dir_all(&at).expect("a directory");
         let file = File::create(&image).expect("an image");
@@ -91,12 +90,12 @@ impl Volume {
         });
     }
 
-    /// Where it is.
+    /// Its mount point.
     pub(crate) fn path(&self) -> &Path {
         &self.at
     }
 
-    /// Replaces it with an empty one. Nothing may use it.
+    /// Replaces it with an empty one. It must not be in use.
     pub(crate) fn replace(&mut self) {
         self.works();
         self.unmount();
@@ -104,30 +103,30 @@ impl Volume {
         self.mount();
     }
 
-    /// Loses power: nothing that was not synced is there when it is mounted again.
+    /// A power failure: unsynced data is missing when it is mounted again.
     pub(crate) fn loses_power(&mut self) {
         self.works();
         let directory = File::open(&self.at).expect("it is mounted");
         let mut how = NOTHING_IS_FLUSHED;
         #[expect(unsafe_code, reason = "there is no safe call for it")]
-        // SAFETY: the number is read by the kernel, and outlives the call.
+        // SAFETY: the kernel reads the number, which outlives the call.
         let ended = unsafe { control::shutdown(directory.as_raw_fd(), &raw mut how) };
         ended.expect("the filesystem can be ended");
     }
 
-    /// Has power again. Nothing may use it.
+    /// Ends the power failure. It must not be in use.
     pub(crate) fn has_power(&self) {
         self.unmount();
         self.mount();
     }
 
-    /// What was written so far outlives a loss of power.
+    /// Syncs everything written so far.
     pub(crate) fn syncs(&self) {
         let directory = File::open(&self.at).expect("it is mounted");
         nix::unistd::syncfs(&directory).expect("the disk works");
     }
 
-    /// Has no room left.
+    /// Fills it up.
     pub(crate) fn fill(&self) {
         let file = File::create(self.at.join(BALLAST)).expect("a file");
         let mut end = 0;
@@ -138,13 +137,13 @@ impl Volume {
         }
     }
 
-    /// Takes nothing until it [`works`](Self::works).
+    /// Blocks until it [`works`](Self::works).
     pub(crate) fn sticks(&mut self) {
         freeze(&self.at, true);
         self.frozen = true;
     }
 
-    /// Takes its time for everything until it [`works`](Self::works).
+    /// Is slow until it [`works`](Self::works).
     pub(crate) fn slows(&mut self) {
         let goes_on = Arc::new(AtomicBool::new(true));
         let (asked, at) = (Arc::clone(&goes_on), self.at.clone());
@@ -171,18 +170,18 @@ impl Volume {
         let _absent = std::fs::remove_file(self.at.join(BALLAST));
     }
 
-    /// Keeps a copy of what a replica has in it, as a backup does.
+    /// Makes a copy of the replica's directory, like a backup.
     pub(crate) fn keeps_a_copy(&self) {
         copies(&self.at.join(DATA), &self.at.join(OLDER));
     }
 
-    /// Puts that copy in the place of what the replica has.
+    /// Replaces the replica's directory by that copy.
     pub(crate) fn puts_the_copy_back(&self) {
         std::fs::remove_dir_all(self.at.join(DATA)).expect("it is there");
         std::fs::rename(self.at.join(OLDER), self.at.join(DATA)).expect("it was kept");
     }
 
-    /// The same in place, as where a snapshot of the whole disk is put back.
+    /// The same in place, like a restored snapshot of the whole disk.
     pub(crate) fn is_put_back(&self) {
         let (data, older) = (self.at.join(DATA), self.at.join(OLDER));
         for path in files(&data) {
@@ -190,19 +189,19 @@ impl Volume {
                 std::fs::remove_file(path).expect("it can be removed");
             }
         }
-        // Files that are there stay, and get the former content.
+        // Existing files stay, and get their former content.
         copies(&older.join("."), &data);
         std::fs::remove_dir_all(older).expect("it is there");
         self.syncs();
     }
 
-    /// Has what another one has, copied.
+    /// Gets a copy of another volume's directory.
     pub(crate) fn becomes_a_copy_of(&self, other: &Self) {
         std::fs::remove_dir_all(self.at.join(DATA)).expect("it is there");
         copies(&other.at.join(DATA), &self.at.join(DATA));
     }
 
-    /// Damages the newest segment of the log in it, in many places of what it holds.
+    /// Damages the newest segment of its log, in many places.
     pub(crate) fn corrupt(&self) {
         let entries = std::fs::read_dir(self.at.join(DATA).join("log")).expect("a log");
         let entries = entries.map(|entry| entry.expect("an entry").path());

@@ -1,4 +1,4 @@
-//! A cell on hosts of its own: replicas with a disk each, a scheduler, machines.
+//! A cell on virtual hosts: replicas with a disk each, a scheduler, machines.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,32 +16,32 @@ use crate::eventually::{eventually, until};
 use crate::processes;
 use crate::terminal::{Background, Ended, Terminal};
 
-/// The hosts of the machines, and the scheduler's.
+/// The hosts of the machines and of the scheduler.
 pub(crate) const MACHINES: [Host; 2] = [21, 22];
 const SCHEDULER: Host = 31;
 
 const PORT: u16 = 7_800;
 const DAY: Duration = Duration::from_secs(86_400);
-/// A log is kept back to the checkpoint before the newest, of which there is one every 256 MiB.
+/// A log is kept back to the second newest checkpoint; there is one every 256 MiB.
 const DISK_MIB: u64 = 1_536;
 const MEMORY_MIB: usize = 12_288;
-/// A machine that is busy with other tests is not taken for one that is gone.
+/// A machine that is slow because of other tests must not count as unreachable.
 const MISSED_POLLS: &str = "15";
 
 /// The cell.
 pub(crate) struct World {
-    /// How many replicas there are to be.
+    /// The intended number of replicas.
     pub(crate) size: usize,
-    /// The hosts on which they can be: one more.
+    /// The hosts for them: one more.
     pub(crate) places: Vec<Host>,
-    /// By the host on which each is.
+    /// The replicas, by host.
     pub(crate) replicas: BTreeMap<Host, Replica>,
     pub(crate) network: Network,
     pub(crate) machines: Vec<Machine>,
     scheduler: Option<Background>,
-    /// How often a replica ended that nobody ended.
+    /// How often a replica exited by itself.
     pub(crate) ended: Vec<String>,
-    /// How its replicas are started.
+    /// The flags of its replicas.
     flags: &'static [&'static str],
     terminal: Terminal,
 }
@@ -69,19 +69,19 @@ impl Machine {
     }
 }
 
-/// Where a replica on a host answers.
+/// The address of a replica on a host.
 pub(crate) fn endpoint(host: Host) -> String {
     format!("{}:{PORT}", address(host))
 }
 
 impl World {
-    /// A cell that is up, with every replica and machine.
+    /// A running cell, with every replica and machine.
     #[track_caller]
     pub(crate) fn start(size: usize) -> Self {
         Self::start_with(size, &["--missed-polls", MISSED_POLLS])
     }
 
-    /// The same with other flags of its replicas.
+    /// The same with other flags for its replicas.
     #[track_caller]
     pub(crate) fn start_with(size: usize, flags: &'static [&'static str]) -> Self {
         let mut network = Network::new();
@@ -90,7 +90,7 @@ impl World {
             network.add(host);
         }
         let mut terminal = Terminal::new();
-        // Whatever is started ends with the test.
+        // Everything started ends with the test.
         terminal.set("BOURG_PARENT", std::process::id().to_string().into());
         let log = std::env::var("BOURG_FAULTS_LOG").unwrap_or_else(|_| "warn".to_owned());
         terminal.set("BOURG_LOG", log.into());
@@ -163,7 +163,7 @@ impl World {
         self.terminal.types(&line)
     }
 
-    /// The same by somebody who knows one replica only.
+    /// The same by a user who knows only one replica.
     pub(crate) fn types_to(&self, host: Host, line: &str) -> Ended {
         let only = self.terminal.path("only");
         std::fs::create_dir_all(&only).expect("a directory");
@@ -173,7 +173,7 @@ impl World {
         self.terminal.types(&line.replacen("bourg ", "exec bourg --cell only ", 1))
     }
 
-    /// The same until it succeeds.
+    /// The same, repeated until it succeeds.
     #[track_caller]
     pub(crate) fn ok(&self, line: &str) -> String {
         let mut said = String::new();
@@ -192,12 +192,12 @@ impl World {
         self.terminal.write(name, text);
     }
 
-    /// As whom its user asks.
+    /// The credentials of its user.
     pub(crate) fn user(&self) -> Credentials {
         Credentials::read(self.terminal.path("client"), "user").expect("it was written")
     }
 
-    /// Adds a replica with an empty disk on a host that has none; gives its id.
+    /// Adds a replica with an empty disk on an unused host; returns its id.
     #[track_caller]
     pub(crate) fn add(&mut self, host: Host) -> u64 {
         let id = self.enlists(host);
@@ -205,11 +205,11 @@ impl World {
         id
     }
 
-    /// Has the cell have a replica on a host.
+    /// Adds a replica on a host to the cell.
     #[track_caller]
     pub(crate) fn enlists(&self, host: Host) -> u64 {
         let at = endpoint(host);
-        // Repeated where it is not known what became of it.
+        // Repeated if the result is unknown.
         eventually("there is to be another replica", || {
             let known = self.listed().into_iter().find(|replica| replica["address"] == *at);
             let known = known.and_then(|replica| replica["id"].as_str()?.parse().ok());
@@ -235,7 +235,7 @@ impl World {
         self.starts(host);
     }
 
-    /// Gives a replica the directory of one that was never started, in place of the one it has.
+    /// Replaces a replica's directory by that of a replica that was never started.
     #[track_caller]
     pub(crate) fn empties(&mut self, host: Host) {
         let Replica { id, volume, .. } = &self.replicas[&host];
@@ -252,7 +252,7 @@ impl World {
         volume.syncs();
     }
 
-    /// Gives a replica a copy of another's directory, which runs.
+    /// Gives a replica a copy of the directory of another one, which keeps running.
     #[track_caller]
     pub(crate) fn copies_another(&mut self, host: Host) {
         let other = self.replicas.iter().find(|(other, _)| **other != host);
@@ -260,7 +260,7 @@ impl World {
         self.replicas[&host].volume.becomes_a_copy_of(&other.volume);
     }
 
-    /// Takes a replica out of the cell, and ends it.
+    /// Removes a replica from the cell, and stops it.
     #[track_caller]
     pub(crate) fn remove(&mut self, host: Host) {
         let id = self.replicas[&host].id.to_string();
@@ -309,20 +309,20 @@ impl World {
         }
     }
 
-    /// Stops a replica in good order.
+    /// Stops a replica in an orderly way.
     #[track_caller]
     pub(crate) fn stops(&mut self, host: Host) -> Ended {
         self.signal(host, Signal::SIGTERM);
         self.replica(host).process.take().expect("it runs").ends()
     }
 
-    /// Stops a replica for a while, or lets it go on.
+    /// Pauses a replica, or lets it continue.
     pub(crate) fn freezes(&mut self, host: Host, stops: bool) {
         self.replica(host).stopped = stops;
         self.signal(host, if stops { Signal::SIGSTOP } else { Signal::SIGCONT });
     }
 
-    /// Power goes on some hosts at once: nothing that was not synced is on their disks.
+    /// A power failure of some hosts at once: unsynced data on their disks is lost.
     pub(crate) fn loses_power(&mut self, hosts: &[Host]) {
         hosts.iter().for_each(|host| self.freezes(*host, true));
         for host in hosts {
@@ -332,7 +332,7 @@ impl World {
         }
     }
 
-    /// Starts whatever does not run. What ended by itself is noted.
+    /// Starts everything that is not running. Processes that exited by themselves are counted.
     pub(crate) fn keeps_running(&mut self) {
         for host in self.replicas.keys().copied().collect::<Vec<_>>() {
             let replica = self.replica(host);
@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// Waits until a replica that cannot go on has ended; what it said.
+    /// Waits until a replica that cannot continue has exited; returns its output.
     #[track_caller]
     pub(crate) fn says_why(&mut self, host: Host) -> String {
         let process = self.replica(host).process.take().expect("it was started");
@@ -360,7 +360,8 @@ impl World {
         ended.stderr
     }
 
-    /// Waits until a replica has all that the others have, or has ended; what it said then.
+    /// Waits until a replica has caught up with the others, or has exited; returns its output in
+    /// that case.
     #[track_caller]
     pub(crate) fn goes_on_or_says_why(&mut self, host: Host) -> Option<String> {
         eventually("it goes on or ends", || {
@@ -373,13 +374,13 @@ impl World {
         })
     }
 
-    /// What the cell says of its replicas; nothing where nobody answers.
+    /// The cell's replicas as listed; empty if nobody answers.
     pub(crate) fn listed(&self) -> Vec<Value> {
         let told = self.types("bourg master list -o json");
         serde_json::from_str(&told.stdout).unwrap_or_default()
     }
 
-    /// Waits until every other replica has all that is committed by now.
+    /// Waits until every other replica has everything that is committed by now.
     #[track_caller]
     pub(crate) fn others_have_all(&self, host: Host) {
         let index = |replica: &Value| replica["progress"]["index"].as_str()?.parse::<u64>().ok();
@@ -392,7 +393,7 @@ impl World {
         });
     }
 
-    /// Waits until so many replicas vote, and no other is known.
+    /// Waits until this many replicas vote, and no other is listed.
     #[track_caller]
     pub(crate) fn has_voters(&self, voters: usize) {
         until(&format!("{voters} replicas vote"), || {
@@ -401,7 +402,7 @@ impl World {
         });
     }
 
-    /// On which host the replica is that leads, if somebody says so.
+    /// The host of the leader, if a replica knows it.
     pub(crate) fn leader(&self) -> Option<Host> {
         let told = self.types("bourg master list").stdout;
         let line = told.lines().find(|line| line.contains(" leads "))?.to_owned();
@@ -417,7 +418,7 @@ impl World {
         self.scheduler = Some(self.terminal.start("nsenter", &all));
     }
 
-    /// `kill -9` of the scheduler, which is started again.
+    /// `kill -9` of the scheduler, which is restarted.
     pub(crate) fn kills_scheduler(&mut self) {
         let scheduler = self.scheduler.take().expect("it runs");
         processes::signal(scheduler.pid(), Signal::SIGKILL);
@@ -446,7 +447,7 @@ impl World {
         self.terminal.start("nsenter", &[&[&*namespace][..], &all, &more].concat())
     }
 
-    /// `kill -9` of a machine's Borglet, which is started again.
+    /// `kill -9` of a machine's Borglet, which is restarted.
     pub(crate) fn kills_borglet(&mut self, which: usize) {
         let machine = &mut self.machines[which];
         let (host, borglet) = (machine.host, machine.borglet.take().expect("it runs"));
@@ -456,7 +457,7 @@ impl World {
         self.machines[which].borglet = Some(started);
     }
 
-    /// Cuts a replica's host off from others, one way or both.
+    /// Cuts a replica's host off from others, in one or both directions.
     pub(crate) fn cuts(&mut self, host: Host, from: &[Host], sends: bool, hears: bool) {
         for other in from {
             if sends {
@@ -468,7 +469,7 @@ impl World {
         }
     }
 
-    /// Everybody but the replicas.
+    /// All hosts except the replicas.
     pub(crate) fn others() -> Vec<Host> {
         MACHINES.into_iter().chain([SCHEDULER, HUB]).collect()
     }

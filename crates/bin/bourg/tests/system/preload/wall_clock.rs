@@ -1,7 +1,7 @@
-//! A library for `LD_PRELOAD`: the wall clock of the program that has it is off by as many seconds
-//! as the first eight bytes of a file say, which may change at any time. Other clocks are right.
+//! A library for `LD_PRELOAD`: shifts the wall clock of its program by the number of seconds in the
+//! first eight bytes of a file, which may change at any time. Other clocks are not shifted.
 //!
-//! The file is named by `BOURG_TEST_WALL_CLOCK`; where it cannot be opened the clock is right.
+//! The file is named by `BOURG_TEST_WALL_CLOCK`; if it cannot be opened, the clock is not shifted.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::os::fd::AsRawFd;
@@ -51,7 +51,7 @@ fn real() -> ClockGettime {
     })
 }
 
-/// The file, mapped: what is written to it is seen at once.
+/// The file, mapped: changes are visible at once.
 fn offset() -> i64 {
     let mapped = OFFSET.get_or_init(|| {
         let file = std::fs::File::open(std::env::var_os("BOURG_TEST_WALL_CLOCK")?).ok()?;

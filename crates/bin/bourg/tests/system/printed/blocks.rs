@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A block of commands or of a file.
+/// A block of commands, or a file.
 #[derive(Debug)]
 pub(super) struct Block {
     /// The line it begins in, from 1.
     pub(super) line: usize,
     pub(super) what: What,
-    /// The code with which its last command ends.
+    /// The expected exit code of its last command.
     pub(super) code: i32,
 }
 
@@ -18,13 +18,13 @@ pub(super) enum What {
     NotRun(String),
     Commands(Vec<Typed>),
     Script(String),
-    /// A file, with its name where it has one.
+    /// A file, with its name if it has one.
     File(Option<String>, String),
     /// Fields of a job.
     Fragment(String),
 }
 
-/// A command and what it says.
+/// A command and its expected output.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
     pub(super) command: String,
@@ -37,7 +37,7 @@ impl Block {
     }
 }
 
-/// The pages of the repository that have blocks.
+/// The pages of the repository with blocks.
 pub(super) fn pages(root: &Path) -> Vec<PathBuf> {
     let directories = ["", "docs", "docs/decisions", "docs/reference", "fuzz"];
     let list = |directory: &&str| fs::read_dir(root.join(directory)).expect("a directory of pages");
@@ -94,7 +94,7 @@ fn read(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a block, each with what is printed below it.
+/// The commands of a block, each with the output printed below it.
 fn typed(lines: &[&str]) -> Vec<Typed> {
     let mut all: Vec<Typed> = Vec::new();
     let mut goes_on = false;

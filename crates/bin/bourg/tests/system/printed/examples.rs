@@ -1,4 +1,4 @@
-//! The examples, run.
+//! Runs the examples.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::cell::Cell;
 use crate::eventually::until;
 
-/// What an example is to become.
+/// The expected state of an example.
 #[derive(Clone, Copy)]
 enum Becomes {
     /// Every task is healthy.
     Healthy,
-    /// Every job ends, with status 0.
+    /// Every job ends with status 0.
     Finished,
     /// It fits nowhere: exit code 4.
     Pending,
@@ -32,7 +32,7 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 7] = [
 #[test]
 fn every_example_runs() {
     let cell = Cell::start();
-    // Of a machine of two cores, `workers.bcl` wants what the others would take.
+    // On a machine with two cores, `workers.bcl` needs what the others would use.
     for (file, becomes, jobs) in EXAMPLES {
         let line = match becomes {
             Becomes::Healthy => format!("bourg run $EXAMPLES/{file}"),
@@ -58,7 +58,7 @@ fn every_example_runs() {
                 cell.ok(&format!("bourg logs {logs}")).contains("listening")
             });
         }
-        // What has a room of its own takes its jobs with it.
+        // Killing an alloc set kills its jobs.
         let killed = format!("bourg kill {}", jobs.join(" "));
         cell.types(&killed);
     }

@@ -1,16 +1,16 @@
-//! What is printed on the pages of the repository, done: the blocks of a page run one after the
-//! other against one cell, as a reader would type them.
+//! Runs what the pages of the repository show: the blocks of a page one after the other against one
+//! cell, as a reader would type them.
 //!
-//! A block of `console` has commands behind `$ `, and below each what it is to say; one of `sh` is a
-//! script; one of `jsonnet` is a file that evaluates. A comment above a block says what is different:
+//! A block of `console` has commands after `$ `, and below each its expected output; one of `sh` is
+//! a script; one of `jsonnet` is a file that evaluates. A comment above a block marks exceptions:
 //!
-//! - `<!-- not run: WHY -->`: it is left out
-//! - `<!-- fails: CODE -->`: its last command ends with this code
-//! - `<!-- file: NAME -->`: it is saved as this file first
-//! - `<!-- fragment -->`: it is a part of a file, and is put into a job
+//! - `<!-- not run: WHY -->`: it is not run
+//! - `<!-- fails: CODE -->`: its last command exits with this code
+//! - `<!-- file: NAME -->`: it is first saved as this file
+//! - `<!-- fragment -->`: it is part of a file, and is put into a job
 //!
-//! What a command says is compared word by word. A word with a digit stands for any word with a digit,
-//! `…` for the rest of the line, and the user `ana` for whoever runs the test.
+//! A command's output is compared word by word. A word with a digit stands for any word with a
+//! digit, `…` for the rest of the line, and the user `ana` for the user who runs the test.
 
 mod blocks;
 mod examples;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use self::blocks::{Block, What};
 use self::session::Session;
 
-/// How many blocks are not run, each with its reason above it. A page that needs another one raises
+/// The number of blocks that are not run, each with a reason. A page that needs another one raises
 /// this number.
 const NOT_RUN: usize = 19;
 

@@ -1,4 +1,4 @@
-//! The blocks of a page, typed one after the other.
+//! Types the blocks of a page, one after the other.
 
 use nix::sys::signal::Signal;
 
@@ -45,7 +45,7 @@ impl Session {
         self.cell.as_ref().unwrap_or_else(|| panic!("{} has started no cell yet", self.page))
     }
 
-    /// Does what a block says.
+    /// Executes a block.
     #[track_caller]
     pub(super) fn runs(&mut self, block: &Block) {
         let place = format!("{}:{}", self.page, block.line);
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// Saves a file; one of BCL is evaluated.
+    /// Saves a file, and evaluates it if it is BCL.
     #[track_caller]
     fn file(&mut self, place: &str, name: Option<&str>, text: &str) {
         self.files += 1;
@@ -131,7 +131,7 @@ fn check(place: &str, command: &str, ended: &Ended, code: i32) {
     assert_eq!(ended.code, code, "{place}: $ {command}\n{said}");
 }
 
-/// What a command says that goes on until it is interrupted.
+/// The output of a command that runs until it is interrupted.
 fn interrupted(followed: Background) -> Ended {
     processes::signal(followed.pid(), Signal::SIGINT);
     let ended = followed.ends();
@@ -147,16 +147,16 @@ fn starts_a_cell(command: &str) -> Option<impl Iterator<Item = &str>> {
     is_dev.then_some(words)
 }
 
-/// Whether a command goes on until it is interrupted.
+/// Whether a command runs until it is interrupted.
 fn follows(command: &str) -> bool {
     let mut words = command.split_whitespace();
     words.any(|word| matches!(word, "-f" | "--follow" | "-w" | "--watch"))
 }
 
-/// The units of times that are shown.
+/// The units of displayed times.
 const UNITS: [&str; 5] = ["µs", "ms", "s", "m", "h"];
 
-/// Whether what is said is what the page says, but for numbers, times and the user.
+/// Whether the output matches the page, except for numbers, times and the user.
 fn is_like(page: &str, said: &str) -> bool {
     let mut said = said.split_whitespace();
     let is_number = |word: &str| word.contains(|c: char| c.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Job descriptions: those that are admitted, and those that only a format can carry. The larger
-//! strategies are boxed: together they would be more than a test's stack holds.
+//! Job descriptions: valid ones, and those that only a format can represent. The larger strategies
+//! are boxed: together they would exceed a test's stack.
 
 use std::collections::BTreeSet;
 
@@ -146,7 +146,7 @@ fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
     prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(reference(), 1..3)]
 }
 
-/// What takes a capability, now and then.
+/// Fields that need a capability, now and then.
 fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = JobSpec> {
     let features = btree_set(select(&KernelFeature::ALL[..]), 0..3);
     let features = prop_oneof![3 => Just(BTreeSet::new()), 1 => features];
@@ -162,7 +162,7 @@ fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = Job
     )
 }
 
-/// A description that is admitted, of a few tasks.
+/// A valid description with a few tasks.
 pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let failures = prop_oneof![0..2_u32, 0..=1_000_000_u32];
     let restart = (of(failures), span(0), span(0)).prop_map(|(failures_max, a, b)| RestartPolicy {
@@ -227,7 +227,7 @@ pub(crate) fn any_constraint() -> impl Strategy<Value = Constraint> {
     )
 }
 
-/// What no cell would admit and the format carries all the same.
+/// Descriptions that no cell would admit but the format can represent.
 pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
     let (cmd, ports) = (vec(any::<String>(), 0..3), btree_set(name(), 0..3));
     let check = of(health_check(any::<u64>().prop_map(Span)));

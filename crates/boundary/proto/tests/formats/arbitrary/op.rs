@@ -1,4 +1,4 @@
-//! Operations, and how requests were answered.
+//! Operations, and the answers of requests.
 
 use std::sync::Arc;
 

@@ -71,9 +71,9 @@ fn answers() -> Vec<Result<Reply, Rejection>> {
     ]
 }
 
-/// Enrolment on top of what there is: m3 has joined with one of two tokens, m2 was revoked, and so were
-/// two names that no machine has, of which one had a certificate since. Of the replicas that do not
-/// vote one has joined with a token, and one has a token.
+/// Adds enrolment: m3 has joined with one of two tokens, m2 was revoked, and so were two names
+/// without a machine, of which one got a certificate since. Of the replicas without a vote, one has
+/// joined with a token, and one has a token.
 pub(super) fn put_into(image: &mut Image) {
     let act = |at| Act { at: Time(at), by: name("root") };
     let token = |used| {

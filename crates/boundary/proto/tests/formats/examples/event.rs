@@ -10,7 +10,7 @@ use super::{
     broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources, usages,
 };
 
-/// Each kind of event at least once, each of another operation.
+/// Each kind of event at least once, each from another operation.
 pub(crate) fn all_events() -> Vec<Record> {
     let records = (1_u64..).zip(happenings()).map(|(index, (by, event))| {
         let names = match event.subject {
@@ -162,7 +162,7 @@ fn of_users() -> Vec<EventKind> {
     ]
 }
 
-/// A new kind of event does not compile until it has a name here, and then wants an example.
+/// A new kind of event does not compile until it has a name here, and then needs an example.
 pub(crate) fn kind(event: &Event) -> &'static str {
     match &event.kind {
         EventKind::Submit { .. } => "submit",

@@ -1,4 +1,4 @@
-//! An image with every kind of object, in each of their states.
+//! An image with every kind of object, in each of its states.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,7 +59,8 @@ pub(crate) fn full_image() -> Image {
     }
 }
 
-/// More in it: users, quota, replicas, an unreachable machine, what was refused for it, and rescheduling stopped.
+/// Adds users, quota, replicas, an unreachable machine, the rejection because of it, and stopped
+/// rescheduling.
 pub(crate) fn image_of_an_owned_cell() -> Image {
     let mut image = full_image();
     image.users = users();
@@ -130,14 +131,14 @@ fn with_quota(image: &mut Image) {
     image.sessions.push((SessionId(6), Arc::new(session)));
 }
 
-/// The same, after a person had machines marked down again.
+/// The same, after a user resumed rescheduling.
 pub(crate) fn resumed_image() -> Image {
     let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
     Image { rescheduling, ..image_of_an_owned_cell() }
 }
 
-/// More still: machines with certificates, and tokens; ports that something holds which they
-/// were not given to, what was refused for that, and a task that broke a rule.
+/// Adds machines with certificates, and tokens; ports used by something that they are not allocated
+/// to, the rejection because of that, and a task that violated a rule.
 pub(crate) fn image_of_an_enrolled_cell() -> Image {
     let mut image = image_of_an_owned_cell();
     enrolment::put_into(&mut image);
@@ -168,7 +169,7 @@ pub(crate) fn image_of_an_enrolled_cell() -> Image {
     image
 }
 
-/// One who was added, one who was added again after a revocation, and one who was only revoked.
+/// A user who was added, one who was added again after a revocation, and one who was only revoked.
 fn users() -> Vec<(UserName, Arc<User>)> {
     let act = |at, by| Some(Act { at: Time(at), by: name(by) });
     let user = |text, added, revoked, certificates| {
@@ -223,7 +224,7 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
     }
 }
 
-/// A job that names others, found already.
+/// A job that names others, already resolved.
 fn related(mut parts: JobParts, after: &[(&str, u64)], parent: Option<(&str, u64)>) -> JobParts {
     let spec = Arc::make_mut(&mut parts.spec);
     spec.after = after.iter().map(|(text, _)| reference(text)).collect();
@@ -252,7 +253,7 @@ fn dead(death: Death) -> Task {
     task(Some(End::Exited { code: 0 }), TaskState::Dead { at: Time(4), death })
 }
 
-/// A new cause does not compile until it is here, and then wants an example.
+/// A new cause does not compile until it is here, and then needs an example.
 fn eviction_causes() -> Vec<EvictionCause> {
     let next = |cause: &EvictionCause| match cause {
         EvictionCause::Preempted { .. } => Some(EvictionCause::OutOfResources),
@@ -328,7 +329,7 @@ fn pending() -> Job {
     Job::from_parts(job(6, "fleet", JobState::Pending, vec![task(None, state)]))
 }
 
-/// An alloc set with an alloc on a machine, and one that had to leave its own.
+/// An alloc set with a placed alloc, and an evicted one.
 fn room() -> Job {
     let (machine, phase) = (MachineId(3), Phase::Started { at: Time(8), health: Health::Healthy });
     let (ports, since, stop) = (Arc::default(), Time(7), None);

@@ -1,4 +1,4 @@
-//! Replicas, and what happens to them.
+//! Replicas and their changes.
 
 use cell::{
     AddReplica, EventKind, Image, Member, MemberChange, Mutation, Op, Rejection, RemoveReplica,
@@ -6,7 +6,7 @@ use cell::{
 };
 use model::{DirectoryId, Level, ReplicaId};
 
-/// A new change does not compile until it is here, and then wants an example.
+/// A new change does not compile until it is here, and then needs an example.
 fn changes() -> Vec<MemberChange> {
     let next = |to: &MemberChange| match to {
         MemberChange::Learner => Some(MemberChange::Voter),
@@ -59,7 +59,7 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
     ]
 }
 
-/// One of each kind, one that is leaving, and one that has never said what it is.
+/// One of each kind, one that is leaving, and one that has never described itself.
 pub(super) fn put_into(image: &mut Image) {
     let replica = |id, level, member, leaving| {
         let alone = Replica::new(ReplicaId(id), format!("10.0.0.{id}:4700"), Level(level), member);

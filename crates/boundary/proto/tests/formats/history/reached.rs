@@ -1,4 +1,4 @@
-//! That histories reach everything: a property that holds for them holds for all there is.
+//! Checks that histories reach every case, so that properties checked on them hold for all cases.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn histories_reach_every_state_and_every_event() {
         }
     }
     let lines = |seen: &Seen| seen.iter().fold(String::new(), |text, word| text + word + "\n");
-    // What nothing does yet is not there: a machine that ran out of what was promised more than once.
+    // Missing because nothing causes it yet: a machine that ran out of overcommitted resources.
     expect![[r#"
         cell: a band oversold otherwise
         cell: a capability

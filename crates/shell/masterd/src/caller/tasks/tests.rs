@@ -11,10 +11,10 @@ use super::*;
 
 const SECOND: u64 = 1_000_000;
 
-/// What is done to a description.
+/// A change of a description.
 type Change = fn(&mut JobSpec);
 
-/// A cell whose operations happen at its seconds.
+/// A cell whose operations happen at given seconds.
 struct Told {
     cell: Cell,
     sequence: u64,
@@ -39,8 +39,8 @@ fn spec(name: &str, api: bool) -> JobSpec {
 }
 
 impl Told {
-    /// Two machines; jobs 1 and 2 of ana, of which the first wants certificates and the other does
-    /// not: each runs on m1 since second 10.
+    /// Two machines; jobs 1 and 2 of ana, of which only the first wants certificates: each runs on
+    /// m1 since second 10.
     fn new() -> Self {
         let mut told = Self { cell: Cell::empty(), sequence: 0 };
         let name = CellName::new("cc").expect("a name");
@@ -104,7 +104,7 @@ impl Told {
         self.apply(second, &Op::Observe { machine: MachineId(1), observations });
     }
 
-    /// What becomes of a certificate of a life that was issued to somebody in some second.
+    /// The result for a certificate of an incarnation, issued to a user in a second.
     fn shown(&self, by: &str, instance: &str, issued: u64) -> Option<Cause> {
         let (instance, issued) = (incarnation(instance), Time(issued * SECOND));
         let serial = serial_of(instance, issued);

@@ -6,7 +6,7 @@ use replica::LogEntry;
 
 use super::*;
 
-/// A small disk, unmounted in the end.
+/// A small disk, unmounted on drop.
 struct SmallDisk(tempfile::TempDir);
 
 impl Drop for SmallDisk {
@@ -37,15 +37,15 @@ fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
         };
         while !said(from_log.blocking_recv().expect("it goes on")) {}
     };
-    // Two segments, whose sizes do not depend on how much is written at once.
+    // Two segments, whose sizes do not depend on the batch sizes.
     for number in 1..=6 {
         to_log.send(records(number)).expect("there is room in the queue");
         says(&format!("Persisted({number})"));
     }
-    // There is no room for these, until what comes behind them is done.
+    // There is no room for these until the task behind them is done.
     let waits = (7..=10).try_for_each(|number| to_log.send(records(number)));
     waits.expect("there is room in the queue");
-    // Another one had better lead.
+    // Another replica should lead.
     says("Transfer(None)");
     let why = to_log.trouble().expect("it is known already");
     assert!(why.contains("no room"), "{why}");

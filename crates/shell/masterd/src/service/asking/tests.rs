@@ -1,4 +1,4 @@
-//! Asking where a core takes nothing out of its queue, and where nobody leads.
+//! Requests to a core that never reads its queue, and without a leader.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -18,18 +18,18 @@ impl TestServices {
         Box::pin(async move { service.ask(ask, bytes).await })
     }
 
-    /// How many requests count, and how many bytes.
+    /// The numbers of counted requests and bytes.
     fn counted(&self) -> (usize, usize) {
         self.service.core.admission().waiting()
     }
 
-    /// Takes what waits in the queue.
+    /// Empties the queue.
     fn take(&mut self) -> usize {
         std::iter::from_fn(|| self.from_all.try_recv().ok()).count()
     }
 }
 
-/// What is said at once; nothing where it waits.
+/// The immediate answer; `None` while it waits.
 async fn told(asking: &mut Asking) -> Option<Result<(), Status>> {
     std::future::poll_fn(|context| {
         Poll::Ready(match asking.as_mut().poll(context) {
