@@ -8,17 +8,17 @@
 //!
 //! Deliberately absent: processes, cgroups and files (crate `linux`), sockets and clocks.
 
+mod capacity;
 mod health;
-mod keep;
 mod launch;
 mod limit;
+mod log_retention;
 mod order;
-mod room;
 mod state;
 mod usage;
 
-pub use keep::{KeepAtMost, KeptLog, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
+pub use log_retention::{KeepAtMost, KeptLog, outdated};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, Recovered,

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use model::{End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
+use crate::capacity::Rooms;
 use crate::health::{HealthTracker, Verdict};
 use crate::limit::Limit;
-use crate::room::Rooms;
 use crate::{Desired, DesiredAlloc, Launch, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use alloc::RecoveredAlloc;
 use alloc::{Allocs, REMOVE_AGAIN};

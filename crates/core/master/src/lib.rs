@@ -24,10 +24,10 @@ mod order;
 mod proposal;
 
 mod controller;
-mod lost;
-mod opinion;
+mod failure_detector;
+mod fraction;
 mod rate;
-mod share;
+mod second_opinion;
 
 use std::sync::Arc;
 
@@ -37,10 +37,10 @@ use cell::{Cell, MachineState, Mutation, Op};
 use model::{MachineId, MachineName, ReplicaId, Span, Time};
 
 use controller::{Controllers, Turn};
+pub use fraction::{NoShare, Share};
 pub use partition::{Partition, Second, Spread, owner};
 pub use reachability::Reachability;
 pub use shard::LinkShard;
-pub use share::{NoShare, Share};
 
 /// The settings of link shards and the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

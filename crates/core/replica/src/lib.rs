@@ -11,7 +11,6 @@
 //! the cell: operators set the desired one, and the leader changes consensus accordingly
 //! ([`Op::ChangeMember`](cell::Op)), one change at a time.
 
-mod behind;
 mod io;
 mod links;
 mod log;
@@ -20,6 +19,7 @@ mod message;
 mod reads;
 mod record;
 mod replica;
+mod slow_disk;
 
 pub use io::{
     Bootstrap, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,

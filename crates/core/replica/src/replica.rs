@@ -12,7 +12,6 @@ use model::{LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
-use crate::behind::{Behind, PATIENCE_TICKS};
 use crate::io::{
     Bootstrap, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
@@ -22,6 +21,7 @@ use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
 use crate::message::Body;
 use crate::reads::Reads;
+use crate::slow_disk::{Behind, PATIENCE_TICKS};
 use crate::{HardState, LogEntry, UnknownOperation};
 
 /// The encoding of operations in the log. The wire formats belong to the crate `proto`, above this

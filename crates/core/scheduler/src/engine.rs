@@ -1,6 +1,6 @@
 //! Placement: the scheduler's view of machines and classes, and the search for the best machine.
 
-mod inside;
+mod in_alloc;
 mod preempt;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,7 +16,7 @@
 mod class;
 mod engine;
 mod evictable;
-mod inside;
+mod in_alloc;
 mod machines;
 mod pass;
 mod plan;

@@ -13,7 +13,7 @@ use model::{CollectionId, InstanceId, Priority, TaskId, TaskIndex, Time, UserNam
 
 use crate::Settings;
 use crate::class::{ClassId, Classes, GroupId, Where};
-use crate::inside::Inside;
+use crate::in_alloc::Inside;
 use crate::machines::Machines;
 
 /// Pending tasks of one job and one class, by index.

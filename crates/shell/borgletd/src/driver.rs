@@ -8,13 +8,13 @@ use process::clock::{Clock, wall_clock};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Described;
+use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
 use super::effects::Executor;
-use super::kept;
 use super::message::{Message, Obeyed};
 use super::ports;
-use super::remover::Remover;
+use super::retained_logs;
 use super::tasks::Files;
 
 /// A report with its version, which changes with every change of the report.
@@ -87,7 +87,7 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     let (to_reports, reports) = watch::channel(first);
     let (to_failed, failed) = watch::channel(None);
     let remover = Remover::start(files.clone())?;
-    tokio::spawn(kept::clean(files.clone(), remover.clone()));
+    tokio::spawn(retained_logs::clean(files.clone(), remover.clone()));
     disk::watch(files.clone(), report, certain, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
     let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp);

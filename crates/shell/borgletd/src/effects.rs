@@ -13,11 +13,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use super::checks;
+use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
 use super::message::Message;
 use super::ports;
-use super::remover::Remover;
 use super::tasks::{Files, Looked, discard_home};
 
 /// How often a signal to a task that is still being set up is retried, and the delay between.

@@ -10,19 +10,19 @@
 mod allocs;
 mod arguments;
 mod checks;
+mod cleanup;
 mod clients;
 mod disk;
 mod driver;
 mod effects;
-mod kept;
+mod health_endpoints;
 mod logs;
 mod message;
 mod ports;
 mod program;
-mod remover;
+mod retained_logs;
 mod service;
 mod tasks;
-mod watched;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use proto::v1;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::kept;
+use super::retained_logs;
 use super::tasks::Files;
 
 /// The size of a chunk.
@@ -44,7 +44,9 @@ pub(crate) fn read(
     let directory = files.logs(instance).map_err(|error| broken(&error))?;
     let task = files.task(instance).map_err(|error| broken(&error))?;
     if !task.path().exists() {
-        return Err(Status::not_found(kept::explained(&kept::at_most(&files.directory))));
+        return Err(Status::not_found(retained_logs::explained(&retained_logs::at_most(
+            &files.directory,
+        ))));
     }
     let follow = asked.follow;
     tokio::task::spawn(async move {

@@ -16,10 +16,10 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::driver::Driver;
+use super::health_endpoints::{self, Metrics};
 use super::logs;
 use super::message::Obeyed;
 use super::tasks::Files;
-use super::watched::{self, Metrics};
 
 /// The services of a Borglet.
 #[derive(Clone)]
@@ -46,7 +46,8 @@ impl Service {
 
     pub(crate) fn routes(self, refusals: &Refusals) -> Routes {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let pages = watched::pages(&self.cell, self.driver.clone(), &self.metrics, refusals);
+        let pages =
+            health_endpoints::pages(&self.cell, self.driver.clone(), &self.metrics, refusals);
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
         let calls = Routes::new(server).into_axum_router().fallback(process::health::not_found);

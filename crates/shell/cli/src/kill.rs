@@ -7,8 +7,8 @@ use client::Target;
 use model::TaskIndex;
 use proto::v1;
 
-use super::choose::{Among, Selected, choose};
 use super::exit::{Done, Failure};
+use super::selection::{Among, Selected, choose};
 use super::{KillArgs, with_cell};
 
 /// The polling interval while waiting for tasks to end.

@@ -5,16 +5,15 @@
 
 mod capability;
 mod cell;
+mod cells;
 mod certify;
 mod checkpoint;
-mod choose;
 mod dev;
 mod evaluate;
 mod events;
 mod example;
 mod exit;
 mod kill;
-mod known;
 mod logs;
 mod machine;
 pub mod master;
@@ -23,6 +22,7 @@ pub mod output;
 mod quota;
 mod restore;
 mod run;
+mod selection;
 mod show;
 mod sim;
 mod token;
@@ -84,7 +84,7 @@ pub enum Command {
     /// Show the status of the cell, and control its circuit breaker.
     Cell(cell::CellArgs),
     /// List the cells that are registered by name on this machine, and whether they answer.
-    Cells(known::CellsArgs),
+    Cells(cells::CellsArgs),
     /// Manage users and their certificates.
     #[command(subcommand)]
     User(user::Command),
@@ -353,7 +353,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Machines(args) => machine::list(cell, &args)?,
         Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => cell::cell(cell, &args)?,
-        Command::Cells(args) => known::cells(&args)?,
+        Command::Cells(args) => cells::cells(&args)?,
         Command::User(command) => user::user(cell, &command)?,
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Sim(args) => sim::sim(&args)?,

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status, Streaming};
 
-use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
+use super::selection::{Among, choose};
 use super::{LogsArgs, output, with_cell};
 
 /// The maximum length of a line, in bytes. Longer ones are split; with prefixes, each piece becomes

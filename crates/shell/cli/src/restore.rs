@@ -11,7 +11,7 @@ use ::checkpoint::Origin;
 use anyhow::Context;
 use cell::{Cell, LEVEL, Op};
 use clap::Args;
-use masterd::itself::Itself;
+use masterd::identity::ReplicaIdentity;
 use masterd::recover;
 use model::{Level, Term};
 use replica::LogEntry;
@@ -43,7 +43,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
     let unusable =
         |error: anyhow::Error| Failure::failed(format!("error: {error:#}; nothing was changed"));
     let mut data = DataDirectory::open(&args.dir).map_err(|error| failed(error.into()))?;
-    let itself = Itself::read(&args.dir).map_err(unusable)?;
+    let itself = ReplicaIdentity::read(&args.dir).map_err(unusable)?;
     let (mut log, recovered) = match &args.accept_loss {
         None => recover::recover(&data).map_err(unusable)?,
         Some(named) => {
@@ -69,7 +69,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
     let image = cell.restored().image().of_one_replica(itself.id(), None);
     let origin = Origin { term, restore_epoch: epoch };
     // Write this first: a master that finds the cell restored relies on it.
-    Itself::new(itself.id(), []).restored(epoch, former).write(&args.dir)?;
+    ReplicaIdentity::new(itself.id(), []).restored(epoch, former).write(&args.dir)?;
     begin_anew(&data, &mut log, &image, origin)?;
     data.renew_id().map_err(anyhow::Error::from)?;
     let name = cell.name().map_or_else(|| "?".to_owned(), ToString::to_string);

@@ -7,10 +7,10 @@ use client::Target;
 use model::{Priority, Resources, Time};
 use proto::v1;
 
-use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
 use super::moment::Moment;
 use super::output::{self, Format, Listing};
+use super::selection::{Among, choose};
 use super::{WhyArgs, with_cell};
 
 pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {

@@ -20,8 +20,8 @@ use model::{Band, Time, UserName};
 use spec::JobSpec;
 use tonic::Status;
 
+use crate::rate_limited_log::Tally;
 use crate::request::{Principal, Request};
-use crate::tally::Tally;
 use rpc::metadata::RETRY_AFTER;
 
 /// The limits on waiting requests.

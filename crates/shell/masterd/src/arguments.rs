@@ -10,7 +10,7 @@ use process::joining::Given;
 use process::reached_at;
 use store::Retention;
 
-use crate::silence::SilenceArgs;
+use crate::unresponsive::SilenceArgs;
 use crate::{Bootstrap, Options};
 
 /// The cell of a replica.

@@ -2,8 +2,8 @@
 //! before a step, so that they become durable together; after it, a view of the cell is published.
 
 mod batcher;
+mod leadership;
 mod rescheduling;
-mod standing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Replica, Settings, 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::batcher::Batcher;
-use self::standing::Standing;
+use self::leadership::Standing;
 use crate::admission::Admission;
 use crate::disk::checkpointer::Checkpoints;
 use crate::disk::events::Recorder;
 use crate::disk::log::{Task, ToLog};
 use crate::handle::Core;
-use crate::itself::Dismissed;
+use crate::identity::Dismissed;
 use crate::message::{Answered, Asker, Following, Message, Written};
 use crate::metrics::Metrics;
 use crate::records::Records;
@@ -278,7 +278,7 @@ impl Thread {
             Output::Leads(term) => {
                 self.leads = Some(term);
                 self.metrics.core.elections_won.inc();
-                standing::say_leads(term, self.replica.cell());
+                leadership::say_leads(term, self.replica.cell());
                 // The log file of an older process has the earlier message.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
@@ -294,7 +294,7 @@ impl Thread {
             }
             Output::Replaced { from, records } => {
                 self.metrics.core.replaced.inc_by(records as u64);
-                standing::say_replaced(from, records);
+                leadership::say_replaced(from, records);
             }
             Output::Send(message) => self.peers.send(message),
             Output::Readable(OWN_READ, _) => self.caught_up = true,

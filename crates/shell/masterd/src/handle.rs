@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::admission::{Admission, Asked, Counted, Shed};
 use crate::bounds;
 use crate::disk::log::ToLog;
-use crate::itself::Dismissed;
+use crate::identity::Dismissed;
 use crate::message::{Answered, Asker, Following, Message};
 use crate::request::{Principal, Request};
 use crate::view::View;

@@ -16,26 +16,26 @@ mod agents;
 mod arguments;
 mod bounds;
 mod caller;
+mod chunks;
 mod core;
 mod disk;
-mod former;
 mod handle;
+pub mod identity;
 pub mod in_process;
-pub mod itself;
 mod message;
 mod metrics;
 pub mod past;
 mod peers;
-mod pieces;
+mod previous_cell;
+mod rate_limited_log;
 mod reads;
 mod records;
 pub mod recover;
 mod request;
 mod restarts;
 mod service;
-mod silence;
-mod tally;
 mod threads;
+mod unresponsive;
 mod view;
 
 use std::net::TcpListener;
@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use disk::{checkpointer, events, log};
-use itself::Itself;
+use identity::ReplicaIdentity;
 use model::{DirectoryId, Level, LogIndex};
 use process::joining::{Given, Joining};
 use process::{notify, renewal, shutdown};
@@ -55,9 +55,9 @@ use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
 pub use self::arguments::{MasterArgs, ReplicaArgs, start};
-pub use self::itself::Dismissed;
+pub use self::identity::Dismissed;
 pub use self::records::Records;
-pub use self::silence::SilenceArgs;
+pub use self::unresponsive::SilenceArgs;
 
 /// The options of a master.
 #[derive(Clone, Debug)]
@@ -93,24 +93,24 @@ const WAITING_BYTES: usize = 256 << 20;
 /// Runs a master until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let directory = match options.existing {
-        true => itself::existing(&options.directory)?,
+        true => identity::existing(&options.directory)?,
         false => DataDirectory::open_or_create(&options.directory)?,
     };
     join(&directory, options.join.as_ref())?;
-    let itself = Itself::read(&options.directory)?;
-    let bootstrap = itself.id() == itself::FIRST;
+    let itself = ReplicaIdentity::read(&options.directory)?;
+    let bootstrap = itself.id() == identity::FIRST;
     let authority = authority(&directory, options.bootstrap.as_ref(), bootstrap)?;
     let authority = Arc::new(authority);
     let validity = Validity::lasting(options.validity);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
-    itself::check(&directory, itself.id())?;
+    identity::check(&directory, itself.id())?;
     if bootstrap && recovered.is_nothing() {
         itself.check_founds(&directory)?;
     }
     let epoch = recovered.restore_epoch;
-    former::wait_until_gone(directory.path(), &itself, epoch, &credentials)?;
+    previous_cell::wait_until_gone(directory.path(), &itself, epoch, &credentials)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
     let metrics = Arc::<metrics::Metrics>::default();
     metrics.restarts.inc_by(restarts::count(directory.path()));
@@ -177,7 +177,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         (agents.handle(), peers.handle()),
         (Arc::clone(&authority), options.validity),
         past::Past::of(directory.path()),
-        service::watching::EventSource::new(&directory.events(), keeper.kept()),
+        service::event_watch::EventSource::new(&directory.events(), keeper.kept()),
         refusals.clone(),
         metrics,
     );
@@ -229,7 +229,7 @@ fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         return runtime.block_on(async {
             tokio::select! {
-                joined = joining.as_replica(&tls, |id, others| Itself::new(id, others).write(path)) => joined,
+                joined = joining.as_replica(&tls, |id, others| ReplicaIdentity::new(id, others).write(path)) => joined,
                 () = shutdown::requested() => anyhow::bail!("told to stop before it joined"),
             }
         });

@@ -27,7 +27,7 @@ use tokio::process::{Child, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tonic::{Code, Status};
 
-use crate::pieces;
+use crate::chunks;
 use crate::reads::Reads;
 
 /// The name of the hidden command that the child runs.
@@ -96,7 +96,7 @@ impl Past {
         while let Some(answer) = in_time(next(&mut answers)).await? {
             match answered_or_refused(Some(answer))? {
                 Answer::Checkpoint(piece) => {
-                    if !pieces::send(to_client, piece).await {
+                    if !chunks::send(to_client, piece).await {
                         return Ok(());
                     }
                 }
@@ -172,7 +172,7 @@ pub fn answer(directory: &Path) -> anyhow::Result<()> {
     let answer = match answered(directory, question) {
         Ok(Answered::Whole(answer)) => *answer,
         Ok(Answered::Pieces(cell, origin)) => {
-            return pieces::pieces(&cell, origin, |piece| {
+            return chunks::pieces(&cell, origin, |piece| {
                 say(Answer::Checkpoint(v1::SaveCheckpointResponse { piece: Some(piece) }))
             });
         }

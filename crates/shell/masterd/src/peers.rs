@@ -24,7 +24,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use crate::itself::Dismissed;
+use crate::identity::Dismissed;
 use crate::message::Message;
 
 /// The code with which a replica tells one from before a restoration that the cell continues

@@ -2,7 +2,7 @@
 //! answers are functions of the cell, the caller, and a time.
 
 pub(crate) mod rejections;
-pub(crate) mod settling;
+pub(crate) mod unchecked_health;
 pub(crate) mod views;
 
 use std::collections::BTreeSet;

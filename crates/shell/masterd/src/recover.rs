@@ -9,7 +9,7 @@ use replica::{HardState, LogEntry, Recovered};
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef, Repair};
 
-use crate::itself::Dismissed;
+use crate::identity::Dismissed;
 
 /// Reads the newest intact checkpoint, and the log after it.
 ///

@@ -1,13 +1,15 @@
 //! The master's API for users and tools. Reads are answered from the newest view, with its index;
 //! mutations go through the core and are answered when they are committed.
 
-mod asking;
 mod changes;
+mod checkpoint_download;
+mod dispatch;
 mod enrolment;
-mod following;
-mod front;
+pub(crate) mod event_watch;
+mod forwarding;
 mod gate;
 mod health;
+mod job_watch;
 mod logs;
 mod machines;
 mod quota;
@@ -15,16 +17,14 @@ mod replicas;
 pub(crate) mod replication;
 mod rescheduling;
 mod routes;
-mod saving;
 mod scheduling;
-mod serving;
+mod scrape;
 mod streams;
 mod summary;
 mod tasks;
 #[cfg(test)]
 mod test_services;
 mod users;
-pub(crate) mod watching;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,11 +46,11 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use self::event_watch::EventSource;
 use self::logs::{newest_life, relay, say_not_kept};
 use self::streams::{Streams, holding};
 use self::summary::Summary;
 use self::tasks::split;
-use self::watching::EventSource;
 use crate::caller::Caller;
 use crate::caller::tasks::{may_submit, may_touch};
 use crate::handle::Core;
@@ -126,7 +126,7 @@ impl Service {
     ) -> Self {
         let cell = authority.cell().to_owned();
         let requests = routes::requests();
-        let registry = Arc::new(serving::registry(
+        let registry = Arc::new(scrape::registry(
             Arc::clone(&metrics),
             core.clone(),
             refusals,
@@ -476,7 +476,7 @@ impl Borgmaster for Service {
         drop(view);
         let thousands = usize::try_from(tasks / 1_000).unwrap_or(usize::MAX);
         let place = self.watchers.begin_as(&caller.user, thousands.saturating_add(1))?;
-        let stream = holding(place, following::follow(self.core.watch(), job, caller.clone())?);
+        let stream = holding(place, job_watch::follow(self.core.watch(), job, caller.clone())?);
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 

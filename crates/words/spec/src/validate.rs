@@ -149,7 +149,7 @@ pub enum ProblemKind {
     NoName,
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
-    Itself,
+    ReplicaIdentity,
     /// A delay that exceeds its own maximum.
     #[error("is longer than {other} ({most})")]
     LongerThan {
@@ -206,11 +206,11 @@ impl JobSpec {
         for (position, other) in self.after.iter().enumerate() {
             // With a user named, only the cell can tell.
             if other.user.is_none() && other.job == self.name {
-                found.add(&after.element(position), ProblemKind::Itself);
+                found.add(&after.element(position), ProblemKind::ReplicaIdentity);
             }
         }
         if self.parent.as_ref().is_some_and(|p| p.user.is_none() && p.job == self.name) {
-            found.add(&top.field("parent"), ProblemKind::Itself);
+            found.add(&top.field("parent"), ProblemKind::ReplicaIdentity);
         }
         let total = self.total();
         if found.problems.is_empty() && total.cpu.0 > limits::CPU_MILLI_MAX {
@@ -330,7 +330,7 @@ impl Problems {
                 self.cmd(&top.field("cmd"), &job.task.cmd);
                 // With a user named, only the cell can tell.
                 if alloc_set.as_ref().is_some_and(|set| set.user.is_none() && set.job == job.name) {
-                    self.add(&top.field("allocSet"), ProblemKind::Itself);
+                    self.add(&top.field("allocSet"), ProblemKind::ReplicaIdentity);
                 }
             }
             Kind::AllocSet { users } => {

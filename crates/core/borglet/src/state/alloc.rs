@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Band, End, FinalUsage, InstanceId, Priority, Resources, Span, Time};
 
+use crate::capacity::Rooms;
 use crate::limit::Limit;
-use crate::room::Rooms;
 use crate::{DesiredAlloc, Effect, TaskReport, TaskStatus};
 
 /// The delay before a failed removal is retried, for example when a process hangs in the kernel.

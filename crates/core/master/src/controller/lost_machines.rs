@@ -6,9 +6,9 @@ use model::{MachineId, ReplicaId, Time};
 
 use super::{Controller, Turn};
 use crate::about;
+use crate::failure_detector::Lost;
 use crate::joining;
-use crate::lost::Lost;
-use crate::opinion::Opinions;
+use crate::second_opinion::Opinions;
 use crate::{Reachability, Second};
 
 /// What the leader knows of how machines answer.

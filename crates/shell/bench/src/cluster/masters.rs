@@ -12,7 +12,7 @@ use cell::Image;
 use checkpoint::Origin;
 use cli::{Failure, begin_anew, change_replicas};
 use client::{CellFile, Connection};
-use masterd::itself::{FIRST, Itself};
+use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{ReplicaId, Term};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
@@ -90,7 +90,7 @@ impl Masters {
         for replica in masters.replicas.iter().filter(|replica| replica.id != FIRST) {
             let others = masters.replicas.iter().filter(|other| other.id != replica.id);
             let others = others.map(|other| (other.id, other.address.clone()));
-            Itself::new(replica.id, others).write(&replica.directory)?;
+            ReplicaIdentity::new(replica.id, others).write(&replica.directory)?;
         }
         let file = CellFile { cell: NAME.to_owned(), masters: masters.addresses() };
         let user = masters.issue(&Identity::User(NAME.to_owned()))?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ::checkpoint::{self, Origin};
 use anyhow::{Context, ensure};
 use cell::{Cell, Image};
-use masterd::itself::{FIRST, Itself};
+use masterd::identity::{FIRST, ReplicaIdentity};
 use model::ReplicaId;
 use rpc::Authority;
 use store::DataDirectory;
@@ -35,7 +35,7 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     let epoch = epoch(args, origin, former.as_deref())?;
     let origin = Origin { restore_epoch: epoch, ..origin };
     let alone = cell.restored().image().of_one_replica(FIRST, None);
-    let itself = Itself::new(FIRST, []).restored(epoch, members(&cell));
+    let itself = ReplicaIdentity::new(FIRST, []).restored(epoch, members(&cell));
     make(&directory, &alone, &itself, origin, former.as_deref())?;
 
     let (shown, name) = (args.dir.display(), name(&cell));
@@ -147,7 +147,7 @@ fn newest_epoch(directory: &Path) -> u64 {
 fn make(
     directory: &Path,
     image: &Image,
-    itself: &Itself,
+    itself: &ReplicaIdentity,
     origin: Origin,
     former: Option<&Path>,
 ) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use client::{CELL_FILE, CellFile, Connection};
-use masterd::itself::{FIRST, Itself};
+use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{CellName, MachineName, ReplicaId, UserName};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
@@ -95,9 +95,9 @@ pub(super) fn prepare(
         "{shown} belongs to a cell whose master directories are all gone: use another directory, or \
          remove {shown} to start with an empty cell"
     );
-    let restored = ids
-        .iter()
-        .any(|id| Itself::read(&place(directory, *id)).is_ok_and(|itself| itself.is_restored()));
+    let restored = ids.iter().any(|id| {
+        ReplicaIdentity::read(&place(directory, *id)).is_ok_and(|itself| itself.is_restored())
+    });
     let any = ids.first().map(|id| place(directory, *id)).unwrap_or_default();
     ensure!(
         restored || ids.len() * 2 > before,
@@ -172,13 +172,13 @@ pub(super) fn certify(
     for replica in masters {
         let others = masters.iter().filter(|other| other.id != replica.id);
         let others = others.map(|other| (other.id, other.address.clone()));
-        match Itself::read(&replica.directory) {
+        match ReplicaIdentity::read(&replica.directory) {
             // A restored replica first checks whether the others are gone.
             Ok(itself) if itself.is_restored() => {}
             // The master reports a damaged identity, or one of another replica.
             Err(_) => {}
             Ok(itself) if itself.id() != replica.id => {}
-            Ok(_) => Itself::new(replica.id, others).write(&replica.directory)?,
+            Ok(_) => ReplicaIdentity::new(replica.id, others).write(&replica.directory)?,
         }
     }
     let addresses = masters.iter().map(|replica| replica.address.clone());
@@ -232,7 +232,7 @@ impl Replicas {
         if !data.tls().join("ca.pem").exists() {
             Authority::copy(&self.tls, data.tls())?;
         }
-        Itself::new(id, self.present.iter().cloned()).write(&directory)?;
+        ReplicaIdentity::new(id, self.present.iter().cloned()).write(&directory)?;
         Ok(arguments(&self.flags, &directory))
     }
 

@@ -15,7 +15,7 @@ use proto::v1;
 use proto::v1::state_reason::Reason;
 use scheduler::why::Group;
 
-use crate::reads::settling;
+use crate::reads::unchecked_health;
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -107,7 +107,7 @@ fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskSt
             counts.scheduled += 1;
             if let Phase::Started { .. } = placement.phase {
                 counts.running += 1;
-                let health = settling::shown(job, index, placement, now);
+                let health = unchecked_health::shown(job, index, placement, now);
                 counts.healthy += u32::from(health == Health::Healthy);
             }
         }
@@ -190,7 +190,7 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
                 .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
                 .collect::<Vec<_>>();
             if let Phase::Started { .. } = placement.phase {
-                status.health = match settling::shown(job, index, placement, now) {
+                status.health = match unchecked_health::shown(job, index, placement, now) {
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,

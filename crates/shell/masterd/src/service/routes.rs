@@ -17,7 +17,7 @@ use tonic_health::pb::health_server::{self, HealthServer};
 use tonic_reflection::server::Builder;
 
 use crate::metrics::{Requests, measure};
-use crate::service::front::Front;
+use crate::service::dispatch::Front;
 use crate::service::replication::Replicas;
 use crate::service::{Service, gate, health};
 

@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::metrics::Metrics;
 use crate::past::Past;
 use crate::service::Service;
-use crate::service::watching::EventSource;
+use crate::service::event_watch::EventSource;
 use crate::view::View;
 use crate::{agents, peers};
 

@@ -17,8 +17,8 @@ use tonic::{Request, Response, Status};
 use crate::caller::Caller;
 use crate::caller::tasks::Denied;
 use crate::reads::{Reads, views};
-use crate::service::asking::LEADER_PATIENCE;
 use crate::service::enrolment::Wanted;
+use crate::service::forwarding::LEADER_PATIENCE;
 use crate::service::{Answer, Service, Streamed, gate, unexpected};
 use crate::view::View;
 

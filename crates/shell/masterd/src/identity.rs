@@ -44,7 +44,7 @@ impl std::error::Error for Dismissed {}
 /// A replica's `replica.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Itself {
+pub struct ReplicaIdentity {
     /// Its id.
     id: u64,
     /// The addresses of the others, by id.
@@ -63,7 +63,7 @@ pub struct Itself {
     checksum: String,
 }
 
-impl Itself {
+impl ReplicaIdentity {
     /// A replica that finds the others at these addresses.
     pub fn new(id: ReplicaId, replicas: impl IntoIterator<Item = (ReplicaId, String)>) -> Self {
         let replicas = named(replicas);
@@ -225,15 +225,18 @@ mod tests {
     #[test]
     fn a_directory_without_the_file_is_the_first_replicas() {
         let place = tempfile::tempdir().expect("a directory");
-        assert_eq!(Itself::read(place.path()).expect("none is needed").id(), FIRST);
-        let third = Itself::new(ReplicaId(3), [(FIRST, "m1:7800".to_owned())]);
+        assert_eq!(ReplicaIdentity::read(place.path()).expect("none is needed").id(), FIRST);
+        let third = ReplicaIdentity::new(ReplicaId(3), [(FIRST, "m1:7800".to_owned())]);
         third.write(place.path()).expect("there is room");
-        let read = Itself::read(place.path()).expect("it is there");
+        let read = ReplicaIdentity::read(place.path()).expect("it is there");
         assert_eq!((read.id(), read.former(0)), (ReplicaId(3), BTreeMap::new()));
         assert_eq!(read.replicas(), [(FIRST, Arc::from("m1:7800"))].into());
         let former = [(FIRST, "m1:7800".to_owned())];
-        Itself::new(FIRST, []).restored(7, former).write(place.path()).expect("there is room");
-        let restored = Itself::read(place.path()).expect("it is there");
+        ReplicaIdentity::new(FIRST, [])
+            .restored(7, former)
+            .write(place.path())
+            .expect("there is room");
+        let restored = ReplicaIdentity::read(place.path()).expect("it is there");
         assert_eq!([6, 7].map(|epoch| restored.former(epoch).len()), [0, 1]);
         third.write(place.path()).expect("there is room");
         let text = std::fs::read_to_string(place.path().join(FILE)).expect("it is there");
@@ -243,15 +246,15 @@ mod tests {
             let changed = text.replace(what, with);
             assert_ne!(changed, text);
             std::fs::write(place.path().join(FILE), changed).expect("there is room");
-            let said = Itself::read(place.path()).expect_err("it was changed").to_string();
+            let said = ReplicaIdentity::read(place.path()).expect_err("it was changed").to_string();
             assert!(said.contains("its checksum does not match"), "{said}");
             assert!(said.ends_with("(bourg master remove, bourg master add)"), "{said}");
         }
         std::fs::write(place.path().join(FILE), "id = ").expect("there is room");
-        let said = Itself::read(place.path()).expect_err("it is cut").to_string();
+        let said = ReplicaIdentity::read(place.path()).expect_err("it is cut").to_string();
         assert!(said.contains("is damaged, so that it is not known which replica"), "{said}");
         std::fs::write(place.path().join(FILE), "id = 0").expect("there is room");
-        let said = Itself::read(place.path()).expect_err("no id").to_string();
+        let said = ReplicaIdentity::read(place.path()).expect_err("no id").to_string();
         assert!(said.ends_with("replicas count from 1"), "{said}");
     }
 }

@@ -13,8 +13,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::caller::Caller;
-use crate::reads::{Reads, settling};
-use crate::service::watching::STALLED;
+use crate::reads::{Reads, unchecked_health};
+use crate::service::event_watch::STALLED;
 use crate::view::View;
 
 /// The maximum number of a job's states that wait for a slow watcher: later ones are merged.
@@ -54,7 +54,7 @@ async fn send_changes(
             let view = Arc::clone(&views.borrow_and_update());
             let Some(job) = view.cell.job(job) else { return Ok(()) };
             let now = view.now();
-            let settles = settling::next(job, now).map(|at| at.since(now).to_std());
+            let settles = unchecked_health::next(job, now).map(|at| at.since(now).to_std());
             (look(&view, by, job, &mut known, now), !job.is_alive(), settles)
         };
         let looks = message.as_ref().map(|message| digest(&message.jobs));
@@ -171,9 +171,9 @@ mod tests {
     /// Nothing in the cell changes when it does.
     #[tokio::test]
     async fn a_watcher_is_told_when_a_task_has_settled() {
-        let cell = settling::tests::started(model::Appclass::LatencySensitive, false);
+        let cell = unchecked_health::tests::started(model::Appclass::LatencySensitive, false);
         let job = cell.jobs().next().expect("the job").id;
-        let clock = Clock::showing(settling::tests::STARTED);
+        let clock = Clock::showing(unchecked_health::tests::STARTED);
         let (_publish, views) = watch::channel(Arc::new(View { clock, ..View::of(cell) }));
         let mut stream = follow(views, job, Caller::of("ana")).expect("it is followed");
         let mut healthy = Vec::new();

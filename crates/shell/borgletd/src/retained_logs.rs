@@ -10,8 +10,8 @@ use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, Span, UserName};
 use nix::sys::statvfs::{Statvfs, statvfs};
 
+use super::cleanup::Remover;
 use super::disk;
-use super::remover::Remover;
 use super::tasks::Files;
 
 /// How many disk checks pass between two scans, ...

@@ -13,7 +13,7 @@ use replication::v1::replication_client::ReplicationClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::itself::{Dismissed, Itself};
+use crate::identity::{Dismissed, ReplicaIdentity};
 
 /// How long the former replicas are asked: as long as a starting replica may take to find a leader.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// is told to stop; if the note cannot be written.
 pub(super) fn wait_until_gone(
     directory: &Path,
-    itself: &Itself,
+    itself: &ReplicaIdentity,
     restore_epoch: u64,
     credentials: &Rotating,
 ) -> anyhow::Result<()> {
@@ -52,7 +52,7 @@ pub(super) fn wait_until_gone(
         "none of the former replicas serves ({shown}): this one continues without them, with \
          restore epoch {restore_epoch}. They must not be started again"
     );
-    Itself::new(itself.id(), []).write(directory)
+    ReplicaIdentity::new(itself.id(), []).write(directory)
 }
 
 async fn look(

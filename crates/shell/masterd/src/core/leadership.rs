@@ -7,7 +7,7 @@ use cell::Cell;
 use model::{LogIndex, ReplicaId, Term};
 
 use super::Metrics;
-use crate::itself::Dismissed;
+use crate::identity::Dismissed;
 
 /// A cell is alive if it had a leader at least this long ago, in this process, ...
 const LED_FOR: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
-use crate::pieces::{pieces, send};
+use crate::chunks::{pieces, send};
 use crate::service::{Answer, Service, Streamed};
 
 /// The maximum number of pieces that wait for a slow reader.
