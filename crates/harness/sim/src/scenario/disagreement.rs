@@ -1,10 +1,10 @@
 //! A scheduler whose copy of the cell is old.
 
 use cell::EventKind;
-use model::{Span, TaskSelection};
+use model::Span;
 use replica::Codec;
 
-use super::stage::{Cast, ROOT, Scene, Stage};
+use super::stage::{Cast, Scene, Stage};
 use crate::network::{Node, Nodes, Trouble};
 
 pub(super) const ABOUT: &str = "In Nomad a scheduler whose view of a node differs from the leader's \
@@ -58,10 +58,13 @@ fn meanwhile<C: Codec>(stage: &mut Stage<C>, names: &mut usize) {
         *names += 1;
         stage.submit(&format!("j{names}"), 110, (6, 1), "for=20 heeds=100");
         if *names > 4 && names.is_multiple_of(3) {
-            stage.kill(&format!("j{}", *names - 4), TaskSelection::All);
+            stage.ask(&format!("kill ana/j{}", *names - 4));
         }
         let machine = *names % 12;
-        stage.drain(ROOT, machine, names.is_multiple_of(2));
+        stage.ask(&match names.is_multiple_of(2) {
+            true => format!("drain m{machine} repair"),
+            false => format!("undrain m{machine}"),
+        });
         stage.passes(Span::from_secs(3));
     }
 }
@@ -70,7 +73,7 @@ impl<C: Codec> Stage<C> {
     /// The trouble is over.
     fn comes_to_agree(&mut self) {
         for machine in 0..12 {
-            self.drain(ROOT, machine, false);
+            self.ask(&format!("undrain m{machine}"));
         }
         self.rests("seconds until they agree and all that fits is placed", 20);
         let refused = self.world.counts().refused;

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cell::{EventKind, EvictionCause, Mutation, ResumeRescheduling, SetAttributes};
+use cell::{EventKind, EvictionCause};
 use model::{InstanceId, Span, TaskId, Time};
 use replica::Codec;
-use spec::{Constraint, Relation};
 
 use super::removals::REMOVALS;
-use super::stage::{ANA, Cast, ROOT, Scene, Stage, job, running};
+use super::stage::{Cast, Scene, Stage, running};
 use crate::network::{Nodes, Trouble};
 
 pub(super) const FLAPPING: &str = "A machine with a bad power supply or a bad link goes and returns, \
@@ -29,8 +28,9 @@ pub(super) fn flapping<C: Codec>(cast: Cast<C>) -> Stage<C> {
     scene.settings.master.missed_polls_max = 2;
     scene.settings.raft_tick = Span::from_millis(500);
     let mut stage = Stage::set(cast, scene);
-    stage.world.ask(ROOT, special("m0"));
-    stage.pinned("pinned", 2);
+    stage.ask("say m0 special=yes");
+    let pinned = "cpu=1000 ram=4096 failures=10 cmd=run on=special=yes";
+    stage.ask(&format!("submit ana/pinned 2 priority=200 {pinned}"));
     stage.comes("seconds until what can run nowhere else runs", 30, |cell| {
         running(cell, "pinned") == 2
     });
@@ -68,25 +68,7 @@ pub(super) fn flapping<C: Codec>(cast: Cast<C>) -> Stage<C> {
     stage
 }
 
-/// Something is said of a machine by which it can be asked for.
-fn special(machine: &str) -> Mutation {
-    let changes = [("special".to_owned(), Some("yes".to_owned()))].into();
-    match model::MachineName::new(machine) {
-        Ok(machine) => Mutation::SetAttributes(SetAttributes { machine, changes }),
-        Err(_) => Mutation::ResumeRescheduling(ResumeRescheduling),
-    }
-}
-
 impl<C: Codec> Stage<C> {
-    /// A job that runs on the special machine alone.
-    fn pinned(&mut self, name: &str, tasks: u32) {
-        let Some(mut spec) = job(name, 200, (tasks, 1), "") else { return };
-        let (attribute, value) = ("special".to_owned(), "yes".to_owned());
-        let relation = Relation::Equal;
-        spec.task.constraints.push(Constraint { attribute, relation, value, hard: true });
-        self.world.ask(ANA, Mutation::Submit(Arc::new(spec)));
-    }
-
     fn is_of(&self, id: InstanceId, name: &str) -> bool {
         let job = self.world.cell().and_then(|cell| cell.job(id.collection));
         job.is_some_and(|job| job.spec.name.as_str() == name)
@@ -190,7 +172,7 @@ pub(super) fn half<C: Codec>(cast: Cast<C>) -> Stage<C> {
     stage.passes(Span::from_secs(60));
     let moved = stage.moved(begin);
     stage.figure("tasks that were moved before somebody said so", moved, 0);
-    stage.world.ask(ROOT, Mutation::ResumeRescheduling(ResumeRescheduling));
+    stage.ask("resume");
     stage
         .comes("seconds until all of them run elsewhere", 15, |cell| all(cell) && down(cell) == 20);
     let busiest = stage.busiest(begin, failed_machine);
@@ -208,7 +190,7 @@ impl<C: Codec> Stage<C> {
     fn fills(&mut self, machines: Range<usize>, tasks: u32) {
         let count = self.world.machines.len();
         let others: Vec<_> = (0..count).filter(|machine| !machines.contains(machine)).collect();
-        others.iter().for_each(|machine| self.drain(ROOT, *machine, true));
+        others.iter().for_each(|machine| self.ask(&format!("drain m{machine} repair")));
         let drained = move |cell: &cell::Cell| {
             cell.machines().filter(|machine| machine.drain.is_some()).count()
         };
@@ -220,7 +202,7 @@ impl<C: Codec> Stage<C> {
         self.comes("seconds until the service runs", 30, |cell| {
             running(cell, "service") == tasks as usize
         });
-        others.iter().for_each(|machine| self.drain(ROOT, *machine, false));
+        others.iter().for_each(|machine| self.ask(&format!("undrain m{machine}")));
         self.comes("seconds until every machine is used", 10, |cell| drained(cell) == 0);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cell::{Cell, Death, EventKind, Job, KillReason, TaskState};
-use model::{InstanceId, Span, TaskSelection, Time};
+use model::{InstanceId, Span, Time};
 use replica::Codec;
 
 use super::stage::{Cast, SLOTS, Scene, Stage, named, preempted, running};
@@ -46,8 +46,7 @@ pub(super) fn victims<C: Codec>(cast: Cast<C>) -> Stage<C> {
     stage.passes(Span::from_millis(500));
     stage.world.power_off(dies);
     stage.passes(Span::from_secs(1));
-    let tasks: Vec<_> = killed.iter().map(|id| (id.index, id.index)).collect();
-    stage.kill("low", TaskSelection::Some(tasks));
+    killed.iter().for_each(|id| stage.ask(&format!("kill ana/low/{}", id.index)));
     stage.comes("seconds until all victims but those of the dead machine have left", 10, |cell| {
         victims.iter().filter(|victim| !on_it(victim)).all(|(id, _)| has_left(cell, *id))
     });
@@ -67,7 +66,7 @@ pub(super) fn victims<C: Codec>(cast: Cast<C>) -> Stage<C> {
     stage.figure("others that had to make room", others, 2 * again);
     stage.world.boot(dies);
     stage.passes(Span::from_secs(10));
-    stage.kill("high", TaskSelection::All);
+    stage.ask("kill ana/high");
     stage.comes("seconds from room to every victim running", 10, |cell| {
         running(cell, "low") + killed_by_owner(cell) == 32
     });

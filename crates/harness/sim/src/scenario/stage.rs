@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use cell::{
-    Cell, DrainMachine, EventKind, EvictionCause, Job, Kill, Mutation, TaskState, UndrainMachine,
-};
-use model::{
-    Bytes, InstanceId, JobName, MachineName, MilliCores, Priority, Resources, Span, TaskSelection,
-    Time, UserName,
-};
+use cell::{Cell, EventKind, EvictionCause, Job, TaskState};
+use model::{InstanceId, Span, Time, UserName};
 use replica::Codec;
-use spec::{JobSpec, TaskSpec};
+use script::Request;
 
 use super::{Figure, Played, Scenario};
 use crate::injected_bug::InjectedBug;
@@ -43,10 +38,6 @@ impl Scene {
 
 /// How many slots a machine has: a slot is a core and 4 GiB.
 pub(super) const SLOTS: u64 = 8;
-/// Who administers the cell.
-pub(super) const ROOT: usize = 0;
-/// Somebody who has jobs.
-pub(super) const ANA: usize = 1;
 /// How finely it is looked when something has come to pass.
 const LOOK: Span = Span::from_millis(100);
 
@@ -146,7 +137,18 @@ impl<C: Codec> Stage<C> {
         self.figure(what, took, most);
     }
 
-    /// Somebody submits a job of tasks that take so many slots each, and run so.
+    /// A user's request, as a line of the script language.
+    pub(super) fn ask(&mut self, line: &str) {
+        match script::request(line) {
+            Ok(Request { by, mutation }) => {
+                let is_client = self.world.ask_as(&by, mutation);
+                self.must(is_client, || format!("'{line}': {by} is no client"));
+            }
+            Err(error) => self.must(false, || format!("'{line}': {error}")),
+        }
+    }
+
+    /// Ana submits a job of tasks that take so many slots each, and run with these words.
     pub(super) fn submit(
         &mut self,
         name: &str,
@@ -154,32 +156,11 @@ impl<C: Codec> Stage<C> {
         (tasks, slots): (u32, u64),
         words: &str,
     ) {
-        let spec = job(name, priority, (tasks, slots), words);
-        self.must(spec.is_some(), || format!("{name} is no job"));
-        if let Some(spec) = spec {
-            self.world.ask(ANA, Mutation::Submit(Arc::new(spec)));
-        }
-    }
-
-    /// Its owner kills a job.
-    pub(super) fn kill(&mut self, name: &str, tasks: TaskSelection) {
-        if let Some(job) = self.world.cell().and_then(|cell| named(cell, name)) {
-            let mutation = Mutation::Kill(Kill::of(job, tasks));
-            self.world.ask(ANA, mutation);
-        }
-    }
-
-    /// Somebody drains a machine, or has it used again.
-    pub(super) fn drain(&mut self, who: usize, machine: usize, drained: bool) {
-        let Ok(machine) = MachineName::new(&format!("m{machine}")) else { return };
-        let reason = "repair".to_owned();
-        self.world.ask(
-            who,
-            match drained {
-                true => Mutation::DrainMachine(DrainMachine { machine, reason }),
-                false => Mutation::UndrainMachine(UndrainMachine { machine }),
-            },
-        );
+        let (cpu, ram) = (slots * 1_000, slots * 4_096);
+        self.ask(&format!(
+            "submit ana/{name} {tasks} priority={priority} cpu={cpu} ram={ram} failures=10 \
+             cmd=\"run {words}\""
+        ));
     }
 
     /// Disturbs the network between the master and others; gives by what that ends.
@@ -221,21 +202,6 @@ impl<C: Codec> Stage<C> {
             )
         })
     }
-}
-
-/// A job of tasks that take so many slots each.
-pub(super) fn job(
-    name: &str,
-    priority: u16,
-    (tasks, slots): (u32, u64),
-    words: &str,
-) -> Option<JobSpec> {
-    let cmd = std::iter::once("run").chain(words.split_whitespace());
-    let mut task = TaskSpec::of(cmd.map(str::to_owned).collect());
-    let (cpu, ram) = (MilliCores(slots * 1_000), Bytes((slots * 4) << 30));
-    task.limit = Resources { cpu, ram, ..Resources::default() };
-    let (name, priority) = (JobName::new(name).ok()?, Priority::new(priority.into()).ok()?);
-    Some(JobSpec::of(name, priority, tasks, task))
 }
 
 /// The newest job of a name.

@@ -86,6 +86,11 @@ impl Clients {
         self.all[number].user.clone()
     }
 
+    /// The client of a user.
+    fn of(&self, user: &UserName) -> Option<usize> {
+        self.all.iter().position(|client| client.user == *user)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
@@ -125,6 +130,13 @@ impl<C: Codec> World<C> {
             self.clients.all[client].since = self.now;
             self.attempt(client);
         }
+    }
+
+    /// A user asks for something; false if no client is that user's.
+    pub(crate) fn ask_as(&mut self, user: &UserName, mutation: Mutation) -> bool {
+        let Some(client) = self.clients.of(user) else { return false };
+        self.ask(client, mutation);
+        true
     }
 
     /// Asks for the first thing that waits, or for a session to do so in.

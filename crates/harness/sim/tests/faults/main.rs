@@ -5,15 +5,13 @@
 mod table;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use cell::{Cell, DrainMachine, Mutation, UndrainMachine};
-use model::{JobName, MachineName, Priority, Random, Span, Time, UserName};
+use cell::Cell;
+use model::{Random, Span, Time, UserName};
 use sim::{
     Action, Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting,
     Trouble, Who, World, capacity, machines,
 };
-use spec::{JobSpec, TaskSpec};
 use table::Table;
 
 /// What is asked for, one after the other and five seconds apart: a job fills the first two machines,
@@ -22,26 +20,17 @@ struct Filling(VecDeque<Vec<Action>>);
 
 impl Filling {
     fn new() -> Self {
-        let others = ["m2", "m3"].map(|name| MachineName::new(name).expect("a name"));
-        let drain = |machine: MachineName| {
-            Action::Request(
-                0,
-                Mutation::DrainMachine(DrainMachine { machine, reason: String::new() }),
-            )
-        };
-        let undrain =
-            |machine| Action::Request(0, Mutation::UndrainMachine(UndrainMachine { machine }));
-        let drained = others.clone().map(drain).to_vec();
-        Self([drained, vec![service()], others.map(undrain).to_vec()].into())
+        let service = "submit ana/service 8 priority=200 cpu=1000 failures=10 cmd=run";
+        let each = |lines: &[&str]| lines.iter().map(|line| action(line)).collect();
+        let steps = [&["drain m2", "drain m3"][..], &[service], &["undrain m2", "undrain m3"]];
+        Self(steps.map(each).into())
     }
 }
 
-fn service() -> Action {
-    let mut task = TaskSpec::of(vec!["run".to_owned()]);
-    task.limit.cpu = model::MilliCores(1_000);
-    let name = JobName::new("service").expect("a name");
-    let priority = Priority::new(200).expect("a priority");
-    Action::Request(1, Mutation::Submit(Arc::new(JobSpec::of(name, priority, 8, task))))
+/// What root or Ana asks for with a line of the script language.
+fn action(line: &str) -> Action {
+    let script::Request { by, mutation } = script::request(line).expect(line);
+    Action::Request(usize::from(by.as_str() != "root"), mutation)
 }
 
 impl Load for Filling {
