@@ -63,7 +63,7 @@ impl Cell {
     /// produced.
     #[must_use]
     pub fn check(&self) -> Vec<Violation> {
-        let mut found = Found { violations: Vec::new() };
+        let mut found = Violations { violations: Vec::new() };
         let loads = self.check_jobs(&mut found);
         self.check_relations(&mut found);
         self.check_names(&mut found);
@@ -78,7 +78,7 @@ impl Cell {
     }
 
     /// Checks every job, and computes what the machines should have.
-    fn check_jobs(&self, found: &mut Found) -> BTreeMap<MachineId, Load> {
+    fn check_jobs(&self, found: &mut Violations) -> BTreeMap<MachineId, Load> {
         let mut loads: BTreeMap<MachineId, Load> = BTreeMap::new();
         let (mut jobs, mut tasks) = (0, 0);
         for job in self.jobs() {
@@ -121,7 +121,7 @@ impl Cell {
         job: &Job,
         instance: InstanceId,
         placement: &Placement,
-        found: &mut Found,
+        found: &mut Violations,
     ) {
         let why = match (job.alloc_set, placement.alloc()) {
             (None, None) => return,
@@ -139,7 +139,7 @@ impl Cell {
     }
 
     /// The relations between jobs: who waits for whom, and who ends with whom.
-    fn check_relations(&self, found: &mut Found) {
+    fn check_relations(&self, found: &mut Violations) {
         let (mut waiting, mut children) = (BTreeSet::new(), BTreeSet::new());
         for job in self.jobs() {
             let itself = Some(job.id);
@@ -180,7 +180,7 @@ impl Cell {
         }
     }
 
-    fn check_names(&self, found: &mut Found) {
+    fn check_names(&self, found: &mut Violations) {
         let mut named = BTreeSet::new();
         let mut living = BTreeMap::new();
         for job in self.jobs() {
@@ -210,7 +210,7 @@ impl Cell {
         }
     }
 
-    fn check_machines(&self, loads: &BTreeMap<MachineId, Load>, found: &mut Found) {
+    fn check_machines(&self, loads: &BTreeMap<MachineId, Load>, found: &mut Violations) {
         let mut machines = 0;
         for machine in self.machines() {
             let kept = self.machines.get(machine.id).is_some_and(|kept| kept.id == machine.id);
@@ -252,7 +252,7 @@ impl Cell {
         }
     }
 
-    fn check_state(&self, machine: &Machine, found: &mut Found) {
+    fn check_state(&self, machine: &Machine, found: &mut Violations) {
         let (id, tasks) = (machine.id, machine.instances.len());
         match machine.state {
             MachineState::Down { .. } if tasks > 0 => {
@@ -262,7 +262,7 @@ impl Cell {
         }
     }
 
-    fn check_rescheduling(&self, found: &mut Found) {
+    fn check_rescheduling(&self, found: &mut Violations) {
         if let Rescheduling::Stopped { silent, of, .. } = self.rescheduling
             && silent > of
         {
@@ -270,7 +270,7 @@ impl Cell {
         }
     }
 
-    fn check_sessions(&self, found: &mut Found) {
+    fn check_sessions(&self, found: &mut Violations) {
         let kept: BTreeSet<_> = self.sessions_by_use.iter().copied().collect();
         let used = self.sessions.iter().map(|(id, session)| (session.used, *id)).collect();
         for (used, session) in kept.symmetric_difference(&used).copied() {
@@ -305,11 +305,11 @@ fn placed(job: &Job) -> impl Iterator<Item = (InstanceId, &Placement)> {
     })
 }
 
-struct Found {
+struct Violations {
     violations: Vec<Violation>,
 }
 
-impl Found {
+impl Violations {
     fn add(&mut self, violation: Violation) {
         self.violations.push(violation);
     }

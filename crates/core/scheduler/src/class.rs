@@ -93,7 +93,7 @@ impl Key {
     }
 
     /// Whether the class is dropped as soon as none of its tasks is pending.
-    fn is_passing(&self) -> bool {
+    fn is_temporary(&self) -> bool {
         self.job.is_some() || self.instance.is_some()
     }
 }
@@ -185,7 +185,7 @@ pub(crate) struct Classes {
 
 impl Class {
     /// Changes where its tasks may be placed; returns the window that it had, if any.
-    fn now(&mut self, places: Where) -> Option<Pool> {
+    fn set_places(&mut self, places: Where) -> Option<Pool> {
         match std::mem::replace(&mut self.places, places) {
             Where::Pool(pool) => Some(*pool),
             _ => None,
@@ -247,11 +247,11 @@ impl Classes {
         if class.groups > 0 {
             return;
         }
-        let passing = class.key.is_passing();
+        let passing = class.key.is_temporary();
         self.idle += 1;
         if self.limited.contains(&id) {
             // From now on nothing tracks which machines gain room for it.
-            self.now(id, Where::Unknown);
+            self.set_places(id, Where::Unknown);
         }
         if passing {
             self.remove(id);
@@ -262,7 +262,7 @@ impl Classes {
 
     fn remove(&mut self, id: ClassId) {
         if let Some(mut class) = self.all.get_mut(id).and_then(Option::take) {
-            self.spare.extend(class.now(Where::Unknown));
+            self.spare.extend(class.set_places(Where::Unknown));
             self.by_key.remove(&class.key);
             self.limited.remove(&id);
             self.unused.push(id);
@@ -280,13 +280,13 @@ impl Classes {
     }
 
     /// Changes where the tasks of a class may be placed.
-    pub(crate) fn now(&mut self, id: ClassId, places: Where) {
+    pub(crate) fn set_places(&mut self, id: ClassId, places: Where) {
         if let Some(class) = self.all.get_mut(id).and_then(Option::as_mut) {
             match places {
                 Where::Nowhere | Where::Few(_) => self.limited.insert(id),
                 Where::Unknown | Where::Pool(_) => self.limited.remove(&id),
             };
-            self.spare.extend(class.now(places));
+            self.spare.extend(class.set_places(places));
         }
     }
 
@@ -306,7 +306,7 @@ impl Classes {
         // Half of them at once, so that not every new window has to search for another.
         pools.sort_unstable();
         for (_, id) in pools.iter().take(pools.len().div_ceil(2)) {
-            self.now(*id, Where::Unknown);
+            self.set_places(*id, Where::Unknown);
         }
         self.spare.pop().unwrap_or_default()
     }

@@ -129,7 +129,7 @@ impl Engine {
         // Tasks that were there before the first change are evictable, too.
         let mut evictable = Evictable::default();
         let slots = cell.machines().filter_map(|machine| machines.slot(machine.id));
-        slots.for_each(|slot| evictable.spoil(slot));
+        slots.for_each(|slot| evictable.mark_stale(slot));
         Self {
             ordered: machines.count(),
             suspects: suspects.map(|slot| (slot, false)).collect(),
@@ -155,7 +155,7 @@ impl Engine {
             false => self.machines.recount(cell, id),
         };
         let Some(slot) = slot else { return };
-        self.evictable.spoil(slot);
+        self.evictable.mark_stale(slot);
         if let Some(machine) = cell.machine(id) {
             if !machine.crashes.is_empty() {
                 self.suspects.entry(slot).or_default();
@@ -196,7 +196,7 @@ impl Engine {
     /// Reserves resources of a machine for the plan.
     pub(crate) fn hold(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
         let change = self.machines.plan(slot, demand, ports);
-        self.evictable.spoil(slot);
+        self.evictable.mark_stale(slot);
         self.changed(slot, change);
     }
 
@@ -246,14 +246,14 @@ impl Engine {
             let per_switch = class.ask().max_per_switch.is_some_and(|maximum| maximum.hard);
             let kept = matches!(class.places, Where::Nowhere | Where::Few(_));
             if class.job() == Some(job) && (per_switch || !kept) {
-                self.queue.classes.now(id, Where::Unknown);
+                self.queue.classes.set_places(id, Where::Unknown);
                 self.queue.unblock(id);
             }
         }
     }
 
     /// Determines which machines are suspect at a given time.
-    pub(crate) fn know_suspects(&mut self, cell: &Cell, now: Time) {
+    pub(crate) fn refresh_suspects(&mut self, cell: &Cell, now: Time) {
         let (machines, changes) = (&self.machines, &mut self.changes);
         self.suspects.retain(|slot, known| {
             let Some(machine) = cell.machine(machines.id(*slot)) else { return false };
@@ -269,7 +269,7 @@ impl Engine {
     /// Starts a pass: applies what time has changed, and unblocks classes for which there may be
     /// room again.
     pub(crate) fn begin_pass(&mut self, cell: &Cell, now: Time) {
-        self.know_suspects(cell, now);
+        self.refresh_suspects(cell, now);
         let improved = std::mem::take(&mut self.improved);
         if !improved.is_empty() && !self.queue.classes.limited.is_empty() {
             self.evictable.catch_up(cell, &self.machines);
@@ -300,7 +300,9 @@ impl Engine {
         }
         if !slots.is_empty() {
             let many = slots.len() > BLOCK;
-            self.queue.classes.now(id, if many { Where::Unknown } else { Where::Few(slots) });
+            self.queue
+                .classes
+                .set_places(id, if many { Where::Unknown } else { Where::Few(slots) });
             self.queue.unblock(id);
         }
     }

@@ -34,7 +34,7 @@ struct Holds {
 
 impl Evictable {
     /// Marks a machine as changed.
-    pub(crate) fn spoil(&mut self, slot: Slot) {
+    pub(crate) fn mark_stale(&mut self, slot: Slot) {
         let at = slot as usize;
         if self.of.len() <= at {
             self.of.resize_with(at + 1, Holds::default);

@@ -84,7 +84,7 @@ impl Engine {
         if let Some((slot, victims)) = self.make_room(cell, id) {
             return self.take(cell, group, slot, victims);
         }
-        self.queue.classes.now(id, Where::Nowhere);
+        self.queue.classes.set_places(id, Where::Nowhere);
         None
     }
 

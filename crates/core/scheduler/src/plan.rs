@@ -77,7 +77,7 @@ impl Scheduler {
                     let of_plan = planned.as_ref().map(|planned| (planned.machine, false));
                     touched.machines.extend(of_plan);
                 } else if let Some(planned) = &planned {
-                    self.engine.evictable.spoil(planned.slot);
+                    self.engine.evictable.mark_stale(planned.slot);
                 }
                 match (planned, refused(position)) {
                     // It was placed as planned, and is no longer in the queue.
@@ -106,7 +106,7 @@ impl Scheduler {
                 Subject::Job(_) | Subject::Cell => {}
             }
         }
-        self.take_over(&touched);
+        self.apply_changes(&touched);
         applied
     }
 
@@ -123,7 +123,7 @@ impl Scheduler {
                 touched.tasks.insert(instance.task());
             }
         }
-        self.take_over(&touched);
+        self.apply_changes(&touched);
     }
 
     /// Removes an instance from the plan; its machine has to be recounted.
@@ -142,11 +142,11 @@ impl Scheduler {
     }
 
     /// Applies what changed to the data structures beside the copy.
-    fn take_over(&mut self, touched: &Touched) {
+    fn apply_changes(&mut self, touched: &Touched) {
         let described = touched.machines.iter().filter(|(_, described)| **described);
         let described: Vec<MachineId> = described.map(|(id, _)| *id).collect();
         if !described.is_empty() && self.engine.is_outgrown(&self.cell, &described) {
-            self.begin_anew();
+            self.rebuild();
             return;
         }
         if !touched.left.is_empty() {
@@ -172,7 +172,7 @@ impl Scheduler {
             self.engine.machine_changed(&self.cell, *id, *described);
         }
         for task in &touched.tasks {
-            self.sort_in(*task);
+            self.requeue(*task);
         }
         for (task, machine) in left {
             self.engine.job_left(task.collection, machine);
@@ -180,7 +180,7 @@ impl Scheduler {
     }
 
     /// Rebuilds all data structures beside the copy.
-    fn begin_anew(&mut self) {
+    fn rebuild(&mut self) {
         let settings = self.engine.settings.clone();
         let planned = std::mem::take(&mut self.engine.planned);
         self.engine = Engine::new(&self.cell, settings);
@@ -207,7 +207,7 @@ impl Scheduler {
     }
 
     /// Puts a task in its place in the queue, or removes it.
-    fn sort_in(&mut self, id: TaskId) {
+    fn requeue(&mut self, id: TaskId) {
         self.engine.queue.leave(id);
         let Some(job) = self.cell.job(id.collection) else { return };
         let Some(instance) = job.instance(id.index) else { return };

@@ -149,12 +149,12 @@ impl Queue {
         if group.blocked {
             self.blocked_tasks += 1;
         } else if first {
-            self.line_up(id);
+            self.enqueue(id);
         }
     }
 
     /// Puts a group in line for its turn, or among the blocked ones if its class fits nowhere.
-    fn line_up(&mut self, id: GroupId) {
+    fn enqueue(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
         let Some(class) = self.classes.get_mut(group.class) else { return };
         if matches!(class.places, Where::Nowhere) {
@@ -245,7 +245,7 @@ impl Queue {
             if let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) {
                 group.blocked = false;
                 self.blocked_tasks -= group.tasks.len();
-                self.line_up(id);
+                self.enqueue(id);
             }
         }
     }

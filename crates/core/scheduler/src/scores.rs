@@ -37,7 +37,7 @@ pub fn scores(
     let mut engine = Engine::bare(cell, settings);
     let id = engine.queue.classes.join(job, index, &engine.machines, &engine.settings);
     engine.prepare(cell, id);
-    engine.know_suspects(cell, now);
+    engine.refresh_suspects(cell, now);
     let Some(class) = engine.queue.classes.get(id) else { return Vec::new() };
     let slots = 0..Slot::try_from(engine.machines.len()).unwrap_or(Slot::MAX);
     let scored = slots.filter(|slot| engine.fits(cell, class, *slot)).map(|slot| {

@@ -147,7 +147,7 @@ fn add(ranges: &mut Vec<(TaskIndex, TaskIndex)>, index: TaskIndex) {
 }
 
 /// The result of checking a request against every machine, or every alloc.
-struct Found {
+struct Explanation {
     places: usize,
     fits: usize,
     reasons: Vec<Reason>,
@@ -156,15 +156,15 @@ struct Found {
 
 /// Machines that fail the same check.
 #[derive(Default)]
-struct Alike {
+struct SameFailure {
     machines: usize,
     nearest: Option<(MachineId, UnschedulableReason)>,
     /// The values they have instead of what a constraint requires, with their counts.
-    instead: BTreeMap<Box<str>, usize>,
+    values: BTreeMap<Box<str>, usize>,
 }
 
-fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Found {
-    let mut found = Alikes::default();
+fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Explanation {
+    let mut found = ByKind::default();
     match job.alloc_set.and_then(|set| cell.job(set)) {
         None => {
             for machine in cell.machines() {
@@ -189,23 +189,23 @@ fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Found {
             }
         }
     }
-    let Alikes { places, fitting, kinds, change } = found;
+    let ByKind { places, fitting, kinds, change } = found;
     let mut reasons: Vec<Reason> =
         kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.machines));
-    Found { places, fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
+    Explanation { places, fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
 }
 
 /// The machines or allocs by failed check, and the smallest change that would suffice.
 #[derive(Default)]
-struct Alikes {
+struct ByKind {
     places: usize,
     fitting: usize,
-    kinds: BTreeMap<Kind, Alike>,
+    kinds: BTreeMap<Kind, SameFailure>,
     change: Option<Change>,
 }
 
-impl Alikes {
+impl ByKind {
     fn add(&mut self, ask: &Request<'_>, offer: &Offer<'_>) {
         self.places += 1;
         let Err(unschedulable_reason) = fits(ask, offer) else {
@@ -215,7 +215,7 @@ impl Alikes {
         let alike = self.kinds.entry(kind(&unschedulable_reason)).or_default();
         alike.machines += 1;
         if let UnschedulableReason::Constraint { has: Some(has), .. } = &unschedulable_reason {
-            *alike.instead.entry(has.clone()).or_default() += 1;
+            *alike.values.entry(has.clone()).or_default() += 1;
         }
         if alike
             .nearest
@@ -255,8 +255,8 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
     }
 }
 
-fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
-    let Alike { machines, nearest, instead } = alike;
+fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
+    let SameFailure { machines, nearest, values } = alike;
     let one = machines == 1;
     let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
     let text = match kind {
@@ -280,14 +280,14 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
     });
     let nearest_text = match &nearest {
         Some((machine, unschedulable_reason)) => miss(unschedulable_reason, machines, machine),
-        None => others(&instead),
+        None => others(&values),
     };
     Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
 }
 
 /// The most frequent value that machines have instead of what a constraint requires.
-fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
-    let most = instead.iter().max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)));
+fn others(values: &BTreeMap<Box<str>, usize>) -> String {
+    let most = values.iter().max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)));
     let Some((value, count)) = most else { return String::new() };
     let (value, has) = (value.escape_debug(), if *count == 1 { "has" } else { "have" });
     format!("{count} of them {has} \"{value}\"")

@@ -1,10 +1,11 @@
-//! Random mutations for tests: one strategy for all of them, over the values that a test gives it.
+//! Random mutations for tests: one strategy for all of them, over values that the test provides.
 //!
-//! A test of a format gives values that can be anything; a test of the state machine gives few, so that
-//! mutations meet. Proptest shrinks what it draws from [`mutation`]; loops with a seed of their own use
-//! [`seeded`].
+//! A test of a format provides arbitrary values; a test of the state machine provides few, so that
+//! mutations interact. Proptest shrinks what it generates from [`mutation`]; loops with their own
+//! seed use [`seeded`].
 //!
-//! What is deliberately absent: operations that are no mutations, and whether a mutation suits a cell.
+//! Deliberately absent: operations that are not mutations, and mutations made to fit a cell's
+//! state.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -26,10 +27,10 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use spec::{JobSpec, TaskSpec};
 
-/// From which values mutations are made.
+/// The values from which mutations are generated.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// Descriptions that are submitted.
+    /// Job descriptions to submit.
     pub spec: BoxedStrategy<Arc<JobSpec>>,
     /// Users.
     pub user: BoxedStrategy<UserName>,
@@ -53,7 +54,7 @@ pub struct Values {
     pub serial: BoxedStrategy<Serial>,
     /// Serial numbers of replicas' tokens.
     pub replica_serial: BoxedStrategy<Serial>,
-    /// How long certificates and tokens are valid.
+    /// Validity of certificates and tokens.
     pub validity: BoxedStrategy<Span>,
     /// Replicas.
     pub replica: BoxedStrategy<ReplicaId>,
@@ -63,29 +64,29 @@ pub struct Values {
     pub band: BoxedStrategy<Band>,
     /// Amounts of quota.
     pub amount: BoxedStrategy<Resources>,
-    /// When a grant begins or ends.
+    /// Begin or end of a grant.
     pub moment: BoxedStrategy<Option<Time>>,
     /// Grants.
     pub grant: BoxedStrategy<GrantId>,
-    /// How much of a band may be granted, in percent.
+    /// Maximum percentage of a band that may be granted.
     pub percent: BoxedStrategy<u32>,
     /// Capabilities.
     pub capability: BoxedStrategy<Capability>,
-    /// Jobs by their ids.
+    /// Job ids.
     pub collection: BoxedStrategy<CollectionId>,
 }
 
-/// A number that is seldom large.
+/// A number that is mostly small.
 pub fn small_or_huge() -> impl Strategy<Value = u64> {
     prop_oneof![20 => 0..5_u64, 1 => Just(u64::MAX), 1 => any::<u64>()]
 }
 
-/// A number that is seldom large.
+/// A number that is mostly small.
 pub fn small_or_huge_32() -> impl Strategy<Value = u32> {
     prop_oneof![20 => 0..4_u32, 1 => Just(u32::MAX), 1 => any::<u32>()]
 }
 
-/// One of some texts, read.
+/// One of some texts, parsed.
 fn one_of<T>(texts: &'static [&'static str]) -> BoxedStrategy<T>
 where
     T: std::str::FromStr<Err: Debug> + Debug + 'static,
@@ -94,7 +95,7 @@ where
 }
 
 impl Values {
-    /// Few values, so that mutations are about the same things.
+    /// Few values, so that mutations affect the same objects.
     #[must_use]
     pub fn few() -> Self {
         let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
@@ -145,7 +146,7 @@ impl Values {
     }
 }
 
-/// Makes a strategy of a mutation from strategies of its fields.
+/// Builds a strategy of a mutation from strategies of its fields.
 macro_rules! mutation {
     ($values:ident, $name:ident { $($field:ident: $of:ident),* }) => {
         ($($values.$of.clone(),)*)
@@ -231,7 +232,7 @@ fn quota(values: &Values) -> BoxedStrategy<Mutation> {
     .boxed()
 }
 
-/// Mutations by a seed, without end: the same ones each time.
+/// An endless, deterministic sequence of mutations for a seed.
 pub fn seeded(values: &Values, seed: u64) -> impl Iterator<Item = Mutation> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());

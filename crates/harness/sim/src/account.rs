@@ -1,50 +1,51 @@
-//! What the events alone say of machines, and of where each life is and why it has to leave. The
-//! judge keeps it beside the cell: what the cell does is held against it.
+//! A model of machines and instances that is derived from the events alone. The invariant checker
+//! keeps it beside the cell, and verifies that every event is consistent with it.
 
 use std::collections::BTreeMap;
 
 use cell::{Cell, Event, EventKind, EvictionCause, MachineState, StopReason, Subject};
 use model::{InstanceId, MachineId};
 
-/// A machine, by the events.
+/// A machine's state according to the events.
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
-    away: Away,
+struct MachineStatus {
+    absence: Absence,
     drained: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Away {
+enum Absence {
     #[default]
     No,
     Unreachable,
     Down,
 }
 
-/// The account.
+/// The model.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    machines: BTreeMap<MachineId, Standing>,
+    machines: BTreeMap<MachineId, MachineStatus>,
     placed: BTreeMap<InstanceId, MachineId>,
     stopping: BTreeMap<InstanceId, StopReason>,
-    /// Those for whom others had to leave in this operation, and from which machine.
+    /// The preemptors of this operation, and the machine that each needs room on.
     preempting: Vec<(InstanceId, MachineId)>,
-    /// Lives that are said to have ended on their machines: nothing of them may run there.
+    /// Incarnations whose end on their machines was reported: none of their processes may run
+    /// there.
     ended: Vec<(InstanceId, MachineId)>,
 }
 
 impl Account {
-    /// That of a cell as it is.
+    /// The model of a cell's current state.
     pub(crate) fn of(cell: &Cell) -> Self {
         let mut account = Self::default();
         for machine in cell.machines() {
-            let away = match machine.state {
-                MachineState::Joining | MachineState::Up => Away::No,
-                MachineState::Unreachable { .. } => Away::Unreachable,
-                MachineState::Down { .. } => Away::Down,
+            let absence = match machine.state {
+                MachineState::Joining | MachineState::Up => Absence::No,
+                MachineState::Unreachable { .. } => Absence::Unreachable,
+                MachineState::Down { .. } => Absence::Down,
             };
             let drained = machine.drain.is_some();
-            account.machines.insert(machine.id, Standing { away, drained });
+            account.machines.insert(machine.id, MachineStatus { absence, drained });
             for id in machine.instances() {
                 account.placed.insert(*id, machine.id);
                 if let Some(stop) = cell.placement(*id).and_then(|placed| placed.stop.as_deref()) {
@@ -55,10 +56,10 @@ impl Account {
         account
     }
 
-    /// An operation was applied, with these events.
+    /// Applies the events of an operation.
     ///
     /// # Errors
-    /// Says what of it cannot be so.
+    /// With the first event that is not possible.
     pub(crate) fn happened(&mut self, events: &[Event]) -> Result<(), String> {
         self.preempting.clear();
         for event in events {
@@ -72,14 +73,14 @@ impl Account {
             let placed = self.placed.get(by);
             if placed != Some(machine) {
                 return Err(format!(
-                    "room was made for {by} on {machine}, and it is on {placed:?}"
+                    "room was made for {by} on {machine}, but it is on {placed:?}"
                 ));
             }
         }
         Ok(())
     }
 
-    /// The lives that are said to have ended since this was asked last, each with its machine.
+    /// The incarnations that ended since the last call, each with its machine.
     pub(crate) fn take_ended(&mut self) -> Vec<(InstanceId, MachineId)> {
         std::mem::take(&mut self.ended)
     }
@@ -87,18 +88,18 @@ impl Account {
     fn machine(&mut self, id: MachineId, kind: &EventKind) -> Result<(), String> {
         let machine = self.machines.entry(id).or_default();
         match kind {
-            EventKind::MachineUnreachable => machine.away = Away::Unreachable,
-            EventKind::MachineDown if machine.away != Away::Unreachable => {
-                return Err(format!("machine {id} is marked down, and was not unreachable"));
+            EventKind::MachineUnreachable => machine.absence = Absence::Unreachable,
+            EventKind::MachineDown if machine.absence != Absence::Unreachable => {
+                return Err(format!("machine {id} is marked down but was not unreachable"));
             }
-            EventKind::MachineDown => machine.away = Away::Down,
-            EventKind::MachineBack => machine.away = Away::No,
+            EventKind::MachineDown => machine.absence = Absence::Down,
+            EventKind::MachineBack => machine.absence = Absence::No,
             EventKind::MachineDrained { .. } => machine.drained = true,
             EventKind::MachineUndrained => machine.drained = false,
             EventKind::MachineRemoved { .. } => {
                 let placed = self.placed.iter().find(|(_, on)| **on == id);
                 if let Some((instance, _)) = placed {
-                    return Err(format!("machine {id} is removed, and {instance} is on it"));
+                    return Err(format!("machine {id} is removed while {instance} is on it"));
                 }
                 self.machines.remove(&id);
             }
@@ -122,7 +123,7 @@ impl Account {
                     .is_some_and(|stop| matches!(stop, StopReason::Kill(asked) if asked == why));
                 if self.placed.contains_key(&id) && !asked {
                     return Err(format!(
-                        "{id} was killed {why}, and was not being stopped for that"
+                        "{id} was killed {why} but was not being stopped for that"
                     ));
                 }
                 self.left(id);
@@ -135,30 +136,32 @@ impl Account {
 
     fn scheduled(&mut self, id: InstanceId, on: MachineId) -> Result<(), String> {
         let Some(machine) = self.machines.get(&on) else {
-            return Err(format!("{id} is placed on machine {on}, which is not there"));
+            return Err(format!("{id} is placed on machine {on}, which does not exist"));
         };
-        if machine.drained || machine.away != Away::No {
+        if machine.drained || machine.absence != Absence::No {
             return Err(format!("{id} is placed on machine {on}, which is {machine:?}"));
         }
         match self.placed.insert(id, on) {
-            Some(before) => Err(format!("{id} is placed on {on}, and had not left {before}")),
+            Some(before) => Err(format!("{id} is placed on {on} but had not left {before}")),
             None => Ok(()),
         }
     }
 
     fn stops(&mut self, id: InstanceId, why: &StopReason) -> Result<(), String> {
         let Some(on) = self.placed.get(&id).copied() else {
-            return Err(format!("{id} is stopped, and was placed nowhere"));
+            return Err(format!("{id} is stopped but was not placed"));
         };
         match why {
             StopReason::Evict(EvictionCause::Preempted { by }) => self.preempting.push((*by, on)),
             StopReason::Evict(EvictionCause::MachineShutdown) => {
                 if !self.machines.get(&on).is_some_and(|machine| machine.drained) {
-                    return Err(format!("{id} has to leave {on} as that is drained: it is not"));
+                    return Err(format!(
+                        "{id} is evicted from {on} for a drain, but {on} is not drained"
+                    ));
                 }
             }
             StopReason::Evict(EvictionCause::MachineFailure) => {
-                return Err(format!("{id} has notice to leave {on}, which failed"));
+                return Err(format!("{id} is given notice on {on}, which failed"));
             }
             StopReason::Evict(EvictionCause::OutOfResources | EvictionCause::Other)
             | StopReason::Kill(_) => {}
@@ -169,7 +172,7 @@ impl Account {
 
     fn evicted(&self, id: InstanceId, cause: EvictionCause) -> Result<(), String> {
         let Some(on) = self.placed.get(&id) else {
-            return Err(format!("{id} was evicted, and was placed nowhere"));
+            return Err(format!("{id} was evicted but was not placed"));
         };
         let is_so = match cause {
             EvictionCause::MachineFailure => self.is_down(*on),
@@ -178,7 +181,7 @@ impl Account {
         let stop = self.stopping.get(&id);
         match is_so {
             true => Ok(()),
-            false => Err(format!("{id} was evicted ({cause}); what was said before: {stop:?}")),
+            false => Err(format!("{id} was evicted ({cause}), but was being stopped for {stop:?}")),
         }
     }
 
@@ -192,7 +195,7 @@ impl Account {
     }
 
     fn is_down(&self, id: MachineId) -> bool {
-        self.machines.get(&id).is_some_and(|machine| machine.away == Away::Down)
+        self.machines.get(&id).is_some_and(|machine| machine.absence == Absence::Down)
     }
 }
 
@@ -240,7 +243,7 @@ mod tests {
         let [notice, leaves] = evict(1, Preempted { by: incarnation(2) });
         let [shutdown, shut] = evict(1, MachineShutdown);
         let kill = StopReason::Kill(by_ana.clone());
-        // The events of one operation after another, and whether the last of them can be.
+        // The events of consecutive operations, and whether the last of them is possible.
         let table: Vec<(&str, Vec<Vec<Event>>, bool)> = vec![
             ("placed", vec![vec![placed(1, 1)]], true),
             ("placed nowhere", vec![vec![placed(1, 9)]], false),

@@ -1,11 +1,11 @@
-//! What is to happen, in the order in which it does: by moment, and what is noted first comes first.
+//! The schedule of future events, in order of time; events of the same time in order of insertion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use model::Time;
 
-/// A queue of things to come.
+/// A queue of future events.
 #[derive(Debug)]
 pub(crate) struct Agenda<E> {
     heap: BinaryHeap<Entry<E>>,
@@ -45,18 +45,18 @@ impl<E> Default for Agenda<E> {
 }
 
 impl<E> Agenda<E> {
-    /// Notes that something happens at a moment.
+    /// Schedules an event at a given time.
     pub(crate) fn at(&mut self, at: Time, event: E) {
         self.noted += 1;
         self.heap.push(Entry { key: Reverse((at, self.noted)), event });
     }
 
-    /// The moment of what comes next.
+    /// The time of the next event.
     pub(crate) fn next_at(&self) -> Option<Time> {
         self.heap.peek().map(|entry| entry.key.0.0)
     }
 
-    /// What comes next.
+    /// Removes the next event.
     pub(crate) fn next(&mut self) -> Option<(Time, E)> {
         self.heap.pop().map(|entry| (entry.key.0.0, entry.event))
     }

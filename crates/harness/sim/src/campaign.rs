@@ -1,5 +1,5 @@
-//! The campaign: worlds by their seeds, each with its faults, until something is wrong or the cell
-//! has come to rest again.
+//! The campaign: worlds by seed, each with its faults, run until an invariant is violated or the
+//! cell has settled again.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,54 +14,54 @@ use crate::program::Commands;
 use crate::tap::Checking;
 use crate::world::{Counts, Setting, World, capacity, machines};
 
-/// After the last fault a cell comes to rest within this: machines are back, what waited longest
-/// after its failures is tried again, and what is feasible is placed.
+/// Maximum time in which a cell settles after the last fault: machines are back, tasks with the
+/// longest retry delay are retried, and everything feasible is placed.
 pub const RESTS_WITHIN: Span = Span::from_secs(900);
-/// How often it is looked whether it has.
+/// How often that is checked.
 const LOOK: Span = Span::from_secs(5);
-/// The full check of the cell comes after so many operations.
+/// The full check of the cell runs once per this many operations.
 const FULL_CHECK: u64 = 1_000;
 
-/// One world of the campaign.
+/// The parameters of one world of the campaign.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// From which everything follows.
+    /// The seed of everything random.
     pub seed: u64,
-    /// How long faults happen; then the cell gets to rest.
+    /// How long faults are injected; then the cell may settle.
     pub lasts: Span,
-    /// Which kinds of faults.
+    /// The families of faults.
     pub families: Vec<Family>,
-    /// Of the seed's faults, those that are played; all of them where nothing is said.
+    /// Indexes of the seed's faults that are injected; `None` for all.
     pub only: Option<Vec<usize>>,
-    /// How many replicas its Borgmaster has.
+    /// Number of replicas of its Borgmaster.
     pub replicas: usize,
-    /// So many machines; as the seed says where nothing is said.
+    /// Number of machines; `None` to let the seed decide.
     pub machines: Option<usize>,
-    /// A mistake that is made on purpose.
+    /// A bug to inject.
     pub injected_bug: Option<InjectedBug>,
 }
 
-/// What became of a world.
+/// The result of one world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Its seed.
     pub seed: u64,
     /// The digest of its events.
     pub digest: String,
-    /// How much happened.
+    /// Counters of what happened.
     pub counts: Counts,
-    /// How many machines it had.
+    /// Number of machines.
     pub machines: usize,
-    /// How long it went on.
+    /// The simulated time that it ran.
     pub age: Span,
-    /// How long after the last fault it had come to rest.
+    /// How long after the last fault it had settled.
     pub rested_after: Option<Span>,
-    /// What was wrong.
+    /// The first violation or other failure.
     pub failure: Option<String>,
 }
 
 impl Plan {
-    /// All faults, for a time, with one replica.
+    /// All families of faults, for a given time, with one replica.
     #[must_use]
     pub fn of(seed: u64, lasts: Span) -> Self {
         let families = Family::ALL.to_vec();
@@ -77,7 +77,7 @@ impl Plan {
         self.machines.unwrap_or(usize::try_from(drawn).unwrap_or(3))
     }
 
-    /// The faults of the seed, and for each whether it is played.
+    /// The faults of the seed, each with whether it is injected.
     #[must_use]
     pub fn faults(&self) -> Vec<(Fault, bool)> {
         let mut random = Random::new(self.seed);
@@ -87,7 +87,7 @@ impl Plan {
         all.into_iter().enumerate().map(|(number, fault)| (fault, played(number))).collect()
     }
 
-    /// The world before its first moment.
+    /// The world at its beginning.
     pub fn world<C: Codec>(&self, codec: C) -> World<C> {
         let mut random = Random::new(self.seed);
         let count = self.size(&mut random);
@@ -111,7 +111,7 @@ impl Plan {
         World::new(setting, codec, Box::new(load), Box::new(Commands), played.collect())
     }
 
-    /// Plays the world to its end. Code that panics in it has failed, and takes nobody with it.
+    /// Runs the world to its end. A panic in it counts as its failure and is caught.
     pub fn run<C: Codec>(&self, codec: C) -> Verdict {
         catch_unwind(AssertUnwindSafe(|| self.play(codec))).unwrap_or_else(|panic| Verdict {
             seed: self.seed,
@@ -120,7 +120,7 @@ impl Plan {
             machines: self.size(&mut Random::new(self.seed)),
             age: Span::ZERO,
             rested_after: None,
-            failure: Some(format!("it panicked: {}", said(panic.as_ref()))),
+            failure: Some(format!("it panicked: {}", panic_message(panic.as_ref()))),
         })
     }
 
@@ -146,7 +146,7 @@ impl Plan {
             wrong.into_iter().for_each(|wrong| world.invariants.violated(wrong));
         }
         let restless = unrest.filter(|_| rested_after.is_none()).map(|unrest| {
-            format!("{RESTS_WITHIN} after the last fault the cell has not come to rest: {unrest}")
+            format!("{RESTS_WITHIN} after the last fault the cell has not settled: {unrest}")
         });
         Verdict {
             seed: self.seed,
@@ -159,9 +159,8 @@ impl Plan {
         }
     }
 
-    /// Of the faults that are played, as few as still give a failure, and that failure: what is
-    /// left out again and again are halves, quarters and so on down to single ones. At most so many
-    /// worlds are played for it.
+    /// Finds a smaller set of faults that still fails, with its failure: leaves out halves,
+    /// quarters and so on down to single faults, repeatedly. Runs at most `worlds_max` worlds.
     pub fn shrink<C: Codec>(&self, codec: impl Fn() -> C, worlds_max: usize) -> (Self, Verdict) {
         let all: Vec<usize> = self.faults().iter().enumerate().map(|(number, _)| number).collect();
         let mut kept = self.only.clone().unwrap_or(all);
@@ -192,8 +191,8 @@ impl Plan {
     }
 }
 
-/// What a panic says.
-fn said(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }

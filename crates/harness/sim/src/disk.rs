@@ -1,5 +1,5 @@
-//! The disk of a replica: what is written, what of it would survive a loss of power, and what is
-//! found after one.
+//! The disk of a replica: what is written, what of it survives a power loss, and what a restarted
+//! process finds.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ use crate::injected_bug::InjectedBug;
 enum Record {
     Promise(HardState),
     Entry(LogEntry),
-    /// The log begins anew after this record: the cell up to there came from another replica.
+    /// The log restarts after this record: the cell up to there came from another replica.
     Restart(LogIndex),
 }
 
-/// What is written for it.
+/// The records that are written for it.
 fn records(persist: Persist) -> impl Iterator<Item = Record> {
     let restart = persist.restart.map(|(index, _)| Record::Restart(index));
     let promise = persist.hard_state.map(Record::Promise);
@@ -33,38 +33,38 @@ pub(crate) struct Checkpoint {
     pub(crate) term: Term,
 }
 
-/// How a replica's process came to its end.
+/// How a replica's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// It was killed: what it had written is in the kernel's hands and survives.
+    /// It was killed: what it had written is in the kernel's buffers and survives.
     Killed,
-    /// Its machine lost power: what was not synced may be there, in part.
+    /// Its machine lost power: what was not synced survives only in part.
     PowerLost,
 }
 
-/// A disk.
+/// A simulated disk.
 #[derive(Debug)]
 pub(crate) struct Disk {
     random: Random,
-    /// The two newest, the newest last.
+    /// The two newest, newest last.
     checkpoints: Vec<Checkpoint>,
     written: Vec<Record>,
-    /// How many of them a loss of power cannot take.
+    /// Number of records that survive a power loss.
     synced: usize,
-    /// How many it has said it synced.
+    /// Number of records that it claimed to have synced.
     said: usize,
-    /// Given to the disk and not written yet.
+    /// Submitted but not yet written.
     queue: VecDeque<Persist>,
     pub(crate) restore_epoch: u64,
-    /// No room: nothing is written until there is.
+    /// The disk is full: nothing is written until there is room.
     pub(crate) full: bool,
-    /// How long a write takes, beside the usual.
+    /// Additional duration of each write.
     pub(crate) slow: Span,
-    /// It says that it has synced, and has not.
+    /// It claims to have synced, but has not.
     pub(crate) lies: bool,
-    /// Something that it had said was synced is gone.
+    /// Something that it claimed to have synced is lost.
     pub(crate) lost: bool,
-    /// A mistake that is made on purpose.
+    /// A bug to inject.
     pub(crate) injected_bug: Option<InjectedBug>,
 }
 
@@ -86,13 +86,13 @@ impl Disk {
         }
     }
 
-    /// Takes records; after how long they are durable, if the disk has room.
+    /// Submits records; returns how long until they are durable, if the disk has room.
     pub(crate) fn write(&mut self, persist: Persist) -> Span {
         self.queue.push_back(persist);
         Span(80 + self.random.below(60)) + Span(self.random.below(self.slow.0.max(1)))
     }
 
-    /// Finishes every write up to a number; whether they can be acknowledged.
+    /// Finishes every write up to a number; returns whether they can be acknowledged.
     pub(crate) fn finish(&mut self, number: u64) -> bool {
         if self.full {
             return false;
@@ -110,7 +110,7 @@ impl Disk {
         true
     }
 
-    /// Appends a note where nothing else waits, and does not sync it.
+    /// Appends a hard state without syncing it, if no other write is pending.
     pub(crate) fn note(&mut self, promise: HardState) {
         if self.queue.is_empty() && !self.full && self.injected_bug != Some(InjectedBug::LostWrite)
         {
@@ -123,7 +123,7 @@ impl Disk {
         self.queue.back().map(|persist| persist.number)
     }
 
-    /// The process is gone, or the machine: what was being written is there in part.
+    /// The process or machine crashes: pending writes survive in part.
     pub(crate) fn crash(&mut self, how: Crash) {
         let unwritten: Vec<Record> = self.queue.drain(..).flat_map(records).collect();
         if !self.full && self.injected_bug != Some(InjectedBug::LostWrite) {
@@ -142,27 +142,27 @@ impl Disk {
         self.said = self.said.min(self.written.len());
     }
 
-    /// Everything is gone.
+    /// Everything is lost.
     pub(crate) fn forget(&mut self) {
         self.checkpoints.clear();
         self.written.clear();
         (self.synced, self.said, self.lost) = (0, 0, true);
     }
 
-    /// Whether there is a backup to go on from.
+    /// Whether there is a backup to restore.
     pub(crate) fn has_checkpoint(&self) -> bool {
         !self.checkpoints.is_empty()
     }
 
-    /// Whether a checkpoint up to an index can be made durable, and is newer than what is there: while
-    /// one was being written, a newer one may have come from another replica.
+    /// Whether a checkpoint up to an index can be stored and is newer than the existing one: while
+    /// it was being written, a newer one may have come from another replica.
     pub(crate) fn takes_checkpoint(&self, index: LogIndex) -> bool {
         let newest = self.checkpoints.last().map_or(LogIndex(0), |newest| newest.cell.index());
         !self.full && !self.lies && newest < index
     }
 
-    /// A checkpoint is durable: the log is kept back to the one before. Up to which index it is not
-    /// needed any more.
+    /// Stores a checkpoint; the log is kept back to the one before. Returns the index up to which
+    /// the log is no longer needed.
     pub(crate) fn checkpoint(&mut self, checkpoint: Checkpoint) -> LogIndex {
         self.checkpoints.push(checkpoint);
         if self.checkpoints.len() > 2 {
@@ -176,7 +176,7 @@ impl Disk {
             Record::Promise(_) => true,
             Record::Entry(LogEntry { index, .. }) | Record::Restart(index) => *index <= needed_from,
         };
-        // Only a beginning that is synced goes; promises are written anew before what is left.
+        // Only a synced prefix is removed; hard states are rewritten before what is left.
         let goes = self.written[..self.synced].iter().take_while(|record| covered(record)).count();
         self.written.drain(..goes);
         if goes > 0 {
@@ -195,7 +195,7 @@ impl Disk {
         newest.unwrap_or_default()
     }
 
-    /// What a process finds that starts; none where the log begins after the checkpoint that it has.
+    /// What a starting process finds; `None` if the log begins after the checkpoint.
     pub(crate) fn recover(&mut self) -> Option<Recovered> {
         let newest = self.checkpoints.last();
         let mut recovered = Recovered {
@@ -239,7 +239,7 @@ impl Disk {
         (begins <= from).then_some(recovered)
     }
 
-    /// Whether the cell and what came after it would be there without the newest checkpoint.
+    /// Whether the cell could be recovered without the newest checkpoint.
     pub(crate) fn can_do_without_newest(&self) -> bool {
         let before = self.checkpoints.iter().rev().nth(1).map(|before| before.cell.index());
         let restarts = |record: &Record| match record {
@@ -250,15 +250,15 @@ impl Disk {
         before.is_some_and(|before| begins.is_none_or(|begins| begins <= before))
     }
 
-    /// The newest checkpoint cannot be read any more. The one before it is why the log is kept back
-    /// to there; where there is none, nothing rots.
+    /// The newest checkpoint becomes unreadable. The log is kept back to the one before for this
+    /// case; without an earlier one, nothing happens.
     pub(crate) fn newest_checkpoint_rots(&mut self) {
         self.checkpoints.truncate(1);
     }
 
-    /// Goes on from the older checkpoint that is kept, as an operator does who loads a backup: what
-    /// came after it is lost, and machines obey none but the restored cell. The cell of that
-    /// checkpoint; none where there is no checkpoint yet.
+    /// Restores the older checkpoint, as an operator does who loads a backup: later operations are
+    /// lost, and machines obey only the restored cell. Returns the cell of that checkpoint; `None`
+    /// if there is no checkpoint yet.
     pub(crate) fn restore(&mut self, alone: impl Fn(Cell) -> Cell) -> Option<Cell> {
         let oldest = self.checkpoints.first()?.clone();
         let restored = Checkpoint { cell: alone(oldest.cell.restored()), term: oldest.term };
@@ -300,9 +300,9 @@ mod tests {
         Checkpoint { cell, term: Term(1) }
     }
 
-    /// What is found: from which checkpoint on, and up to which record.
+    /// What is recovered: the checkpoint's index, and the last record's.
     fn found(disk: &mut Disk) -> (u64, u64) {
-        let recovered = disk.recover().expect("a whole log");
+        let recovered = disk.recover().expect("a complete log");
         let from = recovered.checkpoint.map_or(0, |(cell, _)| cell.index().0);
         let indexes: Vec<u64> = recovered.entries.iter().map(|entry| entry.index.0).collect();
         let expected: Vec<u64> = (from + 1..).take(indexes.len()).collect();
@@ -310,8 +310,8 @@ mod tests {
         (from, from + indexes.len() as u64)
     }
 
-    /// What several disks hold at least and at most, after ten records were written and synced, five
-    /// more handed over, and then that happened.
+    /// The minimum and maximum recovered by several disks, after ten records were written and
+    /// synced, five more submitted, and then `happens`.
     fn survive(happens: impl Fn(&mut Disk)) -> (u64, u64) {
         let last = (0..200).map(|seed| {
             let mut disk = Disk::new(Random::new(seed));
@@ -360,7 +360,7 @@ mod tests {
         let lied = |how: Crash| {
             survive(move |disk| {
                 disk.lies = true;
-                assert!(disk.finish(2), "so it says");
+                assert!(disk.finish(2), "it claims so");
                 disk.crash(how);
             })
         };
@@ -398,7 +398,7 @@ mod tests {
         for (at, needed_from) in [(5, 5), (9, 5), (14, 9)] {
             assert_eq!(disk.checkpoint(checkpoint(at)), LogIndex(needed_from));
             assert_eq!(found(&mut disk), (at, 20));
-            assert_eq!(disk.promise().term, Term(1), "a promise outlives the log before it");
+            assert_eq!(disk.promise().term, Term(1), "a hard state outlives the log before it");
         }
         disk.newest_checkpoint_rots();
         assert_eq!(found(&mut disk), (9, 20));

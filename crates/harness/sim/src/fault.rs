@@ -1,5 +1,5 @@
-//! What goes wrong, and when: a list that follows from the seed, and of which any part can be played
-//! again alone.
+//! Faults and when they happen: a list that follows from the seed, and of which any subset can be
+//! run again.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,102 +9,102 @@ use model::{Random, Span};
 use crate::disk::Crash;
 use crate::network::{Disturbance, Node, Nodes, Trouble};
 
-/// Something that goes wrong for a while.
+/// A fault of a given duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// How long after the beginning of the world.
+    /// When it begins, since the beginning of the world.
     pub after: Span,
-    /// How long it lasts; what does not last takes no notice.
+    /// Its duration; ignored by faults without one.
     pub lasts: Span,
-    /// What.
+    /// Its kind.
     pub kind: FaultKind,
 }
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// A part of the network.
+    /// A disturbance of part of the network.
     Network(Disturbance),
     /// Machines lose power: one, or a rack.
     Off(Range<usize>),
-    /// Machines stand still.
+    /// Machines freeze.
     Frozen(Range<usize>),
     /// A Borglet is killed.
     Borglet(usize),
-    /// A Borglet stands still, and its tasks run on.
+    /// A Borglet freezes while its tasks keep running.
     BorgletFrozen(usize),
-    /// A machine says that it has half of the memory that it had.
+    /// A machine reports half of its memory.
     Smaller(usize),
-    /// A task's shim is killed with it: which task, of which machine.
+    /// A task is killed together with its shim: the machine, and the task on it.
     Task(usize, usize),
-    /// A master comes to an end, and is started again when the fault ends; where there are several,
-    /// each at its own time until then.
+    /// A master crashes, and is restarted when the fault ends; several masters crash at random
+    /// times until then.
     Master(Who, Crash),
-    /// A master stands still.
+    /// A master freezes.
     MasterFrozen(Who),
-    /// The scheduler is killed, and started again when the fault ends.
+    /// The scheduler is killed, and restarted when the fault ends.
     Scheduler,
-    /// The scheduler stands still.
+    /// The scheduler freezes.
     SchedulerFrozen,
-    /// Every write takes up to so long.
+    /// Every write takes up to this much longer.
     SlowDisk(Who, Span),
     /// A master's disk is full.
     FullDisk(Who),
-    /// A master's disk says that it has synced, and has not; in the end it loses power. The only
-    /// replica's cell goes on from the older checkpoint that is kept; one of several is replaced.
+    /// A master's disk claims to have synced but has not, and loses power in the end. A single
+    /// replica's cell is restored from the older checkpoint; one of several replicas is replaced.
     LyingDisk(Who),
-    /// The newest checkpoint cannot be read, and the master's machine loses power.
+    /// The newest checkpoint becomes unreadable, and the master's machine loses power.
     RottenCheckpoint(Who),
-    /// A master's machine loses power, and starts with an empty disk that nobody has noticed. Nothing
-    /// where there is one replica, or where the cell could not replace it.
+    /// A master's machine loses power and restarts with an empty disk, unnoticed. No effect with a
+    /// single replica, or if the cell could not replace it.
     EmptyDisk(Who),
-    /// Somebody loads the older checkpoint that is kept.
+    /// An operator restores the older checkpoint.
     Restore,
-    /// Another scheduler proposes whatever it likes, and evicts whom it may.
+    /// A rival scheduler makes arbitrary proposals, with any allowed evictions.
     Rival,
-    /// There is one replica more.
+    /// A replica is added.
     MoreReplicas,
-    /// A replica is removed, and another one is added when the fault ends.
+    /// A replica is removed, and another one added when the fault ends.
     FewerReplicas(Who),
-    /// A replica is removed, and another one is added at once.
+    /// A replica is removed, and another one added at once.
     Replaced(Who),
-    /// That another one should lead, again and again.
+    /// Leadership is transferred again and again.
     Transfers,
-    /// Messages between replicas are lost, a quarter of them, and replicas lose power right after
-    /// they have voted, half of the times, and start again at once.
+    /// A quarter of the messages between replicas are lost, and half of the time a replica loses
+    /// power right after it has voted, and restarts at once.
     Unlucky,
 }
 
-/// Which replica of the Borgmaster.
+/// Selects replicas of the Borgmaster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// The elected one; the first where nobody leads.
+    /// The leader; the first replica if there is none.
     Elected,
-    /// The one of that number, from 0, of those that are there.
+    /// The replica at that position, from 0, among the present ones.
     Nth(usize),
-    /// All of them.
+    /// All replicas.
     All,
 }
 
-/// A family of faults, to choose by.
+/// A family of faults, for selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// Cuts, loss, delay, repetition.
+    /// Cuts, loss, delay, duplication.
     Network,
-    /// Machines and racks that die, freeze, return; Borglets; tasks.
+    /// Machines and racks that fail, freeze and return; Borglets; tasks.
     Machines,
     /// The master's process.
     Master,
-    /// The scheduler's process, and another scheduler.
+    /// The scheduler's process, and a rival scheduler.
     Scheduler,
     /// The master's disk, and backups.
     Disk,
-    /// Who the replicas are, and who leads: nothing where there is one.
+    /// Membership and leadership of replicas: no effect with one replica.
     Replicas,
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 6] =
         [Self::Network, Self::Machines, Self::Master, Self::Scheduler, Self::Disk, Self::Replicas];
 
@@ -122,16 +122,16 @@ impl Family {
     }
 }
 
-/// The mean time between faults.
+/// Mean time between faults.
 const MEAN_GAP: Span = Span::from_secs(75);
-/// The mean of how long one lasts.
+/// Mean duration of a fault.
 const MEAN_LENGTH: Span = Span::from_secs(40);
-/// The longest that one lasts.
+/// Maximum duration of a fault.
 const LENGTH_MAX: Span = Span::from_secs(600);
-/// Machines in a rack.
+/// Number of machines in a rack.
 pub(crate) const RACK: usize = 4;
 
-/// The faults of a seed, within a time. They depend on nothing but the arguments.
+/// The faults of a seed within a period. They depend only on the arguments.
 #[must_use]
 pub fn faults(
     random: &mut Random,
@@ -218,7 +218,7 @@ fn of_masters(
     }
 }
 
-/// The elected one as often as any, and sometimes all.
+/// The leader about as often as any replica, and sometimes all.
 fn who(random: &mut Random, replicas: usize) -> Who {
     if replicas == 1 {
         return Who::Elected;
@@ -258,7 +258,7 @@ fn disturbance(random: &mut Random, some: Range<usize>, replicas: usize) -> Dist
     Disturbance { from, to, both_ways, trouble }
 }
 
-/// One replica from the others, or some from some.
+/// A disturbance between one replica and the others, or between two groups.
 fn between_replicas(random: &mut Random, replicas: usize) -> Disturbance {
     let (trouble, both_ways) = (trouble(random), random.chance(500));
     let part = random.index(replicas.saturating_sub(1)) + 1;
@@ -277,7 +277,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// One machine, or the first and last of several.
+/// One machine, or the first and last of a range.
 struct Machines<'a>(&'a Range<usize>);
 
 impl fmt::Display for Machines<'_> {
@@ -312,12 +312,12 @@ impl fmt::Display for FaultKind {
             Self::EmptyDisk(who) => write!(f, "the disk of {who} empty"),
             Self::Restore => f.write_str("the older checkpoint loaded"),
             Self::Rival => f.write_str("another scheduler"),
-            Self::MoreReplicas => f.write_str("a replica more"),
+            Self::MoreReplicas => f.write_str("a replica added"),
             Self::FewerReplicas(who) => write!(f, "{who} removed for a while"),
             Self::Replaced(who) => write!(f, "{who} replaced"),
-            Self::Transfers => f.write_str("another one has to lead, again and again"),
+            Self::Transfers => f.write_str("leadership transferred again and again"),
             Self::Unlucky => f.write_str(
-                "messages between replicas are lost, and whoever has voted loses power, often",
+                "messages between replicas are often lost, and replicas that have voted often lose power",
             ),
         }
     }

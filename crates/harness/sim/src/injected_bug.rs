@@ -1,43 +1,43 @@
-//! Mistakes that are made on purpose, to see that they are found. They are made at the seams of the
-//! production code, which itself has no switch for them.
+//! Bugs that are injected to verify that the simulation finds them. They are injected at the
+//! boundaries of the production code, which itself has no switch for them.
 
 use cell::{Cell, EvictionCause, Observation, Op, StopReason, TaskState};
 use model::InstanceId;
 
-/// A mistake.
+/// An injected bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedBug {
     /// A write is acknowledged before it is durable.
     LostWrite,
-    /// An assignment for an earlier life of a task is taken for its present one.
+    /// An assignment for an earlier incarnation of a task is applied to its current one.
     StaleAssignment,
-    /// A Borglet obeys an order that is older than the newest it has obeyed.
+    /// A Borglet obeys an order that is older than one it has already obeyed.
     OldOrder,
-    /// A Borglet that restarts forgets what it had done, and does it again.
+    /// A Borglet that restarts forgets what it had done, and repeats it.
     OrderTwice,
     /// The end of a victim never reaches the cell.
     ForgottenVictim,
-    /// A machine is told to give two tasks the same port.
+    /// A machine is ordered to assign the same port to two tasks.
     PortTwice,
-    /// A reader of the events goes on one operation too far after a restart of the master.
+    /// After a restart of the master, a reader of the events skips one operation.
     SkippedEvent,
-    /// The names keep a life that is over.
+    /// The names keep an incarnation that has ended.
     DeadName,
     /// A scheduler's copy misses an operation.
     MissedOperation,
-    /// A follower acknowledges records while they are on their way to the disk.
+    /// A follower acknowledges records before they are on disk.
     EarlyAcknowledgement,
-    /// A replica that restarts does not know for whom it has voted.
+    /// A replica that restarts forgets its vote.
     ForgottenVote,
-    /// One that restarts does not know that a change of who takes part is agreed upon: as if it had
-    /// acted on it before that was durable.
+    /// A replica that restarts forgets that a membership change is committed: as if it had applied
+    /// it before that was durable.
     ForgottenAgreement,
-    /// A replica that believes that it leads answers reads from what it knows.
+    /// A replica that believes it is the leader answers reads from local state without a quorum.
     LeaderReads,
 }
 
 impl InjectedBug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 13] = [
         Self::LostWrite,
         Self::StaleAssignment,
@@ -55,7 +55,7 @@ impl InjectedBug {
     ];
 }
 
-/// What is proposed instead of an operation.
+/// The operation that is proposed instead.
 pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
     let mut op = op.clone();
     if let (InjectedBug::ForgottenVictim, Op::Observe { observations, .. }) =
@@ -72,7 +72,7 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
     op
 }
 
-/// What is applied instead of an operation.
+/// The operation that is applied instead.
 pub(crate) fn applied(injected_bug: InjectedBug, cell: &Cell, mut op: Op) -> Op {
     if let (InjectedBug::StaleAssignment, Op::Assign(assignments)) = (injected_bug, &mut op) {
         for assignment in assignments {

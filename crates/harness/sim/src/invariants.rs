@@ -1,8 +1,7 @@
-//! What must hold in every world, whatever goes wrong in it; the first thing that does not hold is
-//! the world's verdict.
+//! The invariants of every world, whatever its faults; the first violation is the world's failure.
 //!
-//! The judge sees what no part of a cell sees: every record that was ever committed, every answer
-//! that was given, every process that was ever started and how it really ended.
+//! The checker sees what no part of a cell sees: every committed record, every answer, every
+//! process that was ever started, and how it really ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,42 +20,42 @@ use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
 use crate::promises::Promises;
 
-/// The judge.
+/// The invariant checker.
 pub(crate) struct InvariantChecker {
     active: bool,
     injected_bug: Option<InjectedBug>,
     violation: Option<String>,
     events: blake3::Hasher,
-    /// How often the cell was restored by hand.
+    /// How often the cell was restored from a backup.
     epoch: u64,
     /// A digest of every committed record, by index from 1.
     records: Vec<u64>,
-    /// A digest of the whole state, at some places.
+    /// Digests of the whole state at some indexes.
     states: BTreeMap<LogIndex, u64>,
-    /// Who was elected in each term, and how often the cell had been restored by then.
+    /// The leader elected in each term, per restore epoch.
     leaders: BTreeMap<(u64, Term), ReplicaId>,
-    /// Since when, and from which record on, it is counted how many there are.
+    /// The start, in time and records, of the window in which operations are counted.
     pace: (Time, u64),
-    /// What was acknowledged reaches up to here.
+    /// The highest acknowledged index.
     acknowledged: LogIndex,
-    /// What was started, and how often the cell had been restored by then: lives of a time that is
-    /// lost may be begun again, and are other lives then.
+    /// The instances started, per restore epoch: incarnations of a lost period may begin again, and
+    /// are different ones then.
     started: BTreeSet<(u64, InstanceId)>,
     ended: BTreeMap<InstanceId, Vec<End>>,
-    /// Who asked to kill which job, by its owner and name.
+    /// Requested kills: the user, and the job's owner and name.
     killed: BTreeSet<(UserName, UserName, JobName)>,
-    /// Where each task runs, by the events alone: what names are made of.
+    /// Where each task runs according to the events alone: the basis of names.
     names: BTreeMap<TaskId, (Generation, MachineId)>,
-    /// How far a reader of the events has come, and what it has read.
+    /// The position of a reader of the events.
     reader: Reader,
-    /// Machines and lives, by the events.
+    /// Machines and instances according to the events.
     account: Account,
     pub(crate) promises: Promises,
-    /// Every event with its moment, where they are to be looked at.
+    /// Every event with its time, if they are recorded.
     told: Option<Vec<(Time, Event)>>,
 }
 
-/// Somebody who reads the events and resumes where it was, over every restart of the master.
+/// A reader of the events that resumes at its position after every restart of the master.
 #[derive(Debug, Default)]
 struct Reader {
     read: u64,
@@ -64,7 +63,7 @@ struct Reader {
     skips: bool,
 }
 
-/// Within this there are at most so many operations in a cell of the campaign.
+/// The window in which a cell of the campaign performs at most [`OPERATIONS_MAX`] operations.
 const PACE: Span = Span::from_secs(10);
 const OPERATIONS_MAX: u64 = 10_000;
 
@@ -106,23 +105,23 @@ impl InvariantChecker {
         self.violation.as_deref()
     }
 
-    /// The first counts: what follows it may follow from it.
+    /// Records a violation. Only the first counts: later ones may follow from it.
     pub(crate) fn violated(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }
 
-    /// The lives that ended since this was asked last, each with its machine: nothing of them may
-    /// run there.
+    /// The incarnations that ended since the last call, each with its machine: none of their
+    /// processes may run there.
     pub(crate) fn take_ended(&mut self) -> Vec<(InstanceId, MachineId)> {
         self.account.take_ended()
     }
 
-    /// Every event is kept from now on.
+    /// Records every event from now on.
     pub(crate) fn keep_events(&mut self) {
         self.told.get_or_insert_default();
     }
 
-    /// The events that are kept, each with its moment.
+    /// The recorded events, each with its time.
     pub(crate) fn told(&self) -> &[(Time, Event)] {
         self.told.as_deref().unwrap_or_default()
     }
@@ -131,8 +130,8 @@ impl InvariantChecker {
         self.events.finalize().to_hex().to_string()
     }
 
-    /// A record is committed; whether for the first time. A master that starts commits again what it
-    /// had committed before: that has to be the very same.
+    /// A record is committed; returns whether it is new. A master that starts commits again what it
+    /// had committed before: those records have to be identical.
     pub(crate) fn committed(
         &mut self,
         entry: &LogEntry,
@@ -143,7 +142,7 @@ impl InvariantChecker {
     ) -> bool {
         let (index, known) = (entry.index.0, self.records.len() as u64);
         if index > known + 1 {
-            self.violated(format!("record {index} is committed, and {} never was", known + 1));
+            self.violated(format!("record {index} is committed, but {} never was", known + 1));
             return false;
         }
         if self.active || index <= known {
@@ -153,7 +152,7 @@ impl InvariantChecker {
                 let place = usize::try_from(index.saturating_sub(1)).unwrap_or(0);
                 if self.active && self.records.get(place) != Some(&record) {
                     self.violated(format!(
-                        "record {index} was committed, and another one is in its place now"
+                        "record {index} was committed, but another one has replaced it"
                     ));
                 }
                 self.reader.repeated(self.injected_bug);
@@ -163,7 +162,7 @@ impl InvariantChecker {
         } else {
             self.records.push(0);
         }
-        self.keeps_pace(index, at);
+        self.check_rate(index, at);
         self.events.update(&index.to_le_bytes());
         self.events.update(&at.0.to_le_bytes());
         self.events.update(events);
@@ -180,13 +179,15 @@ impl InvariantChecker {
         true
     }
 
-    /// A cell that does the same over and over again has more operations than causes for them.
-    fn keeps_pace(&mut self, index: u64, at: Time) {
+    /// A cell in a loop performs more operations than there are causes for them.
+    fn check_rate(&mut self, index: u64, at: Time) {
         let (since, from) = self.pace;
         if at.since(since) > PACE {
             self.pace = (at, index);
         } else if self.active && index.saturating_sub(from) > OPERATIONS_MAX {
-            self.violated(format!("the cell spins: {OPERATIONS_MAX} operations within {PACE}"));
+            self.violated(format!(
+                "the cell is in a loop: {OPERATIONS_MAX} operations within {PACE}"
+            ));
         }
     }
 
@@ -194,51 +195,52 @@ impl InvariantChecker {
         self.acknowledged = self.acknowledged.max(index);
     }
 
-    /// A master leads, and knows all up to an index.
+    /// A master becomes the leader, knowing all records up to an index.
     pub(crate) fn leads(&mut self, index: LogIndex) {
         if index < self.acknowledged {
             let acknowledged = self.acknowledged;
             self.violated(format!(
-                "what was asked for was acknowledged up to record {acknowledged}, and the new leader knows of {index} records"
+                "requests were acknowledged up to record {acknowledged}, but the new leader has only {index} records"
             ));
         }
     }
 
-    /// How often the cell was restored by hand: replicas of before are none any more.
+    /// How often the cell was restored from a backup: replicas of earlier epochs are no longer
+    /// valid.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The most that was acknowledged so far.
+    /// The highest acknowledged index so far.
     pub(crate) fn floor(&self) -> LogIndex {
         self.acknowledged
     }
 
-    /// Somebody who asked when so much was acknowledged may read now.
+    /// A read requested when `floor` was acknowledged is answered at `index`.
     pub(crate) fn read(&mut self, replica: ReplicaId, floor: LogIndex, index: LogIndex) {
         if index < floor {
             self.violated(format!(
-                "replica {replica} read up to record {index}, and {floor} had been acknowledged when it was asked"
+                "replica {replica} answered a read at record {index}, but {floor} had been acknowledged when it was requested"
             ));
         }
     }
 
-    /// A replica says who leads in a term.
+    /// A replica reports the leader of a term.
     pub(crate) fn elected(&mut self, epoch: u64, term: Term, leader: ReplicaId) {
         let first = *self.leaders.entry((epoch, term)).or_insert(leader);
         if first != leader {
-            self.violated(format!("in term {term} replica {first} was elected, and {leader}"));
+            self.violated(format!("in term {term} both replica {first} and {leader} were elected"));
         }
     }
 
-    /// The whole state of a replica, at a place: that of all others there.
+    /// A digest of a replica's whole state at an index: it has to be that of all others.
     pub(crate) fn state(&mut self, index: LogIndex, state: u64) {
         if *self.states.entry(index).or_insert(state) != state {
-            self.violated(format!("at record {index} two replicas have states that differ"));
+            self.violated(format!("at record {index} the states of two replicas differ"));
         }
     }
 
-    /// The cell goes on from a backup: what came after it is lost, and everybody knows that.
+    /// The cell was restored from a backup: later records are legitimately lost.
     pub(crate) fn restored(&mut self, cell: &Cell) {
         let index = cell.index();
         self.epoch += 1;
@@ -252,7 +254,7 @@ impl InvariantChecker {
         self.events.update(b"restored");
     }
 
-    /// The outcome of a proposal: an assignment that was accepted is exactly what was proposed.
+    /// The outcome of a proposal: an accepted assignment is placed exactly as proposed.
     pub(crate) fn assigned(
         &mut self,
         instances: &[InstanceId],
@@ -270,27 +272,29 @@ impl InvariantChecker {
         accepted.sort_unstable();
         placed.sort_unstable();
         if accepted != placed {
-            self.violated(format!("of a proposal {accepted:?} were accepted, {placed:?} placed"));
+            self.violated(format!(
+                "of a proposal {accepted:?} were accepted, but {placed:?} placed"
+            ));
         }
     }
 
-    /// Somebody asks for something: what follows from it is explained by that.
+    /// A client makes a request, which explains its later effects.
     pub(crate) fn asked(&mut self, by: &UserName, mutation: &Mutation) {
         if let Mutation::Kill(Kill { owner, job, .. }) = mutation {
             self.killed.insert((by.clone(), owner.clone(), job.clone()));
         }
     }
 
-    /// A machine obeys an order: none that is older than one it has obeyed.
+    /// A machine obeys an order: none older than one it has obeyed.
     pub(crate) fn obeyed(&mut self, number: usize, newest: &mut Stamp, stamp: Stamp) {
         if stamp < *newest {
             let newest = *newest;
-            self.violated(format!("m{number} obeys {stamp:?}, and had obeyed {newest:?}"));
+            self.violated(format!("m{number} obeys {stamp:?} after it had obeyed {newest:?}"));
         }
         *newest = stamp;
     }
 
-    /// A process begins.
+    /// A process starts.
     pub(crate) fn started(&mut self, number: usize, machine: &Machine, instance: InstanceId) {
         if !self.active {
             return;
@@ -298,7 +302,7 @@ impl InvariantChecker {
         if !self.started.insert((machine.obeyed.restore_epoch, instance)) {
             self.violated(format!("{instance} is started a second time, on m{number}"));
         }
-        self.in_its_place(number, machine);
+        self.check_alloc_exists(number, machine);
         let Some(process) = machine.processes.get(&instance) else { return };
         let own = &process.launch.desired.ports;
         if let Some(port) =
@@ -317,12 +321,12 @@ impl InvariantChecker {
         }
     }
 
-    /// What is in an alloc is there only as long as that is.
-    pub(crate) fn in_its_place(&mut self, number: usize, machine: &Machine) {
+    /// An instance in an alloc exists only while the alloc does.
+    pub(crate) fn check_alloc_exists(&mut self, number: usize, machine: &Machine) {
         if let Some((instance, alloc)) = machine.misplaced()
             && self.active
         {
-            self.violated(format!("{instance} is on m{number} in {alloc}, which is not there"));
+            self.violated(format!("{instance} is on m{number} in {alloc}, which does not exist"));
         }
     }
 
@@ -368,7 +372,7 @@ impl InvariantChecker {
         }
     }
 
-    /// An end that the cell tells of is one that was.
+    /// An end that the cell records really happened.
     fn explained(&mut self, id: InstanceId, end: &End) {
         let seen = match end {
             End::Exited { .. }
@@ -380,11 +384,11 @@ impl InvariantChecker {
         };
         if seen && !self.ended.get(&id).is_some_and(|ends| ends.contains(end)) {
             let really = self.ended.get(&id);
-            self.violated(format!("the cell says of {id}: {end}; what really was: {really:?}"));
+            self.violated(format!("the cell's end of {id}: {end}; its real end: {really:?}"));
         }
     }
 
-    /// Somebody who is said to have killed something has asked for that.
+    /// A user who is recorded as the cause of a kill requested it.
     fn explained_kill(&mut self, id: InstanceId, why: &KillReason, cell: Option<&Cell>) {
         let asked = |by: &UserName, job: &Job| {
             self.killed.contains(&(by.clone(), job.owner.clone(), job.spec.name.clone()))
@@ -392,11 +396,11 @@ impl InvariantChecker {
         if let KillReason::User(user) = why
             && !cell.and_then(|cell| cell.job(id.collection)).is_some_and(|job| asked(user, job))
         {
-            self.violated(format!("{id} was killed by {user}, who never asked for that"));
+            self.violated(format!("{id} was killed by {user}, who never requested that"));
         }
     }
 
-    /// A mistake that is planted in an order.
+    /// An injected bug in an order.
     pub(crate) fn orders(&self, poll: &mut Poll) {
         if self.injected_bug != Some(InjectedBug::PortTwice) {
             return;
@@ -408,9 +412,8 @@ impl InvariantChecker {
         }
     }
 
-    /// What the events say of where tasks run is what the cell says; and a reader of the events has
-    /// read all of them once.
-    pub(crate) fn agrees_with(&mut self, cell: &Cell) {
+    /// The events and the cell agree on where tasks run; and a reader has read every event once.
+    pub(crate) fn check_agreement_with(&mut self, cell: &Cell) {
         let should: BTreeMap<_, _> = placed(cell).collect();
         let differs = |(task, is): (&TaskId, &(Generation, MachineId))| {
             (should.get(task) != Some(is)).then_some(*task)
@@ -419,10 +422,10 @@ impl InvariantChecker {
         let missing = should.keys().find(|task| !self.names.contains_key(task)).copied();
         if let Some(task) = dead.or(missing) {
             let (named, is) = (self.names.get(&task), should.get(&task));
-            self.violated(format!("the names say {named:?} of {task}, the cell {is:?}"));
+            self.violated(format!("the names have {named:?} for {task}, the cell {is:?}"));
         }
         if let Err(broken) = self.promises.kept(cell) {
-            self.violated(format!("a promise is broken: {broken}"));
+            self.violated(format!("an acknowledgement is broken: {broken}"));
         }
         if self.reader.read != self.reader.kept {
             let Reader { read, kept, .. } = self.reader;
@@ -432,10 +435,10 @@ impl InvariantChecker {
 }
 
 impl Reader {
-    /// An operation's events are there to be read.
+    /// The events of an operation can be read.
     fn next(&mut self, events: u64) {
         self.kept += events;
-        // A mistake that is planted: after a restart the first operation with events is skipped.
+        // An injected bug: after a restart the first operation with events is skipped.
         if self.skips && events > 0 {
             self.skips = false;
         } else {
@@ -443,7 +446,7 @@ impl Reader {
         }
     }
 
-    /// The master has started, and goes through what it had committed.
+    /// The master has started, and repeats what it had committed.
     fn repeated(&mut self, injected_bug: Option<InjectedBug>) {
         self.skips = injected_bug == Some(InjectedBug::SkippedEvent);
     }

@@ -2,13 +2,13 @@
 //! master, scheduler and Borglet, over simulated time, network, disks and machines.
 //!
 //! A [`World`] has one seed and one history: running it twice gives the same events byte for byte.
-//! Faults ([`Fault`]) are a list that follows from the seed, so that a failure is reproduced, and
-//! shrunk to the faults that it needs. A judge sees all of it, and says the first thing that does
-//! not hold: an acknowledged write that is gone, a process that is started twice, an end that was
-//! none. When the faults are over the cell has to come to rest: [`World::unsettled`].
+//! Faults ([`Fault`]) are a list that follows from the seed, so that a failure can be reproduced,
+//! and shrunk to the faults that it needs. An invariant checker sees everything and reports the
+//! first violation: an acknowledged write that is lost, a process that is started twice, an end
+//! that never happened. When the faults are over the cell has to settle: [`World::unsettled`].
 //!
-//! What is deliberately absent: any clock, socket, file or thread; and every decision, which is the
-//! production code's. Tasks are simulated: a program is how long it runs and how it ends.
+//! Deliberately absent: clocks, sockets, files and threads; and all decisions, which the production
+//! code makes. Tasks are simulated: a program is how long it runs and how it ends.
 
 mod account;
 mod agenda;

@@ -1,35 +1,35 @@
-//! What is asked of a cell: jobs come and go, machines are drained and used again.
+//! The load of a cell: jobs come and go, machines are drained and used again.
 
 use cell::{Cell, Mutation, Rejection, Reply};
 use model::{Random, Span, Time, UserName};
 
-/// Whoever decides what is asked for, and when.
+/// Generates requests and other actions.
 pub trait Load {
-    /// When something is asked for next; none when nothing is any more.
+    /// The time of the next action; `None` if there are no more.
     fn next(&mut self, now: Time) -> Option<Time>;
 
-    /// What is asked for now: by which client, in its order.
+    /// The actions at this time, in order.
     fn action(&mut self, now: Time, cell: Option<&Cell>, random: &mut Random) -> Vec<Action>;
 
-    /// A request was answered.
+    /// Called when a request was answered.
     fn answered(&mut self, _by: &UserName, _for: &Mutation, _answer: &Result<Reply, Rejection>) {}
 
-    /// Nothing is asked for from now on.
+    /// Stops the load: no more actions follow.
     fn stop(&mut self);
 }
 
-/// Something that somebody wants.
+/// An action of a load.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// A client asks for something.
+    /// A client, by number, makes a request.
     Request(usize, Mutation),
-    /// A client repeats the last request that was answered.
+    /// A client, by number, repeats its last answered request.
     Repeat(usize),
-    /// A machine loses power for a while.
+    /// A machine, by number, loses power for a while.
     Remove(usize, Span),
 }
 
-/// Nobody asks for anything.
+/// A load without actions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 

@@ -1,9 +1,9 @@
 //! A simulated machine: a real Borglet over simulated processes.
 //!
-//! What survives what is as on a real one. A Borglet that is killed leaves its tasks running and its
-//! records on the disk, and the next one adopts them. A machine that reboots has lost its tasks, and
-//! its records say so. One that is frozen does nothing, and goes on where it was, with whatever was
-//! sent to it meanwhile.
+//! State survives as on a real machine. A killed Borglet leaves its tasks running and its records
+//! on the disk, and the next one adopts them. A machine that reboots has lost its tasks, and its
+//! records say so. A frozen one does nothing, and later resumes with whatever was sent to it
+//! meanwhile.
 
 mod allocs;
 
@@ -19,22 +19,22 @@ use model::{
 use crate::program::{Incarnation, Programs};
 pub(crate) use allocs::Alloc;
 
-/// Whether a machine does anything.
+/// The power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Power {
     On,
-    /// It does nothing, and forgets nothing.
+    /// It does nothing and keeps all state.
     Frozen,
     Off,
 }
 
-/// An instance, as its shim and its records know it.
+/// An instance, according to its shim and its records.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) launch: Launch,
     pub(crate) incarnation: Incarnation,
     pub(crate) phase: Phase,
-    /// It has been told to end.
+    /// It was told to end.
     pub(crate) ending: bool,
 }
 
@@ -51,42 +51,42 @@ impl Process {
     }
 }
 
-/// A poll that is held back.
+/// A long poll that is held back.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldPoll {
     pub(crate) call: Call,
     pub(crate) seen: u64,
 }
 
-/// One call of a master.
+/// A poll of a master.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) number: u64,
-    /// Which replica of the master made it, and in which of its lives.
+    /// The replica that sent it, and its incarnation.
     pub(crate) master: usize,
     pub(crate) incarnation: u64,
     pub(crate) machine: MachineId,
     pub(crate) had_order: bool,
-    /// When the master gives it up.
+    /// When the master gives up on it.
     pub(crate) deadline: Time,
-    /// Nobody waits for an answer: it is what the network made of a call.
+    /// A duplicate made by the network, whose answer nobody expects.
     pub(crate) ghost: bool,
 }
 
-/// Something of a task's that comes to pass later.
+/// A later event of a task or alloc.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Its program runs.
+    /// Its program starts to run.
     Begins,
-    /// It ends, if it has not before.
+    /// It ends, if it has not ended before.
     Ends(End),
-    /// Its health check was answered.
+    /// The result of a health check.
     Answers(Result<(), String>),
-    /// It was not started: somebody else has its user id.
+    /// It could not start: its user id is in use.
     UidTaken,
-    /// An alloc is made, or is not.
+    /// An alloc was made, or could not be made.
     Made(Resources, Result<(), String>),
-    /// An alloc is removed.
+    /// An alloc was removed.
     Removed,
     /// Something of an alloc could not be removed.
     Stays,
@@ -96,54 +96,54 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) name: MachineName,
-    /// What it says of itself, and what it says when nothing is wrong with it.
+    /// Its current report, and the report without faults.
     pub(crate) report: Arc<MachineReport>,
     pub(crate) whole: Arc<MachineReport>,
     pub(crate) power: Power,
-    /// Its Borglet stands still: what it is to be told waits.
+    /// While its Borglet is frozen: its pending inputs.
     pub(crate) untold: Option<Vec<Input>>,
-    /// Counts its boots: what belongs to an earlier one does not happen any more.
+    /// Number of boots: events of earlier boots are dropped.
     pub(crate) boot: u64,
     pub(crate) borglet: Option<Borglet>,
     pub(crate) processes: BTreeMap<InstanceId, Process>,
     pub(crate) allocs: BTreeMap<InstanceId, Alloc>,
     stamp: Stamp,
-    /// The newest order that it ever obeyed, whatever it remembers.
+    /// The newest order that it ever obeyed, independent of its memory.
     pub(crate) obeyed: Stamp,
     /// The newest report, with its version.
     pub(crate) said: Arc<Report>,
     pub(crate) version: u64,
     pub(crate) held: Vec<HeldPoll>,
-    /// When its Borglet is next told the time.
+    /// The next time at which its Borglet gets a tick.
     pub(crate) tick: Option<Time>,
-    /// What was sent to it while it was frozen, or happened in it.
+    /// Events that arrived while it was frozen.
     pub(crate) backlog: Vec<MachineEvent>,
     pub(crate) random: Random,
 }
 
-/// Something that comes to pass on a machine.
+/// An event on a machine.
 #[derive(Debug)]
 pub(crate) enum MachineEvent {
     /// A poll arrives.
     Polled { call: Call, poll: Box<Poll> },
-    /// A poll has been held back long enough.
+    /// A long poll reached its maximum hold time.
     HoldOver { call: u64 },
-    /// The Borglet is told the time.
+    /// A clock tick for the Borglet.
     Tick { at: Time },
-    /// Something of a task's comes to pass.
+    /// A later event of a task or alloc.
     Task { boot: u64, instance: InstanceId, step: Step },
-    /// The Borglet that was killed is started again.
+    /// The killed Borglet is restarted.
     BorgletStarts { boot: u64 },
-    /// The machine was off, and starts.
+    /// The machine boots.
     Boots,
 }
 
-/// What follows from something that a Borglet did.
+/// An effect of what a Borglet did.
 #[derive(Debug)]
 pub(crate) enum Consequence {
     /// A process begins.
     Started(InstanceId),
-    /// A step of a task comes to pass after a while.
+    /// A later event, after a delay.
     After(Span, InstanceId, Step),
 }
 
@@ -172,7 +172,7 @@ impl Machine {
         machine
     }
 
-    /// Starts the Borglet with what it finds.
+    /// Starts the Borglet from what it finds.
     pub(crate) fn start_borglet(&mut self) {
         let recovered = self.processes.values().map(|process| Recovered {
             launch: process.launch.clone(),
@@ -189,19 +189,19 @@ impl Machine {
         let machine = Arc::clone(&self.report);
         self.borglet =
             Some(Borglet::new(Settings::default(), machine, self.stamp, allocs, recovered));
-        // Versions of this process never meet those of an earlier one.
+        // Versions of this process must never match those of an earlier one.
         self.version += 1 << 32;
         self.tick = None;
         self.refresh();
     }
 
-    /// The Borglet is killed.
+    /// Kills the Borglet.
     pub(crate) fn kill_borglet(&mut self) {
         self.borglet = None;
         self.untold = None;
     }
 
-    /// Every task is lost, and the Borglet with them. Of allocs their files are left.
+    /// All tasks and the Borglet are lost. The files of allocs remain.
     pub(crate) fn lose_power(&mut self) {
         self.power = Power::Off;
         self.boot += 1;
@@ -214,7 +214,7 @@ impl Machine {
         self.allocs.values_mut().for_each(|alloc| alloc.made = false);
     }
 
-    /// Takes the report anew; whether it is another one than before.
+    /// Updates the report; returns whether it changed.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(borglet) = &self.borglet else { return false };
         let report = borglet.report();
@@ -226,7 +226,7 @@ impl Machine {
         true
     }
 
-    /// Takes what a held poll waits for: those that are to be answered now.
+    /// Takes the held polls that can be answered now.
     pub(crate) fn answerable(&mut self) -> Vec<HeldPoll> {
         let version = self.version;
         self.held.extract_if(.., |held| held.seen != version).collect()
@@ -237,7 +237,7 @@ impl Machine {
         self.processes.iter().filter(|(_, process)| process.is_there()).map(|(id, _)| *id)
     }
 
-    /// A mistake that is planted: what was started, and what was obeyed, is not remembered.
+    /// An injected bug: forgets what was started and what was obeyed.
     pub(crate) fn forget(&mut self) {
         self.processes.clear();
         self.allocs.clear();
@@ -251,7 +251,7 @@ impl Machine {
         others.flat_map(|(_, other)| other.launch.desired.ports.iter().map(|(_, port)| *port))
     }
 
-    /// Does to simulated processes what a Borglet wants done.
+    /// Carries out a Borglet's effects on simulated processes.
     pub(crate) fn execute(
         &mut self,
         now: Time,
@@ -261,7 +261,7 @@ impl Machine {
     ) {
         match effect {
             Effect::PersistStamp(stamp) => self.stamp = stamp,
-            // Somebody who is not ours has the user id, now and then.
+            // Occasionally the user id is in use by something else.
             Effect::Start(launch) if self.random.chance(10) => {
                 let after = Span::from_millis(2);
                 consequences.push(Consequence::After(after, launch.instance, Step::UidTaken));
@@ -301,7 +301,7 @@ impl Machine {
                 consequences.push(Consequence::After(after, instance, Step::Answers(answer)));
             }
             Effect::Resize { instance, limit } => {
-                // Memory that is in use is not given back at once.
+                // Memory in use is not released at once.
                 let refuses = self.random.chance(200);
                 let process =
                     self.processes.get_mut(&instance).filter(|process| process.is_there());
@@ -354,7 +354,7 @@ impl Machine {
         }
     }
 
-    /// A step of a task comes to pass; what its Borglet is told of it, if it is there to be told.
+    /// A task's event takes effect; returns the input for its Borglet, if that runs.
     pub(crate) fn pass(
         &mut self,
         now: Time,
@@ -397,12 +397,12 @@ impl Machine {
     }
 }
 
-/// What came of a step of a task.
+/// The result of a task's event.
 #[derive(Debug)]
 pub(crate) struct Passed {
-    /// What the Borglet is told.
+    /// The input for the Borglet.
     pub(crate) input: Input,
-    /// When it ends by itself, and how.
+    /// After how long it will end by itself, and how.
     pub(crate) then: Option<(Span, End)>,
     /// How it ended.
     pub(crate) ended: Option<End>,
@@ -429,7 +429,7 @@ mod tests {
         Order { stamp, allocs: Vec::new(), tasks: vec![desired("run heeds=40")] }
     }
 
-    /// A machine on which a task runs, by an order of index 3.
+    /// A machine that runs a task, by an order of index 3.
     fn machine() -> Machine {
         let (name, report) = machines(1, 1, capacity(8, 32)).remove(0);
         let mut machine = Machine::new(name, report, Random::new(3));
@@ -452,7 +452,7 @@ mod tests {
         consequences
     }
 
-    /// A step comes to pass, and the Borglet is told if it is there.
+    /// Lets an event happen, and passes its input to the Borglet if that runs.
     fn pass(machine: &mut Machine, step: Step) {
         let Some(passed) = machine.pass(NOW, id(), step, &Commands) else { return };
         if let Some(borglet) = &mut machine.borglet {
@@ -530,7 +530,7 @@ mod tests {
         let [Consequence::After(after, _, step @ Step::Ends(_))] = consequences.as_slice() else {
             panic!("one SIGTERM: {consequences:?}")
         };
-        assert_eq!(*after, Span::from_millis(40), "it heeds it after so long");
+        assert_eq!(*after, Span::from_millis(40), "it ends after this delay");
         assert!(machine.processes[&id()].ending && machine.running().count() == 1);
         pass(&mut machine, step.clone());
         assert_eq!(

@@ -1,7 +1,7 @@
-//! A mixed load: services and batch jobs of several users at all priorities, jobs that fail, jobs
+//! A mixed load: services and batch jobs of several users at all priorities, failing jobs, jobs
 //! that wait for others and end with others, alloc sets and jobs that run in them; quota and
-//! capabilities; kills, updates, drained machines, things said of machines. Now and then a client
-//! repeats what it was answered.
+//! capabilities; kills, updates, drained machines, attributes of machines. Occasionally a client
+//! repeats a request that was answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use spec::{Constraint, HealthCheck, JobReference, JobSpec, Kind, Relation, TaskS
 use crate::load::{Action, Load};
 use crate::world::address;
 
-/// The load.
+/// A mixed load.
 #[derive(Debug)]
 pub struct Mixed {
     random: Random,
     users: Vec<UserName>,
     machines: Vec<(MachineName, Arc<MachineReport>)>,
-    /// The mean time between two things that are asked for.
+    /// Mean time between two requests.
     mean: Span,
     jobs: u64,
     stopped: bool,
@@ -33,7 +33,7 @@ pub struct Mixed {
 }
 
 impl Mixed {
-    /// A load of these users on these machines; the first user administers.
+    /// A load of these users on these machines; the first user is an administrator.
     #[must_use]
     pub fn new(
         mut random: Random,
@@ -83,7 +83,7 @@ impl Mixed {
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }
 
-    /// Room for tasks of others, and of some other users.
+    /// Makes it an alloc set for tasks of its owner and of some other users.
     fn as_alloc_set(&mut self, spec: &mut JobSpec) {
         let users = self.users.iter().filter(|_| self.random.chance(500)).cloned().collect();
         spec.kind = Kind::AllocSet { users };
@@ -95,7 +95,7 @@ impl Mixed {
         };
     }
 
-    /// In one of the alloc sets there are, with tasks of which an alloc holds several.
+    /// Runs it in an existing alloc set, with tasks small enough for several to fit one alloc.
     fn in_alloc_set(&mut self, cell: &Cell, owner: usize, spec: &mut JobSpec) {
         let user = self.users.get(owner);
         let sets: Vec<&Arc<Job>> = cell
@@ -170,7 +170,7 @@ impl Mixed {
         Some(Action::Request(owner, Mutation::Kill(Kill::of(&job, tasks))))
     }
 
-    /// A changed description: whatever may change while tasks run.
+    /// An update of whatever may change while tasks run.
     fn update(&mut self, cell: &Cell) -> Option<Action> {
         let (owner, job) = self.alive(cell)?;
         let mut spec = JobSpec::clone(&job.spec);
@@ -192,7 +192,7 @@ impl Mixed {
         Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }
 
-    /// Half as much to half as much again.
+    /// Scales it by 0.5 to 1.5.
     fn changed(&mut self, limit: Resources) -> Resources {
         let ram = Bytes((limit.ram.0 / 100 * self.random.within(50..140)).max(1));
         let cpu = MilliCores((limit.cpu.0 * self.random.within(50..140) / 100).max(1));
@@ -205,8 +205,8 @@ impl Mixed {
         Some(Constraint { attribute: "rack".to_owned(), relation, value, hard })
     }
 
-    /// Something of quota or capabilities. Whether quota is metered changes now and then, as what is
-    /// charged has to be right in any case.
+    /// A request about quota or capabilities. Enforcement is switched now and then, since charges
+    /// have to be right in any case.
     fn quota(&mut self, now: Time) -> Option<Action> {
         let user = self.random.one_of(&self.users)?.clone();
         let mutation = match self.random.below(10) {
@@ -231,7 +231,7 @@ impl Mixed {
                 Mutation::SetCapability(SetCapability { user, capability, granted })
             }
         };
-        // Who may not is refused.
+        // Users without permission are rejected.
         let by = if self.random.chance(900) { 0 } else { self.owner() };
         Some(Action::Request(by, mutation))
     }
@@ -242,7 +242,7 @@ impl Mixed {
         let is_drained = self.drained.get(&number).copied().unwrap_or(false);
         let mutation = match (self.random.below(5), is_drained) {
             (0, true) => {
-                // Only where nothing is on it; the world adds it again when all is over.
+                // Only if nothing is on it; the world adds it again at the end.
                 self.drained.insert(number, false);
                 Mutation::RemoveMachine(RemoveMachine { machine })
             }

@@ -1,35 +1,35 @@
-//! The network: how long a message takes, and whether it arrives.
+//! The network: the latency and the loss of messages.
 //!
-//! Messages of one stream keep their order, as TCP keeps it; those of separate calls do not.
+//! Messages of one stream stay in order, as with TCP; those of separate calls do not.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use model::{Random, Span, Time};
 
-/// Somebody who sends and receives.
+/// An endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
-    /// A replica of the Borgmaster, by its number from 0: it came as that one into the world.
+    /// A replica of the Borgmaster, by its number from 0, in order of creation.
     Master(usize),
     /// The scheduler.
     Scheduler,
-    /// Whoever asks the master for something.
+    /// The clients of the master.
     Clients,
-    /// A machine, by its number.
+    /// A machine, by number.
     Machine(usize),
 }
 
-/// Several of them.
+/// A set of endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nodes {
-    /// One.
+    /// A single one.
     One(Node),
-    /// Machines of consecutive numbers, such as a rack.
+    /// A range of machines, such as a rack.
     Machines(Range<usize>),
-    /// Replicas of the Borgmaster of consecutive numbers.
+    /// A range of replicas of the Borgmaster.
     Masters(Range<usize>),
-    /// Everybody.
+    /// All endpoints.
     All,
 }
 
@@ -48,29 +48,29 @@ impl Nodes {
     }
 }
 
-/// What is wrong with a part of the network.
+/// A network fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Nothing arrives.
     Cut,
-    /// So many messages in a thousand are lost.
+    /// This many messages in a thousand are lost.
     Loss(u64),
-    /// Messages take longer, up to this, each as it likes: later ones overtake earlier ones.
+    /// Messages are delayed by up to this, individually, so they can overtake each other.
     Delay(Span),
-    /// So many messages in a thousand arrive twice.
+    /// This many messages in a thousand arrive twice.
     Twice(u64),
 }
 
-/// A trouble, and which way it goes.
+/// A network fault between two sets of endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disturbance {
-    /// From whom.
+    /// The senders.
     pub from: Nodes,
-    /// To whom.
+    /// The receivers.
     pub to: Nodes,
-    /// Whether it is the same the other way.
+    /// Whether it applies in the other direction, too.
     pub both_ways: bool,
-    /// What.
+    /// The fault.
     pub trouble: Trouble,
 }
 
@@ -81,12 +81,12 @@ impl Disturbance {
     }
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It never arrives.
     Lost,
-    /// It arrives after this, and perhaps once more after that.
+    /// It arrives after the first delay, and possibly again after the second.
     Arrives(Span, Option<Span>),
 }
 
@@ -95,15 +95,15 @@ pub(crate) enum Fate {
 pub(crate) struct Network {
     random: Random,
     disturbances: Vec<(usize, Disturbance)>,
-    /// When what was sent last on each connection arrives.
+    /// The arrival time of the last message on each connection.
     connected: BTreeMap<(Node, Node), Time>,
 }
 
-/// The shortest way.
+/// Minimum latency.
 const NEAR: Span = Span(100);
-/// How much longer it may be.
+/// Maximum additional latency.
 const FAR: u64 = 400;
-/// How much later a message comes a second time, at most.
+/// Maximum additional delay of a duplicate.
 const AGAIN: Span = Span::from_secs(10);
 
 impl Network {
@@ -111,12 +111,12 @@ impl Network {
         Self { random, disturbances: Vec::new(), connected: BTreeMap::new() }
     }
 
-    /// Something goes wrong; the number is that by which it ends.
+    /// Begins a disturbance, identified by a number.
     pub(crate) fn disturb(&mut self, number: usize, disturbance: Disturbance) {
         self.disturbances.push((number, disturbance));
     }
 
-    /// And ends.
+    /// Ends it.
     pub(crate) fn calm(&mut self, number: usize) {
         self.disturbances.retain(|(other, _)| *other != number);
     }
@@ -129,7 +129,7 @@ impl Network {
         self.disturbances.iter().any(|(_, disturbance)| cuts(disturbance))
     }
 
-    /// Whether anything is wrong from one to the other.
+    /// Whether any disturbance applies from one to the other.
     pub(crate) fn is_disturbed(&self, from: Node, to: Node) -> bool {
         self.disturbances.iter().any(|(_, disturbance)| disturbance.affects(from, to))
     }
@@ -155,8 +155,8 @@ impl Network {
         Fate::Arrives(delay, again)
     }
 
-    /// When something that is sent now on a stream arrives: after what was sent before, and not at
-    /// all where the way is cut. What is lost on the way is sent again by the transport.
+    /// The arrival time of a message sent now on a stream: after the one sent before; `None` if the
+    /// way is cut. The transport retransmits lost segments.
     pub(crate) fn stream(&mut self, now: Time, last: Time, from: Node, to: Node) -> Option<Time> {
         if self.is_cut(from, to) {
             return None;
@@ -168,8 +168,8 @@ impl Network {
         Some((now + delay).max(last))
     }
 
-    /// Sends a message on a connection that is made anew when it breaks: they arrive in their order
-    /// where nothing is wrong; where something is, they overtake each other and get lost as others do.
+    /// Sends a message on a connection that is re-established when it breaks: messages stay in
+    /// order without a disturbance; with one, they overtake each other and get lost like others.
     pub(crate) fn connected(&mut self, now: Time, from: Node, to: Node) -> Fate {
         let disturbed = self.is_disturbed(from, to);
         match self.send(from, to) {

@@ -1,19 +1,19 @@
-//! How much happened in each second of a world, and how long machines wait to be polled: what is
-//! bounded is looked up here.
+//! Event rates per second of a world, and intervals between polls of a machine: the basis of
+//! assertions about bounds.
 
 use model::{Span, Time};
 
-/// Something that is counted by the second of a world's age.
+/// A count per second of a world's age.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     seconds: Vec<u32>,
 }
 
-/// Seconds beyond this are not told apart: a world of a year is none that is watched so closely.
+/// Maximum number of seconds that are distinguished: about a year.
 const SECONDS_MAX: usize = 366 * 86_400;
 
 impl Pace {
-    /// It happened once more, at that age.
+    /// Counts one event at that age.
     pub(crate) fn count(&mut self, age: Span) {
         let second = second(age).min(SECONDS_MAX);
         if self.seconds.len() <= second {
@@ -22,12 +22,12 @@ impl Pace {
         self.seconds[second] = self.seconds[second].saturating_add(1);
     }
 
-    /// The most in any second that begins between two ages, the second of them not included.
+    /// The maximum count of any second that begins in the half-open range of ages.
     pub(crate) fn busiest(&self, from: Span, to: Span) -> u64 {
         self.between(from, to).iter().max().copied().unwrap_or(0).into()
     }
 
-    /// All in the seconds that begin between two ages.
+    /// The sum over the seconds that begin in the half-open range of ages.
     pub(crate) fn all(&self, from: Span, to: Span) -> u64 {
         self.between(from, to).iter().map(|count| u64::from(*count)).sum()
     }
@@ -38,22 +38,22 @@ impl Pace {
     }
 }
 
-/// How much time passes between two polls of the same machine.
+/// The intervals between two polls of the same machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Intervals {
     /// When each machine was last polled.
     last: Vec<Option<Time>>,
-    /// How many were so many steps long.
+    /// Number of intervals by length in steps.
     counts: Vec<u64>,
 }
 
-/// Intervals are told apart by this.
+/// The resolution of intervals.
 const STEP: Span = Span::from_millis(10);
-/// What takes longer counts as this many steps.
+/// Maximum length in steps; longer intervals count as this.
 const STEPS_MAX: u64 = 10_000;
 
 impl Intervals {
-    /// A machine is polled.
+    /// Records a poll of a machine.
     pub(crate) fn count(&mut self, machine: usize, now: Time) {
         if self.last.len() <= machine {
             self.last.resize(machine + 1, None);
@@ -67,7 +67,7 @@ impl Intervals {
         self.counts[steps] += 1;
     }
 
-    /// No more than so many of a hundred took longer; nothing where there was none.
+    /// The percentile of the intervals; zero if there are none.
     pub(crate) fn at(&self, percent: u64) -> Span {
         let wanted = (self.counts.iter().sum::<u64>() * percent).div_ceil(100);
         let mut seen = 0;

@@ -1,27 +1,27 @@
-//! The programs that simulated tasks run: how long, how they end, and how they behave on the way.
+//! The programs of simulated tasks: how long they run, how they end, and their health.
 
 use borglet::Desired;
 use model::{End, Generation, Random, Span, Time};
 
-/// What one life of a task does on its machine.
+/// The behaviour of one incarnation of a task on its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incarnation {
-    /// From its start until its program runs.
+    /// The delay from its start until its program runs.
     pub begins: Span,
-    /// How long it runs; without one, until it is stopped.
+    /// How long it runs; `None`: until it is stopped.
     pub runs: Option<Span>,
     /// How it ends by itself.
     pub end: End,
-    /// How long it takes to end when it is asked to; longer than its notice, and it is killed.
+    /// How long it takes to end after SIGTERM; if longer than its notice, it is killed.
     pub heeds: Span,
-    /// Since when after its start it answers its health check well.
+    /// How long after its start its health check succeeds.
     pub healthy_after: Span,
-    /// From when on it does not any more.
+    /// When its health check starts to fail.
     pub healthy_until: Option<Span>,
 }
 
 impl Default for Incarnation {
-    /// One that runs until it is stopped, and is well.
+    /// Runs until it is stopped, and is healthy.
     fn default() -> Self {
         Self {
             begins: Span::from_millis(20),
@@ -34,9 +34,9 @@ impl Default for Incarnation {
     }
 }
 
-/// Whoever knows what the programs do.
+/// Determines the behaviour of programs.
 pub trait Programs {
-    /// What a life of a task does that begins now.
+    /// The behaviour of a starting incarnation.
     fn incarnation(
         &self,
         now: Time,
@@ -45,19 +45,19 @@ pub trait Programs {
         random: &mut Random,
     ) -> Incarnation;
 
-    /// A life came to the end that it was said to have.
+    /// An incarnation reached its own end.
     fn came_to_its_end(&self, _desired: &Desired) {}
 }
 
-/// Programs that say in their command what they do: `run for=90 exit=0 heeds=200 fails=300`.
+/// Programs whose behaviour is given in their command: `run for=90 exit=0 heeds=200 fails=300`.
 ///
-/// | word | it |
+/// | word | effect |
 /// |---|---|
-/// | `for=SECONDS` | runs about so long: half to one and a half of it |
+/// | `for=SECONDS` | runs for about this long: 50 % to 150 % of it |
 /// | `exit=CODE` | ends with that exit code |
-/// | `fails=N` | fails in N of a thousand lives, with exit code 1, somewhere on the way |
-/// | `heeds=MILLISECONDS` | takes so long to end when it is asked to |
-/// | `sick=N` | turns unhealthy in N of a thousand lives |
+/// | `fails=N` | fails in N of a thousand incarnations, with exit code 1, at some point |
+/// | `heeds=MILLISECONDS` | takes this long to end when told to |
+/// | `sick=N` | becomes unhealthy in N of a thousand incarnations |
 /// | `broken` | cannot be started |
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Commands;
@@ -126,8 +126,8 @@ mod tests {
         }
     }
 
-    /// The lives of two hundred tasks of that command.
-    fn lives(words: &str) -> Vec<Incarnation> {
+    /// The incarnations of two hundred tasks of that command.
+    fn incarnations(words: &str) -> Vec<Incarnation> {
         let (desired, mut random) = (desired(words), Random::new(7));
         let mut incarnation =
             || Commands.incarnation(Time(0), &desired, Generation(1), &mut random);
@@ -156,7 +156,7 @@ mod tests {
             }),
             ("run unknown=3", |incarnation| incarnation.runs.is_none()),
         ] {
-            assert!(lives(words).iter().all(is), "{words}");
+            assert!(incarnations(words).iter().all(is), "{words}");
         }
         for (words, end) in [
             ("run for=1", ends(0)),
@@ -164,10 +164,15 @@ mod tests {
             ("run fails=1000", ends(1)),
             ("broken", End::NotStarted { reason: "no such program".to_owned() }),
         ] {
-            assert!(lives(words).iter().all(|incarnation| incarnation.end == end), "{words}");
+            assert!(
+                incarnations(words).iter().all(|incarnation| incarnation.end == end),
+                "{words}"
+            );
         }
-        let failing =
-            lives("run fails=400").iter().filter(|incarnation| incarnation.end == ends(1)).count();
+        let failing = incarnations("run fails=400")
+            .iter()
+            .filter(|incarnation| incarnation.end == ends(1))
+            .count();
         assert!((60..100).contains(&failing), "{failing} of 200");
     }
 }

@@ -1,14 +1,14 @@
-//! What was acknowledged to whoever asked, and has to be so from then on.
+//! What was acknowledged to clients and has to hold from then on.
 
 use std::collections::BTreeMap;
 
 use cell::{Cell, DrainMachine, Mutation, RemoveMachine, Reply, TaskState, UndrainMachine};
 use model::{CollectionId, JobName, LogIndex, MachineName, TaskSelection, UserName};
 
-/// The promises that acknowledgements are.
+/// The obligations from acknowledged requests.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    /// Whose job it is, and its name.
+    /// The owner and name of each job.
     jobs: BTreeMap<CollectionId, (LogIndex, UserName, JobName)>,
     kills: Vec<(LogIndex, CollectionId, TaskSelection)>,
     /// Whether a machine is drained.
@@ -16,7 +16,7 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    /// A request was done at an index.
+    /// A request was applied at an index.
     pub(crate) fn made(
         &mut self,
         index: LogIndex,
@@ -44,23 +44,25 @@ impl Promises {
         }
     }
 
-    /// What came after an index is lost, and everybody knows that.
+    /// Operations after an index are legitimately lost.
     pub(crate) fn lost_after(&mut self, last: LogIndex) {
         self.jobs.retain(|_, (index, _, _)| *index <= last);
         self.kills.retain(|(index, _, _)| *index <= last);
         self.drained.clear();
     }
 
-    /// Whether all of them are kept, while nobody waits for an answer; jobs that have been dead for
-    /// long are forgotten.
+    /// Whether all of them hold, while no request is pending; jobs that have been dead for long are
+    /// removed.
     ///
     /// # Errors
-    /// Says which is not.
+    /// With the first that does not hold.
     pub(crate) fn kept(&self, cell: &Cell) -> Result<(), String> {
         for (id, (index, owner, name)) in &self.jobs {
             let job = cell.job(*id);
             if job.is_none_or(|job| job.owner != *owner || job.spec.name != *name) {
-                return Err(format!("{owner}/{name} was there at {index} as job {id}: {job:?}"));
+                return Err(format!(
+                    "{owner}/{name} was acknowledged at {index} as job {id}, now: {job:?}"
+                ));
             }
         }
         for (index, id, tasks) in &self.kills {
@@ -72,13 +74,18 @@ impl Promises {
             };
             let killed = job.tasks().filter(|(index, _)| tasks.contains(*index));
             if let Some((task, _)) = killed.into_iter().find(|(_, task)| lives(&task.state)) {
-                return Err(format!("that task {task} of {id} is killed was said at {index}"));
+                return Err(format!(
+                    "the kill of task {task} of {id} was acknowledged at {index}, but it is alive"
+                ));
             }
         }
         for machine in cell.machines() {
             let promised = self.drained.get(&machine.name);
             if promised.is_some_and(|drained| *drained != machine.drain.is_some()) {
-                return Err(format!("that {} is drained or not was said otherwise", machine.name));
+                return Err(format!(
+                    "the acknowledged drain state of {} is different",
+                    machine.name
+                ));
             }
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! The churn of a real cell: the jobs, ends, kills and removals of Google's trace of 2011, lived
-//! through by a simulated cell.
+//! Replays the churn of a real cell: the jobs, ends, kills and machine removals of Google's trace
+//! of 2011, in a simulated cell.
 //!
-//! What the trace says of people and hardware happens when it did; what followed from where Borg had
-//! placed things is this cell's own. A task runs as long as it did there, whenever that begins here.
-//! The world's beginning is the trace's time 0. As the trace says little of usage, and the scheduler
-//! places by limits, each task asks for a share of what it asked for then.
+//! What the trace attributes to people and hardware happens at the time of the trace; what followed
+//! from Borg's placements is this cell's own. A task runs as long as it did there, whenever it
+//! starts here. The world begins at the trace's time 0. Since the trace has little data on usage,
+//! and the scheduler places by limits, each task requests a share of its original request.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,14 +26,14 @@ use crate::world::BEGIN;
 
 /// When the jobs of time 0 are submitted: the machines have joined by then.
 const SUBMITTED: Span = Span::from_secs(120);
-/// How many of them at once.
+/// Number of jobs submitted at once.
 const TOGETHER: usize = 50;
 
-/// The churn, as a load and as what programs do.
+/// The churn, as a load and as the behaviour of programs.
 #[derive(Clone)]
 pub struct Replay {
     shared: Rc<Shared>,
-    /// How many of the jobs of time 0, and of the steps, have happened.
+    /// How many of the jobs of time 0, and of the steps, are done.
     submitted: usize,
     stepped: usize,
     stopped: bool,
@@ -46,12 +46,12 @@ struct Shared {
     clients: BTreeMap<UserName, usize>,
     users: Vec<UserName>,
     jobs: BTreeMap<JobName, JobIn>,
-    /// How many lives each task has come to the end of.
+    /// Number of incarnations of each task that reached their ends.
     lived: RefCell<BTreeMap<(JobName, TaskIndex), usize>>,
 }
 
 impl Replay {
-    /// The churn of a cell whose tasks ask for a share of what they asked for.
+    /// The churn of a cell whose tasks request a share of their original requests.
     #[must_use]
     pub fn new(whole: Whole, share: PerMille) -> Self {
         let mut users: Vec<UserName> = UserName::new("root").into_iter().collect();
@@ -74,7 +74,7 @@ impl Replay {
         Self { shared, submitted, stepped, stopped, admitted: BTreeSet::new() }
     }
 
-    /// Those who submit the jobs; the first administers the cell.
+    /// The owners of the jobs; the first is the administrator.
     #[must_use]
     pub fn users(&self) -> Vec<UserName> {
         self.shared.users.clone()
@@ -94,13 +94,13 @@ impl Replay {
         self.shared.whole.snapshot.machines.iter().map(machine).collect()
     }
 
-    /// How long after its beginning what happens is known.
+    /// The length of the trace.
     #[must_use]
     pub fn lasts(&self) -> Span {
         self.shared.whole.churn.until.since(Time::ZERO)
     }
 
-    /// What the programs of its tasks do.
+    /// The behaviour of its tasks' programs.
     #[must_use]
     pub fn programs(&self) -> Box<dyn Programs> {
         Box::new(self.clone())
@@ -122,7 +122,7 @@ impl Replay {
             Happening::Kill { job, tasks } => {
                 let job = self.shared.job(*job)?;
                 let client = *self.shared.clients.get(&job.owner)?;
-                // One that was never admitted here has nothing to be killed.
+                // A job that was never admitted here cannot be killed.
                 self.admitted.get(&job.name)?;
                 let index = |place: &usize| Some(TaskIndex(u32::try_from(*place).ok()?));
                 let ranges = tasks.iter().filter_map(index).map(|index| (index, index));
@@ -210,7 +210,7 @@ impl Programs for Replay {
         let end = match incarnation.outcome {
             Outcome::Finished => End::Exited { code: 0 },
             Outcome::Failed => End::Exited { code: 1 },
-            // Somebody will ask for that.
+            // The kill will be requested.
             Outcome::Killed if is_last => return Incarnation::default(),
             Outcome::Killed => End::Signalled { signal: 9 },
         };

@@ -1,5 +1,5 @@
-//! The operations of the log as they pass: between a replica and the form of its records. What was
-//! applied is seen here right after it was, with the cell as it is then, and checked.
+//! Intercepts the operations of the log between a replica and its codec. Each operation is recorded
+//! and checked right after it was applied, with the cell in that state.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,24 +15,24 @@ use crate::invariants::digest;
 /// How thoroughly the cell is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checking {
-    /// Not at all: for measurements of the rest.
+    /// Not at all: for performance measurements.
     Off,
-    /// What each operation did, after each; everything, after so many.
+    /// The effects of each operation; and the whole cell at intervals.
     Every {
-        /// The full check comes after so many operations.
+        /// The full check runs once per this many operations.
         full: u64,
     },
 }
 
-/// What is checked of every operation, by whichever replica is the first that applies it.
+/// The checks of every operation, on the first replica that applies it.
 #[derive(Debug)]
 pub(crate) struct Checks {
     checking: Checking,
-    /// Whether there are others that apply the same.
+    /// Whether several replicas apply the same operations.
     several: bool,
     watch: Option<DecisionChecker>,
     since_full: u64,
-    /// Up to here.
+    /// The last checked index.
     reached: LogIndex,
 }
 
@@ -42,7 +42,8 @@ impl Checks {
         Rc::new(RefCell::new(Self { checking, several, watch, since_full, reached }))
     }
 
-    /// The cell goes on from here: what comes after is checked, whoever has applied it before.
+    /// The cell continues from this state: later operations are checked even if they were applied
+    /// before.
     pub(crate) fn begin(&mut self, cell: &Cell) {
         self.reached = cell.index();
         self.watch = match self.checking {
@@ -51,14 +52,14 @@ impl Checks {
         };
     }
 
-    /// Whether this is the first time.
+    /// Whether the operation is applied for the first time.
     fn is_first(&mut self, cell: &Cell) -> bool {
         let first = cell.index() > self.reached || !self.several;
         self.reached = self.reached.max(cell.index());
         first
     }
 
-    /// What contradicts itself, after an operation that was not applied anywhere before.
+    /// The violations after an operation that was applied for the first time.
     fn after(&mut self, full: u64, cell: &Cell, applied: &Applied) -> Vec<String> {
         let mut found =
             self.watch.as_mut().map_or_else(Vec::new, |watch| watch.after(cell, applied));
@@ -71,28 +72,28 @@ impl Checks {
     }
 }
 
-/// What was seen of one replica since it was last looked at.
+/// What was observed of one replica since the last look.
 #[derive(Debug)]
 pub(crate) struct Seen {
     checks: Rc<RefCell<Checks>>,
-    /// The cell was restored from elsewhere: what this one knows is of no cell any more.
+    /// The cell was restored from elsewhere: this replica's state is obsolete.
     pub(crate) of_before: bool,
-    /// What was applied for the first time.
+    /// The operations applied for the first time.
     pub(crate) applied: Vec<(LogIndex, Applied)>,
-    /// What the whole state was at some places, where others are there to be compared.
+    /// Digests of the whole state at some indexes, if there are other replicas to compare with.
     pub(crate) states: Vec<(LogIndex, u64)>,
-    /// What contradicts itself.
+    /// The violations.
     pub(crate) violations: Vec<String>,
     pub(crate) injected_bug: Option<InjectedBug>,
-    /// The cell as the planted mistake knows it.
-    planted_cell: Option<Cell>,
-    /// When each machine was last heard of.
+    /// The cell with the injected bug.
+    buggy_cell: Option<Cell>,
+    /// When each machine last answered.
     heard: BTreeMap<MachineId, Time>,
-    /// For how long nothing must have been heard of one that is taken for lost.
+    /// Minimum silence of a machine before it may be marked down.
     silence_min: Span,
 }
 
-/// Between a replica and its codec.
+/// A codec wrapper between a replica and its codec.
 #[derive(Debug)]
 pub(crate) struct Tap<C> {
     inner: Rc<C>,
@@ -118,19 +119,19 @@ impl Seen {
             states: Vec::new(),
             violations: Vec::new(),
             injected_bug,
-            planted_cell: None,
+            buggy_cell: None,
             heard: BTreeMap::new(),
             silence_min,
         }))
     }
 
-    /// The replica begins from here.
+    /// The replica starts from this cell.
     pub(crate) fn begin(&mut self, cell: &Cell) {
         let mut checks = self.checks.borrow_mut();
         if !checks.several || checks.watch.is_none() {
             checks.begin(cell);
         }
-        self.planted_cell = self.injected_bug.map(|_| cell.clone());
+        self.buggy_cell = self.injected_bug.map(|_| cell.clone());
         self.applied.clear();
     }
 
@@ -139,21 +140,21 @@ impl Seen {
         self.heard.insert(machine, at);
     }
 
-    /// The master takes a machine for lost only where it has not answered for long: when that is
-    /// proposed, as it may well be back when it is durable.
+    /// Checks that the master marks a machine down only after a long silence: at the time of the
+    /// proposal, since it may be back when the record is durable.
     fn proposed(&mut self, at: Time, op: &Op) {
         let (Op::MachineUnreachable { machine } | Op::MachineSilent { machine }) = op else {
             return;
         };
         let silent = self.heard.get(machine).map(|heard| at.since(*heard));
         if let Some(silent) = silent.filter(|silent| *silent < self.silence_min) {
-            self.violations.push(format!("{op:?} is proposed, and {silent} ago it answered"));
+            self.violations.push(format!("{op:?} is proposed, but it answered {silent} ago"));
         }
     }
 
     fn after(&mut self, cell: &Cell, applied: &Applied) {
         if self.injected_bug.is_some() {
-            self.planted_cell = Some(cell.clone());
+            self.buggy_cell = Some(cell.clone());
         }
         let mut checks = self.checks.borrow_mut();
         let Checking::Every { full } = checks.checking else { return };
@@ -171,7 +172,7 @@ impl Seen {
     }
 }
 
-/// A digest of all that a cell is.
+/// A digest of the cell's whole state.
 pub(crate) fn state(cell: &Cell) -> u64 {
     digest(&[format!("{:?}", cell.image()).as_bytes()])
 }
@@ -180,7 +181,7 @@ impl<C: Codec> Codec for Tap<C> {
     fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
         self.seen.borrow_mut().proposed(at, op);
         let seen = self.seen.borrow();
-        match (seen.injected_bug, &seen.planted_cell) {
+        match (seen.injected_bug, &seen.buggy_cell) {
             (Some(injected_bug), Some(cell)) => {
                 self.inner.encode(at, &injected_bug::proposed(injected_bug, cell, op))
             }
@@ -191,7 +192,7 @@ impl<C: Codec> Codec for Tap<C> {
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
         let (at, op) = self.inner.decode(payload)?;
         let seen = self.seen.borrow();
-        Ok(match (seen.injected_bug, &seen.planted_cell) {
+        Ok(match (seen.injected_bug, &seen.buggy_cell) {
             (Some(injected_bug), Some(cell)) => (at, injected_bug::applied(injected_bug, cell, op)),
             _ => (at, op),
         })

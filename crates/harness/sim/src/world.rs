@@ -1,7 +1,7 @@
-//! The world: everything of a cell in one process, and its time.
+//! The world: all parts of a cell in one process, and its simulated time.
 //!
-//! Each part reacts to [`Event`]s; what it causes is noted in the agenda and comes to pass later.
-//! Nothing happens outside of that, so the seed decides everything.
+//! Each part reacts to [`Event`]s and schedules its effects as later events. Nothing happens
+//! outside of that, so the seed decides everything.
 
 mod actions;
 mod calls;
@@ -42,88 +42,89 @@ use crate::program::Programs;
 use crate::tap::{Checking, Checks, Seen};
 use clients::{Asked, Clients, Told};
 use master::MasterHost;
-use progress::Well;
+use progress::HealthyMajority;
 use replicas::{Operator, Sent};
 use scheduling::{Rival, SchedulerHost};
 
-/// The moment at which every world begins: that of the trace of 2011.
+/// The time at which every world begins: that of the trace of 2011.
 pub const BEGIN: Time = Time(1_304_233_200_000_000);
 
-/// What a world is made of.
+/// The parameters of a world.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What decides everything that is not said.
+    /// The seed of everything random.
     pub seed: u64,
     /// The machines.
     pub machines: Vec<(MachineName, Arc<MachineReport>)>,
-    /// How many replicas the Borgmaster has: the cell is bootstrapped with one, and grows as it begins.
+    /// Number of replicas of the Borgmaster: the cell is bootstrapped with one, and grows at the
+    /// beginning.
     pub replicas: usize,
-    /// What each of them and its master are set to.
+    /// The settings of each replica and its master.
     pub replica: replica::Settings,
     /// How thoroughly it is checked.
     pub checking: Checking,
-    /// After so many operations a checkpoint is written.
+    /// Number of operations between checkpoints.
     pub checkpoint_every: u64,
-    /// A mistake that is made on purpose.
+    /// A bug to inject.
     pub injected_bug: Option<InjectedBug>,
-    /// Who asks for things. The first administers the cell.
+    /// The users that make requests. The first is the administrator.
     pub users: Vec<UserName>,
 }
 
-/// Something that comes to pass.
+/// A scheduled event.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A replica takes a step.
     MasterStep { host: usize, incarnation: u64 },
-    /// Its disk has finished a write.
+    /// A replica's disk finished a write.
     Written { host: usize, incarnation: u64, number: u64 },
-    /// A poll came to an end.
+    /// A poll ended.
     Answered { call: Call, answer: Answer },
-    /// A checkpoint is written.
+    /// A checkpoint was written.
     Checkpointed { host: usize, incarnation: u64, cell: Box<Cell>, term: model::Term },
     /// A replica is started.
     MasterStarts { host: usize },
-    /// One that is not the cell's any more is ended.
+    /// A replica that was removed is stopped.
     MasterEnds { host: usize },
-    /// A message of another replica arrives.
+    /// A message from another replica arrives.
     Received { host: usize, message: Box<Message> },
-    /// One with a whole cell does.
+    /// A message with a whole cell arrives.
     SnapshotArrives { host: usize, sent: Box<Sent> },
-    /// And is durable.
+    /// A received snapshot is durable.
     SnapshotKept { host: usize, incarnation: u64, sent: Box<Sent> },
-    /// A replica hears whether its snapshot was taken.
+    /// A replica learns whether its snapshot was received.
     SnapshotTold { number: u64, host: usize, incarnation: u64, to: ReplicaId, taken: bool },
-    /// One that has voted loses power.
+    /// A replica that has voted loses power.
     MasterDies { host: usize, incarnation: u64 },
-    /// Somebody wants that another replica leads.
+    /// An operator requests a leadership transfer.
     Transfer,
-    /// Those who keep the replicas look after them.
+    /// The operator checks the replicas.
     OperatorLooks,
-    /// Somebody reads, and the next one thinks of it.
+    /// A client reads, and the next read is scheduled.
     Reads,
-    /// That arrives at a replica.
+    /// A read arrives at a replica.
     ReadAsked { host: usize },
-    /// Something comes to pass on a machine.
+    /// An event on a machine.
     OnMachine { machine: usize, event: MachineEvent },
     /// A request arrives at a replica.
     Asked(Box<Asked>),
     /// An answer arrives at a client.
     Told(Box<Told>),
-    /// A client waits no longer for an answer.
+    /// A client stops waiting for an answer.
     GivesUp { client: usize, attempt: u64 },
-    /// Something is wished for.
+    /// The load's next action is due.
     Action,
-    /// The scheduler asks for a copy of the cell.
+    /// The scheduler requests a copy of the cell.
     SchedulerConnects { incarnation: u64 },
-    /// It gets the copy.
+    /// The scheduler receives the copy.
     Copied { incarnation: u64, cell: Box<Cell> },
-    /// It gets a committed record.
+    /// The scheduler receives a committed record.
     Followed { incarnation: u64, entry: LogEntry },
-    /// Its stream is found to be broken.
+    /// The scheduler notices that its stream is broken.
     StreamEnds { incarnation: u64 },
-    /// It takes its turn.
+    /// The scheduler takes its turn.
     SchedulerTurn { incarnation: u64, at: Time },
-    /// It hears about a proposal, or does not.
+    /// The scheduler learns the outcome of a proposal, or that it is unknown.
     Judged { incarnation: u64, number: u64, refused: Option<Vec<InstanceId>> },
     /// A proposal arrives at a replica.
     Proposed {
@@ -132,40 +133,40 @@ pub(crate) enum Event {
         number: u64,
         assignments: Vec<cell::Assignment>,
     },
-    /// The other scheduler takes its turn.
+    /// The rival scheduler takes its turn.
     RivalTurn,
     /// A fault begins, or ends.
     Fault { number: usize, begins: bool },
 }
 
-/// How much has happened.
+/// Counters of what happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Things that came to pass.
+    /// Events processed.
     pub events: u64,
-    /// Steps of the replica.
+    /// Steps of replicas.
     pub steps: u64,
-    /// Polls that were made.
+    /// Polls sent.
     pub polls: u64,
-    /// Operations that were committed.
+    /// Operations committed.
     pub operations: u64,
-    /// Times that a master was started.
+    /// Starts of masters.
     pub masters: u64,
-    /// Times that another replica was elected.
+    /// Changes of the leader.
     pub elections: u64,
-    /// Reads of what is true now that were answered.
+    /// Linearizable reads that were answered.
     pub reads: u64,
-    /// Snapshots that replicas took from others.
+    /// Snapshots received from other replicas.
     pub snapshots: u64,
-    /// Processes that were started.
+    /// Processes started.
     pub processes: u64,
-    /// Assignments of the scheduler that were refused, or of which nobody knows.
+    /// Assignments of the scheduler that were rejected, or whose outcome is unknown.
     pub refused: u64,
-    /// Times that a machine lost power.
+    /// Power losses of machines.
     pub removals: u64,
 }
 
-/// A world.
+/// A simulated world.
 pub struct World<C: Codec> {
     pub(crate) now: Time,
     pub(crate) agenda: Agenda<Event>,
@@ -173,10 +174,10 @@ pub struct World<C: Codec> {
     pub(crate) network: Network,
     pub(crate) codec: Rc<C>,
     pub(crate) checks: Rc<RefCell<Checks>>,
-    /// The replicas that ever were, each at its place.
+    /// All replicas that ever existed, by position.
     pub(crate) masters: Vec<MasterHost<C>>,
     pub(crate) operator: Operator,
-    /// Snapshots on their way, by their numbers.
+    /// Snapshots in flight, by number.
     pub(crate) snapshots: BTreeSet<u64>,
     pub(crate) machines: Vec<Machine>,
     pub(crate) scheduler: SchedulerHost,
@@ -185,13 +186,13 @@ pub struct World<C: Codec> {
     pub(crate) load: Box<dyn Load>,
     pub(crate) programs: Box<dyn Programs>,
     pub(crate) faults: Vec<Fault>,
-    /// The replicas that each fault under way concerns, and those by which there is one more.
+    /// The replicas affected by each active fault, and the faults that added one (`more`).
     pub(crate) concerned: BTreeMap<usize, Vec<usize>>,
     pub(crate) more: BTreeSet<usize>,
-    pub(crate) well: Well,
+    pub(crate) well: HealthyMajority,
     pub(crate) invariants: InvariantChecker,
     pub(crate) counts: Counts,
-    /// Polls and operations by the second.
+    /// Polls and operations per second.
     pub(crate) polls: Pace,
     pub(crate) operations: Pace,
     pub(crate) poll_intervals: Intervals,
@@ -200,8 +201,8 @@ pub struct World<C: Codec> {
 }
 
 impl<C: Codec> World<C> {
-    /// A world before its first moment: the machines are on, the master starts, nothing is known of
-    /// anything.
+    /// A world at its beginning: the machines are on, the master starts, and nothing is known to
+    /// any part.
     #[must_use]
     pub fn new(
         setting: Setting,
@@ -245,7 +246,7 @@ impl<C: Codec> World<C> {
             faults,
             concerned: BTreeMap::new(),
             more: BTreeSet::new(),
-            well: Well::default(),
+            well: HealthyMajority::default(),
             invariants: InvariantChecker::new(
                 setting.injected_bug,
                 setting.checking != Checking::Off,
@@ -275,7 +276,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// The administrator adds every machine; one that the cell knows stays as it is.
+    /// The administrator adds every machine; existing ones stay as they are.
     pub(crate) fn add_machines(&mut self) {
         for number in 0..self.machines.len() {
             let name = self.machines[number].name.clone();
@@ -284,51 +285,51 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// The moment it is.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// How long it has been going.
+    /// The time since its beginning.
     #[must_use]
     pub fn age(&self) -> Span {
         self.now.since(BEGIN)
     }
 
-    /// How much has happened.
+    /// The counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// So much time passes between two polls of a machine, whoever polls it, in so many of a hundred
-    /// of them or less; to 10 ms, and at most 100 s.
+    /// The percentile of the intervals between two polls of the same machine, whoever polls it;
+    /// with a resolution of 10 ms, and at most 100 s.
     #[must_use]
     pub fn poll_interval(&self, percent: u64) -> Span {
         self.poll_intervals.at(percent)
     }
 
-    /// The cell, as the elected master knows it, else whoever knows most; none while no master is
-    /// there.
+    /// The cell, as known to the leader, or else to the most advanced replica; `None` while no
+    /// replica runs.
     #[must_use]
     pub fn cell(&self) -> Option<&Cell> {
-        self.knowing().and_then(|host| self.masters[host].cell())
+        self.most_advanced().and_then(|host| self.masters[host].cell())
     }
 
-    /// What is wrong, as soon as something is.
+    /// The first violation, if any.
     #[must_use]
     pub fn violation(&self) -> Option<&str> {
         self.invariants.violation()
     }
 
-    /// A digest of every event so far, with its place in the log and its moment.
+    /// A digest of every event so far, with its index and time.
     #[must_use]
     pub fn digest(&self) -> String {
         self.invariants.digest()
     }
 
-    /// Lets everything happen that does so up to an age of the world, or until something is wrong.
+    /// Runs to an age of the world, or until a violation.
     pub fn run_to(&mut self, age: Span) {
         let end = BEGIN + age;
         while self.invariants.violation().is_none()
@@ -398,20 +399,21 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// The next number of a call.
+    /// The next call number.
     pub(crate) fn next_call(&mut self) -> u64 {
         self.calls += 1;
         self.calls
     }
 
-    /// A replica dies, and is started again after a while.
+    /// A replica crashes, and is restarted after a while.
     pub(crate) fn crash_master(&mut self, host: usize, how: Crash, starts_after: Span) {
         if !self.masters[host].crash(how) {
             return;
         }
         self.stream_breaks(Some(host), Span::from_millis(5));
         self.agenda.at(self.now + starts_after, Event::MasterStarts { host });
-        // What a disk lied about is gone now, and nobody can say what of it was acknowledged.
+        // What the disk falsely claimed to have synced is lost, and any of it may have been
+        // acknowledged.
         if how == Crash::PowerLost && std::mem::take(&mut self.masters[host].disk.lies) {
             match self.operator.has_several() {
                 true => self.lose_replica(host),
@@ -421,13 +423,13 @@ impl<C: Codec> World<C> {
     }
 }
 
-/// For how long nothing is heard at least of a machine that is taken for lost.
+/// Minimum silence of a machine before it may be marked down.
 pub(crate) fn silence_min(settings: &replica::Settings) -> Span {
     let master = settings.master;
     master.poll_interval.saturating_mul(master.missed_polls_max.saturating_sub(1).into())
 }
 
-/// So many machines of the same kind, in racks of a size, named `m0`, `m1`, ….
+/// Machines of the same kind, in racks of a given size, named `m0`, `m1`, ….
 #[must_use]
 pub fn machines(
     count: usize,
@@ -451,7 +453,7 @@ pub fn machines(
     (0..count).filter_map(machine).collect()
 }
 
-/// A machine of that many cores and GiB, with disk in plenty.
+/// A machine of that many cores and GiB of memory, with ample disk.
 #[must_use]
 pub fn capacity(cores: u64, gib: u64) -> Resources {
     Resources {
@@ -462,12 +464,12 @@ pub fn capacity(cores: u64, gib: u64) -> Resources {
     }
 }
 
-/// Where a machine's Borglet answers: it says which of the world's machines that is.
+/// The address of a machine's Borglet, which encodes the machine's number.
 pub(crate) fn address(number: usize) -> String {
     format!("machine-{number}:7")
 }
 
-/// Which of the world's machines answers at an address.
+/// The number of the machine with that address.
 pub(crate) fn number_of(address: &str) -> Option<usize> {
     address.strip_prefix("machine-")?.strip_suffix(":7")?.parse().ok()
 }

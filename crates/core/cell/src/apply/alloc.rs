@@ -33,7 +33,7 @@ impl Cell {
         spec: &JobSpec,
         reference: &JobReference,
     ) -> Result<Entered, Rejection> {
-        let set = self.referred("allocSet", by, spec, reference)?;
+        let set = self.find_referenced("allocSet", by, spec, reference)?;
         let (user, name) = (set.owner.clone(), set.spec.name.clone());
         if !set.is_alive() {
             let field = "allocSet".to_owned();

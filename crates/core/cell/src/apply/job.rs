@@ -204,7 +204,7 @@ impl Cell {
     fn related(&self, by: &UserName, spec: &JobSpec) -> Result<Related, Rejection> {
         let (mut after, mut waits_for) = (Vec::new(), Vec::new());
         for reference in &spec.after {
-            let predecessor = self.referred("after", by, spec, reference)?;
+            let predecessor = self.find_referenced("after", by, spec, reference)?;
             if let JobState::Dead { death, .. } = &predecessor.state
                 && *death != Death::Finished
             {
@@ -217,7 +217,7 @@ impl Cell {
             }
         }
         let parent = spec.parent.as_ref().map(|reference| {
-            let parent = self.referred("parent", by, spec, reference)?;
+            let parent = self.find_referenced("parent", by, spec, reference)?;
             if parent.is_alive() {
                 return Ok(parent.id);
             }
@@ -229,7 +229,7 @@ impl Cell {
         Ok(Related { after, waits_for, parent, alloc_set })
     }
 
-    pub(super) fn referred(
+    pub(super) fn find_referenced(
         &self,
         field: &str,
         by: &UserName,

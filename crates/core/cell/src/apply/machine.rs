@@ -200,7 +200,7 @@ impl Change for SetAttributes {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::few(&self.machine, &self.changes)?;
+        texts::check_count(&self.machine, &self.changes)?;
         texts::attributes(&self.changes)
     }
 

@@ -275,7 +275,7 @@ impl Cell {
             self.quota.charge(owner, band, charge);
         }
         if let Some((band, charge)) = before {
-            self.quota.give_back(owner, band, charge);
+            self.quota.refund(owner, band, charge);
         }
     }
 

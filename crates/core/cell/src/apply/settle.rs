@@ -28,7 +28,7 @@ impl Cell {
             let waiting: Vec<_> = self.waiting_for(ended).collect();
             for job in waiting {
                 if finished {
-                    self.waits_no_more(job, ended, events);
+                    self.predecessor_finished(job, ended, events);
                 } else {
                     self.kill_job(job, &KillReason::PredecessorEnded(ended), events);
                 }
@@ -37,7 +37,12 @@ impl Cell {
     }
 
     /// One of the jobs that a job runs after has finished.
-    fn waits_no_more(&mut self, id: CollectionId, finished: CollectionId, events: &mut Events) {
+    fn predecessor_finished(
+        &mut self,
+        id: CollectionId,
+        finished: CollectionId,
+        events: &mut Events,
+    ) {
         self.waiting.remove(&(finished, id));
         let now = self.time;
         let Some(job) = self.jobs.get_mut(id) else { return };

@@ -188,7 +188,7 @@ impl Cell {
         let usage = ending.map_or(FinalUsage::UNMEASURED, |ending| ending.usage);
         events.add_end(instance, kind, usage);
         if let Some(band) = job.spec.charged_band() {
-            self.quota.give_back(&job.owner, band, job.limit(instance.index).into());
+            self.quota.refund(&job.owner, band, job.limit(instance.index).into());
         }
         if job.counts.alive() > 0 {
             return;

@@ -69,7 +69,7 @@ pub(super) fn attributes(changes: &BTreeMap<String, Option<String>>) -> Result<(
 }
 
 /// An applied request may contain more: most of its changes then have no effect.
-pub(super) fn few(
+pub(super) fn check_count(
     machine: &MachineName,
     changes: &BTreeMap<String, Option<String>>,
 ) -> Result<(), Rejection> {

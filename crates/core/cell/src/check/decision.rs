@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use model::{Band, Generation, InstanceId, MachineId};
 
-use super::{Found, Load, Violation};
+use super::{Load, Violation, Violations};
 use crate::feasibility::{Colocated, Offer, Request, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
@@ -31,7 +31,7 @@ impl DecisionChecker {
     /// none for anything that [`Cell::apply`] did.
     pub fn after(&mut self, cell: &Cell, applied: &Applied) -> Vec<Violation> {
         let before = std::mem::replace(&mut self.before, cell.clone());
-        let mut step = Step { before: &before, cell, found: Found { violations: Vec::new() } };
+        let mut step = Step { before: &before, cell, found: Violations { violations: Vec::new() } };
         step.lives(&applied.events);
         step.decisions(&applied.events);
         step.admissions(&applied.events);
@@ -48,7 +48,7 @@ impl DecisionChecker {
 pub(super) struct Step<'a> {
     pub(super) before: &'a Cell,
     pub(super) cell: &'a Cell,
-    pub(super) found: Found,
+    pub(super) found: Violations,
 }
 
 /// The tasks that stay on a machine: those being evicted for others or killed do not count.

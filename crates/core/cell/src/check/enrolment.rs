@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use model::MachineName;
 
 use super::decision::Step;
-use super::{Found, Violation};
+use super::{Violation, Violations};
 use crate::bounds::{CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKENS_MAX};
 use crate::{Cell, Credentials, Event, EventKind};
 
 impl Cell {
-    pub(super) fn check_enrolment(&self, found: &mut Found) {
+    pub(super) fn check_enrolment(&self, found: &mut Violations) {
         self.check_tokens(found);
         for machine in self.machines() {
             if let Some(said) = &machine.credentials {
@@ -27,7 +27,7 @@ impl Cell {
         }
     }
 
-    fn check_tokens(&self, found: &mut Found) {
+    fn check_tokens(&self, found: &mut Violations) {
         found.at_most("join tokens", self.tokens.by_serial.len(), TOKENS_MAX);
         for (serial, token) in self.tokens() {
             let machine_is_there = self.machine_named(&token.machine).is_some();
@@ -42,7 +42,7 @@ impl Cell {
         }
     }
 
-    fn check_credentials(&self, name: &MachineName, said: &Credentials, found: &mut Found) {
+    fn check_credentials(&self, name: &MachineName, said: &Credentials, found: &mut Violations) {
         let (has, most) = (said.certificates.len(), CERTIFICATES_OF_A_MACHINE_MAX);
         found.at_most("certificates of a machine", has, most);
         let revoked = said.revoked.as_ref().map(|act| act.at);

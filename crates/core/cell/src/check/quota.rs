@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{Band, Resources, UserName};
 
 use super::decision::Step;
-use super::{Found, Violation};
+use super::{Violation, Violations};
 use crate::apply::quota::{amount_max, charge};
 use crate::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
@@ -16,7 +16,7 @@ use crate::state::sharing_capacity;
 use crate::{Cell, Event, EventKind, Grant, PendingCause, Subject, Total};
 
 impl Cell {
-    pub(super) fn check_quota(&self, found: &mut Found) {
+    pub(super) fn check_quota(&self, found: &mut Violations) {
         self.check_charges(found);
         let metering = self.quota.metering;
         for band in [Band::BestEffortBatch, Band::Mid] {
@@ -29,7 +29,7 @@ impl Cell {
         self.check_capabilities(found);
     }
 
-    fn check_grants(&self, found: &mut Found) {
+    fn check_grants(&self, found: &mut Violations) {
         let quota = &self.quota;
         let mut of_users: BTreeMap<&UserName, usize> = BTreeMap::new();
         for (id, grant) in &quota.grants {
@@ -61,7 +61,7 @@ impl Cell {
         }
     }
 
-    fn check_capabilities(&self, found: &mut Found) {
+    fn check_capabilities(&self, found: &mut Violations) {
         for (user, held) in &self.capabilities {
             if held.is_empty() {
                 found.add(Violation::NoCapability(user.clone()));
@@ -72,7 +72,7 @@ impl Cell {
     }
 
     /// The charges are the limits of all live tasks that are charged.
-    fn check_charges(&self, found: &mut Found) {
+    fn check_charges(&self, found: &mut Violations) {
         let mut counted: BTreeMap<(UserName, Band), Total> = BTreeMap::new();
         for job in self.jobs() {
             let Some((band, charge)) = charge(job, &job.spec) else { continue };

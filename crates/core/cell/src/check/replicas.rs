@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use model::ReplicaId;
 
 use super::decision::Step;
-use super::{Found, Violation};
+use super::{Violation, Violations};
 use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
 use crate::{Cell, Member};
 
 impl Cell {
-    pub(super) fn check_replicas(&self, found: &mut Found) {
+    pub(super) fn check_replicas(&self, found: &mut Violations) {
         let (records, last) = (&self.replicas.records, self.replicas.last);
         found.at_most("replicas", records.len(), REPLICAS_MAX);
         for (id, replica) in records {

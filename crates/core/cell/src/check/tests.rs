@@ -40,7 +40,7 @@ fn certificate(issued: u64) -> Certificate {
 }
 
 /// A job of ana's with three tasks of one port each: one pending, two on the machine.
-fn sound() -> Cell {
+fn valid_cell() -> Cell {
     let mut task = TaskSpec::of(vec!["server".to_owned(), "${port.http}".to_owned()]);
     task.limit.cpu = MilliCores(100);
     let name = JobName::new("web").expect("a name");
@@ -99,14 +99,14 @@ fn placement(cell: &mut Cell, index: usize) -> &mut crate::Placement {
 
 #[test]
 fn a_sound_cell_has_nothing_to_say() {
-    assert_eq!(sound().check(), []);
+    assert_eq!(valid_cell().check(), []);
     assert_eq!(Cell::empty().check(), []);
 }
 
 #[test]
 fn whatever_is_spoilt_is_named() {
-    type Spoil = fn(&mut Cell);
-    let cases: &[(Spoil, &[&str])] = &[
+    type Corrupt = fn(&mut Cell);
+    let cases: &[(Corrupt, &[&str])] = &[
         (|cell| job(cell).counts.pending = 7, &["job 1: 7 pending tasks stored, 1 counted"]),
         (|cell| job(cell).counts.running = 0, &["job 1: 0 running tasks stored, 2 counted"]),
         (
@@ -311,9 +311,9 @@ fn whatever_is_spoilt_is_named() {
             ],
         ),
     ];
-    for (spoil, expected) in cases {
-        let mut cell = sound();
-        spoil(&mut cell);
+    for (corrupt, expected) in cases {
+        let mut cell = valid_cell();
+        corrupt(&mut cell);
         let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
         assert_eq!(says, *expected);
     }

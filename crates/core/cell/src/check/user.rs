@@ -1,11 +1,11 @@
 //! Invariants of the recorded users.
 
-use super::{Found, Violation};
+use super::{Violation, Violations};
 use crate::Cell;
 use crate::bounds::{CERTIFICATES_OF_A_USER_MAX, USERS_MAX};
 
 impl Cell {
-    pub(super) fn check_users(&self, found: &mut Found) {
+    pub(super) fn check_users(&self, found: &mut Violations) {
         found.at_most("users", self.users.len(), USERS_MAX);
         for (name, user) in &self.users {
             let most = CERTIFICATES_OF_A_USER_MAX;

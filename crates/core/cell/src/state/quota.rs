@@ -124,7 +124,7 @@ impl Quota {
         }
     }
 
-    pub(crate) fn give_back(&mut self, user: &UserName, band: Band, less: Total) {
+    pub(crate) fn refund(&mut self, user: &UserName, band: Band, less: Total) {
         let key = (user.clone(), band);
         let Some(charged) = self.charged.get_mut(&key) else { return };
         *charged = charged.minus(less);

@@ -1,25 +1,26 @@
-//! Allocs on a simulated machine: a group, which a reboot takes, and a directory, which it leaves.
+//! Allocs on a simulated machine: a control group, which a reboot removes, and a directory, which
+//! it leaves.
 
 use borglet::{DesiredAlloc, Input, RecoveredAlloc};
 use model::{End, InstanceId, Resources, Span};
 
 use super::{Consequence, Machine, Passed, Step};
 
-/// How long it takes to make one.
+/// How long making an alloc takes.
 const MAKING: Span = Span::from_millis(2);
-/// How long it takes to remove one with its files.
+/// How long removing an alloc with its files takes.
 const REMOVING: Span = Span::from_millis(20);
 
-/// An alloc, as its group and its directory say.
+/// An alloc, according to its control group and its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Alloc {
     pub(crate) limit: Resources,
-    /// Its group is there, and not only its directory.
+    /// Whether its group exists, and not only its directory.
     pub(crate) made: bool,
 }
 
 impl Machine {
-    /// What a Borglet that starts finds of allocs.
+    /// The allocs that a starting Borglet finds.
     pub(crate) fn recovered_allocs(&self) -> Vec<RecoveredAlloc> {
         let found = |(id, alloc): (&InstanceId, &Alloc)| {
             let Alloc { limit, made } = *alloc;
@@ -28,7 +29,7 @@ impl Machine {
         self.allocs.iter().map(found).collect()
     }
 
-    /// The disk is full, now and then.
+    /// Occasionally the disk is full.
     pub(crate) fn make_alloc(&mut self, desired: &DesiredAlloc) -> Consequence {
         let made = match self.random.chance(20) {
             true => Err("no space left on device".to_owned()),
@@ -37,7 +38,7 @@ impl Machine {
         Consequence::After(MAKING, desired.instance, Step::Made(desired.limit, made))
     }
 
-    /// What an alloc is held to then; memory that is in use is not given back at once.
+    /// Sets the limit of an alloc; memory in use is not released at once.
     pub(crate) fn resize_alloc(&mut self, id: InstanceId, limit: Resources) -> Option<Resources> {
         let refuses = self.random.chance(200);
         let own = &mut self.allocs.get_mut(&id)?.limit;
@@ -46,13 +47,13 @@ impl Machine {
         Some(*own)
     }
 
-    /// Something hangs in the kernel, now and then.
+    /// Occasionally something hangs in the kernel.
     pub(crate) fn remove_alloc(&mut self, id: InstanceId) -> Consequence {
         let step = if self.random.chance(100) { Step::Stays } else { Step::Removed };
         Consequence::After(REMOVING, id, step)
     }
 
-    /// A step of an alloc comes to pass; what its Borglet is told of it.
+    /// An alloc's event takes effect; returns the input for its Borglet.
     pub(crate) fn pass_alloc(&mut self, id: InstanceId, step: Step) -> Option<Passed> {
         let told = |input| Some(Passed { input, then: None, ended: None });
         match step {
@@ -74,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// An instance that has not ended and is in an alloc that is not there.
+    /// An instance that has not ended and whose alloc does not exist.
     pub(crate) fn misplaced(&self) -> Option<(InstanceId, InstanceId)> {
         let misplaced = |id: InstanceId| {
             let alloc = self.processes.get(&id)?.launch.desired.alloc?;
@@ -106,7 +107,7 @@ mod tests {
         Desired { alloc: Some(alloc().instance), ..desired("run heeds=40") }
     }
 
-    /// A machine with a Borglet, and what is to come to pass on it.
+    /// A machine with a Borglet, and its pending events.
     struct Stage(Machine, Vec<(InstanceId, Step)>);
 
     impl Stage {
@@ -136,7 +137,7 @@ mod tests {
             self.execute(effects);
         }
 
-        /// All that is to come to pass does.
+        /// Lets all pending events happen.
         fn go_on(&mut self) -> String {
             while !self.1.is_empty() {
                 let (id, step) = self.1.remove(0);

@@ -1,23 +1,23 @@
-//! A scheduler whose copy of the cell is old.
+//! A scheduler with an outdated copy of the cell.
 
 use cell::EventKind;
 use model::Span;
 use replica::Codec;
 
-use super::stage::{Cast, Scene, Stage};
+use super::stage::{Parameters, Stage, WorldSetup};
 use crate::network::{Node, Nodes, Trouble};
 
-pub(super) const ABOUT: &str = "In Nomad a scheduler whose view of a node differs from the leader's \
-plans for it again and again, and the leader rejects that again and again (\"plan for node rejected\", \
-hashicorp/nomad issue 9506, 2020). Here the scheduler stands still, is cut off, and hears everything \
-up to eight seconds late, while jobs come and go, machines are drained and a second scheduler takes \
-what is free. What the master refuses is bounded; and when the trouble is over they agree within \
-seconds, and nothing is refused any more.";
+pub(super) const ABOUT: &str = "In Nomad a scheduler whose view of a node differs from the \
+leader's plans for it again and again, and the leader rejects that again and again (\"plan for \
+node rejected\", hashicorp/nomad issue 9506, 2020). Here the scheduler freezes, is cut off, and \
+receives everything up to eight seconds late, while jobs come and go, machines are drained and a \
+second scheduler takes what is free. The number of rejections has to be bounded; and after the \
+faults they have to agree within seconds, with no further rejections.";
 
 const MINUTE: Span = Span::from_secs(60);
 
-pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
-    let mut stage = Stage::set(cast, Scene::of(12));
+pub(super) fn play<C: Codec>(parameters: Parameters<C>) -> Stage<C> {
+    let mut stage = Stage::new(parameters, WorldSetup::of(12));
     let mut names = 0;
     for trouble in 0..3 {
         stage.world.rival_begins(Span::from_millis(500));
@@ -37,21 +37,21 @@ pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
         stage.world.rival_ends();
         stage.world.freeze_scheduler(false);
         number.into_iter().for_each(|number| stage.world.network.calm(number));
-        stage.comes_to_agree();
+        stage.check_agreement();
         let refused = stage.world.counts().refused - refused;
         let what = match trouble {
-            0 => "refused assignments of one that stood still",
-            1 => "refused assignments of one that was cut off",
-            _ => "refused assignments of one that hears late",
+            0 => "rejected assignments of a frozen scheduler",
+            1 => "rejected assignments of a scheduler that was cut off",
+            _ => "rejected assignments of a scheduler that receives everything late",
         };
-        // Each life of a task once.
-        let lives = stage.happened(begin, |_, kind| matches!(kind, EventKind::Submit { .. }));
+        // Each incarnation of a task once.
+        let lives = stage.task_events(begin, |_, kind| matches!(kind, EventKind::Submit { .. }));
         stage.figure(what, refused, lives);
     }
     stage
 }
 
-/// A minute in which the cell changes under the scheduler.
+/// A minute in which the cell changes without the scheduler knowing.
 fn meanwhile<C: Codec>(stage: &mut Stage<C>, names: &mut usize) {
     let end = stage.world.age() + MINUTE;
     while stage.world.age() < end && stage.world.violation().is_none() {
@@ -70,16 +70,19 @@ fn meanwhile<C: Codec>(stage: &mut Stage<C>, names: &mut usize) {
 }
 
 impl<C: Codec> Stage<C> {
-    /// The trouble is over.
-    fn comes_to_agree(&mut self) {
+    /// The disturbance is over.
+    fn check_agreement(&mut self) {
         for machine in 0..12 {
             self.ask(&format!("undrain m{machine}"));
         }
-        self.rests("seconds until they agree and all that fits is placed", 20);
+        self.wait_until_settled(
+            "seconds until scheduler and master agree and everything that fits is placed",
+            20,
+        );
         let refused = self.world.counts().refused;
         self.submit("after", 100, (12, 1), "for=1");
         self.passes(Span::from_secs(10));
         let refused = self.world.counts().refused - refused;
-        self.figure("refused assignments once they agree", refused, 0);
+        self.figure("rejected assignments once they agree", refused, 0);
     }
 }

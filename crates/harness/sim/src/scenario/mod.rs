@@ -1,6 +1,5 @@
-//! Failures that are known from cells and clusters of others, by name: each is played in a [`World`]
-//! as a script, and what must hold in it is held by its own bounds beside what the judge says of
-//! every world.
+//! Known failures of other cells and clusters, by name: each is a script that runs in a [`World`],
+//! and asserts its own bounds in addition to the invariants of every world.
 //!
 //! [`World`]: crate::World
 
@@ -18,61 +17,61 @@ use replica::Codec;
 
 use crate::injected_bug::InjectedBug;
 use crate::world::Counts;
-use stage::{Cast, Stage};
+use stage::{Parameters, Stage};
 
-/// A failure by name.
+/// A failure scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scenario {
-    /// Tasks that had to make room are forgotten, or stay dead.
+    /// Preempted tasks are forgotten, or stay dead.
     VictimNeverRescheduled,
-    /// Tasks evict each other for ever.
+    /// Tasks evict each other forever.
     PreemptionLoop,
-    /// A scheduler plans what the master refuses, again and again.
+    /// A scheduler proposes what the master rejects, again and again.
     SchedulerAndMasterDisagree,
-    /// One machine goes and returns 165 times.
+    /// One machine fails and returns 165 times.
     FlappingMachine,
     /// A thousand machines come back at the same moment.
     Stampede,
     /// A rack loses power.
     RackLost,
-    /// Half of the machines fall silent, and were never gone.
+    /// Half of the machines fall silent without having failed.
     HalfTheCellSilent,
-    /// What hundreds of tasks need is gone: all crash, and crash again.
+    /// A dependency of hundreds of tasks is gone: all of them crash repeatedly.
     CrashLoopHerd,
     /// The master dies again and again while it starts.
     MasterDiesWhileItStarts,
 }
 
-/// Something that was counted, and the most that it may be.
+/// A measured value and its maximum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What was counted.
+    /// What was measured.
     pub what: &'static str,
-    /// How much it was.
+    /// The value.
     pub is: u64,
-    /// How much it may be.
+    /// The maximum.
     pub most: u64,
 }
 
-/// How a scenario went.
+/// The result of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// Which one.
+    /// The scenario.
     pub scenario: Scenario,
     /// The digest of its events.
     pub digest: String,
-    /// How much happened.
+    /// Counters of what happened.
     pub counts: Counts,
-    /// For how long it was played.
+    /// The simulated time that it ran.
     pub age: model::Span,
-    /// What was counted.
+    /// The measured values.
     pub figures: Vec<Figure>,
-    /// What was wrong.
+    /// The first failure.
     pub failure: Option<String>,
 }
 
 impl Scenario {
-    /// All of them.
+    /// All scenarios.
     pub const ALL: [Self; 9] = [
         Self::VictimNeverRescheduled,
         Self::PreemptionLoop,
@@ -101,13 +100,13 @@ impl Scenario {
         }
     }
 
-    /// That of a name.
+    /// The scenario of a given name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scenario| scenario.name() == name)
     }
 
-    /// What failed like this, where that is known, and what must hold instead.
+    /// The known failure, where there is one, and what has to hold here instead.
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
@@ -123,22 +122,22 @@ impl Scenario {
         }
     }
 
-    /// Plays it. The seed decides what the script leaves open: delays, order, what a disk keeps. A
-    /// mistake may be planted, to see that it is found.
+    /// Runs it. The seed decides what the script leaves open: delays, order, what a disk keeps. A
+    /// bug can be injected to verify that the scenario finds it.
     pub fn play<C: Codec>(self, seed: u64, injected_bug: Option<InjectedBug>, codec: C) -> Played {
-        let cast = Cast { seed, injected_bug, codec };
+        let parameters = Parameters { seed, injected_bug, codec };
         let stage: Stage<C> = match self {
-            Self::VictimNeverRescheduled => preemption::victims(cast),
-            Self::PreemptionLoop => preemption::endless(cast),
-            Self::SchedulerAndMasterDisagree => disagreement::play(cast),
-            Self::FlappingMachine => lost::flapping(cast),
-            Self::Stampede => stampede::play(cast),
-            Self::RackLost => lost::rack(cast),
-            Self::HalfTheCellSilent => lost::half(cast),
-            Self::CrashLoopHerd => restarts::herd(cast),
-            Self::MasterDiesWhileItStarts => restarts::master(cast),
+            Self::VictimNeverRescheduled => preemption::victims(parameters),
+            Self::PreemptionLoop => preemption::endless(parameters),
+            Self::SchedulerAndMasterDisagree => disagreement::play(parameters),
+            Self::FlappingMachine => lost::flapping(parameters),
+            Self::Stampede => stampede::play(parameters),
+            Self::RackLost => lost::rack(parameters),
+            Self::HalfTheCellSilent => lost::half(parameters),
+            Self::CrashLoopHerd => restarts::herd(parameters),
+            Self::MasterDiesWhileItStarts => restarts::master(parameters),
         };
-        stage.curtain(self)
+        stage.finish(self)
     }
 }
 

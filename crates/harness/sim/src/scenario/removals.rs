@@ -1,10 +1,10 @@
-//! When the machine that was removed most often in Google's trace of 2011 was removed.
+//! The removal times of the machine that was removed most often in Google's trace of 2011.
 //!
 //! From `machine_events` of `clusterdata-2011-2` by Charles Reiss, John Wilkes and Joseph L.
 //! Hellerstein, Google, under CC-BY 4.0 (<https://github.com/google/cluster-data>): every event of
 //! type REMOVE of machine 4246147567, in whole seconds of the trace's time. Nothing else was changed.
 
-/// The moments, in seconds.
+/// The times, in seconds.
 #[rustfmt::skip]
 pub(super) const REMOVALS: [u32; 165] = [
     679_891, 695_468, 703_447, 710_806, 718_932, 727_343, 735_557, 750_441, 758_418, 766_790,

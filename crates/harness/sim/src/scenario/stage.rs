@@ -1,4 +1,4 @@
-//! What scripts are played on: a world, and what is looked at in it.
+//! The environment of scenario scripts: a world, and the measurements in it.
 
 use std::sync::Arc;
 
@@ -15,30 +15,31 @@ use crate::program::{Commands, Programs};
 use crate::tap::Checking;
 use crate::world::{Setting, World, capacity, machines};
 
-/// With what a scenario is played.
-pub(super) struct Cast<C> {
+/// The parameters of a scenario run.
+pub(super) struct Parameters<C> {
     pub(super) seed: u64,
     pub(super) injected_bug: Option<InjectedBug>,
     pub(super) codec: C,
 }
 
-/// How a world is furnished.
-pub(super) struct Scene {
+/// The parameters of a scenario's world.
+pub(super) struct WorldSetup {
     pub(super) machines: usize,
     pub(super) settings: replica::Settings,
     pub(super) programs: Box<dyn Programs>,
 }
 
-impl Scene {
-    /// So many machines of [`SLOTS`] slots each, in racks of four, and everything else as usual.
+impl WorldSetup {
+    /// This many machines of [`SLOTS`] slots each, in racks of four, and defaults for everything
+    /// else.
     pub(super) fn of(machines: usize) -> Self {
         Self { machines, settings: replica::Settings::default(), programs: Box::new(Commands) }
     }
 }
 
-/// How many slots a machine has: a slot is a core and 4 GiB.
+/// Number of slots per machine: a slot is a core and 4 GiB.
 pub(super) const SLOTS: u64 = 8;
-/// How finely it is looked when something has come to pass.
+/// The resolution of waiting.
 const LOOK: Span = Span::from_millis(100);
 
 /// A world with a script.
@@ -50,32 +51,33 @@ pub(super) struct Stage<C: Codec> {
 }
 
 impl<C: Codec> Stage<C> {
-    /// The world, once all its machines are up.
-    pub(super) fn set(cast: Cast<C>, scene: Scene) -> Self {
+    /// Sets up the world and waits until all its machines are up.
+    pub(super) fn new(parameters: Parameters<C>, setup: WorldSetup) -> Self {
         let users = ["root", "ana", "bob"];
         let setting = Setting {
-            seed: cast.seed,
-            machines: machines(scene.machines, 4, capacity(SLOTS, SLOTS * 4)),
+            seed: parameters.seed,
+            machines: machines(setup.machines, 4, capacity(SLOTS, SLOTS * 4)),
             replicas: 1,
-            replica: scene.settings,
+            replica: setup.settings,
             checking: Checking::Every { full: 1_000 },
             checkpoint_every: 500,
-            injected_bug: cast.injected_bug,
+            injected_bug: parameters.injected_bug,
             users: users.iter().filter_map(|name| UserName::new(name).ok()).collect(),
         };
-        let world = World::new(setting, cast.codec, Box::new(Nothing), scene.programs, Vec::new());
+        let world =
+            World::new(setting, parameters.codec, Box::new(Nothing), setup.programs, Vec::new());
         let mut stage = Self { world, figures: Vec::new(), failure: None, disturbances: 0 };
         stage.world.invariants.keep_events();
         let up = |cell: &Cell| {
             cell.machines().filter(|machine| machine.state == cell::MachineState::Up).count()
         };
-        let count = scene.machines;
-        stage.comes("seconds until every machine is up", 60, move |cell| up(cell) == count);
+        let count = setup.machines;
+        stage.wait_until("seconds until every machine is up", 60, move |cell| up(cell) == count);
         stage
     }
 
-    /// What became of it.
-    pub(super) fn curtain(self, scenario: Scenario) -> Played {
+    /// The result of the scenario.
+    pub(super) fn finish(self, scenario: Scenario) -> Played {
         let judged = self.world.violation().map(str::to_owned);
         let beyond = self.figures.iter().find(|figure| figure.is > figure.most);
         let beyond = beyond.map(ToString::to_string);
@@ -89,13 +91,13 @@ impl<C: Codec> Stage<C> {
         }
     }
 
-    /// Something that was counted, and may be so much at most.
+    /// Records a measured value and its maximum.
     pub(super) fn figure(&mut self, what: &'static str, is: u64, most: u64) {
         self.figures.push(Figure { what, is, most });
     }
 
-    /// Something that must be so.
-    pub(super) fn must(&mut self, is: bool, else_what: impl FnOnce() -> String) {
+    /// Asserts a condition.
+    pub(super) fn require(&mut self, is: bool, else_what: impl FnOnce() -> String) {
         if !is && self.failure.is_none() {
             self.failure = Some(else_what());
         }
@@ -106,16 +108,17 @@ impl<C: Codec> Stage<C> {
         self.world.run_to(end);
     }
 
-    /// Waits until the cell is so, at most so many seconds; how many it took is a figure.
-    pub(super) fn comes(&mut self, what: &'static str, most: u64, is: impl Fn(&Cell) -> bool) {
+    /// Waits until the cell satisfies a condition, for at most a number of seconds; the time it
+    /// took is recorded.
+    pub(super) fn wait_until(&mut self, what: &'static str, most: u64, is: impl Fn(&Cell) -> bool) {
         self.comes_in_world(what, most, |world| world.cell().is_some_and(&is));
     }
 
-    /// Waits until the world has come to rest, at most so many seconds.
-    pub(super) fn rests(&mut self, what: &'static str, most: u64) {
+    /// Waits until the world has settled, for at most a number of seconds.
+    pub(super) fn wait_until_settled(&mut self, what: &'static str, most: u64) {
         self.comes_in_world(what, most, |world| world.unsettled().is_none());
         if let Some(unrest) = self.world.unsettled() {
-            self.must(false, || format!("{what}: {unrest}"));
+            self.require(false, || format!("{what}: {unrest}"));
         }
     }
 
@@ -137,18 +140,18 @@ impl<C: Codec> Stage<C> {
         self.figure(what, took, most);
     }
 
-    /// A user's request, as a line of the script language.
+    /// Sends a user's request, given as a line of the script language.
     pub(super) fn ask(&mut self, line: &str) {
         match script::request(line) {
             Ok(Request { by, mutation }) => {
                 let is_client = self.world.ask_as(&by, mutation);
-                self.must(is_client, || format!("'{line}': {by} is no client"));
+                self.require(is_client, || format!("'{line}': {by} is no client"));
             }
-            Err(error) => self.must(false, || format!("'{line}': {error}")),
+            Err(error) => self.require(false, || format!("'{line}': {error}")),
         }
     }
 
-    /// Ana submits a job of tasks that take so many slots each, and run with these words.
+    /// Submits a job of ana's, given the number of slots per task and the behaviour of its program.
     pub(super) fn submit(
         &mut self,
         name: &str,
@@ -163,7 +166,7 @@ impl<C: Codec> Stage<C> {
         ));
     }
 
-    /// Disturbs the network between the master and others; gives by what that ends.
+    /// Disturbs the network between the master and others; returns the number that ends it.
     pub(super) fn disturb(&mut self, others: Nodes, trouble: Trouble) -> usize {
         self.disturbances += 1;
         let from = Nodes::MASTERS;
@@ -172,8 +175,12 @@ impl<C: Codec> Stage<C> {
         self.disturbances
     }
 
-    /// How often something happened to tasks since a moment.
-    pub(super) fn happened(&self, since: Time, is: impl Fn(InstanceId, &EventKind) -> bool) -> u64 {
+    /// Number of matching task events since a given time.
+    pub(super) fn task_events(
+        &self,
+        since: Time,
+        is: impl Fn(InstanceId, &EventKind) -> bool,
+    ) -> u64 {
         let told = self.world.invariants.told();
         let told = told.iter().skip_while(|(at, _)| *at < since);
         let of_task = |event: &cell::Event| match event.subject {
@@ -183,8 +190,8 @@ impl<C: Codec> Stage<C> {
         told.filter(|(_, event)| of_task(event)).count() as u64
     }
 
-    /// How often something happened to anything else since a moment.
-    pub(super) fn befell(&self, since: Time, is: impl Fn(&EventKind) -> bool) -> u64 {
+    /// Number of matching other events since a given time.
+    pub(super) fn other_events(&self, since: Time, is: impl Fn(&EventKind) -> bool) -> u64 {
         let told = self.world.invariants.told();
         let told = told.iter().skip_while(|(at, _)| *at < since);
         let of_others = |event: &cell::Event| {
@@ -193,9 +200,9 @@ impl<C: Codec> Stage<C> {
         told.filter(|(_, event)| of_others(event)).count() as u64
     }
 
-    /// How many tasks left their machines since a moment though nobody killed them.
+    /// Number of tasks that left their machines since a given time without being killed.
     pub(super) fn moved(&self, since: Time) -> u64 {
-        self.happened(since, |_, kind| {
+        self.task_events(since, |_, kind| {
             matches!(
                 kind,
                 EventKind::Evict { .. } | EventKind::Lost { .. } | EventKind::Fail { .. }
@@ -209,7 +216,7 @@ pub(super) fn named<'a>(cell: &'a Cell, name: &str) -> Option<&'a Arc<Job>> {
     cell.jobs().filter(|job| job.spec.name.as_str() == name).last()
 }
 
-/// How many tasks of a job run and are not being stopped.
+/// Number of tasks of a job that run and are not being stopped.
 pub(super) fn running(cell: &Cell, name: &str) -> usize {
     let runs = |state: &TaskState| match state {
         TaskState::Running(placed) => {
@@ -221,7 +228,7 @@ pub(super) fn running(cell: &Cell, name: &str) -> usize {
     job.map_or(0, |job| job.tasks().filter(|(_, task)| runs(&task.state)).count())
 }
 
-/// Whether a task had to make room for another one.
+/// Whether a task was preempted.
 pub(super) fn preempted(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Evict { cause: EvictionCause::Preempted { .. } })
 }

@@ -1,4 +1,4 @@
-//! What is asked of a cell comes to pass.
+//! Carrying out the actions of a load.
 
 use replica::Codec;
 
@@ -14,7 +14,7 @@ impl<C: Codec> World<C> {
     }
 
     pub(crate) fn action(&mut self) {
-        let cell = self.knowing().and_then(|host| self.masters[host].cell());
+        let cell = self.most_advanced().and_then(|host| self.masters[host].cell());
         let actions = self.load.action(self.now, cell, &mut self.random);
         for action in actions {
             match action {

@@ -1,4 +1,4 @@
-//! The polls of a replica: each comes to an end, with an answer or without.
+//! The polls of a replica: each ends, with an answer or without.
 
 use master::{Answer, Poll};
 use model::Span;
@@ -8,11 +8,11 @@ use crate::machine::{Call, MachineEvent};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World, number_of};
 
-/// How long an answer may take beyond the time for which it may be held back.
+/// How long an answer may take beyond the hold time of the poll.
 const PATIENCE: Span = Span::from_secs(3);
 
 impl<C: Codec> World<C> {
-    /// Sends a poll; in the end it is answered, or given up.
+    /// Sends a poll; it is eventually answered or given up.
     pub(crate) fn poll(&mut self, host: usize, mut poll: Poll) {
         self.counts.polls += 1;
         self.polls.count(self.age());
@@ -51,7 +51,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// The master hears nothing of a call, and gives it up when its time is over.
+    /// The master gets no answer to a call, and gives up when its time is over.
     pub(crate) fn gives_call_up(&mut self, call: Call) {
         if !call.ghost {
             let at = call.deadline.max(self.now);

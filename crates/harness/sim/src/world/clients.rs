@@ -1,5 +1,5 @@
-//! Those who ask the master for something: each repeats a request in its session until it is
-//! answered, and now and then once more after that.
+//! The clients of the master: each repeats a request in its session until it is answered, and
+//! occasionally once more after that.
 
 use std::collections::VecDeque;
 
@@ -10,27 +10,27 @@ use replica::{Codec, Refusal};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
-/// How long a client waits for an answer before it asks again.
+/// How long a client waits for an answer before it retries.
 const PATIENCE: Span = Span::from_secs(5);
-/// The wait after a refusal.
+/// The delay after a rejection.
 const REST: Span = Span::from_millis(200);
-/// How many things may wait to be asked by one client: what is beyond it is not asked.
+/// Maximum number of queued requests per client; further ones are dropped.
 const QUEUE_MAX: usize = 100_000;
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Which replica is asked.
+    /// The receiving replica.
     pub(crate) host: usize,
     pub(crate) client: usize,
     pub(crate) attempt: u64,
-    /// The request that it is, where that was answered before.
+    /// The id of the request that it repeats, if that was already answered.
     pub(crate) again: Option<RequestId>,
-    /// What; a session where nothing is said.
+    /// The request; `None` to open a session.
     pub(crate) what: Option<(RequestId, Mutation)>,
 }
 
-/// An answer on its way.
+/// An answer in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     client: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Told {
     answer: Result<(LogIndex, Outcome), Refusal>,
 }
 
-/// The clients, one of each user.
+/// The clients, one per user.
 #[derive(Debug)]
 pub(crate) struct Clients {
     all: Vec<Client>,
@@ -51,14 +51,14 @@ struct Client {
     session: Option<SessionId>,
     sequence: u64,
     queue: VecDeque<Mutation>,
-    /// Which replica it asks.
+    /// The replica that it sends requests to.
     host: usize,
-    /// What it waits for, and which attempt that is.
+    /// Whether it waits for an answer, and the number of the attempt.
     asking: bool,
     attempt: u64,
-    /// Since when it wants what it waits for.
+    /// When it first wanted what it waits for.
     since: Time,
-    /// The last request that was answered, with its answer.
+    /// The last answered request, with its answer.
     answered: Option<(RequestId, Mutation, Result<Reply, Rejection>)>,
 }
 
@@ -95,23 +95,23 @@ impl Clients {
         self.all.len()
     }
 
-    /// Whether nobody waits for anything.
+    /// Whether no client waits for anything.
     pub(crate) fn are_done(&self) -> bool {
         self.all.iter().all(|client| client.queue.is_empty())
     }
 
-    /// Since when somebody waits for an answer, of those who do: who has waited longest.
+    /// Since when the longest-waiting client waits for an answer.
     pub(crate) fn waits_since(&self) -> Option<Time> {
         let waiting = self.all.iter().filter(|client| client.asking);
         waiting.map(|client| client.since).min()
     }
 
-    /// Whether one waits for the answer to something of that kind.
+    /// Whether a client waits for the answer to a request of that kind.
     pub(crate) fn waits(&self, client: usize, is: impl Fn(&Mutation) -> bool) -> bool {
         self.all.get(client).is_some_and(|client| client.queue.iter().any(is))
     }
 
-    /// The cell went on from a backup, which does not know their sessions.
+    /// The cell was restored from a backup, which does not have their sessions.
     pub(crate) fn forget_sessions(&mut self) {
         self.all.iter_mut().for_each(|client| {
             client.session = None;
@@ -121,7 +121,7 @@ impl Clients {
 }
 
 impl<C: Codec> World<C> {
-    /// A user's client asks for something, after what it has asked for before.
+    /// Queues a request of a user's client.
     pub(crate) fn ask(&mut self, client: usize, mutation: Mutation) {
         if self.clients.all[client].queue.len() < QUEUE_MAX {
             self.clients.all[client].queue.push_back(mutation);
@@ -132,14 +132,14 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A user asks for something; false if no client is that user's.
+    /// Sends a user's request; false if the user has no client.
     pub(crate) fn ask_as(&mut self, user: &UserName, mutation: Mutation) -> bool {
         let Some(client) = self.clients.of(user) else { return false };
         self.ask(client, mutation);
         true
     }
 
-    /// Asks for the first thing that waits, or for a session to do so in.
+    /// Sends the first queued request, or opens a session for it.
     fn attempt(&mut self, number: usize) {
         let client = &mut self.clients.all[number];
         client.attempt += 1;
@@ -177,7 +177,7 @@ impl<C: Codec> World<C> {
     pub(crate) fn gives_up(&mut self, number: usize, attempt: u64) {
         let client = &self.clients.all[number];
         if client.asking && client.attempt == attempt {
-            // It does not answer, or does not lead.
+            // The replica does not answer, or is not the leader.
             self.clients.all[number].host = self.another_master(client.host);
             self.attempt(number);
         }
@@ -216,8 +216,11 @@ impl<C: Codec> World<C> {
                 self.attempt(number);
             }
             Ok((index, Outcome::Request(answer))) => self.answered_request(number, index, answer),
-            Ok(_) => self.invariants.violated("a client was answered something else".to_owned()),
-            // A refusal says nothing about what was done: it is asked again in a moment.
+            Ok(_) => {
+                self.invariants.violated("a client received the wrong kind of answer".to_owned());
+            }
+            // A refusal by the replica does not tell whether the request was applied: the client
+            // retries.
             Err(_) => {
                 let given_up = Event::GivesUp { client: number, attempt };
                 self.agenda.at(self.now + REST, given_up);
@@ -246,7 +249,7 @@ impl<C: Codec> World<C> {
         self.attempt(number);
     }
 
-    /// A client asks for what it was answered before, as one does whose answer was lost.
+    /// A client repeats its last answered request, as if the answer had been lost.
     pub(crate) fn repeat(&mut self, number: usize) {
         let client = &self.clients.all[number];
         if let Some((id, mutation, _)) = client.answered.clone() {
@@ -255,7 +258,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// It has to be the same answer.
+    /// The answer has to be the same.
     fn told_again(
         &mut self,
         number: usize,
@@ -275,7 +278,7 @@ impl<C: Codec> World<C> {
         if again != *first && !forgotten {
             let (session, sequence) = (id.session, id.sequence);
             self.invariants.violated(format!(
-                "request {sequence} of session {session} was answered {first:?}, and again {again:?}"
+                "request {sequence} of session {session} was first answered {first:?}, then {again:?}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! What goes wrong with the replicas of the Borgmaster: their processes, their disks, and who they are.
+//! Faults of the Borgmaster's replicas: of their processes, their disks, and the membership.
 
 use cell::{Cell, Mutation, RemoveReplica};
 use model::{ReplicaId, Span};
@@ -8,9 +8,9 @@ use crate::disk::Crash;
 use crate::fault::{FaultKind, Who};
 use crate::world::{Event, World};
 
-/// The mean time between two wishes that another replica should lead.
+/// Mean time between two requested leadership transfers.
 const TRANSFERS: Span = Span::from_millis(700);
-/// So many replicas there are at most by faults.
+/// Maximum number of replicas that faults may create.
 const REPLICAS_MAX: usize = 7;
 
 impl FaultKind {
@@ -31,7 +31,7 @@ impl FaultKind {
 }
 
 impl<C: Codec> World<C> {
-    /// Whom a fault concerns: those that it did when it began.
+    /// The replicas that a fault affects: when it ends, those selected when it began.
     fn concerned(&mut self, number: usize, kind: &FaultKind, begins: bool) -> Vec<usize> {
         if !begins {
             return self.concerned.remove(&number).unwrap_or_default();
@@ -76,7 +76,7 @@ impl<C: Codec> World<C> {
                 self.concerned.insert(number, removed);
             }
             FaultKind::Master(Who::All, how) if begins => {
-                // They start again in any order.
+                // They restart in random order.
                 for host in hosts {
                     let after = self.operator.span(lasts);
                     self.crash_master(host, *how, after);
@@ -95,7 +95,7 @@ impl<C: Codec> World<C> {
             (FaultKind::SlowDisk(..), false) => self.masters[host].disk.slow = Span::ZERO,
             (FaultKind::FullDisk(_), true) => self.masters[host].disk.full = true,
             (FaultKind::FullDisk(_), false) => self.disk_has_room(host),
-            // Without a backup there would be no way back, and nothing to be learned.
+            // Without a backup the cell could not continue.
             (FaultKind::LyingDisk(_), true) => {
                 self.masters[host].disk.lies = match several {
                     true => self.can_lose(host),
@@ -106,7 +106,7 @@ impl<C: Codec> World<C> {
                 self.crash_master(host, Crash::PowerLost, Span::from_secs(2));
             }
             (FaultKind::RottenCheckpoint(_), true) => {
-                // One of several may have nothing else, as what it has came from another one.
+                // One of several may have nothing else, since what it has came from another one.
                 if !several
                     || self.masters[host].disk.can_do_without_newest()
                     || self.can_lose(host)
@@ -115,7 +115,8 @@ impl<C: Codec> World<C> {
                 }
                 self.crash_master(host, Crash::PowerLost, Span::from_secs(2));
             }
-            // Of the only replica it would be the end, and without a majority nobody is replaced.
+            // The only replica could not recover, and without a majority no replica can be
+            // replaced.
             (FaultKind::EmptyDisk(_), true) if self.can_lose(host) => {
                 self.crash_master(host, Crash::PowerLost, lasts);
                 self.empty_disk(host);
@@ -124,7 +125,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A replica is to go on from an empty directory, which is another one.
+    /// A replica continues from an empty directory, which has a new identity.
     fn empty_disk(&mut self, host: usize) {
         let master = &mut self.masters[host];
         master.disk.forget();
@@ -141,7 +142,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// The administrator removes a replica, where the others can do without it.
+    /// The administrator removes a replica, if the others can do without it.
     fn remove_replica(&mut self, host: usize) -> bool {
         let can = self.can_lose(host);
         if can {
@@ -151,7 +152,7 @@ impl<C: Codec> World<C> {
         can
     }
 
-    /// Somebody wants that another one leads.
+    /// An operator requests a leadership transfer.
     pub(crate) fn transfer(&mut self) {
         if !self.operator.transfers {
             return;
@@ -165,7 +166,8 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + wait, Event::Transfer);
     }
 
-    /// A replica has voted: half of the times it loses power right after that, where they do.
+    /// A replica has voted: while that fault is active, half of the time it loses power right
+    /// after.
     pub(crate) fn voted(&mut self, host: usize, after: Span) {
         if self.operator.unlucky && self.operator.chance(500) {
             let (incarnation, after) =
@@ -181,7 +183,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Whatever is wrong with replicas ends now.
+    /// Ends all faults of replicas.
     pub(crate) fn heal_masters(&mut self) {
         (self.operator.transfers, self.operator.unlucky) = (false, false);
         for host in self.present() {
@@ -191,7 +193,8 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Somebody loads the older checkpoint that a replica keeps, and the others are no more.
+    /// The operator restores the older checkpoint of a replica, and the other replicas are
+    /// discarded.
     fn restore_cell(&mut self) {
         let several = self.operator.has_several();
         let present = self.present();
@@ -207,7 +210,7 @@ impl<C: Codec> World<C> {
         let others: Vec<usize> = present.into_iter().filter(|host| *host != chosen).collect();
         others.iter().for_each(|host| self.end_master(*host));
         if voters > 2 && self.operator.chance(500) {
-            // Somebody forgets one, and it is started again: nobody listens to it.
+            // One of the discarded replicas is started by mistake: it must be ignored.
             let forgotten = self.operator.one_of(&others);
             forgotten.into_iter().for_each(|host| self.forget_to_end(host));
         }
@@ -215,7 +218,7 @@ impl<C: Codec> World<C> {
         self.restore(chosen);
     }
 
-    /// A replica that was ended is started again, and ended for good later.
+    /// A replica that was discarded is started again, and stopped for good later.
     fn forget_to_end(&mut self, host: usize) {
         self.masters[host].gone = false;
         let starts = self.operator.wait(Span::from_secs(5));
@@ -224,7 +227,8 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + ends, Event::MasterEnds { host });
     }
 
-    /// The operator loads the older checkpoint of a replica, where there is one and it does not run.
+    /// The operator restores the older checkpoint of a replica, if there is one and it does not
+    /// run.
     pub(crate) fn restore(&mut self, host: usize) {
         if self.masters[host].is_up() {
             return;
@@ -238,7 +242,7 @@ impl<C: Codec> World<C> {
             self.invariants.restored(&cell);
             self.checks.borrow_mut().begin(&cell);
             self.clients.forget_sessions();
-            // Of machines that joined since, the cell does not know.
+            // The cell does not know machines that joined since.
             self.add_machines();
         }
     }

@@ -1,4 +1,4 @@
-//! What faults do to a world.
+//! The effects of faults on a world.
 
 use model::Span;
 use replica::Codec;
@@ -35,7 +35,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A part of the network is disturbed; the number is that by which it ends.
+    /// Begins a disturbance of the network, identified by a number.
     pub(crate) fn disturb(&mut self, number: usize, disturbance: Disturbance) {
         let follows = self.scheduler.follows();
         let cut = |world: &Self| {
@@ -48,7 +48,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Nothing is wrong any more: every fault that lasts ends now.
+    /// Ends every fault.
     pub(crate) fn heal(&mut self) {
         for number in 0..self.faults.len() {
             self.network.calm(number);

@@ -1,4 +1,4 @@
-//! What comes to pass on the machines of a world.
+//! Events on the machines of a world.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, Step};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
-/// How long a Borglet takes from being killed to being started again.
+/// Delay from the kill of a Borglet until its restart.
 const RESTARTS_AFTER: Span = Span::from_secs(1);
 
 impl<C: Codec> World<C> {
-    /// Something comes to pass on a machine, unless that is frozen or off.
+    /// Handles an event on a machine, unless that is frozen or off.
     pub(crate) fn machine_event(&mut self, number: usize, event: MachineEvent) {
         match self.machines[number].power {
             Power::On => self.on_machine(number, event),
             Power::Frozen => self.on_frozen_machine(number, event),
             Power::Off => match event {
                 MachineEvent::Boots => self.boot(number),
-                // Nobody answers there, and nobody refuses either.
+                // Nothing answers there, and nothing refuses the connection either.
                 MachineEvent::Polled { call, .. } => self.gives_call_up(call),
                 _ => {}
             },
@@ -67,7 +67,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// What is sent to a machine that does nothing waits for it in its kernel.
+    /// What is sent to a frozen machine is queued in its kernel.
     fn on_frozen_machine(&mut self, number: usize, event: MachineEvent) {
         if let MachineEvent::Polled { call, poll } = event {
             self.gives_call_up(call);
@@ -80,10 +80,10 @@ impl<C: Codec> World<C> {
 
     fn polled(&mut self, number: usize, call: Call, poll: Poll) {
         if self.machines[number].borglet.is_none() {
-            // The connection is refused, at once.
+            // The connection is refused at once.
             return self.send_answer(number, call, Answer::Failed);
         }
-        // A new poll ends the hold of the one before.
+        // A new poll ends the hold of the previous one.
         let held = std::mem::take(&mut self.machines[number].held);
         held.into_iter().for_each(|held| self.answer(number, held.call));
         if let Some(order) = poll.order {
@@ -107,14 +107,14 @@ impl<C: Codec> World<C> {
             order.stamp = order.stamp.max(machine.said.stamp);
         }
         let mut effects = Vec::new();
-        // One that is refused came late: whoever sent it learns from the report.
+        // A rejected order came late: its sender learns from the report.
         if borglet.obey(self.now, order, &mut effects).is_ok() {
             self.invariants.obeyed(number, &mut machine.obeyed, stamp);
         }
         self.effects(number, effects);
     }
 
-    /// Tells a Borglet something, if it is there.
+    /// Passes an input to a Borglet, if it runs.
     fn tell_borglet(&mut self, number: usize, input: Input) {
         let mut effects = Vec::new();
         if let Some(untold) = &mut self.machines[number].untold {
@@ -179,7 +179,7 @@ impl<C: Codec> World<C> {
             self.invariants.ended(instance, end);
         }
         if let Input::AllocRemoved(_) = passed.input {
-            self.invariants.in_its_place(number, &self.machines[number]);
+            self.invariants.check_alloc_exists(number, &self.machines[number]);
         }
         self.tell_borglet(number, passed.input);
     }
@@ -223,7 +223,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// And starts again.
+    /// A machine boots.
     pub(crate) fn boot(&mut self, number: usize) {
         if self.machines[number].power == Power::Off {
             self.machines[number].power = Power::On;
@@ -236,7 +236,7 @@ impl<C: Codec> World<C> {
         self.plan_tick(number);
     }
 
-    /// A machine does nothing from now on.
+    /// Freezes a machine.
     pub(crate) fn freeze(&mut self, number: usize) {
         if self.machines[number].power == Power::On {
             self.machines[number].power = Power::Frozen;
@@ -246,7 +246,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A machine goes on where it was.
+    /// Unfreezes a machine.
     pub(crate) fn thaw(&mut self, number: usize) {
         if self.machines[number].power == Power::Frozen {
             self.machines[number].power = Power::On;
@@ -256,7 +256,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A Borglet does nothing from now on; its tasks run on, and what becomes of them waits for it.
+    /// Freezes a Borglet; its tasks keep running, and their events are queued.
     pub(crate) fn freeze_borglet(&mut self, number: usize) {
         let machine = &mut self.machines[number];
         if machine.power == Power::On && machine.borglet.is_some() && machine.untold.is_none() {
@@ -267,7 +267,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A Borglet goes on where it was.
+    /// Unfreezes a Borglet.
     pub(crate) fn thaw_borglet(&mut self, number: usize) {
         let Some(untold) = self.machines[number].untold.take() else { return };
         untold.into_iter().for_each(|input| self.tell_borglet(number, input));
@@ -276,7 +276,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A machine says of itself that it has half of its memory, or that it has all of it again.
+    /// A machine reports half of its memory, or all of it again.
     pub(crate) fn shrink(&mut self, number: usize, by_half: bool) {
         let machine = &mut self.machines[number];
         let mut report = MachineReport::clone(&machine.whole);
@@ -290,7 +290,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A Borglet is killed, and started again a little later; its tasks run on.
+    /// Kills a Borglet, which is restarted a little later; its tasks keep running.
     pub(crate) fn kill_borglet(&mut self, number: usize) {
         if self.machines[number].power != Power::On || self.machines[number].borglet.is_none() {
             return;
@@ -300,7 +300,7 @@ impl<C: Codec> World<C> {
         }
         let machine = &mut self.machines[number];
         machine.kill_borglet();
-        // What was sent to a Borglet that stood still ends with its connections.
+        // What was sent to a frozen Borglet is lost with its connections.
         machine.backlog.clear();
         if self.injected_bug == Some(InjectedBug::OrderTwice) {
             machine.forget();
@@ -311,7 +311,7 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + RESTARTS_AFTER, event);
     }
 
-    /// Something kills a task with its shim: nobody sees how it ends.
+    /// Kills a task together with its shim: nobody sees how it ends.
     pub(crate) fn lose_task(&mut self, number: usize, which: usize) {
         if self.machines[number].power != Power::On {
             return;

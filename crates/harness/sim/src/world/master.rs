@@ -1,4 +1,5 @@
-//! A Borgmaster's process: a real replica over a simulated disk, and who waits for what.
+//! A Borgmaster's process: a real replica over a simulated disk, and the parties that wait for
+//! answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,12 +20,13 @@ use crate::tap::{Seen, Tap};
 use crate::world::clients::Asked;
 use crate::world::{Event, World, cell_name, number_of};
 
-/// From something coming in until the step that takes it: what comes meanwhile is in the same step.
+/// Delay from an input until the step that handles it: inputs that arrive meanwhile are in the same
+/// step.
 const BATCH: Span = Span(30);
-/// How long a checkpoint takes to be written.
+/// How long writing a checkpoint takes.
 const CHECKPOINT_TAKES: Span = Span::from_millis(400);
 
-/// Whoever waits for an answer of a master.
+/// Who waits for an answer of a master.
 #[derive(Clone, Debug)]
 pub(crate) enum Asker {
     Client {
@@ -32,28 +34,28 @@ pub(crate) enum Asker {
         attempt: u64,
         again: Option<cell::RequestId>,
     },
-    /// A proposal of the scheduler in one of its lives; of the rival where there is none.
+    /// A proposal of the scheduler in one of its incarnations; of the rival if there is none.
     Scheduler {
         incarnation: Option<u64>,
         number: u64,
         instances: Vec<model::InstanceId>,
     },
-    /// Somebody who reads: what was acknowledged by then.
+    /// A reader: the acknowledged index at its request.
     Reader(LogIndex),
 }
 
-/// The process of one replica, or the place where it was.
+/// The process of one replica, or the host where it was.
 pub(crate) struct MasterHost<C: Codec> {
     pub(crate) settings: Settings,
-    /// Who administers the cell that it founds, where it founds one.
+    /// The administrator of the cell that it bootstraps, if it does.
     pub(crate) founder: Option<UserName>,
     pub(crate) disk: Disk,
-    /// Counts its lives: what belongs to an earlier one does not happen any more.
+    /// Number of starts: events of earlier incarnations are dropped.
     pub(crate) incarnation: u64,
     replica: Option<Replica<Tap<C>>>,
     pub(crate) seen: Rc<RefCell<Seen>>,
     frozen: bool,
-    /// It is not started any more.
+    /// It is not restarted any more.
     pub(crate) gone: bool,
     backlog: Vec<Event>,
     inbox: Vec<Input>,
@@ -65,7 +67,7 @@ pub(crate) struct MasterHost<C: Codec> {
     pub(crate) term: Term,
     checkpoint_every: u64,
     pub(crate) last_checkpoint: LogIndex,
-    /// When what it sent to the scheduler last arrives.
+    /// When the last message to the scheduler arrives.
     pub(crate) last_sent: Time,
 }
 
@@ -115,12 +117,12 @@ impl<C: Codec> MasterHost<C> {
         self.frozen
     }
 
-    /// Keeps something for when it goes on.
+    /// Queues an event until it is unfrozen.
     pub(crate) fn later(&mut self, event: Event) {
         self.backlog.push(event);
     }
 
-    /// Whether there was a process to crash.
+    /// Crashes the process; returns whether there was one.
     pub(crate) fn crash(&mut self, how: Crash) -> bool {
         if self.replica.take().is_none() {
             return false;
@@ -156,7 +158,7 @@ impl<C: Codec> World<C> {
         let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.masters[host].seen));
         let bootstrap = cell_name().zip(self.masters[host].founder.clone());
         let bootstrap = bootstrap.map(|(name, administrator)| {
-            // Its load is of more users than anybody grants quota to.
+            // The load has more users than get quota.
             Bootstrap { name, administrator, quota: false }
         });
         let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
@@ -176,7 +178,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A replica stops for a while, and goes on as if nothing had been.
+    /// Freezes or unfreezes a replica.
     pub(crate) fn freeze_master(&mut self, host: usize, frozen: bool) {
         let master = &mut self.masters[host];
         master.frozen = frozen && master.is_up();
@@ -187,7 +189,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A disk has room again: what waited for it is written.
+    /// A disk has room again: pending writes continue.
     pub(crate) fn disk_has_room(&mut self, host: usize) {
         self.masters[host].disk.full = false;
         if let Some(number) = self.masters[host].disk.waiting() {
@@ -222,16 +224,16 @@ impl<C: Codec> World<C> {
         let stepped = replica.step(self.now, master.inbox.drain(..), &mut outputs);
         let next = replica.next_step();
         let note = replica.note();
-        let applied = self.look_at(host);
+        let applied = self.collect_applied(host);
         if let Err(error) = stepped {
             outputs.retain(|output| matches!(output, Output::Committed { .. }));
             self.stops(host, &error);
         }
         for output in outputs {
-            // It may have come to its end by what it put out.
+            // Handling the output may have ended it.
             let ended = self.masters[host].incarnation != incarnation;
             if !ended || matches!(output, Output::Committed { .. }) {
-                self.put_out(host, output, &applied);
+                self.handle_output(host, output, &applied);
             }
         }
         if self.masters[host].incarnation == incarnation {
@@ -243,8 +245,8 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// What a replica has applied for the first time; what is wrong with it is told.
-    fn look_at(&mut self, host: usize) -> Vec<(LogIndex, Applied)> {
+    /// Takes what a replica applied for the first time, and reports its violations.
+    fn collect_applied(&mut self, host: usize) -> Vec<(LogIndex, Applied)> {
         let mut seen = self.masters[host].seen.borrow_mut();
         for violation in std::mem::take(&mut seen.violations) {
             self.invariants.violated(violation);
@@ -255,7 +257,7 @@ impl<C: Codec> World<C> {
         std::mem::take(&mut seen.applied)
     }
 
-    fn put_out(&mut self, host: usize, output: Output, applied: &[(LogIndex, Applied)]) {
+    fn handle_output(&mut self, host: usize, output: Output, applied: &[(LogIndex, Applied)]) {
         match output {
             Output::Persist(persist) => self.persist(host, persist),
             Output::Send(message) => self.send_message(host, message),
@@ -284,7 +286,7 @@ impl<C: Codec> World<C> {
                 ) {
                     self.counts.operations += 1;
                     self.operations.count(self.age());
-                    self.really_ended(host);
+                    self.check_really_ended(host);
                     applied.into_iter().for_each(|applied| self.members_changed(host, applied));
                 }
                 self.stream(host, entry);
@@ -321,7 +323,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A replica that cannot go on has stopped; whether it may.
+    /// A replica that cannot continue has stopped; checks whether it may.
     fn stops(&mut self, host: usize, error: &ReplicaError) {
         let forgets =
             matches!(error, ReplicaError::Forgot { .. } | ReplicaError::AnotherDirectory { .. });
@@ -333,16 +335,17 @@ impl<C: Codec> World<C> {
         self.lose_replica(host);
     }
 
-    /// What the cell says has ended on a machine does not run there.
-    fn really_ended(&mut self, host: usize) {
+    /// What the cell records as ended on a machine does not run there.
+    fn check_really_ended(&mut self, host: usize) {
         for (id, machine) in self.invariants.take_ended() {
             let machine = self.masters[host].cell().and_then(|cell| cell.machine(machine));
             let number = machine.and_then(|machine| number_of(&machine.address));
             let there = number.and_then(|number| self.machines.get(number));
             let runs = |there: &Machine| there.running().any(|running| running == id);
             if there.is_some_and(|there| runs(there) || there.allocs.contains_key(&id)) {
-                self.invariants
-                    .violated(format!("the cell says that {id} has ended, and it runs on"));
+                self.invariants.violated(format!(
+                    "the cell has recorded that {id} ended, but it is still running"
+                ));
             }
         }
     }
@@ -385,7 +388,7 @@ impl<C: Codec> World<C> {
     pub(crate) fn asked(&mut self, asked: Asked) {
         let Asked { host, client, attempt, again, what } = asked;
         if !self.masters[host].is_up() {
-            // Who knows of others does not wait for one that refuses the connection.
+            // A client that knows other replicas does not wait after a refused connection.
             if self.operator.has_several() {
                 self.answer_client(host, client, attempt, again, Err(Refusal::NotLeading));
             }
@@ -442,7 +445,7 @@ impl<C: Codec> World<C> {
         self.tell_master(host, Input::Checkpointed(needed_from));
     }
 
-    /// Its follower gets a committed record.
+    /// Sends a committed record to its follower.
     fn stream(&mut self, host: usize, entry: LogEntry) {
         let Some(incarnation) = self.scheduler.followed_by(host, self.masters[host].incarnation)
         else {
@@ -459,7 +462,7 @@ impl<C: Codec> World<C> {
     }
 }
 
-/// What was applied at an index, of what was applied in their order.
+/// What was applied at an index, from a list in order of index.
 fn applied_at(applied: &[(LogIndex, Applied)], index: LogIndex) -> Option<&Applied> {
     let place = applied.binary_search_by_key(&index, |(index, _)| *index).ok()?;
     Some(&applied[place].1)

@@ -1,4 +1,4 @@
-//! Those who read what is true now, of any replica.
+//! Clients that make linearizable reads on any replica.
 
 use model::Span;
 use replica::{Codec, Input};
@@ -8,7 +8,7 @@ use crate::network::{Fate, Node};
 use crate::world::master::Asker;
 use crate::world::{Event, World};
 
-/// The mean time between two reads.
+/// Mean time between two reads.
 const MEAN: Span = Span::from_secs(1);
 
 impl<C: Codec> World<C> {

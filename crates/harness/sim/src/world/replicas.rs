@@ -1,5 +1,5 @@
-//! Several replicas: what they send each other, who leads, and those who keep them: people who add
-//! replicas, remove them, and replace what is lost for good.
+//! Several replicas: their messages, their leader, and their operators, who add replicas, remove
+//! them, and replace lost ones.
 
 use std::sync::Arc;
 
@@ -13,41 +13,41 @@ use crate::tap::Seen;
 use crate::world::master::MasterHost;
 use crate::world::{Event, World, silence_min};
 
-/// How often those who keep the replicas look after them.
+/// How often the operator checks the replicas.
 const LOOK: Span = Span::from_secs(2);
-/// How long a process runs on after its replica was removed.
+/// How long a process keeps running after its replica was removed.
 const LINGERS: Span = Span::from_secs(15);
-/// How long a replica waits to hear of its snapshot.
+/// How long a replica waits for the outcome of its snapshot.
 const SNAPSHOT_TIMEOUT: Span = Span::from_secs(10);
-/// How long a snapshot takes: to be sent, and to be written; and how much longer for each object.
+/// How long a snapshot takes to be sent and to be written; and additionally for each object.
 const SNAPSHOT_TAKES: Span = Span::from_millis(20);
 const OBJECT_TAKES: Span = Span(15);
-/// Of a thousand messages between unlucky replicas, how many are lost.
+/// Messages lost between unlucky replicas, in a thousand.
 const UNLUCKY_LOSS: u64 = 250;
 
-/// A snapshot on its way.
+/// A snapshot in flight.
 #[derive(Debug)]
 pub(crate) struct Sent {
     number: u64,
-    /// Who waits to hear of it, in which life.
+    /// The sending replica, and its incarnation.
     from: usize,
     incarnation: u64,
     message: Message,
 }
 
-/// Those who keep the replicas.
+/// The operator of the replicas.
 #[derive(Debug)]
 pub(crate) struct Operator {
     random: Random,
     seed: u64,
-    /// How many there are to be at first, and now.
+    /// Desired number of replicas at first, and now.
     at_first: usize,
     pub(crate) wanted: usize,
     addresses: u64,
     checkpoint_every: u64,
-    /// Whether they want others to lead, again and again.
+    /// Whether leadership transfers are requested repeatedly.
     pub(crate) transfers: bool,
-    /// Whether what they send to each other is lost, and they lose power when they have voted.
+    /// Whether messages between replicas are lost, and replicas lose power after voting.
     pub(crate) unlucky: bool,
 }
 
@@ -71,17 +71,17 @@ impl Operator {
         self.at_first > 1
     }
 
-    /// Whether elections are called, or made to fail, on purpose.
-    pub(crate) fn is_restless(&self) -> bool {
+    /// Whether elections are caused, or made to fail, on purpose.
+    pub(crate) fn has_induced_elections(&self) -> bool {
         self.transfers || self.unlucky
     }
 
-    /// A while of that mean length.
+    /// A random duration with the given mean.
     pub(crate) fn wait(&mut self, mean: Span) -> Span {
         self.random.wait(mean)
     }
 
-    /// A while of at most that length.
+    /// A random duration of at most the given length.
     pub(crate) fn span(&mut self, most: Span) -> Span {
         Span(self.random.below(most.0))
     }
@@ -94,19 +94,19 @@ impl Operator {
         self.random.one_of(hosts).copied()
     }
 
-    /// An address that no replica had.
+    /// An address that no replica has had.
     fn address(&mut self) -> String {
         self.addresses += 1;
         format!("replica-{}:7", self.addresses)
     }
 }
 
-/// Whether somebody asks for something of replicas.
+/// Whether a mutation concerns replicas.
 fn of_replicas(mutation: &Mutation) -> bool {
     matches!(mutation, Mutation::AddReplica(_) | Mutation::RemoveReplica(_))
 }
 
-/// How long it takes to move a cell.
+/// How long transferring a cell takes.
 fn takes(cell: &Cell) -> Span {
     let objects = cell.machine_count() + cell.jobs().count();
     SNAPSHOT_TAKES + OBJECT_TAKES.saturating_mul(objects as u64)
@@ -119,16 +119,16 @@ fn snapshot(message: &Message) -> Option<&Snapshot> {
     }
 }
 
-// Who is there, and who leads.
+// Membership and leadership.
 impl<C: Codec> World<C> {
-    /// The replica that leads, as far as one believes so: the newest of them.
+    /// The newest replica that considers itself the leader.
     pub(crate) fn leading(&self) -> Option<usize> {
         let leads = |(host, master): (usize, &MasterHost<C>)| Some((master.leads?, host));
         self.masters.iter().enumerate().filter_map(leads).max().map(|(_, host)| host)
     }
 
-    /// Who leads, else whoever knows most.
-    pub(crate) fn knowing(&self) -> Option<usize> {
+    /// The leader, or else the most advanced replica.
+    pub(crate) fn most_advanced(&self) -> Option<usize> {
         let known = |host: &usize| {
             let master = &self.masters[*host];
             let present = master.disk.restore_epoch == self.invariants.epoch();
@@ -139,14 +139,14 @@ impl<C: Codec> World<C> {
         self.leading().or_else(most)
     }
 
-    /// The places of replicas that are the cell's, or will be.
+    /// The positions of replicas that are, or will be, members of the cell.
     pub(crate) fn present(&self) -> Vec<usize> {
         (0..self.masters.len()).filter(|host| !self.masters[*host].gone).collect()
     }
 
-    /// The next replica after one that does not answer or does not lead; the same where it is the
-    /// only one. Whoever goes on so has asked all of them after one round, where chance would lead it
-    /// to one that is frozen again and again.
+    /// The next replica after one that does not answer or is not the leader; the same if it is the
+    /// only one. Going round tries all of them, where a random choice could pick a frozen one again
+    /// and again.
     pub(crate) fn another_master(&self, than: usize) -> usize {
         let present = self.present();
         let after = present.iter().find(|host| **host > than);
@@ -166,7 +166,7 @@ impl<C: Codec> World<C> {
         self.masters.iter().position(|master| master.id() == id)
     }
 
-    /// A replica says who leads.
+    /// A replica reports the leader.
     pub(crate) fn elected(&mut self, host: usize, leader: Option<ReplicaId>, term: Term) {
         let Some(leader) = leader else { return };
         let master = &self.masters[host];
@@ -175,7 +175,7 @@ impl<C: Codec> World<C> {
     }
 }
 
-// What they send.
+// Messages.
 impl<C: Codec> World<C> {
     pub(crate) fn send_message(&mut self, host: usize, message: Message) {
         let Some(to) = self.place_of(message.to) else { return };
@@ -195,7 +195,7 @@ impl<C: Codec> World<C> {
                 let message = Box::new(message);
                 self.agenda.at(self.now + delay, Event::Received { host: to, message });
             }
-            // Some connections break, others just fall silent.
+            // Some connections break, others just become silent.
             Fate::Lost if self.operator.random.chance(300) => {
                 self.tell_master(host, Input::Unreachable(message.to));
             }
@@ -203,7 +203,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// What becomes of messages on their way.
+    /// Handles a message between replicas on its arrival.
     pub(crate) fn between_replicas(&mut self, event: Event) {
         match event {
             Event::Received { host, message } if self.masters[host].is_up() => {
@@ -213,7 +213,7 @@ impl<C: Codec> World<C> {
                 }
                 self.tell_master(host, Input::Received(*message));
             }
-            // The connection is refused, at once.
+            // The connection is refused at once.
             Event::Received { message, .. } => {
                 let from = self.place_of(message.from);
                 let from = from.filter(|from| self.masters[*from].is_up());
@@ -235,8 +235,8 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Whether the sender is in another directory than the cell knows, and is told so by whoever is
-    /// talked to.
+    /// Whether the sender has another directory than the cell records; if so, the receiver tells
+    /// it.
     fn is_of_another_directory(&self, host: usize, message: &Message) -> bool {
         let known = self.masters[host].cell().and_then(|cell| cell.replica(message.from));
         known.is_some_and(|known| known.directory.differs(message.directory))
@@ -268,7 +268,7 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + takes, Event::SnapshotKept { host, incarnation, sent });
     }
 
-    /// It is a checkpoint from now on, and the replica hears of it; so does who sent it.
+    /// It becomes a checkpoint, and both replicas are notified.
     fn snapshot_kept(&mut self, host: usize, incarnation: u64, mut sent: Sent) {
         let master = &self.masters[host];
         let index = snapshot(&sent.message).map_or(LogIndex(0), |snapshot| snapshot.cell.index());
@@ -302,7 +302,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A replica goes on from a snapshot: whoever follows it begins anew.
+    /// A replica continues from a snapshot: its followers have to start again.
     pub(crate) fn restored_from_snapshot(&mut self, host: usize) {
         let master = &mut self.masters[host];
         master.last_checkpoint = master.cell().map_or(LogIndex(0), Cell::index);
@@ -310,9 +310,9 @@ impl<C: Codec> World<C> {
     }
 }
 
-// Who keeps them.
+// The operator.
 impl<C: Codec> World<C> {
-    /// The administrator adds as many as there are to be.
+    /// The administrator adds the initially desired replicas.
     pub(crate) fn grow(&mut self) {
         if !self.operator.has_several() {
             return;
@@ -325,11 +325,10 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now, Event::Reads);
     }
 
-    /// Brings the replicas nearer to what there should be: what is lost is removed, and as many are
-    /// added as are missing.
+    /// Moves the replicas towards the desired state: removes lost ones, and adds missing ones.
     pub(crate) fn operator_looks(&mut self) {
         self.agenda.at(self.now + LOOK, Event::OperatorLooks);
-        self.look_at_progress();
+        self.check_progress();
         let Some(leading) = self.leading() else { return };
         let Some(cell) = self.masters[leading].cell() else { return };
         if self.clients.waits(0, of_replicas) {
@@ -353,20 +352,19 @@ impl<C: Codec> World<C> {
         self.ask(0, mutation);
     }
 
-    /// What an operation that a replica applied says of replicas is carried out: processes are
-    /// started, and ended.
+    /// Carries out membership changes that a replica applied: processes are started and stopped.
     pub(crate) fn members_changed(&mut self, by: usize, applied: &Applied) {
         for event in &applied.events {
             match &event.kind {
                 EventKind::ReplicaAdded { replica, address } => {
-                    // Who is of before a restoration takes no part.
+                    // Replicas of an epoch before a restore do not take part.
                     let restore_epoch = self.masters[by].disk.restore_epoch;
                     self.add_master(*replica, address, restore_epoch);
                 }
                 EventKind::ReplicaMember { replica, to: MemberChange::Out } => {
                     self.removed(*replica);
                 }
-                // One that waited is gone at once.
+                // A waiting one is removed at once.
                 EventKind::ReplicaRemoved { replica }
                     if self.masters[by].cell().is_some_and(|it| it.replica(*replica).is_none()) =>
                 {
@@ -383,7 +381,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// A machine with an empty disk is found for a replica that was added.
+    /// Provides a machine with an empty disk for a replica that was added.
     fn add_master(&mut self, id: ReplicaId, address: &Arc<str>, restore_epoch: u64) {
         let Some(first) = self.masters.first() else { return };
         if self.place_of(id).is_some() {
@@ -403,32 +401,32 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + after, Event::MasterStarts { host });
     }
 
-    /// A replica was told that it is none any more.
+    /// A replica was told that it is no longer a member.
     pub(crate) fn dismissed(&mut self, host: usize) {
         let id = self.masters[host].id();
         if self.masters[host].cell().is_some_and(|cell| cell.replica(id).is_some()) {
-            self.invariants.violated(format!("replica {id} is dismissed, and is the cell's"));
+            self.invariants.violated(format!("replica {id} is dismissed although it is a member"));
         }
         self.end_master(host);
     }
 
-    /// A replica is ended for good.
+    /// Stops a replica for good.
     pub(crate) fn end_master(&mut self, host: usize) {
         self.crash_master(host, Crash::Killed, Span::ZERO);
         self.masters[host].gone = true;
     }
 
-    /// What a replica had is lost: it never takes part again.
+    /// A replica's data is lost: it never takes part again.
     pub(crate) fn lose_replica(&mut self, host: usize) {
         if !self.operator.has_several() {
-            let what = "the only replica has lost what it had".to_owned();
+            let what = "the only replica has lost its data".to_owned();
             return self.invariants.violated(what);
         }
         self.end_master(host);
     }
 
-    /// Whether the cell can do without a replica for good: whoever votes is there, but for fewer
-    /// than half.
+    /// Whether the cell can permanently do without a replica: fewer than half of the voters are
+    /// missing then.
     pub(crate) fn can_lose(&self, host: usize) -> bool {
         let Some(cell) = self.leading().and_then(|host| self.masters[host].cell()) else {
             return false;
@@ -443,7 +441,7 @@ impl<C: Codec> World<C> {
         settled && lost * 2 < voters.len() && !self.clients.waits(0, of_replicas)
     }
 
-    /// Whether all replicas are as they should be.
+    /// Whether all replicas are in their desired state.
     pub(crate) fn unsettled_replicas(&mut self, cell: &Cell) -> Option<String> {
         if !self.operator.has_several() {
             return None;
@@ -451,7 +449,7 @@ impl<C: Codec> World<C> {
         let wanted = self.operator.wanted;
         let voters = cell.replicas().filter(|it| it.member == Member::Voter && !it.leaving).count();
         if voters != wanted || cell.replicas().count() != wanted {
-            return Some(format!("{voters} of {wanted} replicas vote"));
+            return Some(format!("{voters} of {wanted} replicas are voters"));
         }
         for id in cell.voters() {
             let there = self.place_of(id).and_then(|place| self.masters[place].cell());
@@ -462,8 +460,9 @@ impl<C: Codec> World<C> {
             }
             if there.image() != cell.image() {
                 let index = cell.index();
-                self.invariants
-                    .violated(format!("at {index} replica {id} is not as the leader is"));
+                self.invariants.violated(format!(
+                    "at {index} the state of replica {id} differs from the leader's"
+                ));
                 break;
             }
         }

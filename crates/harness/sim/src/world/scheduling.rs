@@ -1,4 +1,4 @@
-//! The scheduler's process over a real scheduler, and a rival that proposes whatever it likes.
+//! The scheduler's process, with a real scheduler, and a rival that makes arbitrary proposals.
 
 use cell::{Assignment, Cell, TaskState};
 use model::{InstanceId, Random, Span, TaskIndex, Time};
@@ -9,27 +9,27 @@ use crate::injected_bug::InjectedBug;
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
-/// The wait before a master that does not answer is asked again.
+/// The delay before a master that does not answer is tried again.
 const RETRY: Span = Span::from_millis(100);
-/// The wait after a refusal: the copy may have to catch up before the same plan makes sense.
+/// The delay after a rejection: the copy may have to catch up before the same plan makes sense.
 const REFUSED_REST: Span = Span::from_millis(20);
-/// How long a proposal may take.
+/// Timeout of a proposal.
 const PROPOSAL_TIMEOUT: Span = Span::from_secs(10);
-/// From something coming in until the turn that takes it.
+/// Delay from an input until the turn that handles it.
 const BATCH: Span = Span(30);
 
-/// The process.
+/// The scheduler's process.
 #[derive(Debug, Default)]
 pub(crate) struct SchedulerHost {
-    /// Counts its lives and its connections.
+    /// Number of its starts and connections.
     pub(crate) incarnation: u64,
     frozen: bool,
     backlog: Vec<Event>,
     scheduler: Option<Scheduler>,
-    /// Which replica it asks, and which one it proposes to.
+    /// The replica that it connects to and sends proposals to.
     host: usize,
     proposes_to: usize,
-    /// Which replica sends it what is committed, in which of its lives.
+    /// The replica that sends it committed records, and that replica's incarnation.
     follows: Option<(usize, u64)>,
     proposal: Option<(u64, Vec<InstanceId>)>,
     proposals: u64,
@@ -39,7 +39,7 @@ pub(crate) struct SchedulerHost {
 }
 
 impl SchedulerHost {
-    /// Its life, where it follows that life of a replica.
+    /// Its incarnation, if it follows that incarnation of a replica.
     pub(crate) fn followed_by(&self, host: usize, incarnation: u64) -> Option<u64> {
         (self.follows == Some((host, incarnation))).then_some(self.incarnation)
     }
@@ -49,12 +49,12 @@ impl SchedulerHost {
         self.scheduler.as_ref().map(Scheduler::cell)
     }
 
-    /// Which replica it follows.
+    /// The replica that it follows.
     pub(crate) fn follows(&self) -> Option<usize> {
         self.follows.map(|(host, _)| host)
     }
 
-    /// It is gone, with everything it knew.
+    /// The process ends and loses all state.
     fn end(&mut self) {
         let (incarnation, proposals) = (self.incarnation + 1, self.proposals);
         let (host, proposes_to) = (self.host, self.proposes_to);
@@ -93,19 +93,19 @@ impl<C: Codec> World<C> {
                 self.scheduler.turn = None;
                 self.turn();
             }
-            Event::Judged { number, refused, .. } => self.judged(number, refused),
+            Event::Judged { number, refused, .. } => self.decided(number, refused),
             _ => {}
         }
     }
 
-    /// The scheduler is killed, and started again after a while.
+    /// Kills the scheduler, which is restarted after a while.
     pub(crate) fn restart_scheduler(&mut self, after: Span) {
         self.scheduler.end();
         let incarnation = self.scheduler.incarnation;
         self.agenda.at(self.now + after, Event::SchedulerConnects { incarnation });
     }
 
-    /// It stops for a while, and goes on as if nothing had been.
+    /// Freezes or unfreezes it.
     pub(crate) fn freeze_scheduler(&mut self, frozen: bool) {
         self.scheduler.frozen = frozen;
         if !frozen {
@@ -115,7 +115,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Nothing comes to it any more from a replica, or from any, which it finds after a while.
+    /// Its stream from one replica, or any, breaks; it notices after a while.
     pub(crate) fn stream_breaks(&mut self, from: Option<usize>, found_after: Span) {
         let breaks = |(host, _): &mut (usize, u64)| from.is_none_or(|from| from == *host);
         if self.scheduler.follows.take_if(breaks).is_some() {
@@ -148,8 +148,8 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Whether somebody who follows the cell can begin at a replica: the only one takes in followers
-    /// when it knows all that was acknowledged.
+    /// Whether a replica accepts new followers: a single replica does once it knows all that was
+    /// acknowledged.
     fn takes_followers(&self, host: usize) -> bool {
         let master = &self.masters[host];
         !master.is_frozen() && (master.leads.is_some() || self.operator.has_several())
@@ -169,7 +169,7 @@ impl<C: Codec> World<C> {
             false => self.codec.decode(&entry.data),
         };
         match decoded {
-            // A mistake that is planted: one operation in some hundreds is not understood.
+            // An injected bug: one operation in several hundred is skipped.
             Ok((at, _))
                 if self.injected_bug == Some(InjectedBug::MissedOperation)
                     && entry.index.0.is_multiple_of(257) =>
@@ -191,12 +191,12 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// What the process does whenever something has come in or is due.
+    /// Runs the process when an input arrived or something is due.
     fn turn(&mut self) {
         let host = &mut self.scheduler;
         let Some(scheduler) = &mut host.scheduler else { return };
         if host.proposal.is_none() && self.now < host.rest_until {
-            // What became due while a proposal was judged is done after the rest.
+            // What became due while a proposal was pending is done after the rest.
             let next = host.next.filter(|next| *next > self.now);
             host.next = Some(next.map_or(host.rest_until, |next| next.min(host.rest_until)));
         } else if host.proposal.is_none() {
@@ -228,7 +228,7 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + PROPOSAL_TIMEOUT, given_up);
     }
 
-    /// A proposal was judged by the master, or refused as a whole.
+    /// A proposal was decided by the master, or failed as a whole.
     pub(crate) fn answer_scheduler(
         &mut self,
         host: usize,
@@ -242,14 +242,14 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn judged(&mut self, number: u64, refused: Option<Vec<InstanceId>>) {
+    fn decided(&mut self, number: u64, refused: Option<Vec<InstanceId>>) {
         let host = &mut self.scheduler;
         let Some((_, instances)) = host.proposal.take_if(|(waiting, _)| *waiting == number) else {
             return;
         };
         let Some(scheduler) = &mut host.scheduler else { return };
         let count = match refused {
-            // The copy will show it when it has come as far.
+            // The copy will show it once it has caught up.
             Some(refused) => refused.len(),
             None => {
                 let count = instances.len();
@@ -266,14 +266,14 @@ impl<C: Codec> World<C> {
     }
 }
 
-/// A second scheduler, of which nothing is known but that it may propose: it looks at a copy that is
-/// often old, and places tasks anywhere, by evicting whomever it may.
+/// A second, arbitrary scheduler: from an often outdated copy it places tasks on random machines,
+/// with any evictions it may make.
 #[derive(Debug)]
 pub(crate) struct Rival {
     random: Random,
     copy: Option<Cell>,
     pub(crate) active: bool,
-    /// The mean time between its turns.
+    /// Mean time between its turns.
     pub(crate) pace: Span,
 }
 
@@ -284,7 +284,7 @@ impl Rival {
 }
 
 impl<C: Codec> World<C> {
-    /// The other scheduler takes its turns from now on, at a mean distance.
+    /// Starts the rival with a mean time between turns.
     pub(crate) fn rival_begins(&mut self, pace: Span) {
         self.rival.pace = pace;
         if !std::mem::replace(&mut self.rival.active, true) {
@@ -292,7 +292,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// And no more.
+    /// Stops the rival.
     pub(crate) fn rival_ends(&mut self) {
         self.rival.active = false;
     }
@@ -310,7 +310,7 @@ impl<C: Codec> World<C> {
                 self.agenda.at(self.now + Span::from_millis(1), event);
             }
         }
-        // Now and then it looks again; what it saw may be a minute old by then.
+        // It refreshes its copy only occasionally; the copy may be a minute old.
         if self.rival.copy.is_none() || self.rival.random.chance(100) {
             let host = self.any_master();
             self.rival.copy = self.masters[host].cell().cloned();
@@ -320,7 +320,7 @@ impl<C: Codec> World<C> {
     }
 }
 
-/// A few tasks that wait, each on a machine that is drawn, with whom it may evict there.
+/// Proposals for a few pending tasks, each on a random machine with the possible victims there.
 fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
     let waits = |task: &cell::Task| match task.state {
         TaskState::Pending { not_before, .. } => not_before <= now,
@@ -348,7 +348,7 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
     assignments
 }
 
-/// Some alloc of a job's alloc set, where it runs in one.
+/// A random alloc of a job's alloc set, if it runs in one.
 fn alloc(cell: &Cell, job: &cell::Job, random: &mut Random) -> Option<InstanceId> {
     let set = cell.job(job.alloc_set?)?;
     let allocs = set.tasks().filter_map(|(index, _)| set.instance(index));
@@ -356,7 +356,7 @@ fn alloc(cell: &Cell, job: &cell::Job, random: &mut Random) -> Option<InstanceId
     random.one_of(&allocs).copied()
 }
 
-/// Those of lower priority, lowest first, as many as make room.
+/// Tasks of lower priority, lowest first, as many as are needed for room.
 fn victims(
     cell: &Cell,
     job: &cell::Job,

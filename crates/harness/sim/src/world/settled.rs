@@ -1,4 +1,4 @@
-//! Whether a world is as it should be when nothing goes wrong any more.
+//! Whether a world has settled after its last fault.
 
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
@@ -10,9 +10,9 @@ use crate::machine::Alloc;
 use crate::world::{World, number_of};
 
 impl<C: Codec> World<C> {
-    /// What is not as it should be; nothing, and the cell has come to rest: there is a leader, every
-    /// task that fits somewhere is placed, what is placed runs and nothing else does, the dead are
-    /// explained, and everybody's copy of the cell is the same.
+    /// The first reason why the cell has not settled, or `None`: there is a leader, every task that
+    /// fits somewhere is placed, exactly what is placed runs, every end is explained, and all
+    /// copies of the cell are identical.
     pub fn unsettled(&mut self) -> Option<String> {
         let Some(cell) = self.cell().cloned() else {
             return Some("there is no master".to_owned());
@@ -23,7 +23,7 @@ impl<C: Codec> World<C> {
         if !self.clients.are_done() {
             return Some("a client waits for an answer".to_owned());
         }
-        self.invariants.agrees_with(&cell);
+        self.invariants.check_agreement_with(&cell);
         if *cell.rescheduling() != Rescheduling::Allowed {
             return Some(format!("rescheduling is {:?}", cell.rescheduling()));
         }
@@ -44,7 +44,7 @@ impl<C: Codec> World<C> {
                 let there =
                     cell.placement(instance).and_then(|placed| cell.machine(placed.machine));
                 if there.is_none_or(|there| number_of(&there.address) != Some(number)) {
-                    return Some(format!("{instance} runs on m{number}, where it is not to run"));
+                    return Some(format!("{instance} runs on m{number}, where it should not run"));
                 }
             }
         }
@@ -61,7 +61,7 @@ impl<C: Codec> World<C> {
                     TaskState::Pending { not_before, .. } if *not_before <= self.now => {
                         unplaced(cell, job, index)
                     }
-                    TaskState::Queued { .. } => in_vain(cell, job),
+                    TaskState::Queued { .. } => waits_for_dead_jobs(cell, job),
                     TaskState::Pending { .. } | TaskState::Dead { .. } => None,
                 };
                 if found.is_some() {
@@ -100,7 +100,7 @@ impl<C: Codec> World<C> {
         let started = matches!(placement.phase, Phase::Started { .. });
         if !runs || !started {
             let (name, phase) = (&machine.name, placement.phase);
-            return Some(format!("{id} is placed on {name} ({phase:?}), and does not run there"));
+            return Some(format!("{id} is placed on {name} ({phase:?}) but does not run there"));
         }
         let desired = &process?.launch.desired;
         let ports = desired.ports.iter().map(|(_, port)| port);
@@ -110,7 +110,7 @@ impl<C: Codec> World<C> {
             && desired.spec.cmd == spec.cmd
             && ports.eq(placement.ports.iter())
             && desired.user == job.owner;
-        (!same).then(|| format!("{id} runs otherwise than the cell says: {desired:?}"))
+        (!same).then(|| format!("{id} runs with other parameters than the cell has: {desired:?}"))
     }
 
     fn unsettled_copy(&mut self, cell: &Cell) -> Option<String> {
@@ -127,13 +127,13 @@ impl<C: Codec> World<C> {
         if copy.image() != cell.image() {
             let index = cell.index();
             self.invariants
-                .violated(format!("at {index} the scheduler's copy is not as the cell is"));
+                .violated(format!("at {index} the scheduler's copy differs from the cell"));
         }
         None
     }
 }
 
-/// A task that waits although it fits somewhere.
+/// A task that is pending although it fits somewhere.
 fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     let ask = Request::of(job, index);
     if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
@@ -141,11 +141,11 @@ fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     }
     let machine = cell.machines().find(|machine| fits(&ask, &Offer::of(machine)).is_ok())?;
     let (id, name) = (job.id, &machine.name);
-    Some(format!("task {index} of job {id} waits, and fits on {name}"))
+    Some(format!("task {index} of job {id} is pending but fits on {name}"))
 }
 
-/// A task that waits although it fits in an alloc. It waits for its own, where that had to leave its
-/// machine and has no other yet.
+/// A task that is pending although it fits in an alloc. It may wait for its own alloc, if that was
+/// evicted and has no machine yet.
 fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<String> {
     let home = job
         .task(index)?
@@ -161,13 +161,13 @@ fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<St
         let (machine, alloc) = (cell.machine(placed.machine)?, set.instance(at)?);
         fits(&ask, &Offer::within(cell, machine, alloc)).is_ok().then_some(alloc)
     })?;
-    Some(format!("task {index} of job {} waits, and fits in alloc {fitting}", job.id))
+    Some(format!("task {index} of job {} is pending but fits in alloc {fitting}", job.id))
 }
 
-/// A job that waits for none that is alive.
-fn in_vain(cell: &Cell, job: &Job) -> Option<String> {
+/// A job that is queued although no job that it waits for is alive.
+fn waits_for_dead_jobs(cell: &Cell, job: &Job) -> Option<String> {
     let alive =
         |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());
     let vain = !job.waits_for.iter().any(alive);
-    vain.then(|| format!("job {} waits for none that is alive", job.id))
+    vain.then(|| format!("job {} is queued, but no job that it waits for is alive", job.id))
 }

@@ -1,4 +1,4 @@
-//! The campaign finds nothing in the production code, and finds every mistake that is planted.
+//! The campaign finds no bug in the production code, and finds every injected bug.
 
 mod table;
 
@@ -8,7 +8,7 @@ use replica::Codec;
 use sim::{Family, InjectedBug, Plan, Verdict};
 use table::Table;
 
-/// How many seeds there are for each mistake to be found in.
+/// Number of seeds in which each bug has to be found.
 const SEEDS: u64 = 100;
 
 fn plan(seed: u64) -> Plan {
@@ -48,7 +48,7 @@ fn several_replicas_do_what_one_does() {
     }
 }
 
-/// In small worlds with so many replicas, and the faults among which such a mistake would show.
+/// Runs small worlds with this many replicas, and the faults that would reveal the bug.
 fn is_found(replicas: usize, injected_bug: InjectedBug, families: &[Family]) {
     let found = |seed: &u64| {
         let (injected_bug, families) = (Some(injected_bug), families.to_vec());
@@ -88,7 +88,7 @@ found! {
     a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 
-/// Records that nobody can read without a panic, from a certain one on.
+/// A codec that panics on every record from a certain one on.
 #[derive(Default)]
 struct Mined(Table, std::cell::Cell<u32>);
 
@@ -128,6 +128,6 @@ fn a_failure_is_shrunk_to_the_faults_that_it_needs() {
         panic!("one Borglet killed is enough: {played:?}")
     };
     assert!(fault.to_string().contains("the Borglet of m"), "{fault}");
-    // And that alone is the failure.
+    // And that fault alone causes the failure.
     assert!(run(&shrunk).failure.is_some());
 }

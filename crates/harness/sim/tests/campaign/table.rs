@@ -1,4 +1,4 @@
-//! Operations kept in a table; a payload is a place in it. The events are their debug texts.
+//! Operations stored in a table; a payload is an index into it. The events are their debug texts.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use cell::{Applied, Cell, Op};
 use model::Time;
 use replica::Codec;
 
-/// A form of records that needs no wire format.
+/// A codec without a wire format.
 #[derive(Debug, Default)]
 pub(crate) struct Table(RefCell<Vec<(Time, Op)>>);
 

@@ -1,5 +1,5 @@
-//! What one fault alone does to eight tasks on four machines: which are started a second time, and
-//! whether another replica has to lead.
+//! The effect of a single fault on eight tasks on four machines: which are started again, and
+//! whether another replica becomes the leader.
 
 #[path = "../campaign/table.rs"]
 mod table;
@@ -14,8 +14,8 @@ use sim::{
 };
 use table::Table;
 
-/// What is asked for, one after the other and five seconds apart: a job fills the first two machines,
-/// wherever a scheduler would rather have put it, as nothing may go on the others before it runs.
+/// Submits jobs five seconds apart: one job fills the first two machines, whatever a scheduler
+/// would prefer, because the others are unavailable until it runs.
 struct Filling(VecDeque<Vec<Action>>);
 
 impl Filling {
@@ -47,8 +47,8 @@ impl Load for Filling {
     }
 }
 
-/// How many processes were started beyond the first of each task, once all is over, and how many
-/// replicas were elected.
+/// Number of processes started beyond the first of each task, at the end, and number of replicas
+/// that were elected.
 fn after(replicas: usize, kind: FaultKind, lasts: u64) -> (u64, u64) {
     let users = ["root", "ana"].map(|name| UserName::new(name).expect("a name"));
     let setting = Setting {
@@ -104,7 +104,7 @@ fn what_moves_and_what_does_not() {
         (FaultKind::RottenCheckpoint(Who::Elected), 1, 0),
         (between(Node::Machine(0), master(), Trouble::Cut), 10, 0),
         (between(Node::Machine(0), master(), Trouble::Cut), 90, 4),
-        // Three of four are too many to be gone.
+        // Three of four machines are too many to be marked down.
         (between(Node::Master(0), Nodes::Machines(0..3), Trouble::Cut), 300, 0),
         (between(Node::Master(0), Nodes::All, Trouble::Cut), 300, 0),
         (between(Node::Master(0), Nodes::All, Trouble::Delay(Span::from_secs(2))), 60, 0),
@@ -115,8 +115,8 @@ fn what_moves_and_what_does_not() {
     }
 }
 
-/// No fault of one replica, nor of two of three, moves a task; and the two that are left elect another
-/// one where, and only where, the one that leads is concerned.
+/// No fault of one replica, or of two of three, moves a task; and the remaining two elect another
+/// leader if and only if the fault affects the leader.
 #[test]
 fn what_three_replicas_stand() {
     let (first, second) = (Who::Nth(0), Who::Nth(1));
@@ -140,10 +140,10 @@ fn what_three_replicas_stand() {
         (FaultKind::Replaced(first), 1, 1),
         (FaultKind::Replaced(second), 1, 0),
         (FaultKind::FewerReplicas(second), 60, 0),
-        // Of the four the one that leads is drawn to go.
+        // Of the four the leader happens to be removed.
         (FaultKind::MoreReplicas, 60, 1),
         (cut(true, leader(), others()), 60, 1),
-        // It is not heard, and not told so; or it hears nobody, and is heard.
+        // It is not heard, and not told so; or it receives nothing, and is heard.
         (cut(false, leader(), others()), 60, 1),
         (cut(false, others(), leader()), 60, 1),
         (cut(true, Nodes::One(Node::Master(1)), Nodes::MASTERS), 60, 0),

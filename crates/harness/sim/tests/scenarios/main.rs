@@ -1,5 +1,5 @@
-//! The failures that others are known for do not happen here; and where the mistake is planted, the
-//! scenario says so.
+//! The known failures of other systems do not happen here; and with the bug injected, the scenario
+//! fails.
 
 #[path = "../campaign/table.rs"]
 mod table;

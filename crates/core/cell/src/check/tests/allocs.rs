@@ -14,7 +14,7 @@ fn incarnation(collection: CollectionId) -> model::InstanceId {
 
 /// The valid cell, and in it an alloc of 0.3 cores with a task of 0.1 cores.
 fn with_an_alloc() -> Cell {
-    let mut cell = sound();
+    let mut cell = valid_cell();
     let request = |sequence, spec: JobSpec| Op::Request {
         id: RequestId { session: SessionId(1), sequence },
         by: user("ana"),
@@ -62,8 +62,8 @@ fn placed(cell: &mut Cell, collection: CollectionId) -> &mut crate::Placement {
 
 #[test]
 fn whatever_is_spoilt_of_allocs_is_named() {
-    type Spoil = fn(&mut Cell);
-    let cases: &[(Spoil, &[&str])] = &[
+    type Corrupt = fn(&mut Cell);
+    let cases: &[(Corrupt, &[&str])] = &[
         (
             |cell| machine(cell).used.clear(),
             &["machine 1 has a wrong record of what is used of its allocs"],
@@ -101,9 +101,9 @@ fn whatever_is_spoilt_of_allocs_is_named() {
             &["the index and the jobs disagree on whether job 3 is a child of job 2"],
         ),
     ];
-    for (spoil, expected) in cases {
+    for (corrupt, expected) in cases {
         let mut cell = with_an_alloc();
-        spoil(&mut cell);
+        corrupt(&mut cell);
         let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
         assert_eq!(says, *expected);
     }

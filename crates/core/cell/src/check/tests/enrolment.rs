@@ -24,7 +24,7 @@ fn enrol(token: u8) -> Op {
 
 /// Machine m1 has used token 1, token 2 is unused, and m9 is a revoked name.
 fn enrolled() -> Cell {
-    let mut cell = sound();
+    let mut cell = valid_cell();
     let issue = |token| {
         Mutation::IssueToken(IssueToken {
             machine: name("m1"),
@@ -56,8 +56,8 @@ fn revoked() -> Option<Act> {
 
 #[test]
 fn whatever_is_spoilt_of_enrolment_is_named() {
-    type Spoil = fn(&mut Cell);
-    let cases: &[(Spoil, &[&str])] = &[
+    type Corrupt = fn(&mut Cell);
+    let cases: &[(Corrupt, &[&str])] = &[
         (
             |cell| credentials(cell).revoked = revoked(),
             &[
@@ -127,9 +127,9 @@ fn whatever_is_spoilt_of_enrolment_is_named() {
             &["m8 is wrongly recorded as a revoked name that no machine has"],
         ),
     ];
-    for (spoil, expected) in cases {
+    for (corrupt, expected) in cases {
         let mut cell = enrolled();
-        spoil(&mut cell);
+        corrupt(&mut cell);
         let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
         assert_eq!(says, *expected);
     }

@@ -30,7 +30,7 @@ fn submit(name: &str, cpu: u64) -> Mutation {
 
 /// Submits the valid cell's job again, with as many resources as are granted.
 fn submit_again() -> Mutation {
-    let job = sound();
+    let job = valid_cell();
     let mut spec = JobSpec::clone(&job.job(JOB).expect("the job").spec);
     spec.task.limit.cpu = MilliCores(150);
     Mutation::Submit(Arc::new(spec))
@@ -39,7 +39,7 @@ fn submit_again() -> Mutation {
 /// The valid cell, whose job takes 0.3 of the 0.5 cores that ana is granted for production; bob has
 /// the mid band for 10 seconds, and may drain machines.
 fn with_quota() -> Cell {
-    let mut cell = sound();
+    let mut cell = valid_cell();
     let drains = Capability::DrainMachines;
     for op in [
         Op::MeterQuota,
@@ -79,8 +79,8 @@ fn copies(cell: &mut Cell, count: u64, whose: fn(u64) -> UserName) {
 
 #[test]
 fn whatever_is_spoilt_of_quota_is_named() {
-    type Spoil = fn(&mut Cell);
-    let cases: &[(Spoil, &[&str])] = &[
+    type Corrupt = fn(&mut Cell);
+    let cases: &[(Corrupt, &[&str])] = &[
         (
             |cell| {
                 let more = resources(1, 0).into();
@@ -195,30 +195,30 @@ fn whatever_is_spoilt_of_quota_is_named() {
             &["10001 users with capabilities, the maximum is 10000"],
         ),
     ];
-    for (spoil, expected) in cases {
+    for (corrupt, expected) in cases {
         let mut cell = with_quota();
-        spoil(&mut cell);
+        corrupt(&mut cell);
         let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
         assert_eq!(says, *expected);
     }
 }
 
 /// What the check reports after a mutation if the cell was corrupted when it was decided.
-fn check_after(mutation: &Mutation, spoil: fn(&mut Cell)) -> Vec<String> {
+fn check_after(mutation: &Mutation, corrupt: fn(&mut Cell)) -> Vec<String> {
     let mut cell = with_quota();
     let mut watch = DecisionChecker::from(&cell);
     let applied: Applied = cell.apply(Time::ZERO, &request(6, mutation.clone()));
     assert!(!applied.events.is_empty(), "{applied:?}");
     assert_eq!(watch.clone().after(&cell, &applied), []);
-    spoil(&mut cell);
+    corrupt(&mut cell);
     watch.after(&cell, &applied).iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn whatever_was_decided_against_quota_is_named() {
-    type Spoil = fn(&mut Cell);
+    type Corrupt = fn(&mut Cell);
     let granted = |band, cpu| grant("eve", band, cpu, None);
-    let cases: &[(Mutation, Spoil, &[&str])] = &[
+    let cases: &[(Mutation, Corrupt, &[&str])] = &[
         (
             submit("api", 200),
             |cell| drop(cell.quota.drop_grant(GRANT)),
@@ -291,7 +291,7 @@ fn whatever_was_decided_against_quota_is_named() {
             &[],
         ),
     ];
-    for (mutation, spoil, expected) in cases {
-        assert_eq!(check_after(mutation, *spoil), *expected, "{mutation:?}");
+    for (mutation, corrupt, expected) in cases {
+        assert_eq!(check_after(mutation, *corrupt), *expected, "{mutation:?}");
     }
 }

@@ -15,7 +15,7 @@ fn keep(cell: &mut Cell, replica: Replica) {
 
 /// Replicas 1 and 2 vote, 3 learns and 4 waits.
 fn of_four() -> Cell {
-    let mut cell = sound();
+    let mut cell = valid_cell();
     cell.replicas.last = ReplicaId(4);
     let members = [Member::Voter, Member::Voter, Member::Learner, Member::Waiting];
     (1..).zip(members).for_each(|(id, member)| keep(&mut cell, replica(id, member)));
@@ -23,35 +23,35 @@ fn of_four() -> Cell {
     cell
 }
 
-fn spoilt(cell: &mut Cell, id: u64, spoil: impl FnOnce(&mut Replica)) {
-    spoil(cell.replicas.records.get_mut(&ReplicaId(id)).expect("a replica"));
+fn corrupted(cell: &mut Cell, id: u64, corrupt: impl FnOnce(&mut Replica)) {
+    corrupt(cell.replicas.records.get_mut(&ReplicaId(id)).expect("a replica"));
 }
 
 #[test]
 fn whatever_is_spoilt_of_replicas_is_named() {
-    type Spoil = fn(&mut Cell);
-    let cases: &[(Spoil, &[&str])] = &[
+    type Corrupt = fn(&mut Cell);
+    let cases: &[(Corrupt, &[&str])] = &[
         (
             |cell| cell.replicas.last = ReplicaId(3),
             &["replica 4 is greater than the last id assigned (3), or stored under another id"],
         ),
         (
-            |cell| spoilt(cell, 3, |replica| replica.id = ReplicaId(2)),
+            |cell| corrupted(cell, 3, |replica| replica.id = ReplicaId(2)),
             &["replica 2 is greater than the last id assigned (4), or stored under another id"],
         ),
         (
-            |cell| spoilt(cell, 4, |replica| replica.leaving = true),
+            |cell| corrupted(cell, 4, |replica| replica.leaving = true),
             &["replica 4 is leaving but still waits to join"],
         ),
         (
             |cell| {
-                spoilt(cell, 1, |replica| replica.leaving = true);
-                spoilt(cell, 2, |replica| replica.member = Member::Learner);
+                corrupted(cell, 1, |replica| replica.leaving = true);
+                corrupted(cell, 2, |replica| replica.member = Member::Learner);
             },
             &["every voter is leaving or there is none: the cell could not commit anything"],
         ),
         (
-            |cell| spoilt(cell, 2, |replica| replica.address = "a".repeat(257).into()),
+            |cell| corrupted(cell, 2, |replica| replica.address = "a".repeat(257).into()),
             &["257 characters of a replica's address, the maximum is 256"],
         ),
         (
@@ -62,9 +62,9 @@ fn whatever_is_spoilt_of_replicas_is_named() {
             &["10 replicas, the maximum is 9"],
         ),
     ];
-    for (spoil, expected) in cases {
+    for (corrupt, expected) in cases {
         let mut cell = of_four();
-        spoil(&mut cell);
+        corrupt(&mut cell);
         let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
         assert_eq!(says, *expected);
     }
@@ -75,10 +75,10 @@ fn a_replica_keeps_its_directory() {
     let directory = |number| move |replica: &mut Replica| replica.directory = DirectoryId(number);
     let says = |before, after| {
         let mut cell = of_four();
-        spoilt(&mut cell, 2, directory(before));
+        corrupted(&mut cell, 2, directory(before));
         let mut watch = DecisionChecker::from(&cell);
         let applied: Applied = cell.clone().apply(Time::ZERO, &Op::Nothing);
-        spoilt(&mut cell, 2, directory(after));
+        corrupted(&mut cell, 2, directory(after));
         let violations = watch.after(&cell, &applied);
         violations.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -93,13 +93,13 @@ fn one_replica_at_a_time_changes_its_part_in_consensus() {
     type Change = fn(&mut Cell);
     let cases: &[(Change, &[&str])] = &[
         (|_| {}, &[]),
-        (|cell| spoilt(cell, 3, |replica| replica.member = Member::Voter), &[]),
-        (|cell| spoilt(cell, 1, |replica| replica.leaving = true), &[]),
+        (|cell| corrupted(cell, 3, |replica| replica.member = Member::Voter), &[]),
+        (|cell| corrupted(cell, 1, |replica| replica.leaving = true), &[]),
         (|cell| keep(cell, replica(5, Member::Waiting)), &[]),
         (
             |cell| {
-                spoilt(cell, 3, |replica| replica.member = Member::Voter);
-                spoilt(cell, 4, |replica| replica.member = Member::Learner);
+                corrupted(cell, 3, |replica| replica.member = Member::Voter);
+                corrupted(cell, 4, |replica| replica.member = Member::Learner);
             },
             &["replicas [ReplicaId(3), ReplicaId(4)] changed their role in consensus at once; \
                  only one at a time may"],
