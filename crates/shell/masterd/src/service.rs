@@ -596,7 +596,8 @@ impl Borgmaster for Service {
         let place = self.log_readers.begin_as(user, lives.len().max(1))?;
         let mut limiter = Vec::new();
         for (_, machine) in &lives {
-            limiter.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
+            limiter
+                .push(self.log_readers_there.acquire((*machine, user.clone())).map_err(|_| {
                 Status::resource_exhausted(format!(
                     "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask \
                      for fewer tasks, or end others"

@@ -139,7 +139,7 @@ impl Health for Service {
 
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Answer<Self::WatchStream> {
         let who = rpc::transport::peer_identity(&request, &self.cell)?;
-        let place = self.health_watchers.take(who).map_err(|_| {
+        let place = self.health_watchers.acquire(who).map_err(|_| {
             Status::resource_exhausted(
                 "too many clients watch the health of this master: end one, or try again later",
             )
