@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use flate2::read::MultiGzDecoder;
 use model::{CollectionId, Dimension, MachineId, Resources, TaskIndex, Time};
 use trace::google2011::{
-    EventKind, History, START, Scale, TaskEvent, TaskEvents, Whole, machines, removals, slice,
+    EventKind, History, START, Scale, TaskEvent, TaskEvents, Trace, machines, removals, slice,
 };
 use trace::{CellSnapshot, Job, PerMille};
 
@@ -37,7 +37,7 @@ pub(crate) fn check(directory: &Path) -> anyhow::Result<()> {
     println!(
         "{} arrivals, {} removals, {} steps, {} from the start to the last task event",
         churn.arrivals.len(),
-        churn.away.len(),
+        churn.outages.len(),
         churn.steps.len(),
         churn.until.since(START),
     );
@@ -49,7 +49,7 @@ pub(crate) fn check(directory: &Path) -> anyhow::Result<()> {
     figures.done()
 }
 
-fn counted(Whole { snapshot, churn }: &Whole, figures: &mut Figures) {
+fn counted(Trace { snapshot, churn }: &Trace, figures: &mut Figures) {
     let dropped = snapshot.dropped;
     let running = snapshot.running() as u64 + dropped.tasks_on_unknown_machines;
     figures.is("machines", &snapshot.machines.len(), &12_583);
@@ -57,7 +57,7 @@ fn counted(Whole { snapshot, churn }: &Whole, figures: &mut Figures) {
     figures.is("running tasks, with those on such machines", &running, &132_982);
     figures.is("pending tasks", &snapshot.pending(), &11_357);
     let standing: usize = churn.standing.iter().map(Vec::len).sum();
-    figures.is("tasks with lives", &standing, &snapshot.tasks().count());
+    figures.is("tasks with runs", &standing, &snapshot.tasks().count());
     let jobs = snapshot.jobs.iter().chain(churn.arrivals.iter().map(|arrival| &arrival.job));
     let refused = jobs.filter(|job| !job.spec(PerMille::ALL).problems().is_empty());
     figures.is("jobs that cannot be submitted", &refused.count(), &0);
@@ -236,7 +236,7 @@ fn over_committed(snapshot: &CellSnapshot) -> usize {
     over.count()
 }
 
-fn read(directory: &Path) -> anyhow::Result<Whole> {
+fn read(directory: &Path) -> anyhow::Result<Trace> {
     let machines = machines(text(&directory.join("derived/machines-merged.csv.gz"))?.as_bytes())?;
     let removals =
         removals(text(&directory.join("derived/machine_remove_events.csv.gz"))?.as_bytes())?;

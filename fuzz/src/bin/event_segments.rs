@@ -150,7 +150,7 @@ fuzz_target!(|script: Script<'_>| {
     }
     assert!(followed.events.ends_with(&expected[expected.len() - 1..]), "with one more");
     let (events, _) = Events::open(scratch.path(), options).expect("it goes on");
-    assert_eq!((events.last(), events.complete_through()), (Some(Cursor::at(index)), index));
+    assert_eq!((events.last(), events.complete_up_to()), (Some(Cursor::at(index)), index));
 });
 
 fn event((cursor, time_us, payload): &Known) -> Event<'_> {

@@ -1,12 +1,12 @@
 //! Tables of a trace, as anybody may have written them: machines, removals and task events, with an
-//! empty line between them. They are refused in a text that harms no terminal, or a cell comes of
-//! them whose parts belong together.
+//! empty line between them. They are rejected with an error that is harmless on terminals, or give
+//! a cell whose parts are consistent.
 
 #![no_main]
 
 use fuzz::assert_harmless;
 use libfuzzer_sys::fuzz_target;
-use trace::google2011::{Happening, JobIn, Scale, Share, TaskEvents, Whole};
+use trace::google2011::{JobIn, Scale, Share, StepKind, TaskEvents, Trace};
 
 fuzz_target!(|data: &[u8]| {
     for row in TaskEvents::new(data) {
@@ -18,21 +18,21 @@ fuzz_target!(|data: &[u8]| {
     }
     let mut tables = text.splitn(3, "\n\n").map(str::as_bytes);
     let mut table = || tables.next().unwrap_or_default();
-    match Whole::read(Scale::default(), table(), table(), table()) {
-        Ok(whole) => belongs_together(&whole),
+    match Trace::read(Scale::default(), table(), table(), table()) {
+        Ok(trace) => belongs_together(&trace),
         Err(error) => assert_harmless(&error.to_string()),
     }
 });
 
-fn belongs_together(Whole { snapshot, churn }: &Whole) {
+fn belongs_together(Trace { snapshot, churn }: &Trace) {
     assert_eq!(snapshot.jobs.len(), churn.standing.len());
-    for (job, lives) in snapshot.jobs.iter().zip(&churn.standing) {
-        assert_eq!(job.tasks.len(), lives.len());
+    for (job, runs) in snapshot.jobs.iter().zip(&churn.standing) {
+        assert_eq!(job.tasks.len(), runs.len());
         let mut machines = job.tasks.iter().filter_map(|task| task.machine);
         assert!(machines.all(|machine| machine < snapshot.machines.len()));
     }
     for step in &churn.steps {
-        let Happening::Kill { job, tasks } = &step.what else { continue };
+        let StepKind::Kill { job, tasks } = &step.what else { continue };
         let job = match job {
             JobIn::Snapshot(place) => &snapshot.jobs[*place],
             JobIn::Arrivals(place) => &churn.arrivals[*place].job,

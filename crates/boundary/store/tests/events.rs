@@ -18,7 +18,7 @@ fn an_empty_directory_is_an_empty_stream() {
     let dir = tempfile::tempdir().unwrap();
     let (mut events, opened) = Events::open(dir.path(), SMALL).unwrap();
     assert_eq!((opened.repair, opened.damage.len()), (Repair::None, 0));
-    assert_eq!((events.last(), events.complete_through(), events.bytes()), (None, 0, 0));
+    assert_eq!((events.last(), events.complete_up_to(), events.bytes()), (None, 0, 0));
     assert!(!events.resume(1).unwrap(), "nothing can be missing");
     assert_eq!(events.append(&[]).unwrap(), 0);
     events.sync(0).unwrap();
@@ -199,7 +199,7 @@ fn a_torn_tail_is_cut_and_appended_again() {
         assert!(opened.damage.is_empty(), "{:?}", opened.damage);
         assert_eq!(events.last(), seen.last().map(|event| event.cursor));
         lasts.push(events.last().unwrap());
-        assert_eq!((events.complete_through() >= 9, events.resume(10).unwrap()), (true, false));
+        assert_eq!((events.complete_up_to() >= 9, events.resume(10).unwrap()), (true, false));
         append(&mut events, 10..=12);
         let found = read_all(&mut events.reader(), Cursor::START);
         assert!(found.iter().eq(&(1..=12).flat_map(operation).collect::<Vec<_>>()), "at {torn}");
@@ -215,14 +215,14 @@ fn what_is_lost_is_stated() {
     let mut events = open(dir.path());
     append(&mut events, 1..=10);
     events.sync(20).unwrap();
-    assert_eq!(events.complete_through(), 20);
+    assert_eq!(events.complete_up_to(), 20);
     // Up to there nothing is missing, although there were no events.
     assert!(!events.resume(21).unwrap());
     assert!(events.resume(31).unwrap());
     assert!(!events.resume(31).unwrap(), "it is stated");
     drop(events);
     let mut events = open(dir.path());
-    assert_eq!((events.complete_through(), events.resume(31).unwrap()), (30, false));
+    assert_eq!((events.complete_up_to(), events.resume(31).unwrap()), (30, false));
     append(&mut events, 31..=40);
 
     let mut reader = events.reader();
@@ -253,20 +253,20 @@ fn marks_last_over_segments_and_starts() {
     let mut events = open(dir.path());
     // Before any event.
     events.sync(70).unwrap();
-    assert_eq!(events.complete_through(), 70);
+    assert_eq!(events.complete_up_to(), 70);
     drop(events);
     let mut events = open(dir.path());
-    assert_eq!(events.complete_through(), 70);
+    assert_eq!(events.complete_up_to(), 70);
     for through in (100..10_000).step_by(10) {
         events.sync(through).unwrap();
     }
     assert!(event_files(dir.path()).len() > 5, "marks take room, too");
     drop(events);
     let mut events = open(dir.path());
-    assert_eq!((events.complete_through(), events.last()), (9_990, None));
+    assert_eq!((events.complete_up_to(), events.last()), (9_990, None));
     append(&mut events, 9_991..=9_999);
     assert_eq!(read_all(&mut events.reader(), Cursor::START).len(), cursors(9_991..=9_999).len());
-    assert_eq!(events.complete_through(), 9_998, "more events of 9999 may come");
+    assert_eq!(events.complete_up_to(), 9_998, "more events of 9999 may come");
 }
 
 #[test]

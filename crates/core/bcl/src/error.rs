@@ -165,7 +165,7 @@ pub enum ErrorKind {
     },
     /// A fraction where an integer is required.
     #[error("must be a whole number, is {is}")]
-    NotWhole {
+    NotAnInteger {
         /// The number.
         is: String,
     },

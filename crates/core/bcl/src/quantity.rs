@@ -92,7 +92,7 @@ fn scaled(number: f64, factor: f64) -> Result<Option<u64>, ErrorKind> {
 pub(crate) fn integer(number: f64) -> Result<i64, ErrorKind> {
     let is = || number_text(number);
     if number.fract() != 0.0 {
-        return Err(ErrorKind::NotWhole { is: is() });
+        return Err(ErrorKind::NotAnInteger { is: is() });
     }
     if number.abs() > EXACT_MAX {
         return Err(ErrorKind::NotExact { is: is() });
@@ -112,11 +112,11 @@ pub(crate) fn whole(value: &Json) -> Result<u64, ErrorKind> {
             Err(ErrorKind::NotExact { is: number_text(*number) })
         }
         Json::Number(number) if number.fract() != 0.0 => {
-            Err(ErrorKind::NotWhole { is: number_text(*number) })
+            Err(ErrorKind::NotAnInteger { is: number_text(*number) })
         }
         Json::Number(number) => match scaled(*number, 1.0)? {
             Some(whole) => Ok(whole),
-            None => Err(ErrorKind::NotWhole { is: number_text(*number) }),
+            None => Err(ErrorKind::NotAnInteger { is: number_text(*number) }),
         },
         Json::Text(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => {
             let number = text.parse::<u64>().ok().filter(|number| i64::try_from(*number).is_ok());
@@ -156,7 +156,7 @@ pub(crate) fn milli_cores(value: &Json) -> Result<MilliCores, ErrorKind> {
 pub(crate) fn bytes(value: &Json) -> Result<Bytes, ErrorKind> {
     match value {
         Json::Number(_) => match whole(value) {
-            Err(ErrorKind::NotWhole { is: text }) => {
+            Err(ErrorKind::NotAnInteger { is: text }) => {
                 Err(quantity(QuantityError::TooFine { text, smallest: "1 byte" }))
             }
             other => other.map(Bytes),

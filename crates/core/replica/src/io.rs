@@ -254,7 +254,7 @@ pub enum ReplicaError {
     #[error(
         "the other replicas know that record {committed} was durable here, but this disk ends at {last}: it lost acknowledged records. Remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
     )]
-    Forgot {
+    LostRecords {
         /// The last record committed with its vote.
         committed: LogIndex,
         /// The last record on the disk.

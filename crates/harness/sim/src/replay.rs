@@ -17,7 +17,7 @@ use model::{
     End, Generation, JobName, MachineName, MachineReport, PortRange, Random, Span, TaskIndex,
     TaskSelection, Time, UserName,
 };
-use trace::google2011::{Happening, JobIn, Life as Lived, Outcome, START, Whole};
+use trace::google2011::{JobIn, Outcome, Run as TraceRun, START, StepKind, Trace};
 use trace::{Job, PerMille};
 
 use crate::load::{Action, Load};
@@ -41,7 +41,7 @@ pub struct Replay {
 }
 
 struct Shared {
-    whole: Whole,
+    trace: Trace,
     share: PerMille,
     clients: BTreeMap<UserName, usize>,
     users: Vec<UserName>,
@@ -53,12 +53,12 @@ struct Shared {
 impl Replay {
     /// The churn of a cell whose tasks request a share of their original requests.
     #[must_use]
-    pub fn new(whole: Whole, share: PerMille) -> Self {
+    pub fn new(trace: Trace, share: PerMille) -> Self {
         let mut users: Vec<UserName> = UserName::new("root").into_iter().collect();
         let mut clients = BTreeMap::new();
         let mut jobs = BTreeMap::new();
-        let snapshot = whole.snapshot.jobs.iter().enumerate();
-        let arrivals = whole.churn.arrivals.iter().enumerate();
+        let snapshot = trace.snapshot.jobs.iter().enumerate();
+        let arrivals = trace.churn.arrivals.iter().enumerate();
         let snapshot = snapshot.map(|(place, job)| (JobIn::Snapshot(place), job));
         let arrivals = arrivals.map(|(place, arrival)| (JobIn::Arrivals(place), &arrival.job));
         for (place, job) in snapshot.chain(arrivals) {
@@ -69,7 +69,7 @@ impl Replay {
             jobs.insert(job.name.clone(), place);
         }
         let lived = RefCell::default();
-        let shared = Rc::new(Shared { whole, share, clients, users, jobs, lived });
+        let shared = Rc::new(Shared { trace, share, clients, users, jobs, lived });
         let (submitted, stepped, stopped) = (0, 0, false);
         Self { shared, submitted, stepped, stopped, admitted: BTreeSet::new() }
     }
@@ -91,13 +91,13 @@ impl Replay {
                 Arc::new(MachineReport { capacity, ports, attributes, ..MachineReport::default() }),
             )
         };
-        self.shared.whole.snapshot.machines.iter().map(machine).collect()
+        self.shared.trace.snapshot.machines.iter().map(machine).collect()
     }
 
     /// The length of the trace.
     #[must_use]
     pub fn lasts(&self) -> Span {
-        self.shared.whole.churn.until.since(Time::ZERO)
+        self.shared.trace.churn.until.since(Time::ZERO)
     }
 
     /// The behaviour of its tasks' programs.
@@ -111,15 +111,15 @@ impl Replay {
         Some(Action::Request(client, Mutation::Submit(Arc::new(job.spec(self.shared.share)))))
     }
 
-    fn step(&self, what: &Happening) -> Option<Action> {
-        let churn = &self.shared.whole.churn;
+    fn step(&self, what: &StepKind) -> Option<Action> {
+        let churn = &self.shared.trace.churn;
         match what {
-            Happening::Remove(place) => {
-                let away = churn.away.get(*place)?;
-                Some(Action::Remove(away.machine, away.lasts))
+            StepKind::Remove(place) => {
+                let outage = churn.outages.get(*place)?;
+                Some(Action::Remove(outage.machine, outage.lasts))
             }
-            Happening::Arrive(place) => self.submit(&churn.arrivals.get(*place)?.job),
-            Happening::Kill { job, tasks } => {
+            StepKind::Arrive(place) => self.submit(&churn.arrivals.get(*place)?.job),
+            StepKind::Kill { job, tasks } => {
                 let job = self.shared.job(*job)?;
                 let client = *self.shared.clients.get(&job.owner)?;
                 // A job that was never admitted here cannot be killed.
@@ -137,18 +137,18 @@ impl Replay {
 impl Shared {
     fn job(&self, job: JobIn) -> Option<&Job> {
         match job {
-            JobIn::Snapshot(place) => self.whole.snapshot.jobs.get(place),
-            JobIn::Arrivals(place) => Some(&self.whole.churn.arrivals.get(place)?.job),
+            JobIn::Snapshot(place) => self.trace.snapshot.jobs.get(place),
+            JobIn::Arrivals(place) => Some(&self.trace.churn.arrivals.get(place)?.job),
         }
     }
 
-    fn lives(&self, job: JobIn, index: TaskIndex) -> Option<&[Lived]> {
+    fn runs(&self, job: JobIn, index: TaskIndex) -> Option<&[TraceRun]> {
         let place = usize::try_from(index.0).ok()?;
-        let lives = match job {
-            JobIn::Snapshot(job) => self.whole.churn.standing.get(job)?.get(place)?,
-            JobIn::Arrivals(job) => self.whole.churn.arrivals.get(job)?.lives.get(place)?,
+        let runs = match job {
+            JobIn::Snapshot(job) => self.trace.churn.standing.get(job)?.get(place)?,
+            JobIn::Arrivals(job) => self.trace.churn.arrivals.get(job)?.runs.get(place)?,
         };
-        Some(lives)
+        Some(runs)
     }
 }
 
@@ -157,23 +157,23 @@ impl Load for Replay {
         if self.stopped {
             return None;
         }
-        if self.submitted < self.shared.whole.snapshot.jobs.len() {
+        if self.submitted < self.shared.trace.snapshot.jobs.len() {
             return Some((BEGIN + SUBMITTED).max(now + Span::from_millis(1)));
         }
-        let step = self.shared.whole.churn.steps.get(self.stepped)?;
+        let step = self.shared.trace.churn.steps.get(self.stepped)?;
         Some(BEGIN + step.at.since(Time::ZERO))
     }
 
     fn action(&mut self, now: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Action> {
         let shared = Rc::clone(&self.shared);
-        let jobs = &shared.whole.snapshot.jobs;
+        let jobs = &shared.trace.snapshot.jobs;
         if self.submitted < jobs.len() {
             let some = &jobs[self.submitted..(self.submitted + TOGETHER).min(jobs.len())];
             self.submitted += some.len();
             return some.iter().filter_map(|job| self.submit(job)).collect();
         }
         let mut actions = Vec::new();
-        while let Some(step) = shared.whole.churn.steps.get(self.stepped)
+        while let Some(step) = shared.trace.churn.steps.get(self.stepped)
             && BEGIN + step.at.since(Time::ZERO) <= now
         {
             actions.extend(self.step(&step.what));
@@ -204,9 +204,9 @@ impl Programs for Replay {
         let (name, index) = (&desired.job, desired.instance.index);
         let Some(job) = self.shared.jobs.get(name) else { return Incarnation::default() };
         let lived = self.shared.lived.borrow().get(&(name.clone(), index)).copied().unwrap_or(0);
-        let lives = self.shared.lives(*job, index).unwrap_or_default();
-        let Some(incarnation) = lives.get(lived) else { return Incarnation::default() };
-        let is_last = lived + 1 == lives.len();
+        let runs = self.shared.runs(*job, index).unwrap_or_default();
+        let Some(incarnation) = runs.get(lived) else { return Incarnation::default() };
+        let is_last = lived + 1 == runs.len();
         let end = match incarnation.outcome {
             Outcome::Finished => End::Exited { code: 0 },
             Outcome::Failed => End::Exited { code: 1 },

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use flate2::read::MultiGzDecoder;
 use trace::CellSnapshot;
-use trace::google2011::{History, Scale, Whole, machines, removals};
+use trace::google2011::{History, Scale, Trace, machines, removals};
 
 /// The maximum decompressed size of one file.
 const BYTES_MAX: u64 = 4 << 30;
 
 /// Reads everything that the directory has of the trace: the cell at time 0, and the events as far
 /// as the files reach.
-pub(crate) fn read(directory: &Path) -> anyhow::Result<Whole> {
+pub(crate) fn read(directory: &Path) -> anyhow::Result<Trace> {
     let derived = directory.join("derived");
     let path = derived.join("machines-merged.csv.gz");
     let known = machines(unpacked(&path)?).with_context(|| path.display().to_string())?;

@@ -107,7 +107,7 @@ impl Work {
         for path in found {
             let removal =
                 self.under_way.entry(path).or_insert_with_key(|path| Removal::of(path.clone()));
-            match removal.go_on(TURN) {
+            match removal.advance(TURN) {
                 Ok(done) => {
                     more |= !done;
                     if done {

@@ -82,7 +82,7 @@ pub(super) fn no_room(files: &Files) -> Option<String> {
 /// reserve. Also returns whether all usage is counted.
 pub(super) fn capacity(files: &Files) -> anyhow::Result<(Bytes, bool)> {
     let mut count = Count::of_all(files)?;
-    let all = count.go_on(Instant::now() + FIRST_COUNT_MAX);
+    let all = count.advance(Instant::now() + FIRST_COUNT_MAX);
     Ok((count.capacity(files)?, all))
 }
 
@@ -125,7 +125,7 @@ impl Watched {
     /// Reports the machine's capacity once it is known.
     fn describe(&mut self, machine: Arc<MachineReport>) -> anyhow::Result<()> {
         let mut count = Count::of_all(&self.files)?;
-        while !count.go_on(Instant::now() + LOOK) {
+        while !count.advance(Instant::now() + LOOK) {
             if self.to_driver.is_closed() {
                 return Ok(());
             }
@@ -163,7 +163,7 @@ impl Watched {
                 Some(count) => count,
                 None => Count::of_instances(&self.files)?,
             };
-            let all = count.go_on(begun + COUNT_MAX);
+            let all = count.advance(begun + COUNT_MAX);
             report.used = count.used(&self.files);
             self.count = Some(count).filter(|_| !all);
             report.deleting = !self.files.discarded()?.is_empty();
@@ -208,7 +208,7 @@ impl Count {
 
     /// Continues to count until a deadline, a few directories in turn. Returns whether it is
     /// complete.
-    fn go_on(&mut self, until: Instant) -> bool {
+    fn advance(&mut self, until: Instant) -> bool {
         // Unreadable entries are skipped.
         let say =
             |error: &std::io::Error| tracing::debug!("some entries cannot be counted: {error}");
@@ -224,7 +224,7 @@ impl Count {
                 return true;
             }
             for (part, mut measure) in std::mem::take(&mut self.under_way) {
-                match measure.go_on(TURN).inspect_err(say) {
+                match measure.advance(TURN).inspect_err(say) {
                     Ok(false) => self.under_way.push((part, measure)),
                     Ok(true) | Err(_) => self.counted.push((part, measure.used())),
                 }

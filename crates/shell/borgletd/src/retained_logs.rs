@@ -136,7 +136,7 @@ impl KeptIndex {
 fn measured(files: &Files, instance: InstanceId) -> Used {
     let count = || {
         let mut measure = Measure::of(files.task(instance)?.path())?;
-        while !measure.go_on(usize::MAX)? {}
+        while !measure.advance(usize::MAX)? {}
         anyhow::Ok(measure.used())
     };
     count().unwrap_or_else(|error| {

@@ -162,7 +162,7 @@ impl Core {
 
     /// Waits until this replica has known no leader for this long: its state may be stale, and the
     /// others may have moved on without it.
-    pub(super) async fn led_by_nobody(&self, time: Duration) {
+    pub(super) async fn without_leader_for(&self, time: Duration) {
         let mut view = self.view.clone();
         loop {
             let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();

@@ -25,7 +25,7 @@ impl Dismissed {
     /// The error that ended a replica: [`Dismissed`] if its directory must not be used again.
     pub(super) fn or(error: ReplicaError) -> anyhow::Error {
         match error {
-            ReplicaError::Forgot { .. }
+            ReplicaError::LostRecords { .. }
             | ReplicaError::AnotherDirectory { .. }
             | ReplicaError::Contradicted { .. } => Self(error.to_string()).into(),
             ReplicaError::UnknownOperation(_) | ReplicaError::Consensus(_) => error.into(),

@@ -47,7 +47,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use self::event_watch::EventSource;
-use self::logs::{newest_life, relay, say_not_kept};
+use self::logs::{newest_incarnation, relay, say_not_kept};
 use self::streams::{Streams, holding};
 use self::summary::Summary;
 use self::tasks::split;
@@ -588,15 +588,16 @@ impl Borgmaster for Service {
             self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
         let tasks = selection_of(job, asked.tasks)?;
-        let lives: Vec<(InstanceId, MachineId)> = job
+        let incarnations: Vec<(InstanceId, MachineId)> = job
             .tasks()
             .filter(|(index, _)| tasks.contains(*index))
-            .filter_map(|(index, _)| newest_life(job, index))
+            .filter_map(|(index, _)| newest_incarnation(job, index))
             .collect();
-        let place = self.log_readers.begin_as(user, lives.len().max(1))?;
-        let mut limiter = Vec::new();
-        for (_, machine) in &lives {
-            limiter.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
+        let place = self.log_readers.begin_as(user, incarnations.len().max(1))?;
+        let mut permits = Vec::new();
+        for (_, machine) in &incarnations {
+            permits
+                .push(self.log_readers_there.acquire((*machine, user.clone())).map_err(|_| {
                 Status::resource_exhausted(format!(
                     "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask \
                      for fewer tasks, or end others"
@@ -605,7 +606,7 @@ impl Borgmaster for Service {
         }
         let (to_client, stream) = mpsc::channel(LOG_QUEUE);
         let mut relays = JoinSet::new();
-        for (instance, machine) in lives {
+        for (instance, machine) in incarnations {
             let Some(machine) = view.cell.machine(machine) else { continue };
             let client = self
                 .agents
@@ -623,7 +624,7 @@ impl Borgmaster for Service {
         }
         let name = format!("{}/{}", job.owner, job.spec.name);
         tokio::spawn(say_not_kept(name, relays, to_client));
-        let stream = holding((place, limiter), ReceiverStream::new(stream));
+        let stream = holding((place, permits), ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 }

@@ -17,7 +17,7 @@ pub struct MachineReport {
     /// The machine's attributes: kernel, platform, cores, …
     pub attributes: BTreeMap<String, String>,
     /// Ports of the range that are in use by something they were not assigned to, in ascending
-    /// order; they are not available to tasks. From level 3 of the state machine on.
+    /// order; they are not available to tasks.
     pub held_ports: Vec<HeldPorts>,
 }
 
@@ -138,8 +138,7 @@ pub enum End {
         /// The result of the last check.
         reason: String,
     },
-    /// It was stopped because it violated a rule of the machine. From level 3 of the state machine
-    /// on.
+    /// It was stopped because it violated a rule of the machine.
     BrokeRule {
         /// The rule and the violation.
         reason: String,

@@ -81,8 +81,7 @@ pub struct TaskSpec {
     pub constraints: Vec<Constraint>,
     /// Linux capabilities that the program keeps. Requires the capability kernel-features.
     pub kernel_features: BTreeSet<KernelFeature>,
-    /// Whether the task may call the cell's API: it is then given a certificate of its own. From
-    /// level 3 on.
+    /// Whether the task may call the cell's API: it is then given a certificate of its own.
     pub api: bool,
 }
 

@@ -70,7 +70,7 @@ impl Measure {
     ///
     /// # Errors
     /// When a directory cannot be read.
-    pub fn go_on(&mut self, entries_max: usize) -> io::Result<bool> {
+    pub fn advance(&mut self, entries_max: usize) -> io::Result<bool> {
         for _ in 0..entries_max {
             let depth = self.levels.len();
             let Some(directory) = self.levels.last_mut() else { return Ok(true) };

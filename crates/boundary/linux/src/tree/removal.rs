@@ -49,7 +49,7 @@ impl Removal {
     ///
     /// # Errors
     /// When the kernel returns an error; entries deleted before stay deleted.
-    pub fn go_on(&mut self, entries_max: usize) -> io::Result<bool> {
+    pub fn advance(&mut self, entries_max: usize) -> io::Result<bool> {
         let top = match open_path(&self.path) {
             Ok(top) => top,
             Err(Errno::ENOENT) => return Ok(true),
@@ -80,7 +80,7 @@ impl Removal {
 /// When the kernel returns an error.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let mut removal = Removal::of(path.to_owned());
-    while !removal.go_on(usize::MAX)? {}
+    while !removal.advance(usize::MAX)? {}
     Ok(())
 }
 

@@ -23,7 +23,7 @@ fn nest(top: &Path, depth: usize) {
 
 fn measured(path: &Path) -> Used {
     let mut measure = Measure::of(path).unwrap();
-    while !measure.go_on(3).unwrap() {}
+    while !measure.advance(3).unwrap() {}
     measure.used()
 }
 
@@ -84,7 +84,7 @@ fn a_directory_of_any_depth_goes_so_much_at_a_time() {
     symlink("/usr", top.join("directory")).unwrap();
     let mut removal = Removal::of(top.clone());
     let mut slices = 0;
-    while !removal.go_on(500).unwrap() {
+    while !removal.advance(500).unwrap() {
         slices += 1;
         assert!(top.exists() && slices < 100, "{slices} slices");
         if slices == 3 {
@@ -95,5 +95,5 @@ fn a_directory_of_any_depth_goes_so_much_at_a_time() {
     assert!(slices >= 4, "{slices} slices of 500 for about 4,000 entries");
     assert!(!top.exists());
     assert_eq!(fs::read_to_string(&other).unwrap(), "stays");
-    assert!(removal.go_on(1).unwrap(), "what is not there is removed");
+    assert!(removal.advance(1).unwrap(), "what is not there is removed");
 }

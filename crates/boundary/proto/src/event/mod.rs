@@ -106,8 +106,8 @@ fn placed(cell: &Cell, id: InstanceId) -> Option<MachineId> {
     if let Some(placement) = cell.placement(id) {
         return Some(placement.machine);
     }
-    let life = cell.task(id.task())?.last_incarnation.as_ref()?;
-    (life.generation == id.generation).then_some(life.machine)
+    let incarnation = cell.task(id.task())?.last_incarnation.as_ref()?;
+    (incarnation.generation == id.generation).then_some(incarnation.machine)
 }
 
 /// Encodes every event of an operation, in order: `keep` receives each one's position and bytes,

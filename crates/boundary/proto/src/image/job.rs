@@ -132,24 +132,24 @@ impl TryFrom<v1::TaskImage> for Task {
 }
 
 impl From<&LastIncarnation> for task_image::LastIncarnation {
-    fn from(life: &LastIncarnation) -> Self {
-        let (generation, machine) = (life.generation.0, life.machine.0);
-        let alloc = life.alloc.map(|index| index.0);
-        let usage = crate::cell::usage(&life.usage);
-        Self { generation, machine, alloc, end: Some((&life.end).into()), usage }
+    fn from(incarnation: &LastIncarnation) -> Self {
+        let (generation, machine) = (incarnation.generation.0, incarnation.machine.0);
+        let alloc = incarnation.alloc.map(|index| index.0);
+        let usage = crate::cell::usage(&incarnation.usage);
+        Self { generation, machine, alloc, end: Some((&incarnation.end).into()), usage }
     }
 }
 
 impl TryFrom<task_image::LastIncarnation> for LastIncarnation {
     type Error = Malformed;
 
-    fn try_from(life: task_image::LastIncarnation) -> Result<Self, Malformed> {
+    fn try_from(incarnation: task_image::LastIncarnation) -> Result<Self, Malformed> {
         Ok(Self {
-            generation: Generation(life.generation),
-            machine: MachineId(life.machine),
-            alloc: life.alloc.map(TaskIndex),
-            end: read::message(life.end, "end")?,
-            usage: read::optional(life.usage, "usage")?.unwrap_or_default(),
+            generation: Generation(incarnation.generation),
+            machine: MachineId(incarnation.machine),
+            alloc: incarnation.alloc.map(TaskIndex),
+            end: read::message(incarnation.end, "end")?,
+            usage: read::optional(incarnation.usage, "usage")?.unwrap_or_default(),
         })
     }
 }

@@ -15,8 +15,8 @@ pub struct Limiter<Who: Eq + Hash>(Arc<Inner<Who>>);
 #[derive(Debug)]
 struct Inner<Who> {
     /// The maximum of all clients, and of each client.
-    most: usize,
-    most_of_one: usize,
+    max: usize,
+    max_per_client: usize,
     held: Mutex<Counts<Who>>,
 }
 
@@ -48,30 +48,30 @@ pub enum Full<Who> {
 impl<Who: Eq + Hash + Clone> Limiter<Who> {
     /// Creates a limiter with a maximum for all clients together, and for each of them.
     #[must_use]
-    pub fn new(most: usize, most_of_one: usize) -> Self {
+    pub fn new(max: usize, max_per_client: usize) -> Self {
         let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
-        Self(Arc::new(Inner { most, most_of_one, held }))
+        Self(Arc::new(Inner { max, max_per_client, held }))
     }
 
     /// Takes one unit for a client.
     ///
     /// # Errors
     /// [`Full`].
-    pub fn take(&self, who: Who) -> Result<Permit<Who>, Full<Who>> {
-        self.take_several(who, 1)
+    pub fn acquire(&self, who: Who) -> Result<Permit<Who>, Full<Who>> {
+        self.acquire_many(who, 1)
     }
 
     /// Takes several units for a client, or none: for a resource that counts as several.
     ///
     /// # Errors
     /// [`Full`].
-    pub fn take_several(&self, who: Who, number: usize) -> Result<Permit<Who>, Full<Who>> {
+    pub fn acquire_many(&self, who: Who, number: usize) -> Result<Permit<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
-        if number > self.0.most_of_one.saturating_sub(of_one) {
+        if number > self.0.max_per_client.saturating_sub(of_one) {
             return Err(Full::One(who, of_one));
         }
-        if number > self.0.most.saturating_sub(held.all) {
+        if number > self.0.max.saturating_sub(held.all) {
             return Err(Full::All(held.all));
         }
         held.all += number;
@@ -82,8 +82,8 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
 
     /// The maximum of one client.
     #[must_use]
-    pub fn most_of_one(&self) -> usize {
-        self.0.most_of_one
+    pub fn max_per_client(&self) -> usize {
+        self.0.max_per_client
     }
 }
 
@@ -139,16 +139,16 @@ pub(super) struct OfConnection {
 impl Connections {
     /// A total for all but masters, a maximum for each identity, and a quarter of the total for all
     /// tasks of one user.
-    pub(super) fn new(most: usize, most_of_one: usize) -> Self {
-        let of_tasks = Limiter::new(most, (most / 4).max(most_of_one));
-        Self { of_all: Limiter::new(most, most_of_one), of_tasks }
+    pub(super) fn new(max: usize, max_per_client: usize) -> Self {
+        let of_tasks = Limiter::new(max, (max / 4).max(max_per_client));
+        Self { of_all: Limiter::new(max, max_per_client), of_tasks }
     }
 
     /// Takes permits for an authenticated connection; the error says which limit is reached.
-    pub(super) fn take(&self, who: Holder) -> Result<OfConnection, String> {
+    pub(super) fn acquire(&self, who: Holder) -> Result<OfConnection, String> {
         let task = match &who {
             Some(Identity::Task { user, .. }) => {
-                let place = self.of_tasks.take(user.clone());
+                let place = self.of_tasks.acquire(user.clone());
                 Some(place.map_err(|full| {
                     let (Full::One(_, number) | Full::All(number)) = full;
                     format!(
@@ -159,8 +159,11 @@ impl Connections {
             }
             _ => None,
         };
-        let one =
-            if who == Some(Identity::Master) { Ok(None) } else { self.of_all.take(who).map(Some) };
+        let one = if who == Some(Identity::Master) {
+            Ok(None)
+        } else {
+            self.of_all.acquire(who).map(Some)
+        };
         Ok(OfConnection { _one: one.map_err(|full| full.to_string())?, _task: task })
     }
 }
@@ -214,7 +217,7 @@ mod tests {
             ("master", None),
             ("master", None),
         ] {
-            match (limiter.take(who(text)), refused) {
+            match (limiter.acquire(who(text)), refused) {
                 (Ok(place), None) => held.push((text, place)),
                 (Err(why), Some(refused)) => assert!(why.starts_with(refused), "{text}: {why}"),
                 (taken, refused) => panic!("{text}: {taken:?}, not {refused:?}"),
@@ -222,10 +225,10 @@ mod tests {
         }
         // Masters hold no permits to release.
         held.retain(|(text, _)| *text != "master");
-        assert!(limiter.take(who("user/ben")).is_err());
+        assert!(limiter.acquire(who("user/ben")).is_err());
         held.remove(0);
-        held.push(("user/ben", limiter.take(who("user/ben")).unwrap()));
-        assert!(limiter.take(who("user/ana")).is_err());
+        held.push(("user/ben", limiter.acquire(who("user/ben")).unwrap()));
+        assert!(limiter.acquire(who("user/ana")).is_err());
         drop(held);
         let (of_all, of_tasks) = (limiter.of_all.held(), limiter.of_tasks.held());
         assert!(of_all.by_one.is_empty() && of_all.all == 0);
@@ -235,21 +238,21 @@ mod tests {
     #[test]
     fn what_is_worth_several_places_takes_all_of_them_or_none() {
         let limiter = Limiter::new(8, 5);
-        let held = limiter.take_several("ana", 3).unwrap();
-        assert_eq!(limiter.take_several("ana", 3).unwrap_err(), Full::One("ana", 3));
-        let two = limiter.take_several("ana", 2).unwrap();
-        assert_eq!(limiter.take_several("ben", 4).unwrap_err(), Full::All(5));
+        let held = limiter.acquire_many("ana", 3).unwrap();
+        assert_eq!(limiter.acquire_many("ana", 3).unwrap_err(), Full::One("ana", 3));
+        let two = limiter.acquire_many("ana", 2).unwrap();
+        assert_eq!(limiter.acquire_many("ben", 4).unwrap_err(), Full::All(5));
         drop(held);
-        let _four = limiter.take_several("ben", 4).unwrap();
+        let _four = limiter.acquire_many("ben", 4).unwrap();
         drop(two);
-        let _ana = limiter.take_several("ana", 4).unwrap();
-        assert_eq!(limiter.take("eva").unwrap_err(), Full::All(8));
+        let _ana = limiter.acquire_many("ana", 4).unwrap();
+        assert_eq!(limiter.acquire("eva").unwrap_err(), Full::All(8));
     }
 
     #[test]
     fn the_tasks_of_one_user_leave_room_for_others() {
         let limiter = Connections::new(16, 3);
-        let take = |index: u32| limiter.take(who(&format!("task/ana/j/{index}")));
+        let take = |index: u32| limiter.acquire(who(&format!("task/ana/j/{index}")));
         let held: Vec<_> = (0..4).map(|index| take(index).unwrap()).collect();
         let why = take(4).unwrap_err();
         assert!(
@@ -259,7 +262,7 @@ mod tests {
             "{why}"
         );
         for others in ["user/ana", "task/ben/j/0"] {
-            limiter.take(who(others)).unwrap();
+            limiter.acquire(who(others)).unwrap();
         }
         drop(held);
         take(4).unwrap();

@@ -128,7 +128,7 @@ impl Events {
     /// All events up to this index are stored or recorded as lost. Some events of the next index
     /// may be stored.
     #[must_use]
-    pub fn complete_through(&self) -> u64 {
+    pub fn complete_up_to(&self) -> u64 {
         self.through
     }
 
@@ -230,7 +230,7 @@ mod tests {
         }
         drop(events);
         let (mut events, _) = Events::open(dir.path(), Options::default()).unwrap();
-        assert_eq!((events.last(), events.complete_through()), (Some(Cursor::at(1)), 1));
+        assert_eq!((events.last(), events.complete_up_to()), (Some(Cursor::at(1)), 1));
         events.append(&[event(2)]).unwrap();
         events.sync(2).unwrap();
     }

@@ -140,7 +140,7 @@ impl<C: Codec> Replica<C> {
             ConsensusKind::Heartbeat
                 if consensus.commit > last && consensus.term.0 >= self.node.raft.term =>
             {
-                return Err(ReplicaError::Forgot { committed: consensus.commit, last });
+                return Err(ReplicaError::LostRecords { committed: consensus.commit, last });
             }
             ConsensusKind::Append => {
                 if let Some(index) = self.contradicted(&consensus) {

@@ -325,8 +325,10 @@ impl<C: Codec> World<C> {
 
     /// A replica that cannot continue has stopped; checks whether it may.
     fn stops(&mut self, host: usize, error: &ReplicaError) {
-        let forgets =
-            matches!(error, ReplicaError::Forgot { .. } | ReplicaError::AnotherDirectory { .. });
+        let forgets = matches!(
+            error,
+            ReplicaError::LostRecords { .. } | ReplicaError::AnotherDirectory { .. }
+        );
         if !forgets || !self.masters[host].disk.lost {
             let id = self.masters[host].id();
             self.invariants.violated(format!("the master cannot go on: {error} (replica {id})"));

@@ -9,7 +9,7 @@ use crate::cell::Job;
 ///
 /// The trace records the consequences of Borg's own placements; a replay has its own. Therefore a
 /// task that finishes or fails does so after it has *run* for a while, whenever that run starts
-/// ([`Life`]); jobs arrive, and kills and removals happen, at the times of the trace ([`Step`]).
+/// ([`Run`]); jobs arrive, and kills and removals happen, at the times of the trace ([`Step`]).
 /// Evictions belong to the replay: those of the trace are only counted, and a task that is evicted
 /// repeats the same run from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub struct Churn {
     pub steps: Vec<Step>,
     /// The runs of the tasks that exist at time 0: for each job of the snapshot, for each of its
     /// tasks. Their run times count from [`super::START`].
-    pub standing: Vec<Vec<Vec<Life>>>,
+    pub standing: Vec<Vec<Vec<Run>>>,
     /// The arriving jobs, ordered by time.
     pub arrivals: Vec<Arrival>,
     /// The removed machines, ordered by time.
-    pub away: Vec<Away>,
+    pub outages: Vec<Outage>,
     /// The time up to which events of tasks are known.
     pub until: Time,
     /// Counts of what the trace contains and of what is not represented above.
@@ -35,13 +35,13 @@ pub struct Step {
     /// The time.
     pub at: Time,
     /// The event.
-    pub what: Happening,
+    pub what: StepKind,
 }
 
 /// An action of users or a failure of hardware.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Happening {
-    /// A machine is removed: the position in [`Churn::away`].
+pub enum StepKind {
+    /// A machine is removed: the position in [`Churn::outages`].
     Remove(usize),
     /// A job arrives: the position in [`Churn::arrivals`].
     Arrive(usize),
@@ -69,7 +69,7 @@ pub enum JobIn {
 /// [`TOGETHER`] are one arrival. A task that is submitted again after it ended is an arrival too,
 /// of a job with the same id and the name `j7-2`, `j7-3`, …, because the first may still be
 /// running. A task that is submitted within [`TOGETHER`] after a failure or a kill is not an
-/// arrival: it continues with its next [`Life`].
+/// arrival: it continues with its next [`Run`].
 ///
 /// [`TOGETHER`]: super::TOGETHER
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,13 +79,13 @@ pub struct Arrival {
     /// The job, with pending tasks.
     pub job: Job,
     /// The runs of its tasks, in the order of [`Job::tasks`].
-    pub lives: Vec<Vec<Life>>,
+    pub runs: Vec<Vec<Run>>,
 }
 
 /// One run of a task: it is placed on a machine, runs, and ends. After the last known one the task
 /// keeps running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct Run {
     /// How it ended.
     pub outcome: Outcome,
     /// How long it had run on its last machine; `None` if it ended without having run.
@@ -101,14 +101,14 @@ pub enum Outcome {
     Finished,
     /// It failed. If another run follows, it was restarted at once.
     Failed,
-    /// It was killed. A task's last run that was killed is also a [`Happening::Kill`] at its time:
+    /// It was killed. A task's last run that was killed is also a [`StepKind::Kill`] at its time:
     /// a replay uses one of the two. If another run follows, it was restarted at once.
     Killed,
 }
 
 /// The absence of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away {
+pub struct Outage {
     /// When it starts.
     pub at: Time,
     /// The machine, as a position in the snapshot.

@@ -9,7 +9,7 @@ use model::{
 };
 use spec::limits::TASKS_MAX as TASKS_OF_JOB_MAX;
 
-use super::churn::{Arrival, Away, Churn, Counts, Happening, JobIn, Life, Outcome, Step};
+use super::churn::{Arrival, Churn, Counts, JobIn, Outage, Outcome, Run, Step, StepKind};
 use super::csv::{ReadError, RowProblem};
 use super::row::{EventKind, MachineRow, Removal, TaskEvent, TaskEvents};
 use super::scale::{Scale, Users, priority};
@@ -28,7 +28,7 @@ pub struct History {
     scale: Scale,
     machines: Vec<Machine>,
     places: BTreeMap<MachineId, usize>,
-    away: Vec<Away>,
+    outages: Vec<Outage>,
     users: Users,
     drafts: Vec<Draft>,
     /// The newest draft of a job at one priority: the trace has jobs with tasks of two priorities.
@@ -45,7 +45,7 @@ pub struct History {
 
 /// The cell at time 0 and its churn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Whole {
+pub struct Trace {
     /// The cell at time 0.
     pub snapshot: CellSnapshot,
     /// The events after time 0.
@@ -60,7 +60,7 @@ struct Draft {
     last: Time,
     job: Job,
     /// The runs, for each task of the job.
-    lives: Vec<Vec<Life>>,
+    runs: Vec<Vec<Run>>,
     /// The positions of tasks that are omitted in the end.
     dropped: BTreeSet<usize>,
     /// The positions of tasks whose request is unknown.
@@ -95,7 +95,7 @@ enum Stage {
     Dropped,
 }
 
-impl Whole {
+impl Trace {
     /// Reads the three tables, decompressed.
     ///
     /// # Errors
@@ -123,8 +123,8 @@ impl History {
         let ids = machines.iter().enumerate();
         let places = ids.map(|(place, machine)| (machine.id, place)).collect();
         let mut counts = Counts::default();
-        let away = away(removals, &places, &mut counts);
-        Self { scale, machines, places, away, counts, ..Self::default() }
+        let outages = outages(removals, &places, &mut counts);
+        Self { scale, machines, places, outages, counts, ..Self::default() }
     }
 
     /// Reads a table of task events; several tables must be read in order.
@@ -252,9 +252,9 @@ impl History {
             Outcome::Failed => self.counts.failed += 1,
             Outcome::Killed => self.counts.killed += 1,
         }
-        let life = Life { outcome, run, at: self.now };
-        let lives = self.drafts.get_mut(known.draft).and_then(|d| d.lives.get_mut(known.place));
-        lives.into_iter().for_each(|lives| lives.push(life));
+        let life = Run { outcome, run, at: self.now };
+        let runs = self.drafts.get_mut(known.draft).and_then(|d| d.runs.get_mut(known.place));
+        runs.into_iter().for_each(|runs| runs.push(life));
         let again = outcome != Outcome::Finished;
         self.set(event, known, Stage::Ended { at: self.now, again });
     }
@@ -292,7 +292,7 @@ impl History {
                 draft.without_request.insert(known.place);
             }
             draft.job.tasks.push(Task { index: event.index, request, machine: None });
-            draft.lives.push(Vec::new());
+            draft.runs.push(Vec::new());
         }
         self.set(event, known, Stage::Pending);
         known
@@ -332,7 +332,7 @@ impl History {
             begun: self.now,
             last: self.now,
             job,
-            lives: Vec::new(),
+            runs: Vec::new(),
             dropped: BTreeSet::new(),
             without_request: BTreeSet::new(),
             apart: false,
@@ -347,8 +347,8 @@ impl History {
 
     /// Builds the result.
     #[must_use]
-    pub fn finish(mut self) -> Whole {
-        let mut whole = Whole::default();
+    pub fn finish(mut self) -> Trace {
+        let mut trace = Trace::default();
         let mut steps = Vec::new();
         for draft in mem::take(&mut self.drafts) {
             let begun = draft.begun;
@@ -357,53 +357,53 @@ impl History {
                 Time::ZERO => self.dropped.tasks_without_request += without_request,
                 _ => self.counts.without_request += without_request,
             }
-            let (job, lives) = draft.in_order();
+            let (job, runs) = draft.in_order();
             let number = match begun {
                 Time::ZERO if job.tasks.is_empty() => {
                     self.dropped.jobs += 1;
                     continue;
                 }
-                Time::ZERO => JobIn::Snapshot(whole.snapshot.jobs.len()),
-                _ => JobIn::Arrivals(whole.churn.arrivals.len()),
+                Time::ZERO => JobIn::Snapshot(trace.snapshot.jobs.len()),
+                _ => JobIn::Arrivals(trace.churn.arrivals.len()),
             };
-            steps.extend(kills(number, &lives));
+            steps.extend(kills(number, &runs));
             match number {
                 JobIn::Snapshot(_) => {
-                    whole.snapshot.jobs.push(job);
-                    whole.churn.standing.push(lives);
+                    trace.snapshot.jobs.push(job);
+                    trace.churn.standing.push(runs);
                 }
                 JobIn::Arrivals(place) => {
-                    steps.push(Step { at: begun, what: Happening::Arrive(place) });
-                    whole.churn.arrivals.push(Arrival { at: begun, job, lives });
+                    steps.push(Step { at: begun, what: StepKind::Arrive(place) });
+                    trace.churn.arrivals.push(Arrival { at: begun, job, runs });
                 }
             }
         }
-        let removals = self.away.iter().enumerate();
-        steps.extend(removals.map(|(n, away)| Step { at: away.at, what: Happening::Remove(n) }));
+        let removals = self.outages.iter().enumerate();
+        steps.extend(removals.map(|(n, outage)| Step { at: outage.at, what: StepKind::Remove(n) }));
         steps.sort_by(|one, two| (one.at, &one.what).cmp(&(two.at, &two.what)));
-        whole.snapshot.machines = self.machines;
-        whole.snapshot.dropped = self.dropped;
-        whole.snapshot.dropped.unknown_machines = self.unknown_machines.len() as u64;
-        whole.churn.steps = steps;
-        whole.churn.away = self.away;
-        whole.churn.until = self.now;
-        whole.churn.counts = self.counts;
-        whole
+        trace.snapshot.machines = self.machines;
+        trace.snapshot.dropped = self.dropped;
+        trace.snapshot.dropped.unknown_machines = self.unknown_machines.len() as u64;
+        trace.churn.steps = steps;
+        trace.churn.outages = self.outages;
+        trace.churn.until = self.now;
+        trace.churn.counts = self.counts;
+        trace
     }
 }
 
 impl Draft {
     /// The job and the runs of its tasks, ordered by index, without the omitted ones.
-    fn in_order(self) -> (Job, Vec<Vec<Life>>) {
-        let Self { mut job, lives, dropped, .. } = self;
+    fn in_order(self) -> (Job, Vec<Vec<Run>>) {
+        let Self { mut job, runs, dropped, .. } = self;
         job.different_machines = self.apart_as_placed.unwrap_or(self.apart);
-        let tasks = mem::take(&mut job.tasks).into_iter().zip(lives).enumerate();
+        let tasks = mem::take(&mut job.tasks).into_iter().zip(runs).enumerate();
         let kept = tasks.filter(|(place, _)| !dropped.contains(place)).map(|(_, kept)| kept);
-        let mut kept: Vec<(Task, Vec<Life>)> = kept.collect();
+        let mut kept: Vec<(Task, Vec<Run>)> = kept.collect();
         kept.sort_by_key(|(task, _)| task.index);
-        let (tasks, lives) = kept.into_iter().unzip();
+        let (tasks, runs) = kept.into_iter().unzip();
         job.tasks = tasks;
-        (job, lives)
+        (job, runs)
     }
 }
 
@@ -429,8 +429,8 @@ fn job_name(id: CollectionId, round: u32) -> JobName {
 
 /// The kills that ended tasks for good, those at the same time combined, and all other ends without
 /// a run, because no run of a replay can produce those.
-fn kills(job: JobIn, lives: &[Vec<Life>]) -> Vec<Step> {
-    let last = lives.iter().enumerate().filter_map(|(place, lives)| Some((place, lives.last()?)));
+fn kills(job: JobIn, runs: &[Vec<Run>]) -> Vec<Step> {
+    let last = runs.iter().enumerate().filter_map(|(place, runs)| Some((place, runs.last()?)));
     let killed = last.filter(|(_, life)| life.outcome == Outcome::Killed || life.run.is_none());
     let mut killed: Vec<(Time, usize)> = killed.map(|(place, life)| (life.at, place)).collect();
     killed.sort_unstable();
@@ -439,17 +439,17 @@ fn kills(job: JobIn, lives: &[Vec<Life>]) -> Vec<Step> {
         let mut tasks: Vec<usize> = kills.iter().map(|(_, place)| *place).collect();
         tasks.sort_unstable();
         let at = kills.first().map_or(Time::ZERO, |(at, _)| *at);
-        Step { at, what: Happening::Kill { job, tasks } }
+        Step { at, what: StepKind::Kill { job, tasks } }
     };
     together.map(step).collect()
 }
 
 /// The absences of machines.
-fn away(
+fn outages(
     removals: &[Removal],
     places: &BTreeMap<MachineId, usize>,
     counts: &mut Counts,
-) -> Vec<Away> {
+) -> Vec<Outage> {
     let known = removals.iter().filter_map(|removal| {
         let place = places.get(&removal.machine).copied();
         counts.removals_unknown += u64::from(place.is_none());
@@ -464,9 +464,9 @@ fn away(
     let mut next: BTreeMap<usize, Time> = BTreeMap::new();
     let backwards = known.into_iter().rev().map(|(at, machine)| {
         let half_way = next.insert(machine, at).map(|next| Span(next.since(at).0 / 2));
-        Away { at, machine, lasts: half_way.unwrap_or(AWAY_MAX).min(AWAY_MAX) }
+        Outage { at, machine, lasts: half_way.unwrap_or(AWAY_MAX).min(AWAY_MAX) }
     });
-    let mut away: Vec<Away> = backwards.collect();
-    away.reverse();
-    away
+    let mut outages: Vec<Outage> = backwards.collect();
+    outages.reverse();
+    outages
 }

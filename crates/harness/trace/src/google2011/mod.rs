@@ -7,7 +7,7 @@
 //!
 //! What the trace does not contain is chosen here and documented where it is chosen: the size of a
 //! machine ([`Scale`]), the number of a priority ([`priority`]), how long a machine stays away
-//! ([`Churn::away`]). Constraints, racks and the usage of individual tasks are not included.
+//! ([`Churn::outages`]). Constraints, racks and the usage of individual tasks are not included.
 
 mod churn;
 mod csv;
@@ -17,9 +17,9 @@ mod scale;
 mod share;
 pub mod slice;
 
-pub use churn::{Arrival, Away, Churn, Counts, Happening, JobIn, Life, Outcome, Step};
+pub use churn::{Arrival, Churn, Counts, JobIn, Outage, Outcome, Run, Step, StepKind};
 pub use csv::{ReadError, RowProblem, Table};
-pub use history::{History, Whole};
+pub use history::{History, Trace};
 pub use row::{EventKind, MachineRow, Removal, Request, TaskEvent, TaskEvents, machines, removals};
 pub use scale::{Scale, Users, priority};
 pub use share::{Share, ShareError};

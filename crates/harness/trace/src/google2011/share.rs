@@ -42,8 +42,8 @@ impl Share {
 
     /// This share of an amount, rounded down.
     #[must_use]
-    pub fn of(self, whole: u64) -> u64 {
-        let part = u128::from(self.0) * u128::from(whole) / u128::from(Self::ONE.0);
+    pub fn of(self, trace: u64) -> u64 {
+        let part = u128::from(self.0) * u128::from(trace) / u128::from(Self::ONE.0);
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
@@ -57,9 +57,9 @@ impl FromStr for Share {
             Some((number, exponent)) => (number, read_exponent(exponent)?),
             None => (text, 0),
         };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let digits = whole.bytes().chain(fraction.bytes());
-        if whole.is_empty() || !digits.clone().all(|digit| digit.is_ascii_digit()) {
+        let (trace, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = trace.bytes().chain(fraction.bytes());
+        if trace.is_empty() || !digits.clone().all(|digit| digit.is_ascii_digit()) {
             return Err(ShareError::NotOne);
         }
         let mut value = 0_u128;
@@ -181,10 +181,10 @@ mod tests {
         #[test]
         fn parts_of_shares_never_sum_to_more_than_the_share_of_the_sum(
             shares in proptest::collection::vec(0..1_000_000_000_000_000_u64, 1..20),
-            whole in 0..1_u64 << 50,
+            trace in 0..1_u64 << 50,
         ) {
-            let parts: u64 = shares.iter().map(|share| Share(*share).of(whole)).sum();
-            prop_assert!(parts <= Share(shares.iter().sum()).of(whole));
+            let parts: u64 = shares.iter().map(|share| Share(*share).of(trace)).sum();
+            prop_assert!(parts <= Share(shares.iter().sum()).of(trace));
         }
     }
 }

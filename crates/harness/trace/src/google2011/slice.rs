@@ -8,7 +8,7 @@
 
 use model::{CollectionId, MachineId, Random, TaskIndex};
 
-use super::{Scale, Whole};
+use super::{Scale, Trace};
 use crate::packed::unpacked;
 
 /// The slice contains one in this many machines and tasks.
@@ -35,8 +35,8 @@ pub fn has_task(job: CollectionId, index: TaskIndex) -> bool {
 /// # Panics
 /// When the embedded files are invalid; the tests of this crate read them.
 #[must_use]
-pub fn read(scale: Scale) -> Whole {
+pub fn read(scale: Scale) -> Trace {
     let [machines, removals, task_events] = [MACHINES, REMOVALS, TASK_EVENTS].map(unpacked);
-    Whole::read(scale, &machines[..], &removals[..], &task_events[..])
+    Trace::read(scale, &machines[..], &removals[..], &task_events[..])
         .unwrap_or_else(|error| unreachable!("the slice is part of the program: {error}"))
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use model::{Resources, TaskIndex, Time};
 use trace::PerMille;
-use trace::google2011::{Happening, JobIn, Life, Outcome, Scale, Whole};
+use trace::google2011::{JobIn, Outcome, Run, Scale, StepKind, Trace};
 
 /// Two machines.
 const MACHINES: &str = "machine_id,cpu,memory,platform_id\n2,1,1,\n1,0.5,0.25,P1\n";
@@ -14,14 +14,14 @@ const KINDS: [&str; 9] =
 
 /// A row for each line `SECONDS JOB/INDEX KIND [MACHINE]`: with user `u`, class 2, priority 9 and a
 /// request of half a machine, unless `column=value` sets them.
-fn whole(lines: &str) -> Whole {
+fn trace(lines: &str) -> Trace {
     whole_with(REMOVALS, lines)
 }
 
-fn whole_with(removals: &str, lines: &str) -> Whole {
+fn whole_with(removals: &str, lines: &str) -> Trace {
     let rows: Vec<String> = lines.lines().filter(|line| !line.trim().is_empty()).map(row).collect();
     let rows = rows.join("\n");
-    Whole::read(Scale::default(), MACHINES.as_bytes(), removals.as_bytes(), rows.as_bytes())
+    Trace::read(Scale::default(), MACHINES.as_bytes(), removals.as_bytes(), rows.as_bytes())
         .expect("rows that can be")
 }
 
@@ -48,35 +48,35 @@ fn row(line: &str) -> String {
 }
 
 /// The result in words.
-fn told(whole: &Whole) -> String {
+fn told(trace: &Trace) -> String {
     let mut text = String::new();
     let mut say = |line: String| writeln!(text, "{line}").expect("a text");
-    for (job, lives) in whole.snapshot.jobs.iter().zip(&whole.churn.standing) {
-        for (task, lives) in job.tasks.iter().zip(lives) {
+    for (job, runs) in trace.snapshot.jobs.iter().zip(&trace.churn.standing) {
+        for (task, runs) in job.tasks.iter().zip(runs) {
             let machine = task.machine.map_or("pending".to_owned(), |machine| {
-                format!("on {}", whole.snapshot.machines[machine].name)
+                format!("on {}", trace.snapshot.machines[machine].name)
             });
-            say(format!("{}/{} {machine}{}", job.name, task.index, ends(lives)));
+            say(format!("{}/{} {machine}{}", job.name, task.index, ends(runs)));
         }
     }
-    for step in &whole.churn.steps {
+    for step in &trace.churn.steps {
         let at = step.at.since(Time::ZERO).0 as f64 / 1e6;
         match &step.what {
-            Happening::Remove(place) => {
-                let away = whole.churn.away[*place];
-                let machine = &whole.snapshot.machines[away.machine].name;
-                say(format!("{at}: {machine} is away for {}", away.lasts));
+            StepKind::Remove(place) => {
+                let outage = trace.churn.outages[*place];
+                let machine = &trace.snapshot.machines[outage.machine].name;
+                say(format!("{at}: {machine} is away for {}", outage.lasts));
             }
-            Happening::Arrive(place) => {
-                let arrival = &whole.churn.arrivals[*place];
-                for (task, lives) in arrival.job.tasks.iter().zip(&arrival.lives) {
-                    say(format!("{at}: {}/{} comes{}", arrival.job.name, task.index, ends(lives)));
+            StepKind::Arrive(place) => {
+                let arrival = &trace.churn.arrivals[*place];
+                for (task, runs) in arrival.job.tasks.iter().zip(&arrival.runs) {
+                    say(format!("{at}: {}/{} comes{}", arrival.job.name, task.index, ends(runs)));
                 }
             }
-            Happening::Kill { job, tasks } => {
+            StepKind::Kill { job, tasks } => {
                 let job = match job {
-                    JobIn::Snapshot(place) => &whole.snapshot.jobs[*place],
-                    JobIn::Arrivals(place) => &whole.churn.arrivals[*place].job,
+                    JobIn::Snapshot(place) => &trace.snapshot.jobs[*place],
+                    JobIn::Arrivals(place) => &trace.churn.arrivals[*place].job,
                 };
                 let tasks = tasks.iter().map(|place| job.tasks[*place].index.to_string());
                 let tasks = tasks.collect::<Vec<_>>().join(",");
@@ -87,8 +87,8 @@ fn told(whole: &Whole) -> String {
     text
 }
 
-fn ends(lives: &[Life]) -> String {
-    let lives = lives.iter().map(|life| {
+fn ends(runs: &[Run]) -> String {
+    let runs = runs.iter().map(|life| {
         let how = match life.outcome {
             Outcome::Finished => "finished",
             Outcome::Failed => "failed",
@@ -96,22 +96,22 @@ fn ends(lives: &[Life]) -> String {
         };
         life.run.map_or(format!(", {how} before it ran"), |run| format!(", {how} after {run}"))
     });
-    lives.collect()
+    runs.collect()
 }
 
 /// Compares texts, ignoring indentation.
 #[track_caller]
-fn assert_told(whole: &Whole, expected: &str) {
+fn assert_told(trace: &Trace, expected: &str) {
     let lines = |text: &str| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.map(str::to_owned).collect::<Vec<_>>().join("\n")
     };
-    assert_eq!(lines(&told(whole)), lines(expected));
+    assert_eq!(lines(&told(trace)), lines(expected));
 }
 
 #[test]
 fn what_runs_and_what_waits_at_time_0_is_the_snapshot() {
-    let whole = whole(
+    let trace = trace(
         "
         0 7/3 submit
         0 7/1 submit
@@ -120,17 +120,17 @@ fn what_runs_and_what_waits_at_time_0_is_the_snapshot() {
         ",
     );
     assert_told(
-        &whole,
+        &trace,
         "
         j7/1 pending
         j7/3 on m1
         j8/0 pending
         ",
     );
-    let [seven, eight] = &whole.snapshot.jobs[..] else { panic!("two jobs") };
+    let [seven, eight] = &trace.snapshot.jobs[..] else { panic!("two jobs") };
     assert_eq!((seven.owner.as_str(), eight.owner.as_str()), ("u1", "u2"));
     assert_eq!(seven.priority.to_string(), "production(200)");
-    let [one, two] = &whole.snapshot.machines[..] else { panic!("two machines") };
+    let [one, two] = &trace.snapshot.machines[..] else { panic!("two machines") };
     assert_eq!(one.capacity.to_string(), "32 cores, 64 GiB, 4 TiB disk");
     assert_eq!(two.capacity.to_string(), "64 cores, 256 GiB, 4 TiB disk");
     assert_eq!(one.attributes.get("platform").map(String::as_str), Some("P1"));
@@ -139,7 +139,7 @@ fn what_runs_and_what_waits_at_time_0_is_the_snapshot() {
 
 #[test]
 fn at_time_0_a_placement_is_newer_than_its_submission() {
-    let whole = whole(
+    let trace = trace(
         "
         0 7/0 submit cpu= apart=1
         0 7/1 submit cpu=0.25 apart=1
@@ -147,16 +147,16 @@ fn at_time_0_a_placement_is_newer_than_its_submission() {
         0 8/0 submit cpu= apart=1
         ",
     );
-    let [seven, eight] = &whole.snapshot.jobs[..] else { panic!("two jobs") };
+    let [seven, eight] = &trace.snapshot.jobs[..] else { panic!("two jobs") };
     let cores = |job: &trace::Job| job.tasks.iter().map(|t| t.request.cpu.0).collect::<Vec<_>>();
     assert_eq!((cores(seven), cores(eight)), (vec![8_000, 16_000], vec![0]));
     assert_eq!((seven.different_machines, eight.different_machines), (false, true));
-    assert_eq!(whole.snapshot.dropped.tasks_without_request, 1);
+    assert_eq!(trace.snapshot.dropped.tasks_without_request, 1);
 }
 
 #[test]
 fn tasks_on_machines_that_nobody_knows_are_left_out_until_they_come_again() {
-    let whole = whole(
+    let trace = trace(
         "
         0   7/0 submit
         0   7/0 schedule 99
@@ -171,20 +171,20 @@ fn tasks_on_machines_that_nobody_knows_are_left_out_until_they_come_again() {
         ",
     );
     assert_told(
-        &whole,
+        &trace,
         "
         j7/1 on m1
         700: j7-2/0 comes, finished after 1 m 40 s
         ",
     );
-    let dropped = whole.snapshot.dropped;
+    let dropped = trace.snapshot.dropped;
     assert_eq!((dropped.tasks_on_unknown_machines, dropped.unknown_machines), (2, 2));
-    assert_eq!((dropped.jobs, whole.churn.counts.of_dropped_tasks), (1, 1));
+    assert_eq!((dropped.jobs, trace.churn.counts.of_dropped_tasks), (1, 1));
 }
 
 #[test]
 fn a_life_is_as_long_as_its_last_run() {
-    let whole = whole(
+    let trace = trace(
         "
         0    7/0 submit
         0    7/0 schedule 1
@@ -201,20 +201,20 @@ fn a_life_is_as_long_as_its_last_run() {
         ",
     );
     assert_told(
-        &whole,
+        &trace,
         "
         j7/0 on m1, finished after 10 s
         j7/1 on m1, finished after 30 s
         800: j8/0 comes, finished after 25 s
         ",
     );
-    assert_eq!(whole.churn.counts.evictions, 1);
-    assert_eq!(whole.churn.until, Time(830_000_000));
+    assert_eq!(trace.churn.counts.evictions, 1);
+    assert_eq!(trace.churn.until, Time(830_000_000));
 }
 
 #[test]
 fn a_task_that_is_submitted_at_once_after_a_failure_goes_on_as_the_same() {
-    let whole = whole(
+    let trace = trace(
         "
         700   7/0 submit
         700   7/0 schedule 1
@@ -227,13 +227,13 @@ fn a_task_that_is_submitted_at_once_after_a_failure_goes_on_as_the_same() {
         724   7/0 finish
         ",
     );
-    assert_told(&whole, "700: j7/0 comes, failed after 10 s, killed after 2 s, finished after 4 s");
-    assert_eq!(whole.churn.counts.restarts, 2);
+    assert_told(&trace, "700: j7/0 comes, failed after 10 s, killed after 2 s, finished after 4 s");
+    assert_eq!(trace.churn.counts.restarts, 2);
 }
 
 #[test]
 fn a_task_that_is_submitted_anew_is_a_job_of_its_own() {
-    let whole = whole(
+    let trace = trace(
         "
         700   7/0 submit
         700   7/1 submit
@@ -247,7 +247,7 @@ fn a_task_that_is_submitted_anew_is_a_job_of_its_own() {
         ",
     );
     assert_told(
-        &whole,
+        &trace,
         "
         700: j7/0 comes, finished after 10 s
         700: j7/1 comes, failed after 11 s
@@ -260,7 +260,7 @@ fn a_task_that_is_submitted_anew_is_a_job_of_its_own() {
 
 #[test]
 fn tasks_that_are_killed_together_are_one_kill() {
-    let whole = whole(
+    let trace = trace(
         "
         0     7/0 submit
         0     7/1 submit
@@ -273,7 +273,7 @@ fn tasks_that_are_killed_together_are_one_kill() {
         ",
     );
     assert_told(
-        &whole,
+        &trace,
         "
         j7/0 on m1, killed after 50.9 s
         j7/1 on m1, killed after 50 s
@@ -286,13 +286,13 @@ fn tasks_that_are_killed_together_are_one_kill() {
 
 #[test]
 fn a_job_of_two_priorities_is_two() {
-    let whole = whole("0 7/0 submit priority=9\n0 7/1 submit priority=1\n0 7/2 submit priority=9");
-    assert_told(&whole, "j7/0 pending\nj7/2 pending\nj7-2/1 pending");
+    let trace = trace("0 7/0 submit priority=9\n0 7/1 submit priority=1\n0 7/2 submit priority=9");
+    assert_told(&trace, "j7/0 pending\nj7/2 pending\nj7-2/1 pending");
 }
 
 #[test]
 fn rows_that_cannot_be_after_those_before_are_counted() {
-    let whole = whole(
+    let trace = trace(
         "
         700 7/0 submit
         701 7/0 submit
@@ -309,11 +309,11 @@ fn rows_that_cannot_be_after_those_before_are_counted() {
         709 9/3 submit user=v
         ",
     );
-    let counts = whole.churn.counts;
+    let counts = trace.churn.counts;
     assert_eq!((counts.impossible, counts.out_of_order), (8, 1));
     assert_eq!((counts.lost, counts.updates, counts.contradicting), (1, 1, 1));
     assert_told(
-        &whole,
+        &trace,
         "
         700: j7/0 comes, finished before it ran
         703: j7/0 killed
@@ -329,9 +329,9 @@ fn a_machine_is_back_after_ten_minutes_or_half_way_to_its_next_removal() {
     let removals = "time_us,machine_id,platform_id,cpu,memory\n\
         5000000000,1,,,\n1000000000,1,,,\n1060000000,1,,,\n1060000000,1,,,\n1000000000,2,,,\n\
         1000000000,99,,,\n";
-    let whole = whole_with(removals, "");
+    let trace = whole_with(removals, "");
     assert_told(
-        &whole,
+        &trace,
         "
         1000: m1 is away for 30 s
         1000: m2 is away for 10 m
@@ -339,13 +339,13 @@ fn a_machine_is_back_after_ten_minutes_or_half_way_to_its_next_removal() {
         5000: m1 is away for 10 m
         ",
     );
-    let counts = whole.churn.counts;
+    let counts = trace.churn.counts;
     assert_eq!((counts.removals_unknown, counts.removals_doubled), (1, 1));
 }
 
 #[test]
 fn a_job_is_described_with_few_overrides() {
-    let whole = whole(
+    let trace = trace(
         "
         0 7/1 submit cpu=0.5
         0 7/4 submit cpu=0.25
@@ -353,7 +353,7 @@ fn a_job_is_described_with_few_overrides() {
         0 8/0 submit cpu=
         ",
     );
-    let [job, empty] = &whole.snapshot.specs(PerMille(500)).collect::<Vec<_>>()[..] else {
+    let [job, empty] = &trace.snapshot.specs(PerMille(500)).collect::<Vec<_>>()[..] else {
         panic!("two jobs")
     };
     assert_eq!(job.problems(), []);

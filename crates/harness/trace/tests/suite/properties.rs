@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use trace::google2011::{Happening, JobIn, Scale, Whole};
+use trace::google2011::{JobIn, Scale, StepKind, Trace};
 
 const MACHINES: &str = "machine_id,cpu,memory,platform_id\n1,0.5,0.25,\n2,1,1,\n";
 
-fn read(removals: &str, task_events: &str) -> Option<Whole> {
+fn read(removals: &str, task_events: &str) -> Option<Trace> {
     let removals = format!("time_us,machine_id,platform_id,cpu,memory\n{removals}");
     let (machines, removals) = (MACHINES.as_bytes(), removals.as_bytes());
-    Whole::read(Scale::default(), machines, removals, task_events.as_bytes()).ok()
+    Trace::read(Scale::default(), machines, removals, task_events.as_bytes()).ok()
 }
 
 /// Rows that are individually valid and mostly contradict each other.
@@ -33,14 +33,14 @@ proptest! {
 
     #[test]
     fn whatever_rows_say_the_parts_of_what_comes_of_them_belong_together(rows in rows()) {
-        let Some(Whole { snapshot, churn }) = read("", &rows) else {
+        let Some(Trace { snapshot, churn }) = read("", &rows) else {
             return Err(TestCaseError::fail("every row can be"));
         };
         prop_assert_eq!(churn.counts.rows, rows.lines().count() as u64);
         prop_assert_eq!(snapshot.jobs.len(), churn.standing.len());
-        for (job, lives) in snapshot.jobs.iter().zip(&churn.standing) {
+        for (job, runs) in snapshot.jobs.iter().zip(&churn.standing) {
             prop_assert!(!job.tasks.is_empty());
-            prop_assert_eq!(job.tasks.len(), lives.len());
+            prop_assert_eq!(job.tasks.len(), runs.len());
         }
         let mut names = BTreeSet::new();
         for job in snapshot.jobs.iter().chain(churn.arrivals.iter().map(|arrival| &arrival.job)) {
@@ -49,7 +49,7 @@ proptest! {
         }
         prop_assert!(churn.steps.is_sorted_by_key(|step| step.at));
         for step in &churn.steps {
-            let Happening::Kill { job, tasks } = &step.what else { continue };
+            let StepKind::Kill { job, tasks } = &step.what else { continue };
             let (job, from) = match job {
                 JobIn::Snapshot(place) => (&snapshot.jobs[*place], model::Time::ZERO),
                 JobIn::Arrivals(place) => {
@@ -61,7 +61,7 @@ proptest! {
         }
         let ended = churn.counts.finished + churn.counts.failed + churn.counts.killed;
         let standing = churn.standing.iter().flatten();
-        let lives = standing.chain(churn.arrivals.iter().flat_map(|arrival| &arrival.lives));
-        prop_assert!(lives.map(Vec::len).sum::<usize>() as u64 <= ended);
+        let runs = standing.chain(churn.arrivals.iter().flat_map(|arrival| &arrival.runs));
+        prop_assert!(runs.map(Vec::len).sum::<usize>() as u64 <= ended);
     }
 }

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 
 use model::{Dimension, Resources, Time};
-use trace::google2011::{Counts, Scale, Whole, slice};
+use trace::google2011::{Counts, Scale, Trace, slice};
 use trace::{CellSnapshot, Dropped, Job, PerMille};
 
-fn whole() -> Whole {
+fn trace() -> Trace {
     slice::read(Scale::default())
 }
 
 #[test]
 fn it_is_a_twenty_fifth_of_the_cell() {
-    let Whole { snapshot, churn } = whole();
+    let Trace { snapshot, churn } = trace();
     assert_eq!(snapshot.machines.len(), 495);
     assert_eq!((snapshot.running(), snapshot.pending()), (5_379, 508));
     assert_eq!(snapshot.dropped, Dropped::default());
-    assert_eq!(churn.away.len(), 302);
+    assert_eq!(churn.outages.len(), 302);
     assert_eq!(
         churn.counts,
         Counts {
@@ -35,7 +35,7 @@ fn it_is_a_twenty_fifth_of_the_cell() {
 
 #[test]
 fn its_tasks_ask_for_as_much_of_it_as_those_of_the_whole() {
-    let snapshot = whole().snapshot;
+    let snapshot = trace().snapshot;
     let per_cent = |tasks: Resources, dimension| {
         tasks.get(dimension) * 100 / snapshot.capacity().get(dimension)
     };
@@ -48,7 +48,7 @@ fn its_tasks_ask_for_as_much_of_it_as_those_of_the_whole() {
 
 #[test]
 fn production_over_commits_memory_on_no_machine() {
-    let snapshot = whole().snapshot;
+    let snapshot = trace().snapshot;
     let mut left: Vec<Resources> = snapshot.machines.iter().map(|m| m.capacity).collect();
     for job in snapshot.jobs.iter().filter(|job| job.priority.is_prod()) {
         for task in &job.tasks {
@@ -61,7 +61,7 @@ fn production_over_commits_memory_on_no_machine() {
 
 #[test]
 fn no_job_that_wants_different_machines_has_two_tasks_on_one() {
-    let snapshot = whole().snapshot;
+    let snapshot = trace().snapshot;
     let apart = snapshot.jobs.iter().filter(|job| job.different_machines);
     let mut several = 0;
     for job in apart {
@@ -75,7 +75,7 @@ fn no_job_that_wants_different_machines_has_two_tasks_on_one() {
 
 #[test]
 fn every_job_of_it_can_be_submitted() {
-    let Whole { snapshot, churn } = whole();
+    let Trace { snapshot, churn } = trace();
     let arrivals = churn.arrivals.iter().map(|arrival| &arrival.job);
     let mut names = BTreeSet::new();
     for job in snapshot.jobs.iter().chain(arrivals) {
@@ -88,11 +88,11 @@ fn every_job_of_it_can_be_submitted() {
 
 #[test]
 fn its_churn_has_a_life_for_every_task_and_goes_forth_in_time() {
-    let Whole { snapshot, churn } = whole();
+    let Trace { snapshot, churn } = trace();
     let tasks = |job: &Job| job.tasks.len();
-    let lives: Vec<usize> = churn.standing.iter().map(Vec::len).collect();
-    assert_eq!(snapshot.jobs.iter().map(tasks).collect::<Vec<_>>(), lives);
-    assert!(churn.arrivals.iter().all(|arrival| tasks(&arrival.job) == arrival.lives.len()));
+    let runs: Vec<usize> = churn.standing.iter().map(Vec::len).collect();
+    assert_eq!(snapshot.jobs.iter().map(tasks).collect::<Vec<_>>(), runs);
+    assert!(churn.arrivals.iter().all(|arrival| tasks(&arrival.job) == arrival.runs.len()));
     assert!(churn.steps.is_sorted_by_key(|step| step.at));
     assert!(churn.steps.iter().all(|step| step.at > Time::ZERO));
 }

@@ -46,7 +46,7 @@ impl Standing {
         leader: Option<ReplicaId>,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
-        if !self.lives(now, leader) {
+        if !self.is_alive(now, leader) {
             let anew = "remove this replica's directory and add it anew with bourg master add";
             return Err(Dismissed(format!("{why}: {anew}")).into());
         }
@@ -63,7 +63,7 @@ impl Standing {
         Ok(())
     }
 
-    fn lives(&self, now: Instant, leader: Option<ReplicaId>) -> bool {
+    fn is_alive(&self, now: Instant, leader: Option<ReplicaId>) -> bool {
         let since = |at: Option<Instant>| at.map(|at| now.duration_since(at));
         let lately = leader.is_some() || since(self.last_led).is_some_and(|ago| ago < LED_LATELY);
         since(self.first_led).is_some_and(|ago| ago >= LED_FOR) && lately
@@ -117,7 +117,7 @@ mod tests {
                 standing.led_by(at(ceased), None, Term(2));
             }
             let leads = leader.filter(|_| led.is_some() && ceased.is_none());
-            assert_eq!(standing.lives(at(now), leads), lives, "{led:?} {ceased:?} {now}");
+            assert_eq!(standing.is_alive(at(now), leads), lives, "{led:?} {ceased:?} {now}");
             let metrics = Metrics::default();
             let by = (ReplicaId(3), "replica 3 says so".to_owned());
             let refused = standing.superseded(at(now), by, leads, &metrics);

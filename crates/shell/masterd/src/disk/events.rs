@@ -171,7 +171,7 @@ pub(crate) fn start(
     if events.resume(next.0)? {
         tracing::warn!("some events before operation {next} are missing");
     }
-    let there = LogIndex(events.complete_through());
+    let there = LogIndex(events.complete_up_to());
     let (to_thread, from_core) = sync_channel(QUEUE);
     let (tell, kept) = watch::channel(0);
     let stopping = Arc::new(AtomicBool::new(false));

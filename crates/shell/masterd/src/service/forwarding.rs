@@ -39,7 +39,7 @@ impl Service {
                 None => self.ask_here(ask.clone(), Arc::clone(&counted)).await,
                 Some(leader) => tokio::select! {
                     answer = self.forward(leader, &ask) => answer,
-                    () = self.leads_no_longer(leader) => Err(Status::unavailable(
+                    () = self.wait_for_other_leader(leader) => Err(Status::unavailable(
                         "the former leader no longer leads",
                     )),
                 },
@@ -72,7 +72,7 @@ impl Service {
     }
 
     /// Waits until another replica leads. A leader whose machine is gone cannot announce it.
-    async fn leads_no_longer(&self, leader: ReplicaId) {
+    async fn wait_for_other_leader(&self, leader: ReplicaId) {
         let mut views = self.core.watch();
         let gone = views.wait_for(|view| view.leader.is_some_and(|now| now != leader));
         if gone.await.is_err() {

@@ -37,7 +37,7 @@ pub(crate) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status>
              stale: ask another",
         ));
     }
-    if headers.contains_key(CONSISTENT) && !has_what_is_true(core).await {
+    if headers.contains_key(CONSISTENT) && !has_newest_state(core).await {
         return Err(Status::unavailable(
             "no majority of the replicas confirms the newest state: ask without --consistent for \
              what this one has",
@@ -47,7 +47,7 @@ pub(crate) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status>
 }
 
 /// Whether the newest view has everything that was acknowledged anywhere before.
-async fn has_what_is_true(core: &Core) -> bool {
+async fn has_newest_state(core: &Core) -> bool {
     let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
     matches!(read, Ok(Some(())))
 }
@@ -55,7 +55,7 @@ async fn has_what_is_true(core: &Core) -> bool {
 /// Waits until this replica knows a leader. Without one it may not have heard of a revocation, and
 /// must not show or certify anything new.
 pub(crate) async fn led(core: &Core) -> Result<(), Status> {
-    if core.view().leader.is_some() || has_what_is_true(core).await {
+    if core.view().leader.is_some() || has_newest_state(core).await {
         return Ok(());
     }
     Err(Status::unavailable("this replica knows no leader: ask another"))
@@ -64,7 +64,7 @@ pub(crate) async fn led(core: &Core) -> Result<(), Status> {
 /// Waits for a view that has everything that was acknowledged anywhere before, which a change by
 /// name needs: in an older view the name may not exist, or mean something else.
 pub(crate) async fn newest(core: &Core) -> Result<Arc<View>, Status> {
-    match has_what_is_true(core).await {
+    match has_newest_state(core).await {
         true => Ok(core.view()),
         false => Err(Status::unavailable(
             "no majority of the replicas confirms the newest state: nothing can be changed now, \

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 impl Service {
     /// The checks of liveness.
-    fn lives(&self) -> Vec<Check> {
+    fn liveness(&self) -> Vec<Check> {
         vec![Check::new("core", self.steps(DEAD_AFTER))]
     }
 
@@ -92,7 +92,7 @@ fn so(is_so: bool, else_why: &str) -> Result<(), String> {
 
 /// `/livez`
 pub(crate) async fn livez(State(service): State<Service>, uri: Uri) -> HttpResponse {
-    health::answer(&uri, &service.lives())
+    health::answer(&uri, &service.liveness())
 }
 
 /// `/readyz`
@@ -139,7 +139,7 @@ impl Health for Service {
 
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Answer<Self::WatchStream> {
         let who = rpc::transport::peer_identity(&request, &self.cell)?;
-        let place = self.health_watchers.take(who).map_err(|_| {
+        let place = self.health_watchers.acquire(who).map_err(|_| {
             Status::resource_exhausted(
                 "too many clients watch the health of this master: end one, or try again later",
             )
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(failed(&held), [queue]);
         drop(held.service.metrics.threads.alive(Component::Events));
         assert_eq!(failed(&held), ["threads: ended: events", queue]);
-        assert!(health::all_ok(&held.service.lives()), "it lives");
+        assert!(health::all_ok(&held.service.liveness()), "it lives");
         drop(held.service.metrics.threads.alive(Component::Core));
-        assert!(!health::all_ok(&held.service.lives()));
+        assert!(!health::all_ok(&held.service.liveness()));
     }
 }

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The incarnation of a task whose logs are wanted: the placed one, or the last.
-pub(crate) fn newest_life(job: &Job, index: TaskIndex) -> Option<(InstanceId, MachineId)> {
+pub(crate) fn newest_incarnation(job: &Job, index: TaskIndex) -> Option<(InstanceId, MachineId)> {
     let task = job.task(index)?;
     let id = model::TaskId { collection: job.id, index };
     match &task.state {

@@ -50,7 +50,7 @@ impl Scheduling for Service {
                     return;
                 }
             }
-            let mut alone = std::pin::pin!(core.led_by_nobody(LEADERLESS_MAX));
+            let mut alone = std::pin::pin!(core.without_leader_for(LEADERLESS_MAX));
             let ended = loop {
                 let entry = tokio::select! {
                     entry = entries.recv() => entry,

@@ -18,8 +18,8 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Limits for streams whose users do `doing`: in all, and per user.
-    pub(crate) fn new(doing: &'static str, most: usize, most_of_one: usize) -> Self {
-        Self { doing, limiter: Limiter::new(most, most_of_one) }
+    pub(crate) fn new(doing: &'static str, most: usize, max_per_client: usize) -> Self {
+        Self { doing, limiter: Limiter::new(most, max_per_client) }
     }
 
     /// A permit for one stream of a user, until it is dropped.
@@ -33,8 +33,8 @@ impl Streams {
         user: &UserName,
         number: usize,
     ) -> Result<Permit<UserName>, Status> {
-        let (doing, most) = (self.doing, self.limiter.most_of_one());
-        self.limiter.take_several(user.clone(), number).map_err(|full| {
+        let (doing, most) = (self.doing, self.limiter.max_per_client());
+        self.limiter.acquire_many(user.clone(), number).map_err(|full| {
             Status::resource_exhausted(match (full, number) {
                 (Full::One(user, has), 1) => format!(
                     "{user} has {has} calls that {doing} already, as many as one user may have: end \

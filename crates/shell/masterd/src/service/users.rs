@@ -105,7 +105,7 @@ impl Service {
             };
             tokio::select! {
                 revoked = revoked => revoked,
-                () = core.led_by_nobody(LEADER_PATIENCE) => {
+                () = core.without_leader_for(LEADER_PATIENCE) => {
                     Status::unavailable("this replica knows no leader: ask another")
                 }
             }
