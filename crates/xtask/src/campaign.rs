@@ -95,7 +95,7 @@ fn part(arguments: &str, found: &Value) -> String {
          | operations | {} |\n\
          | polls | {} |\n\
          | processes | {} |\n\
-         | longest time to come to rest after the faults | {:.0} s |\n\
+         | longest time to settle after the faults | {:.0} s |\n\
          | real time | {:.0} s, {:.0} times as fast |\n\
          | worlds that failed | {} |\n",
         number("worlds"),

@@ -9,9 +9,9 @@ use replica::Codec;
 
 use crate::fault::{Family, Fault, RACK, faults};
 use crate::injected_bug::InjectedBug;
-use crate::mixed::Mixed;
+use crate::log_observer::Checking;
+use crate::mixed_load::Mixed;
 use crate::program::Commands;
-use crate::tap::Checking;
 use crate::world::{Counts, Setting, World, capacity, machines};
 
 /// Maximum time in which a cell settles after the last fault: machines are back, tasks with the

@@ -15,10 +15,10 @@ use model::{
 };
 use replica::LogEntry;
 
-use crate::account::Account;
+use crate::acknowledged::Promises;
+use crate::event_account::Account;
 use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
-use crate::promises::Promises;
 
 /// The invariant checker.
 pub(crate) struct InvariantChecker {

@@ -10,23 +10,23 @@
 //! Deliberately absent: clocks, sockets, files and threads; and all decisions, which the production
 //! code makes. Tasks are simulated: a program is how long it runs and how it ends.
 
-mod account;
-mod agenda;
+mod acknowledged;
 mod campaign;
 mod disk;
+mod event_account;
+mod event_queue;
 mod fault;
 mod injected_bug;
 mod invariants;
 mod load;
+mod log_observer;
 mod machine;
-mod mixed;
+mod mixed_load;
 mod network;
-mod pace;
 mod program;
-mod promises;
+mod rates;
 mod replay;
 mod scenario;
-mod tap;
 mod world;
 
 pub use campaign::{Plan, RESTS_WITHIN, Verdict};
@@ -34,10 +34,10 @@ pub use disk::Crash;
 pub use fault::{Family, Fault, FaultKind, Who, faults};
 pub use injected_bug::InjectedBug;
 pub use load::{Action, Load, Nothing};
-pub use mixed::Mixed;
+pub use log_observer::Checking;
+pub use mixed_load::Mixed;
 pub use network::{Disturbance, Node, Nodes, Trouble};
 pub use program::{Commands, Incarnation, Programs};
 pub use replay::Replay;
 pub use scenario::{Figure, Played, Scenario};
-pub use tap::Checking;
 pub use world::{BEGIN, Counts, Setting, World, capacity, machines};

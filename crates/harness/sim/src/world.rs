@@ -29,17 +29,17 @@ use model::{
 };
 use replica::{Codec, LogEntry, Message};
 
-use crate::agenda::Agenda;
 use crate::disk::{Crash, Disk};
+use crate::event_queue::Agenda;
 use crate::fault::Fault;
 use crate::injected_bug::InjectedBug;
 use crate::invariants::InvariantChecker;
 use crate::load::Load;
+use crate::log_observer::{Checking, Checks, Seen};
 use crate::machine::{Call, Machine, MachineEvent};
 use crate::network::Network;
-use crate::pace::{Intervals, Pace};
 use crate::program::Programs;
-use crate::tap::{Checking, Checks, Seen};
+use crate::rates::{Intervals, Pace};
 use clients::{Asked, Clients, Told};
 use master::MasterHost;
 use progress::HealthyMajority;

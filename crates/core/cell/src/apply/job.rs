@@ -7,7 +7,7 @@ use spec::{JobReference, JobSpec};
 
 use super::alloc::Entered;
 use super::quota::charge;
-use super::{Events, ids_used_up, texts};
+use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::TASKS_MAX;
 use crate::lifecycle::Transition;
@@ -34,7 +34,7 @@ impl Change for Arc<JobSpec> {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::description(self)
+        text_bounds::description(self)
     }
 
     fn apply(
@@ -119,7 +119,7 @@ impl Cell {
         spec: &Arc<JobSpec>,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        texts::description(spec)?;
+        text_bounds::description(spec)?;
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {

@@ -8,7 +8,7 @@ use model::{
 };
 
 use super::task::Again;
-use super::{Events, ids_used_up, texts};
+use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{
     ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
@@ -35,7 +35,7 @@ impl Change for AddMachine {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::machine_address(&self.address)
+        text_bounds::machine_address(&self.address)
     }
 
     fn address(&self) -> Option<&str> {
@@ -70,7 +70,7 @@ impl Change for DrainMachine {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::reason(&self.reason)
+        text_bounds::reason(&self.reason)
     }
 
     fn apply(
@@ -81,7 +81,7 @@ impl Change for DrainMachine {
     ) -> Result<Reply, Rejection> {
         let (name, reason) = (&self.machine, self.reason.as_str());
         let capability = Capability::DrainMachines;
-        texts::reason(reason)?;
+        text_bounds::reason(reason)?;
         let id = cell.machine_id(name)?;
         let drain = Drain { since: cell.time, by: by.clone(), reason: reason.to_owned() };
         let (mut instances, mut drained) = (Vec::new(), false);
@@ -200,8 +200,8 @@ impl Change for SetAttributes {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::check_count(&self.machine, &self.changes)?;
-        texts::attributes(&self.changes)
+        text_bounds::check_count(&self.machine, &self.changes)?;
+        text_bounds::attributes(&self.changes)
     }
 
     fn apply(
@@ -211,7 +211,7 @@ impl Change for SetAttributes {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         let Self { machine: name, changes } = self;
-        texts::attributes(changes)?;
+        text_bounds::attributes(changes)?;
         let id = cell.machine_id(name)?;
         let Some(machine) = cell.machines.get(id) else { return Ok(Reply::Done) };
         let mut said = BTreeMap::clone(&machine.operator_attributes);
@@ -248,7 +248,7 @@ impl Change for SetPlatform {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::platform(&self.platform)
+        text_bounds::platform(&self.platform)
     }
 
     fn apply(
@@ -258,7 +258,7 @@ impl Change for SetPlatform {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         let (platform, factor) = (self.platform.as_str(), self.factor);
-        texts::platform(platform)?;
+        text_bounds::platform(platform)?;
         let known = cell.platforms.get(platform).copied().unwrap_or_default();
         if known == factor {
             return Ok(Reply::Done);
@@ -323,7 +323,7 @@ impl Cell {
         address: &str,
         events: &mut Events,
     ) -> Result<MachineId, Rejection> {
-        texts::machine_address(address)?;
+        text_bounds::machine_address(address)?;
         let known = self.machine_names.get(name).copied();
         if let Some(other) = self.machine_addresses.get(address)
             && Some(*other) != known

@@ -17,7 +17,7 @@ pub(crate) mod rescheduling;
 pub(crate) mod reserve;
 pub(crate) mod settle;
 pub(crate) mod task;
-pub(crate) mod texts;
+pub(crate) mod text_bounds;
 pub(crate) mod update;
 pub(crate) mod user;
 

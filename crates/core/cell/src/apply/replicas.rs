@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{DirectoryId, Level, ReplicaId, UserName};
 
-use super::{Events, ids_used_up, texts};
+use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::REPLICAS_MAX;
 use crate::state::FIRST;
@@ -25,7 +25,7 @@ impl Change for AddReplica {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        texts::replica_address(&self.address)
+        text_bounds::replica_address(&self.address)
     }
 
     fn address(&self) -> Option<&str> {
@@ -39,7 +39,7 @@ impl Change for AddReplica {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         let address = self.address.as_str();
-        texts::replica_address(address)?;
+        text_bounds::replica_address(address)?;
         let there = |replica: &&Replica| *replica.address == *address && !replica.leaving;
         if let Some(other) = cell.replicas().find(there) {
             return Err(Rejection::ReplicaAddressTaken(other.id));
@@ -128,7 +128,7 @@ impl Cell {
         directory: DirectoryId,
         events: &mut Events,
     ) {
-        let address = if texts::replica_address(address).is_ok() { address } else { "" };
+        let address = if text_bounds::replica_address(address).is_ok() { address } else { "" };
         if id == FIRST && self.record_first(address, level, directory, events) {
             return;
         }

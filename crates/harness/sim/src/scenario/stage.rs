@@ -10,9 +10,9 @@ use script::Request;
 use super::{Figure, Played, Scenario};
 use crate::injected_bug::InjectedBug;
 use crate::load::Nothing;
+use crate::log_observer::Checking;
 use crate::network::{Disturbance, Nodes, Trouble};
 use crate::program::{Commands, Programs};
-use crate::tap::Checking;
 use crate::world::{Setting, World, capacity, machines};
 
 /// The parameters of a scenario run.

@@ -14,9 +14,9 @@ use replica::{
 
 use crate::disk::{Checkpoint, Crash, Disk};
 use crate::injected_bug::InjectedBug;
+use crate::log_observer::{Seen, Tap};
 use crate::machine::Machine;
 use crate::network::Node;
-use crate::tap::{Seen, Tap};
 use crate::world::clients::Asked;
 use crate::world::{Event, World, cell_name, number_of};
 

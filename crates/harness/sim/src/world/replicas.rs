@@ -8,8 +8,8 @@ use model::{DirectoryId, LogIndex, Random, ReplicaId, Span, Term};
 use replica::{Body, Codec, Input, Message, Snapshot};
 
 use crate::disk::{Checkpoint, Crash, Disk};
+use crate::log_observer::Seen;
 use crate::network::{Fate, Node};
-use crate::tap::Seen;
 use crate::world::master::MasterHost;
 use crate::world::{Event, World, silence_min};
 
