@@ -214,7 +214,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
         ("3s/{/[/", "bad: line 3: column 1: "),
         ("3s/\"m2\"/\"not a name\"/", "bad: line 3: machine.name: "),
         ("1s/\"level\":1/\"level\":99/", "bad: line 1: head.level: needs level 99"),
-        ("2d", "head.machines: says "),
+        ("2d", "head.machines: is "),
         (
             "s/\"machine\":\"2\"/\"machine\":\"5000\"/",
             "bad: not a valid cell: a task of job 3 is on machine 5000, ",

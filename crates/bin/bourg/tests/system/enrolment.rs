@@ -184,7 +184,7 @@ fn a_revoked_machine_is_not_talked_to_until_it_has_another_certificate() {
     let directory = machine.directory().display();
     let said = cell
         .fails(1, &format!("bourg borglet --dir {directory} --listen 127.0.0.1:0 --join {first}"));
-    assert!(said.contains("is not known, or is no longer"), "{said}");
+    assert!(said.contains("is unknown: it has expired"), "{said}");
     machine.start_with(&["--join", &token(&cell, "m1")]);
     machine.is("up");
     let text = cell.ok("bourg machine show m1");
@@ -328,15 +328,15 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
 
     // Nobody else gets the authority with it, and there is no other token.
     let said = cell.fails(1, "bourg master --dir third --listen 127.0.0.1:0 --join @token");
-    assert!(said.contains("the join token for replica 2 was used before"), "{said}");
+    assert!(said.contains("the join token for replica 2 was already used"), "{said}");
     assert!(!cell.path("third/tls/ca.key").exists());
     let said = cell.fails(2, "bourg master token 2");
     assert!(said.contains("replica 2 has joined already"), "{said}");
     // And nobody bootstraps a cell by mistake.
     for (flags, why) in [
-        ("--join @nowhere", "there is no join token"),
+        ("--join @nowhere", "--join gives no join token"),
         // Like a unit whose token file is missing.
-        ("--name cc --administrator ana --join @nowhere", "there is no join token"),
+        ("--name cc --administrator ana --join @nowhere", "--join gives no join token"),
         ("", "belongs to no cell"),
     ] {
         let line = format!("bourg master --dir fourth --listen 127.0.0.1:0 {flags}");
@@ -442,5 +442,5 @@ fn a_machine_joins_through_any_replica_and_is_revoked_for_all() {
     cell.ok("bourg machine revoke m1");
     until("nobody talks to it", || cell.ok("bourg machine show m1 -o state") != "up\n");
     let said = cell.fails(1, &line);
-    assert!(said.contains("is not known, or is no longer"), "{said}");
+    assert!(said.contains("is unknown: it has expired"), "{said}");
 }

@@ -96,7 +96,7 @@ fn a_child_ends_with_its_parent() {
     assert_eq!(cell.ok("bourg status -o name"), "root/other\n");
     write(&cell, "late.bcl", &[("late", "parent: 'parent'")]);
     let said = cell.fails(3, "bourg run late.bcl");
-    assert!(said.contains("root/parent, and there is no such job that is alive"), "{said}");
+    assert!(said.contains("parent names root/parent, but that job has ended"), "{said}");
 }
 
 #[test]

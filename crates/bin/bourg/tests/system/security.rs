@@ -187,10 +187,9 @@ fn certificates_that_are_not_valid_are_refused_and_counted_by_cause() {
     // Tokens: one that has expired, and one that the cell has not issued.
     let identity: Identity = "join/borglet/m1".parse().expect("an identity");
     let masters = vec![Of::Master.address(&cell)];
-    for (validity, why) in [
-        (past, "which is not valid now"),
-        (Validity::lasting(HOUR), "is not known, or is no longer"),
-    ] {
+    for (validity, why) in
+        [(past, "which is not valid now"), (Validity::lasting(HOUR), "is unknown: it has expired")]
+    {
         let credentials = authority(&cell).issue(&identity, validity).expect("a certificate");
         let token = JoinToken::new(masters.clone(), credentials).expect("a token");
         let line = format!("bourg borglet --dir m1 --listen 127.0.0.1:0 --join {token}");
