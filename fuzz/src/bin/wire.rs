@@ -26,6 +26,7 @@ fuzz_target!(|input: &[u8]| {
         1 => {
             let Some(response) = decode::<v1::PollResponse>(bytes) else { return };
             each::<_, Report>(response.report);
+            each::<_, borglet::Usage>(response.usage);
         }
         2 => {
             let Some(request) = decode::<v1::SubmitRequest>(bytes) else { return };
@@ -71,7 +72,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// What another replica says, which has no equality: as it is written again, it is read again.
 fn replica(bytes: &[u8]) {
-    let Some(message) = decode::<replication::v1::ReplicaMessage>(bytes) else { return };
+    let Ok(message) = replication::v1::ReplicaMessage::decode(bytes) else { return };
     match replica::Message::try_from(message) {
         Ok(message) => {
             let written = replication::v1::ReplicaMessage::from(&message);
