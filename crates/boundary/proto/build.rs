@@ -14,18 +14,29 @@ const LISTS: [&str; 3] = [
 /// Job descriptions, whose JSON is terse: fields with their default values are omitted. All other
 /// messages have all their fields except absent messages, so that a program that reads a field
 /// finds it, even if it is 0.
-const DESCRIPTION: [&str; 5] = [
+const DESCRIPTION: [&str; 7] = [
     ".bourg.v1.Constraint",
+    ".bourg.v1.DisruptionBudget",
     ".bourg.v1.JobSpec",
     ".bourg.v1.HealthCheck",
     ".bourg.v1.RestartPolicy",
     ".bourg.v1.TaskOverride",
+    ".bourg.v1.UpdatePolicy",
 ];
 
 /// Enums whose JSON is one of our words, such as `running`, or the number of a value that this
 /// version does not know (`proto::word`).
-const WORDS: [&str; 7] =
-    ["Band", "Health", "JobState", "MachineState", "MemberState", "ReschedulingState", "TaskState"];
+const WORDS: [&str; 9] = [
+    "Band",
+    "ChangeKind",
+    "Health",
+    "JobState",
+    "MachineState",
+    "MemberState",
+    "ReschedulingState",
+    "TaskState",
+    "UpdateState",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("proto");

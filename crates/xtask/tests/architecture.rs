@@ -89,6 +89,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cell",
             "borglet",
             "scheduler",
+            "master",
             "replica",
             "sim",
             "trace",

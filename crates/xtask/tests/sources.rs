@@ -56,6 +56,28 @@ fn every_crate_is_in_the_directory_of_its_name() {
     }
 }
 
+/// Such code would be a documentation test, which nothing runs: examples are tests in `tests/`.
+#[test]
+fn no_code_in_the_documentation_of_sources_is_rust() {
+    for path in files().iter().filter(|path| is_rust(path)) {
+        let mut open = false;
+        for (number, line) in (1..).zip(read(path).lines()) {
+            let comment = line.trim_start();
+            let text = comment.strip_prefix("//!").or_else(|| comment.strip_prefix("///"));
+            let Some(language) = text.and_then(|text| text.trim_start().strip_prefix("```")) else {
+                continue;
+            };
+            open = !open;
+            let says = language.trim();
+            assert!(
+                !open || !says.is_empty() && !says.starts_with("rust"),
+                "{}:{number}: say which language it is, such as ```text",
+                shown(path)
+            );
+        }
+    }
+}
+
 fn refuse(words: &[&str], of_interest: impl Fn(&Path) -> bool) {
     let mut found = Vec::new();
     for path in files().iter().filter(|path| of_interest(path)) {

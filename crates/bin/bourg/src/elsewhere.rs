@@ -20,7 +20,9 @@ use Answer::{Here, NotYet};
 const ANSWERS: &[(&[&str], Answer)] = &[
     (
         &["apply", "create", "submit", "start", "deploy", "up", "sbatch", "qsub", "launch"],
-        Here("`bourg run FILE` submits the jobs of a file, or updates them in place"),
+        Here(
+            "`bourg run FILE` submits the jobs of a file, or updates them; `bourg plan FILE` only says what it would do",
+        ),
     ),
     (
         &["srun", "salloc", "wait"],
@@ -58,16 +60,12 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         Here("`bourg machines` shows all, `bourg machine show NAME` one"),
     ),
     (
-        &["drain", "cordon"],
+        &["cordon"],
         Here(
-            "`bourg machine drain NAME` drains a machine; nothing is placed on it until \
-              `bourg machine undrain NAME`",
+            "`bourg drain NAME` drains a machine; nothing is placed on it until `bourg undrain NAME`",
         ),
     ),
-    (
-        &["undrain", "uncordon"],
-        Here("`bourg machine undrain NAME` makes a machine available again"),
-    ),
+    (&["uncordon"], Here("`bourg undrain NAME` makes a machine available again")),
     (&["log", "tail"], Here("`bourg logs -f JOB` shows the output of tasks")),
     (
         &["history", "sacct", "audit"],
@@ -99,19 +97,17 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         &["agent", "kubelet", "worker", "join"],
         Here("`bourg machine token NAME` issues a token with which `bourg borglet` joins the cell"),
     ),
+    (&["scale"], Here("`bourg resize JOB N` gives a job another number of tasks")),
     (
-        &["scale"],
-        NotYet(
-            "the number of tasks of a live job cannot change: `bourg kill JOB` and then \
-                `bourg run FILE` with another number, or run a second job",
+        &["rollout", "upgrade", "rolling-update"],
+        Here(
+            "`bourg update FILE` updates jobs task by task, `bourg update status JOB` shows how it \
+             proceeds",
         ),
     ),
     (
-        &["rollout", "update", "upgrade", "rollback", "rolling-update"],
-        NotYet(
-            "there are no rolling updates: `bourg run FILE` updates limits, constraints, priority \
-             and labels in place; for anything else, `bourg kill JOB` first",
-        ),
+        &["rollback", "revert"],
+        Here("`bourg update undo JOB` brings back the version before an update"),
     ),
     (
         &["restart"],
@@ -140,13 +136,13 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     ),
     (
         &["autoscale", "hpa", "vpa"],
-        NotYet("limits and numbers of tasks are fixed by `bourg run FILE`"),
+        NotYet("`bourg resize JOB N` sets the number of tasks, `bourg update FILE` their limits"),
     ),
     (
-        &["plan", "diff"],
-        NotYet(
-            "`bourg eval FILE` prints the jobs of a file, `bourg quota check FILE` checks their \
-                quota, and `bourg run FILE` prints what it changed",
+        &["diff", "validate", "lint"],
+        Here(
+            "`bourg plan FILE` says what would change and whether it fits, `bourg eval FILE` prints \
+                the jobs of a file",
         ),
     ),
     (
@@ -228,10 +224,11 @@ mod tests {
                 if command.starts_with("--") {
                     continue;
                 }
-                let values = ["FILE", "JOB", "JOB/3", "NAME", "DIR"];
+                let values = ["FILE", "JOB", "JOB/3", "NAME", "DIR", "N"];
                 let value = |word: &str| match word {
                     "JOB" => "ana/web".to_owned(),
                     "JOB/3" => "ana/web/3".to_owned(),
+                    "N" => "3".to_owned(),
                     word => word.to_lowercase(),
                 };
                 let line = command.split(' ').map(|word| match values.contains(&word) {

@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
+use borglet::{Desired, DesiredAlloc, Order, Report, Stop, TaskReport, TaskStatus};
 use model::PortName;
 
 use crate::cell;
+use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::job::{appclass, appclass_number, priority};
-use crate::{read, v1};
+use crate::{notice, read, v1};
 use v1::task_report::{Running, Status};
 
 impl From<&Order> for v1::Order {
     fn from(order: &Order) -> Self {
         let allocs = order.allocs.iter().map(Into::into).collect();
         let tasks = order.tasks.iter().map(Into::into).collect();
-        Self { stamp: Some(order.stamp.into()), allocs, tasks }
+        let stops = order.stops.iter().map(Into::into).collect();
+        let settled = order.settled.iter().map(|instance| (*instance).into()).collect();
+        Self { stamp: Some(order.stamp.into()), allocs, tasks, stops, settled }
     }
 }
 
@@ -25,7 +28,35 @@ impl TryFrom<v1::Order> for Order {
     fn try_from(order: v1::Order) -> Result<Self, Malformed> {
         let stamp = read::message(order.stamp, "stamp")?;
         let allocs = read::list(order.allocs, "allocs")?;
-        Ok(Self { stamp, allocs, tasks: read::list(order.tasks, "tasks")? })
+        let tasks = read::list(order.tasks, "tasks")?;
+        let settled = order.settled.into_iter().map(Into::into).collect();
+        let stops = read::list(order.stops, "stops")?;
+        Ok(Self { stamp, allocs, tasks, stops, settled })
+    }
+}
+
+impl From<&Stop> for v1::Stop {
+    fn from(stop: &Stop) -> Self {
+        Self {
+            instance: Some(stop.instance.into()),
+            reason: notice::reason_number(stop.reason),
+            cause: stop.cause.clone(),
+            notice_max: stop.notice_max.map(duration),
+        }
+    }
+}
+
+impl TryFrom<v1::Stop> for Stop {
+    type Error = Malformed;
+
+    fn try_from(stop: v1::Stop) -> Result<Self, Malformed> {
+        let notice_max = stop.notice_max.map(|most| read::span(Some(most), "noticeMax"));
+        Ok(Self {
+            instance: read::message(stop.instance, "instance")?,
+            reason: notice::reason(stop.reason)?,
+            cause: stop.cause,
+            notice_max: notice_max.transpose()?,
+        })
     }
 }
 
@@ -38,6 +69,7 @@ impl From<&DesiredAlloc> for v1::DesiredAlloc {
             name: desired.name.to_string(),
             priority: desired.priority.number().into(),
             limit: Some((&desired.limit).into()),
+            saver: desired.saver.as_ref().map(Into::into),
         }
     }
 }
@@ -53,6 +85,7 @@ impl TryFrom<v1::DesiredAlloc> for DesiredAlloc {
             name: read::name(&desired.name, "name")?,
             priority: priority(desired.priority)?,
             limit: read::message(desired.limit, "limit")?,
+            saver: read::optional(desired.saver, "saver")?,
         })
     }
 }

@@ -46,6 +46,7 @@ impl From<&EvictionCause> for v1::EvictionCause {
             EvictionCause::OutOfResources => Cause::OutOfResources(NOTHING),
             EvictionCause::MachineFailure => Cause::MachineFailure(NOTHING),
             EvictionCause::MachineShutdown => Cause::MachineShutdown(NOTHING),
+            EvictionCause::Updated => Cause::Updated(NOTHING),
             EvictionCause::Other => Cause::Other(NOTHING),
         };
         Self { cause: Some(cause) }
@@ -63,6 +64,7 @@ impl TryFrom<v1::EvictionCause> for EvictionCause {
             Cause::OutOfResources(NOTHING) => Self::OutOfResources,
             Cause::MachineFailure(NOTHING) => Self::MachineFailure,
             Cause::MachineShutdown(NOTHING) => Self::MachineShutdown,
+            Cause::Updated(NOTHING) => Self::Updated,
             Cause::Other(NOTHING) => Self::Other,
         })
     }
@@ -102,6 +104,7 @@ impl From<&KillReason> for v1::KillReason {
             KillReason::ParentEnded(job) => Why::ParentEnded(job.0),
             KillReason::PredecessorEnded(job) => Why::PredecessorEnded(job.0),
             KillReason::AllocSetEnded(set) => Why::AllocSetEnded(set.0),
+            KillReason::Removed => Why::Removed(NOTHING),
         };
         Self { why: Some(why) }
     }
@@ -118,6 +121,7 @@ impl TryFrom<v1::KillReason> for KillReason {
             Why::ParentEnded(job) => Self::ParentEnded(CollectionId(job)),
             Why::PredecessorEnded(job) => Self::PredecessorEnded(CollectionId(job)),
             Why::AllocSetEnded(set) => Self::AllocSetEnded(CollectionId(set)),
+            Why::Removed(NOTHING) => Self::Removed,
         })
     }
 }

@@ -7,7 +7,7 @@ use model::{
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{notice, read, v1};
 use v1::end::How;
 
 impl From<InstanceId> for v1::InstanceId {
@@ -48,6 +48,9 @@ impl From<&MachineReport> for v1::MachineReport {
             held_ports: (!report.held_ports.is_empty()).then(|| v1::machine_report::Held {
                 groups: report.held_ports.iter().map(Into::into).collect(),
             }),
+            saving: (!report.saving.is_empty()).then(|| v1::machine_report::Savings {
+                instances: report.saving.iter().map(Into::into).collect(),
+            }),
         }
     }
 }
@@ -63,7 +66,9 @@ impl TryFrom<v1::MachineReport> for MachineReport {
         let capacity = read::message(report.capacity, "capacity")?;
         let held = report.held_ports.unwrap_or_default();
         let held_ports = read::list(held.groups, "heldPorts")?;
-        Ok(Self { capacity, ports, attributes: report.attributes, held_ports })
+        let saving = report.saving.unwrap_or_default();
+        let saving = read::list(saving.instances, "saving")?;
+        Ok(Self { capacity, ports, attributes: report.attributes, held_ports, saving })
     }
 }
 
@@ -96,6 +101,7 @@ impl From<&FinalUsage> for v1::FinalUsage {
         Self {
             cpu_time: usage.cpu_time.map(duration),
             memory_peak_bytes: usage.memory_peak.map(|peak| read::signed(peak.0)),
+            notice: usage.notice.map(notice::delivery_number),
         }
     }
 }
@@ -106,7 +112,9 @@ impl TryFrom<v1::FinalUsage> for FinalUsage {
     fn try_from(usage: v1::FinalUsage) -> Result<Self, Malformed> {
         let cpu_time = usage.cpu_time.map(|time| read::span(Some(time), "cpuTime"));
         let peak = usage.memory_peak_bytes.map(|peak| read::quantity(peak, "memoryPeakBytes"));
-        Ok(Self { cpu_time: cpu_time.transpose()?, memory_peak: peak.transpose()?.map(Bytes) })
+        let memory_peak = peak.transpose()?.map(Bytes);
+        let notice = usage.notice.map(notice::delivery).transpose()?;
+        Ok(Self { cpu_time: cpu_time.transpose()?, memory_peak, notice })
     }
 }
 

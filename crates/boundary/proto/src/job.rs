@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
-use spec::{JobReference, JobSpec, Kind, Maximum, RestartPolicy, TaskOverride, TaskSpec};
+use spec::{
+    DisruptionBudget, JobReference, JobSpec, Kind, Maximum, OnFailure, RestartPolicy, TaskOverride,
+    TaskSpec, UpdatePolicy,
+};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -134,6 +137,13 @@ impl From<&JobSpec> for v1::JobSpec {
             estimation: (!job.estimation).then_some(false),
             kernel_features: texts(&job.task.kernel_features),
             api: job.task.api,
+            disruptions: (job.disruptions != DisruptionBudget::default())
+                .then(|| (&job.disruptions).into()),
+            update: (job.update != UpdatePolicy::default()).then(|| (&job.update).into()),
+            preemption: job
+                .preemption_notice_max
+                .map(|most| v1::job_spec::Preemption { notice_max: Some(duration(most)) }),
+            saver: job.task.saver.as_ref().map(Into::into),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -161,6 +171,13 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             constraints: read::list(job.constraints, "constraints")?,
             kernel_features: read::words(&job.kernel_features, "kernelFeatures")?,
             api: job.api,
+            saver: read::optional(job.saver, "saver")?,
+        };
+        let preemption_notice_max = match job.preemption {
+            None => None,
+            Some(preemption) => {
+                Some(read::span(preemption.notice_max, "noticeMax").field("preemption")?)
+            }
         };
         let change = |(index, change)| -> Result<(TaskIndex, TaskOverride), Malformed> {
             Ok((TaskIndex(index), TaskOverride::try_from(change).key(index)?))
@@ -180,7 +197,10 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             max_per_machine: job.max_per_machine.map(Into::into),
             max_per_switch: job.max_per_switch.map(Into::into),
             restart: read::message(job.restart, "restart")?,
+            preemption_notice_max,
             estimation: job.estimation.unwrap_or(true),
+            disruptions: job.disruptions.map(Into::into).unwrap_or_default(),
+            update: read::optional(job.update, "update")?.unwrap_or_default(),
             after: references(&job.after)?,
             parent: read::optional_name(&job.parent, "parent")?,
         })
@@ -205,6 +225,63 @@ impl TryFrom<v1::RestartPolicy> for RestartPolicy {
             failures_max: policy.failures,
             delay: read::span(policy.delay, "delay")?,
             delay_max: read::span(policy.delay_max, "delayMax")?,
+        })
+    }
+}
+
+impl From<&DisruptionBudget> for v1::DisruptionBudget {
+    fn from(budget: &DisruptionBudget) -> Self {
+        Self { at_once: budget.at_once, per_hour: budget.per_hour }
+    }
+}
+
+impl From<v1::DisruptionBudget> for DisruptionBudget {
+    fn from(budget: v1::DisruptionBudget) -> Self {
+        Self { at_once: budget.at_once, per_hour: budget.per_hour }
+    }
+}
+
+impl From<&UpdatePolicy> for v1::UpdatePolicy {
+    fn from(policy: &UpdatePolicy) -> Self {
+        let on_failure = match policy.on_failure {
+            OnFailure::Undo => v1::update_policy::OnFailure::Undo,
+            OnFailure::Pause => v1::update_policy::OnFailure::Pause,
+        };
+        Self {
+            batch: policy.batch,
+            healthy_for: Some(duration(policy.healthy_for)),
+            healthy_within: Some(duration(policy.healthy_within)),
+            wait: Some(duration(policy.wait)),
+            disruptions: policy.disruptions,
+            on_failure: on_failure.into(),
+            close_after: Some(duration(policy.close_after)),
+        }
+    }
+}
+
+impl TryFrom<v1::UpdatePolicy> for UpdatePolicy {
+    type Error = Malformed;
+
+    fn try_from(policy: v1::UpdatePolicy) -> Result<Self, Malformed> {
+        let usual = Self::default();
+        let span = |given: Option<_>, usual, name| match given {
+            Some(given) => read::span(Some(given), name),
+            None => Ok(usual),
+        };
+        let meaning = |way| {
+            Some(match way {
+                v1::update_policy::OnFailure::Undo => OnFailure::Undo,
+                v1::update_policy::OnFailure::Pause => OnFailure::Pause,
+            })
+        };
+        Ok(Self {
+            batch: policy.batch,
+            healthy_for: span(policy.healthy_for, usual.healthy_for, "healthyFor")?,
+            healthy_within: span(policy.healthy_within, usual.healthy_within, "healthyWithin")?,
+            wait: span(policy.wait, usual.wait, "wait")?,
+            disruptions: policy.disruptions,
+            on_failure: read::value(policy.on_failure, meaning, "onFailure")?,
+            close_after: span(policy.close_after, usual.close_after, "closeAfter")?,
         })
     }
 }

@@ -24,13 +24,17 @@ mod job;
 pub mod json;
 pub mod log;
 mod mutation;
+mod notice;
 mod replica;
+mod saver;
 mod task;
+mod update;
 mod usage;
 mod word;
 
 pub use duration::{Duration, duration, span};
 pub use error::{At, Fault, Malformed};
+pub use update::update_action;
 pub(crate) use word::Word;
 pub use word::{Words, word};
 

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use cell::{Assignment, Observation, Op, RequestId, Reservation};
-use model::{CollectionId, DirectoryId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time};
+use model::{
+    CollectionId, DirectoryId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time, Version,
+};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
@@ -133,6 +135,18 @@ impl From<&Op> for v1::Op {
                     validity: Some(crate::duration(*validity)),
                 })
             }
+            Op::StepUpdate { job, version, steps } => Kind::StepUpdate(op::StepUpdate {
+                job: job.0,
+                version: version.0,
+                steps: steps.iter().map(Into::into).collect(),
+            }),
+            Op::EvictDraining { machine, instances } => Kind::EvictDraining(op::EvictDraining {
+                machine: machine.0,
+                instances: instances.iter().map(|id| (*id).into()).collect(),
+            }),
+            Op::ExpireDrain { machine } => Kind::ExpireDrain(machine.0),
+            Op::StartReplacement { job } => Kind::StartReplacement(job.0),
+            Op::RemoveReplacements { job } => Kind::RemoveReplacements(job.0),
             Op::ChangeMember { replica, to } => Kind::ChangeMember(replica::change(*replica, *to)),
             Op::DescribeReplica { replica, address, level, directory } => {
                 let (replica, address, level) = (replica.0, address.clone(), level.0);
@@ -193,6 +207,18 @@ impl TryFrom<v1::Op> for Op {
             Kind::Enrol(enrol) => credential::enrol_of(enrol).field("enrol")?,
             Kind::JoinReplica(join) => credential::join_of(&join).field("joinReplica")?,
             Kind::RenewMachine(renew) => credential::renew_of(&renew).field("renewMachine")?,
+            Kind::StepUpdate(step) => Self::StepUpdate {
+                job: CollectionId(step.job),
+                version: Version(step.version),
+                steps: read::list(step.steps, "steps").field("stepUpdate")?,
+            },
+            Kind::EvictDraining(evict) => Self::EvictDraining {
+                machine: MachineId(evict.machine),
+                instances: evict.instances.into_iter().map(InstanceId::from).collect(),
+            },
+            Kind::ExpireDrain(machine) => Self::ExpireDrain { machine: MachineId(machine) },
+            Kind::StartReplacement(job) => Self::StartReplacement { job: CollectionId(job) },
+            Kind::RemoveReplacements(job) => Self::RemoveReplacements { job: CollectionId(job) },
             Kind::ChangeMember(change) => {
                 let (replica, to) = replica::change_of(&change).field("changeMember")?;
                 Self::ChangeMember { replica, to }

@@ -31,10 +31,15 @@ impl From<&Mutation> for MutationMessage {
                     address: address.clone(),
                 })
             }
-            Mutation::DrainMachine(DrainMachine { machine, reason }) => {
+            Mutation::UpdateJob(update) => Self::UpdateJob(update.into()),
+            Mutation::ResizeJob(resize) => Self::ResizeJob(resize.into()),
+            Mutation::ControlUpdate(control) => Self::ControlUpdate(control.into()),
+            Mutation::DrainMachine(DrainMachine { machine, reason, deadline, force }) => {
                 Self::DrainMachine(op::DrainMachine {
                     machine: machine.to_string(),
                     reason: reason.clone(),
+                    deadline: deadline.map(|deadline| deadline.0),
+                    force: *force,
                 })
             }
             Mutation::UndrainMachine(UndrainMachine { machine }) => {
@@ -141,7 +146,18 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::DrainMachine(drain) => Self::DrainMachine(DrainMachine {
                 machine: read::name(&drain.machine, "machine").field("drainMachine")?,
                 reason: drain.reason,
+                deadline: drain.deadline.map(Time),
+                force: drain.force,
             }),
+            MutationMessage::UpdateJob(update) => {
+                Self::UpdateJob(update.try_into().field("updateJob")?)
+            }
+            MutationMessage::ResizeJob(resize) => {
+                Self::ResizeJob(resize.try_into().field("resizeJob")?)
+            }
+            MutationMessage::ControlUpdate(control) => {
+                Self::ControlUpdate(control.try_into().field("controlUpdate")?)
+            }
             MutationMessage::UndrainMachine(undrain) => Self::UndrainMachine(UndrainMachine {
                 machine: read::name(&undrain.machine, "machine").field("undrainMachine")?,
             }),

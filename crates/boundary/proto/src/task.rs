@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{Bytes, MilliCores, PortName, Resources};
-use spec::{Constraint, HealthCheck, Relation, TaskOverride, TaskSpec};
+use spec::{Constraint, HealthCheck, Relation, Saver, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -45,6 +45,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             notice: Some(duration(task.notice)),
             kernel_features: texts(&task.kernel_features),
             api: task.api,
+            saver: task.saver.as_ref().map(Into::into),
         }
     }
 }
@@ -65,6 +66,29 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             constraints: Vec::new(),
             kernel_features: read::words(&task.kernel_features, "kernelFeatures")?,
             api: task.api,
+            saver: read::optional(task.saver, "saver")?,
+        })
+    }
+}
+
+impl From<&Saver> for v1::Saver {
+    fn from(saver: &Saver) -> Self {
+        Self {
+            cmd: saver.cmd.clone(),
+            time_limit: Some(duration(saver.time_limit)),
+            interval: Some(duration(saver.interval)),
+        }
+    }
+}
+
+impl TryFrom<v1::Saver> for Saver {
+    type Error = Malformed;
+
+    fn try_from(saver: v1::Saver) -> Result<Self, Malformed> {
+        Ok(Self {
+            cmd: saver.cmd,
+            time_limit: read::span(saver.time_limit, "timeLimit")?,
+            interval: read::span(saver.interval, "interval")?,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use cell::{Death, Member};
+use cell::{ChangeKind, Death, Member, UpdateState};
 use model::Band;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -153,11 +153,60 @@ impl From<&Death> for v1::TaskState {
     }
 }
 
+impl Words for v1::UpdateState {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Rolling, "rolling"),
+        (Self::Paused, "paused"),
+        (Self::Succeeded, "succeeded"),
+        (Self::Undoing, "undoing"),
+        (Self::Undone, "undone"),
+        (Self::Closed, "closed"),
+    ];
+}
+
+impl From<&UpdateState> for v1::UpdateState {
+    fn from(state: &UpdateState) -> Self {
+        match state {
+            UpdateState::Rolling => Self::Rolling,
+            UpdateState::Paused { .. } => Self::Paused,
+            UpdateState::Succeeded { .. } => Self::Succeeded,
+            UpdateState::Undoing { .. } => Self::Undoing,
+            UpdateState::Undone { .. } => Self::Undone,
+            UpdateState::Closed { .. } => Self::Closed,
+        }
+    }
+}
+
+impl Words for v1::ChangeKind {
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Unchanged, "unchanged"),
+        (Self::InPlace, "in-place"),
+        (Self::Restart, "restart"),
+        (Self::Move, "move"),
+        (Self::Add, "add"),
+        (Self::Remove, "remove"),
+    ];
+}
+
+impl From<ChangeKind> for v1::ChangeKind {
+    fn from(kind: ChangeKind) -> Self {
+        match kind {
+            ChangeKind::Unchanged => Self::Unchanged,
+            ChangeKind::InPlace => Self::InPlace,
+            ChangeKind::Restart => Self::Restart,
+            ChangeKind::Move => Self::Move,
+            ChangeKind::Add => Self::Add,
+            ChangeKind::Remove => Self::Remove,
+        }
+    }
+}
+
 impl Words for v1::MachineState {
     const WORDS: &'static [(Self, &'static str)] = &[
         (Self::Joining, "joining"),
         (Self::Up, "up"),
         (Self::Draining, "draining"),
+        (Self::Drained, "drained"),
         (Self::Unreachable, "unreachable"),
         (Self::Down, "down"),
     ];
@@ -251,6 +300,8 @@ mod tests {
         check::<v1::JobState>(true);
         check::<v1::TaskState>(true);
         check::<v1::MachineState>(true);
+        check::<v1::UpdateState>(true);
+        check::<v1::ChangeKind>(true);
         check::<v1::ReschedulingState>(true);
         check::<v1::MemberState>(true);
         check::<v1::Band>(true);

@@ -22,6 +22,7 @@
 //! `error` is what the user sees.
 
 mod constraints;
+mod ends;
 mod error;
 mod evaluate;
 mod explain;
@@ -33,6 +34,7 @@ mod json;
 mod locate;
 mod nesting;
 mod overrides;
+mod policy;
 mod problems;
 mod quantity;
 mod related;

@@ -37,7 +37,7 @@ const OVERRIDES: &str = "overrides by task, such as { '3': { ram: '1 GiB' }, '5-
 const ENV: &str = "variables and their values, such as { LANG: 'C' }";
 const LABELS: &str = "labels and their values, such as { team: 'search' }";
 const PORTS: &str = "a list of port names, such as ['http']";
-const CMD: &str = "a list of strings, such as ['bourg', 'example-server']";
+pub(crate) const CMD: &str = "a list of strings, such as ['bourg', 'example-server']";
 /// The canonical JSON spellings of the quantities.
 pub(crate) const QUANTITY_SPELLINGS: &[&str] =
     &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes"];

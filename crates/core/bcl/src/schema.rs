@@ -11,10 +11,12 @@ use model::{
 };
 use spec::{JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
+use crate::ends;
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
 use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
+use crate::policy;
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
 use crate::related::job_reference;
@@ -47,7 +49,11 @@ const JOB: Shape = Shape {
         "allocSet",
         "allocs",
         "restart",
+        "preemption",
+        "saver",
         "estimation",
+        "disruptions",
+        "update",
         "kernelFeatures",
         "api",
         "after",
@@ -113,9 +119,19 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         Some(value) => restart(value, top.field("restart"), found),
         None => RestartPolicy::default(),
     };
+    task.saver =
+        fields.get("saver").and_then(|value| ends::saver(value, top.field("saver"), found));
+    let preemption_notice_max = fields
+        .get("preemption")
+        .and_then(|value| ends::preemption(value, top.field("preemption"), found));
     let (max_per_machine, max_per_switch) =
         (maximum(&fields, "maxPerMachine", found), maximum(&fields, "maxPerSwitch", found));
     let estimation = fields.read("estimation", found, truth).unwrap_or(true);
+    let disruptions = fields.get("disruptions");
+    let disruptions =
+        disruptions.map(|value| policy::disruptions(value, top.field("disruptions"), found));
+    let update = fields.get("update");
+    let update = update.map(|value| policy::update(value, top.field("update"), found));
     let features = fields.read_list("kernelFeatures", FEATURES, found, kernel_feature);
     task.kernel_features = features.unwrap_or_default().into_iter().collect();
     task.api = fields.read("api", found, truth).unwrap_or_default();
@@ -137,7 +153,10 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         max_per_machine,
         max_per_switch,
         restart,
+        preemption_notice_max,
         estimation,
+        disruptions: disruptions.unwrap_or_default(),
+        update: update.unwrap_or_default(),
         after: after.into_iter().collect(),
         parent,
     };

@@ -11,7 +11,7 @@ const FIRST_WAIT: Span = Span::from_millis(10);
 /// The health of one task since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthTracker {
-    started: Time,
+    pub(crate) started: Time,
     next: Option<Time>,
     wait: Span,
     failures: u32,
@@ -38,6 +38,11 @@ impl HealthTracker {
             failures: 0,
             healthy: check.is_none().then_some(true),
         }
+    }
+
+    /// Whether the task was started within `span`, or has a check and was never healthy.
+    pub(crate) fn is_starting(&self, now: Time, span: Span) -> bool {
+        self.healthy.is_none() || now.since(self.started) < span
     }
 
     /// When to send the next check; `None` while a result is pending.

@@ -12,6 +12,12 @@ pub const ALLOC_DIRECTORY: &str = "/alloc";
 /// API.
 pub const CLIENT_DIRECTORY: &str = "/run/bourg/cell";
 
+/// The path of the directory in which a task finds its notice.
+pub const NOTICE_DIRECTORY: &str = "/run/bourg/notice";
+
+/// The name of the file there, which exists only once notice is given.
+pub const NOTICE_FILE: &str = "notice.json";
+
 /// A fully specified start of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -31,9 +37,9 @@ impl Launch {
     /// Resolves the references of a desired instance; `alloc` is the alloc it runs in, if any.
     #[must_use]
     pub fn new(desired: Desired, alloc: Option<&DesiredAlloc>, uid: u32) -> Self {
-        let fill = |text: &String| expand(text, |reference| value(&desired, reference));
-        let argv = desired.spec.cmd.iter().map(fill).collect();
-        let own = desired.spec.env.iter().map(|(name, text)| (name.clone(), fill(text)));
+        let argv = desired.spec.cmd.iter().map(|text| fill(&desired, text)).collect();
+        let own = desired.spec.env.iter();
+        let own = own.map(|(name, text)| (name.clone(), fill(&desired, text)));
         let mut env = environment(&desired, alloc);
         env.retain(|(name, _)| !desired.spec.env.contains_key(name));
         env.extend(own);
@@ -42,7 +48,8 @@ impl Launch {
 }
 
 /// The environment of a task, in addition to its job's variables: `BORG_CELL`, `BORG_USER`,
-/// `BORG_JOB`, `BORG_TASK` (its index), and for each port `PORT_<NAME>`, in capitals with hyphens
+/// `BORG_JOB`, `BORG_TASK` (its index), `BOURG_NOTICE` (the file that says why it is stopped, once
+/// it is), and for each port `PORT_<NAME>`, in capitals with hyphens
 /// as underscores; also `PORT` if there is exactly one. In an alloc also `BORG_ALLOC_DIR`, the
 /// shared directory, `BORG_ALLOC`, the alloc's index, and `BORG_ALLOC_SET`, as `user/name`. With
 /// `api`, `BOURG_CELL`: the client directory, so that `bourg` talks to the task's own cell.
@@ -54,6 +61,7 @@ pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(Stri
         ("BORG_JOB".to_owned(), desired.job.to_string()),
         ("BORG_TASK".to_owned(), desired.instance.index.to_string()),
     ];
+    env.push(("BOURG_NOTICE".to_owned(), format!("{NOTICE_DIRECTORY}/{NOTICE_FILE}")));
     for (name, port) in &desired.ports {
         let name = name.as_str().to_ascii_uppercase().replace('-', "_");
         env.push((format!("PORT_{name}"), port.to_string()));
@@ -70,6 +78,16 @@ pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(Stri
         env.push(("BORG_ALLOC_SET".to_owned(), format!("{user}/{name}")));
     }
     env
+}
+
+/// Resolves the references in a text.
+pub(crate) fn fill(desired: &Desired, text: &str) -> String {
+    expand(text, |reference| value(desired, reference))
+}
+
+/// Whether a variable is of use only while the task runs.
+pub(crate) fn is_of_its_life(name: &str) -> bool {
+    matches!(name, "BOURG_NOTICE" | "BOURG_CELL" | "BORG_ALLOC_DIR")
 }
 
 fn value(desired: &Desired, reference: &Reference) -> Option<String> {

@@ -17,12 +17,17 @@ mod order;
 mod state;
 mod usage;
 
-pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
+pub use launch::{
+    ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, NOTICE_DIRECTORY, NOTICE_FILE, environment,
+};
 pub use log_retention::{KeepAtMost, KeptLog, outdated};
-pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
+pub use order::{
+    Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
+};
 pub use state::{
-    Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, Recovered,
-    RecoveredAlloc, RecoveredStatus, Settings,
+    Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, KEPT_DATA_MAX,
+    KeptData, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus,
+    SAVERS_AT_ONCE, SaverLaunch, Settings,
 };
 pub use usage::{Measured, SAMPLES_MAX, Usage, UsageSample, UsageWindow, WINDOWS_MAX};
 

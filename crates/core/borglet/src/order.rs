@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use model::{
-    Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, PortName, Priority,
-    Resources, Stamp, UserName,
+    Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, NoticeReason,
+    PortName, Priority, Resources, Span, Stamp, UserName,
 };
-use spec::TaskSpec;
+use spec::{Saver, TaskSpec};
 use thiserror::Error;
 
 /// The complete set of instances that a machine is to run. Instances not in it are to be stopped.
@@ -20,6 +20,35 @@ pub struct Order {
     pub allocs: Vec<DesiredAlloc>,
     /// The desired tasks, by instance.
     pub tasks: Vec<Desired>,
+    /// Why instances that are still on the machine are to be stopped. An instance in neither list is
+    /// stopped too, for an unknown reason.
+    pub stops: Vec<Stop>,
+    /// The ended instances of which the cell knows what became of their data.
+    pub settled: Vec<InstanceId>,
+}
+
+/// Why an instance is to be stopped, and what bounds its notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// The instance.
+    pub instance: InstanceId,
+    /// The reason.
+    pub reason: NoticeReason,
+    /// Who or what caused it, in words.
+    pub cause: String,
+    /// The maximum of its notice, from the job that preempts it; none if only its own applies.
+    pub notice_max: Option<Span>,
+}
+
+/// What a task is told before it is killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Why it is stopped.
+    pub reason: NoticeReason,
+    /// Who or what caused it, in words; may be empty.
+    pub cause: String,
+    /// The time between SIGTERM and SIGKILL.
+    pub length: Span,
 }
 
 /// A desired alloc: reserved resources and a directory shared by its tasks (paper, section 2.4).
@@ -37,6 +66,8 @@ pub struct DesiredAlloc {
     pub priority: Priority,
     /// The maximum that its tasks may use together, with CPU in this machine's own cores.
     pub limit: Resources,
+    /// What runs after its end, in the directory that its tasks share.
+    pub saver: Option<Saver>,
 }
 
 /// A desired instance, with everything needed to start it.

@@ -2,23 +2,35 @@
 
 mod alloc;
 mod disk;
+mod notice;
 mod ports;
+mod saver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use model::{
+    Bytes, End, FinalUsage, InstanceId, MachineReport, NoticeReason, Resources, Span, Stamp, Time,
+};
 
 use crate::capacity::Rooms;
 use crate::health::{HealthTracker, Verdict};
 use crate::limit::Limit;
-use crate::{Desired, DesiredAlloc, Launch, Order, OrderRefused, Report, TaskReport, TaskStatus};
+use crate::{
+    Desired, DesiredAlloc, Launch, Notice, Order, OrderRefused, Report, Stop, TaskReport,
+    TaskStatus,
+};
 pub use alloc::RecoveredAlloc;
 use alloc::{Allocs, REMOVE_AGAIN};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
+use notice::GivenNotice;
 use ports::Ports;
 pub use ports::{HeldPort, Holder};
+use saver::Savers;
+pub use saver::{
+    KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_AT_ONCE, SaverLaunch,
+};
 
 /// The configuration of a Borglet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +41,18 @@ pub struct Settings {
     pub uids: u32,
     /// The delay after which SIGKILL is repeated for a task that is still there.
     pub kill_again: Span,
+    /// The maximum size of the data that is kept for savers.
+    pub kept_data: Bytes,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { first_uid: 200_000, uids: 10_000, kill_again: Span::from_secs(5) }
+        Self {
+            first_uid: 200_000,
+            uids: 10_000,
+            kill_again: Span::from_secs(5),
+            kept_data: Bytes(10 << 30),
+        }
     }
 }
 
@@ -50,6 +69,8 @@ pub enum Input {
     Tick,
     /// An instance's program is running.
     Started(InstanceId),
+    /// An instance could not be given its notice.
+    NoticeFailed(InstanceId),
     /// An instance has ended, with all its processes, and its usage.
     Ended(InstanceId, End, FinalUsage),
     /// An instance was not started because a foreign process uses its user id.
@@ -75,6 +96,12 @@ pub enum Input {
     Disk(DiskReport),
     /// The machine's description changed.
     Machine(Arc<MachineReport>),
+    /// The data of an instance that has ended is kept for its saver.
+    Kept(Box<KeptData>),
+    /// A saver has ended; the error says how it failed.
+    SaverEnded(InstanceId, Result<(), String>),
+    /// The size of data that is kept.
+    DataMeasured(InstanceId, Bytes),
 }
 
 /// An action for the shell.
@@ -85,8 +112,9 @@ pub enum Effect {
     /// Start an instance; [`Input::Started`], [`Input::Ended`], [`Input::UidTaken`] or
     /// [`Input::PortTaken`] must follow.
     Start(Box<Launch>),
-    /// Send SIGTERM.
-    Terminate(InstanceId),
+    /// Write the notice for an instance, and then send SIGTERM. [`Input::NoticeFailed`] must follow if
+    /// either fails.
+    Terminate(InstanceId, Notice),
     /// Send SIGKILL to all of its processes.
     Kill(InstanceId),
     /// Send an instance's health check; [`Input::Checked`] must follow, at the latest after the
@@ -121,8 +149,23 @@ pub enum Effect {
         limit: Resources,
     },
     /// Remove an empty alloc with its files; [`Input::AllocRemoved`] or [`Input::AllocStays`] must
-    /// follow.
-    RemoveAlloc(InstanceId),
+    /// follow. If its data is to be saved, and its set has a saver, [`Input::Kept`] must follow too.
+    RemoveAlloc {
+        /// The alloc.
+        instance: InstanceId,
+        /// Whether its data is to be saved.
+        save: bool,
+    },
+    /// Measure the data of an ended instance; [`Input::DataMeasured`] must follow if it is known.
+    MeasureData(InstanceId),
+    /// Record an attempt, and run a saver; [`Input::SaverEnded`] must follow.
+    RunSaver(Box<SaverLaunch>),
+    /// Kill a saver that runs.
+    KillSaver(InstanceId),
+    /// Record what became of data, and delete it.
+    EndData(Box<KeptData>),
+    /// Delete the record of data that is gone.
+    ForgetData(InstanceId),
 }
 
 /// An instance that outlived the previous Borglet.
@@ -163,6 +206,7 @@ enum Phase {
     Stopping {
         next: Time,
         why: StopCause,
+        notice: GivenNotice,
     },
     Ended(End, FinalUsage),
 }
@@ -186,6 +230,7 @@ pub struct Borglet {
     foreign_uids: BTreeSet<u32>,
     disk: disk::DiskState,
     ports: Ports,
+    savers: Savers,
 }
 
 impl Borglet {
@@ -211,8 +256,16 @@ impl Borglet {
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
-        let (foreign_uids, disk, ports) = Default::default();
-        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports }
+        let (foreign_uids, disk, ports, savers) = Default::default();
+        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports, savers }
+    }
+
+    /// Adopts the data that an earlier Borglet kept for savers.
+    #[must_use]
+    pub fn with_data(mut self, now: Time, found: Vec<RecoveredData>) -> Self {
+        self.savers.adopt(now, found);
+        self.tell_saving();
+        self
     }
 
     /// Obeys an order: starts new instances, stops instances that are no longer listed, and applies
@@ -244,10 +297,14 @@ impl Borglet {
             .filter(has_place)
             .map(|desired| (desired.instance, desired))
             .collect();
-        self.retire_ended(&desired, effects);
+        self.savers.settled(&order.settled, effects);
+        let mut stops: BTreeMap<InstanceId, Stop> =
+            order.stops.into_iter().map(|stop| (stop.instance, stop)).collect();
+        self.retire_ended(&desired, &stops, effects);
         for (instance, local) in &mut self.tasks {
             if !desired.contains_key(instance) {
-                local.stop(now, StopCause::NotDesired, effects);
+                let stop = stops.remove(instance);
+                local.stop(now, StopCause::NotDesired, stop, effects);
             }
         }
         for (instance, desired) in desired {
@@ -272,7 +329,11 @@ impl Borglet {
             Input::Machine(report) => self.machine = report,
             Input::Disk(report) => self.handle_disk(now, &report, effects),
             Input::Started(instance) => self.started(now, instance),
-            Input::Ended(instance, end, usage) => self.ended(instance, end, usage),
+            Input::NoticeFailed(instance) => self.notice_failed(instance),
+            Input::Ended(instance, end, usage) => {
+                let end = self.end_without_port(now, instance, end);
+                self.ended(instance, end, usage);
+            }
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
             Input::Ports(held) => self.handle_ports(now, &held, effects),
@@ -284,6 +345,11 @@ impl Borglet {
             Input::AllocMade(instance, made) => self.allocs.made(instance, made),
             Input::AllocRemoved(instance) => self.allocs.removed(instance, None),
             Input::AllocStays(instance) => self.allocs.removed(instance, Some(now + REMOVE_AGAIN)),
+            Input::Kept(kept) => self.savers.keep(now, *kept),
+            Input::SaverEnded(instance, ended) => {
+                self.savers.ended(now, instance, ended, effects);
+            }
+            Input::DataMeasured(instance, bytes) => self.savers.measured(instance, bytes),
         }
         self.do_what_is_due(now, effects);
         self.settle(now, effects);
@@ -300,6 +366,18 @@ impl Borglet {
         let occupied = here.filter_map(|local| local.launch.desired.alloc).collect();
         self.allocs.remove(now, &occupied, effects);
         self.start_waiting(now, effects);
+        let mut savers = std::mem::take(&mut self.savers);
+        let room = self.settings.kept_data;
+        savers.settle(now, room, |savers| self.free_uid_beside(savers), effects);
+        self.savers = savers;
+        self.tell_saving();
+    }
+
+    fn tell_saving(&mut self) {
+        let saving = self.savers.reported();
+        if self.machine.saving != saving {
+            Arc::make_mut(&mut self.machine).saving = saving;
+        }
     }
 
     /// The full state.
@@ -330,7 +408,8 @@ impl Borglet {
             Phase::Stopping { next, .. } => Some(*next),
             _ => None,
         };
-        self.tasks.values().filter_map(due).chain(self.allocs.next_tick()).min()
+        let others = self.allocs.next_tick().into_iter().chain(self.savers.next_tick());
+        self.tasks.values().filter_map(due).chain(others).min()
     }
 
     /// How an instance was started; `None` if it is not on this machine.
@@ -347,21 +426,36 @@ impl Borglet {
         task.or_else(|| self.allocs.limit(instance))
     }
 
-    fn retire_ended(&mut self, desired: &BTreeMap<InstanceId, Desired>, effects: &mut Vec<Effect>) {
-        let gone = |local: &Local| matches!(local.phase, Phase::Waiting | Phase::Ended(..));
-        self.tasks.retain(|instance, local| {
-            let keep = desired.contains_key(instance) || !gone(local);
-            if !keep && matches!(local.phase, Phase::Ended(..)) {
-                effects.push(Effect::Retire(*instance));
+    /// Forgets the tasks that are not wanted here and do not run. One that is still to be stopped has
+    /// ended meanwhile, and the cell does not know yet how.
+    fn retire_ended(
+        &mut self,
+        desired: &BTreeMap<InstanceId, Desired>,
+        stops: &BTreeMap<InstanceId, Stop>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.tasks.retain(|instance, local| match local.phase {
+            Phase::Waiting => desired.contains_key(instance),
+            Phase::Ended(..) => {
+                let keep = desired.contains_key(instance) || stops.contains_key(instance);
+                if !keep {
+                    effects.push(Effect::Retire(*instance));
+                }
+                keep
             }
-            keep
+            _ => true,
         });
     }
 
     /// A user id that is used neither by an instance here nor, as far as is known, by a foreign
     /// process.
     fn free_uid(&self) -> Option<u32> {
+        self.free_uid_beside(&self.savers)
+    }
+
+    fn free_uid_beside(&self, savers: &Savers) -> Option<u32> {
         let mut taken: Vec<u32> = self.tasks.values().map(|local| local.launch.uid).collect();
+        taken.extend(savers.uids());
         taken.sort_unstable();
         let free =
             |uid: &u32| taken.binary_search(uid).is_err() && !self.foreign_uids.contains(uid);
@@ -438,14 +532,23 @@ impl Borglet {
 
     fn started(&mut self, now: Time, instance: InstanceId) {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
-        if let Phase::Starting = local.phase {
-            let check = local.launch.desired.spec.health_check.as_ref();
-            local.phase = Phase::Running(HealthTracker::new(check, now));
+        match &mut local.phase {
+            Phase::Starting => {
+                let check = local.launch.desired.spec.health_check.as_ref();
+                local.phase = Phase::Running(HealthTracker::new(check, now));
+            }
+            Phase::Stopping { notice, .. } => notice.started(),
+            Phase::Waiting | Phase::Running(_) | Phase::Ended(..) => {}
         }
     }
 
     fn ended(&mut self, instance: InstanceId, end: End, usage: FinalUsage) {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
+        let notice = match &local.phase {
+            Phase::Stopping { notice, .. } => notice.delivery(),
+            _ => None,
+        };
+        let usage = FinalUsage { notice, ..usage };
         let end = match &local.phase {
             Phase::Waiting | Phase::Ended(..) => return,
             Phase::Stopping { why: StopCause::Unhealthy(reason), .. } => {
@@ -474,7 +577,13 @@ impl Borglet {
         let verdict = watch.answered(check, now, answer.is_ok());
         if let (Verdict::Stop, Err(said)) = (verdict, answer) {
             let reason = format!("GET {} → {said}", check.path);
-            local.stop(now, StopCause::Unhealthy(reason), effects);
+            let stop = Stop {
+                instance,
+                reason: NoticeReason::Unhealthy,
+                cause: reason.clone(),
+                notice_max: None,
+            };
+            local.stop(now, StopCause::Unhealthy(reason), Some(stop), effects);
         }
     }
 
@@ -495,7 +604,8 @@ impl Borglet {
                         timeout: check.timeout,
                     });
                 }
-                Phase::Stopping { next, .. } if *next <= now => {
+                Phase::Stopping { next, notice, .. } if *next <= now => {
+                    notice.killed(now);
                     *next = now + self.settings.kill_again;
                     effects.push(Effect::Kill(*instance));
                 }
@@ -557,11 +667,12 @@ impl Local {
             Phase::Starting | Phase::Running(_) => {
                 effects.push(Effect::Kill(self.launch.instance));
                 let why = StopCause::BrokeRule(reason);
-                self.phase = Phase::Stopping { next: now + again, why };
+                self.phase =
+                    Phase::Stopping { next: now + again, why, notice: GivenNotice::none_due() };
             }
-            Phase::Stopping { next, why: StopCause::NotDesired | StopCause::Unhealthy(_) }
-                if *next > now + again =>
-            {
+            Phase::Stopping {
+                next, why: StopCause::NotDesired | StopCause::Unhealthy(_), ..
+            } if *next > now + again => {
                 *next = now;
             }
             Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => {}
@@ -569,11 +680,13 @@ impl Local {
     }
 
     /// Stops it, once: SIGTERM now, SIGKILL when its notice is over.
-    fn stop(&mut self, now: Time, why: StopCause, effects: &mut Vec<Effect>) {
+    fn stop(&mut self, now: Time, why: StopCause, stop: Option<Stop>, effects: &mut Vec<Effect>) {
         if let Phase::Starting | Phase::Running(_) = self.phase {
-            effects.push(Effect::Terminate(self.launch.instance));
-            let next = now + self.launch.desired.spec.notice;
-            self.phase = Phase::Stopping { next, why };
+            let runs = matches!(self.phase, Phase::Running(_));
+            let notice = notice::of(self.launch.desired.spec.notice, stop);
+            let next = now + notice.length;
+            effects.push(Effect::Terminate(self.launch.instance, notice));
+            self.phase = Phase::Stopping { next, why, notice: GivenNotice::due(next, runs) };
         }
     }
 }

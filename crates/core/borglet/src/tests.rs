@@ -2,7 +2,9 @@
 
 mod allocs;
 mod disk;
+mod notice;
 mod ports;
+mod savers;
 
 use std::sync::Arc;
 
@@ -14,8 +16,8 @@ use model::{
 use spec::{HealthCheck, TaskSpec};
 
 use crate::{
-    Borglet, Desired, Effect, Input, Launch, Order, Recovered, RecoveredStatus, Settings,
-    TaskReport, TaskStatus,
+    Borglet, Desired, Effect, Input, Launch, Order, Recovered, RecoveredStatus, SaverLaunch,
+    Settings, TaskReport, TaskStatus,
 };
 
 fn instance(index: u32) -> InstanceId {
@@ -54,7 +56,7 @@ fn limit(cpu_milli: u64, mib: u64) -> Resources {
 
 fn order(index: u64, tasks: Vec<Desired>) -> Order {
     let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(index) };
-    Order { stamp, allocs: vec![], tasks }
+    Order { stamp, tasks, ..Order::default() }
 }
 
 /// A machine with ample CPU and the given memory.
@@ -105,11 +107,10 @@ impl World {
 
     fn state(&self) -> String {
         let task = |task: TaskReport| match task.status {
-            TaskStatus::Ended(end, FinalUsage::UNMEASURED) => {
-                format!("{}: Ended({end:?})", task.instance.index)
-            }
             TaskStatus::Ended(end, usage) => {
-                format!("{}: Ended({end:?}), {usage}", task.instance.index)
+                let used = usage.to_string();
+                let comma = if used.is_empty() { "" } else { ", " };
+                format!("{}: Ended({end:?}){comma}{used}", task.instance.index)
             }
             status => format!("{}: {status:?}", task.instance.index),
         };
@@ -123,14 +124,26 @@ fn words(effects: &[Effect]) -> String {
         Effect::Start(launch) => {
             format!("start {} [{}] as {}", launch.instance, launch.argv.join(" "), launch.uid)
         }
-        Effect::Terminate(instance) => format!("terminate {instance}"),
+        Effect::Terminate(instance, _) => format!("terminate {instance}"),
         Effect::Kill(instance) => format!("kill {instance}"),
         Effect::Check { instance, port, path, .. } => format!("check {instance} {port}{path}"),
         Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
         Effect::Retire(instance) => format!("retire {instance}"),
         Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
         Effect::ResizeAlloc { instance, limit } => format!("resize {instance} to {limit}"),
-        Effect::RemoveAlloc(instance) => format!("remove {instance}"),
+        Effect::RemoveAlloc { instance, .. } => format!("remove {instance}"),
+        Effect::MeasureData(instance) => format!("measure {instance}"),
+        Effect::RunSaver(launch) => {
+            let SaverLaunch { kept, uid } = &**launch;
+            let argv = kept.argv.join(" ");
+            format!("save {} [{argv}] as {uid}, attempt {}", kept.instance, kept.attempts)
+        }
+        Effect::KillSaver(instance) => format!("kill the saver of {instance}"),
+        Effect::EndData(kept) => match &kept.outcome {
+            Some(outcome) => format!("{} {outcome}", kept.instance),
+            None => format!("{} has no outcome", kept.instance),
+        },
+        Effect::ForgetData(instance) => format!("forget {instance}"),
     };
     effects.iter().map(word).collect::<Vec<_>>().join(", ")
 }
@@ -176,7 +189,8 @@ fn a_task_is_started_checked_stopped_and_retired() {
 
 #[test]
 fn what_an_instance_used_is_reported_however_it_ended() {
-    let usage = FinalUsage { cpu_time: Some(Span(210_000)), memory_peak: Some(Bytes(52 << 20)) };
+    let (cpu_time, memory_peak) = (Some(Span(210_000)), Some(Bytes(52 << 20)));
+    let usage = FinalUsage { cpu_time, memory_peak, notice: None };
     let used = "210 ms of CPU time, 52 MiB of memory at most";
     let mut world = World::new();
     world.order(5, &[(0, 31000), (1, 31001)]);
@@ -299,6 +313,7 @@ fn the_environment_names_the_task_and_its_ports() {
         "BORG_USER=ana",
         "BORG_JOB=web",
         "BORG_TASK=3",
+        "BOURG_NOTICE=/run/bourg/notice/notice.json",
         "PORT_HTTP=31000",
         "PORT=mine",
     ];

@@ -27,6 +27,9 @@ pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
 /// Maximum number of ranges of a machine's ports that are in use by something they were not
 /// assigned to; what a machine reports beyond it is dropped.
 pub const HELD_PORTS_MAX: usize = 256;
+/// Maximum number of ended instances whose data a machine reports to keep; what it reports beyond it
+/// is dropped.
+pub const SAVING_MAX: usize = 256;
 /// Minimum delay before a task that failed or was lost is retried, whatever its job says.
 pub const RESTART_DELAY_MIN: model::Span = model::Span::from_secs(1);
 /// Maximum number of platforms with a factor of their own.

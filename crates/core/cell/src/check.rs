@@ -10,6 +10,7 @@ mod decision;
 mod enrolment;
 mod quota;
 mod replicas;
+mod update;
 mod user;
 mod violation;
 
@@ -74,6 +75,7 @@ impl Cell {
         self.check_enrolment(&mut found);
         self.check_sessions(&mut found);
         self.check_quota(&mut found);
+        self.check_updates(&mut found);
         found.violations
     }
 
@@ -98,7 +100,7 @@ impl Cell {
                 self.check_alloc(job, instance, placement, found);
             }
             jobs += 1;
-            tasks += u64::from(job.spec.tasks);
+            tasks += u64::from(job.rows());
         }
         for id in self.pending.iter().filter(|id| self.jobs.get(**id).is_none()) {
             found.add(Violation::PendingList { job: *id, listed: true, pending: 0 });
@@ -305,7 +307,7 @@ fn placed(job: &Job) -> impl Iterator<Item = (InstanceId, &Placement)> {
     })
 }
 
-struct Violations {
+pub(super) struct Violations {
     violations: Vec<Violation>,
 }
 
@@ -326,6 +328,12 @@ impl Violations {
         }
     }
 
+    fn at_least(&mut self, what: &'static str, of: Counted, has: u32, least: u32) {
+        if has < least {
+            self.count(of, what, has.into(), least.into());
+        }
+    }
+
     fn at_most(&mut self, what: &'static str, has: usize, most: usize) {
         if has > most {
             self.add(Violation::TooMany { what, has, most });
@@ -334,12 +342,14 @@ impl Violations {
 
     fn job(&mut self, job: &Job) {
         let (of, mut counts) = (Counted::Job(job.id), Counts::default());
-        job.tasks().for_each(|(_, task)| counts.add(task.state.stage()));
-        self.count(of, "tasks", job.tasks().count() as u64, job.spec.tasks.into());
+        job.tasks().for_each(|(_, task)| counts.count(task));
+        self.count(of, "tasks", job.tasks().count() as u64, job.rows().into());
+        self.at_least("tasks", of, job.rows(), job.spec.tasks);
+        self.count(of, "tasks that are up", job.counts.up.into(), counts.up.into());
         self.count(of, "queued tasks", job.counts.queued.into(), counts.queued.into());
         self.count(of, "pending tasks", job.counts.pending.into(), counts.pending.into());
         self.count(of, "running tasks", job.counts.running.into(), counts.running.into());
-        let Counts { queued, pending, running } = counts;
+        let Counts { queued, pending, running, .. } = counts;
         let agrees = match &job.state {
             JobState::Queued => queued > 0 && pending == 0 && running == 0,
             JobState::Pending => queued == 0 && pending > 0 && running == 0,

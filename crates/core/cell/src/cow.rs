@@ -27,6 +27,21 @@ impl<T: Clone> Row<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
+
+    pub(crate) fn len(&self) -> usize {
+        // Every chunk but the last is full.
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        full + self.chunks.last().map_or(0, |chunk| chunk.len())
+    }
+
+    pub(crate) fn push(&mut self, value: T) {
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => {
+                *chunk = chunk.iter().cloned().chain([value]).collect();
+            }
+            _ => self.chunks.push(Arc::from([value])),
+        }
+    }
 }
 
 impl<T: Clone> FromIterator<T> for Row<T> {
@@ -168,6 +183,17 @@ mod tests {
         assert_eq!(row.get(200), None);
         assert!(Arc::ptr_eq(&row.chunks[0], &view.chunks[0]), "untouched chunks stay shared");
         assert_eq!(view.iter().count(), 200);
+        assert_eq!(view.len(), 200);
+    }
+
+    #[test]
+    fn a_row_grows_value_by_value() {
+        let mut row: Row<u32> = Row::from_iter([]);
+        for value in 0..200 {
+            assert_eq!(row.len(), value as usize);
+            row.push(value);
+        }
+        assert_eq!(row, (0..200).collect());
     }
 
     #[test]

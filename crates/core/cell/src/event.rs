@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CollectionId, End, FinalUsage, GcuFactor, InstanceId, Level, MachineId,
-    MachineName, ReplicaId, Resources, Serial, UserName,
+    MachineName, ReplicaId, Resources, Serial, UserName, Version,
 };
+
+use spec::FieldChange;
 
 use crate::lifecycle::Transition;
 use crate::{
-    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, StopReason,
+    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, SkipReason,
+    StopReason,
 };
 
 /// One event. Its time, index and actor are those of the operation that caused it.
@@ -96,6 +99,61 @@ pub enum EventKind {
     UpdatePending,
     /// `UPDATE_RUNNING`: its requirements changed while it had a machine.
     UpdateRunning,
+    /// An update of the job was opened.
+    UpdateOpened {
+        /// The version to which an undo goes back.
+        from: Version,
+        /// The new version.
+        to: Version,
+        /// What it changes.
+        changes: Arc<[FieldChange]>,
+    },
+    /// The update was paused, or pauses because it failed.
+    UpdatePaused {
+        /// The version that it leads to.
+        version: Version,
+    },
+    /// The update goes on.
+    UpdateResumed {
+        /// The version that it leads to.
+        version: Version,
+    },
+    /// The update skips the task.
+    UpdateSkipped {
+        /// The version that it leads to.
+        version: Version,
+        /// Why.
+        why: SkipReason,
+    },
+    /// The task did not become healthy, and the update has failed.
+    UpdateFailed {
+        /// The version that it leads to.
+        version: Version,
+        /// How the task ended; `None` if it was not healthy in time.
+        end: Option<End>,
+    },
+    /// The update is being undone.
+    UpdateUndoing {
+        /// The version that it led to.
+        version: Version,
+    },
+    /// Every task is back on the version that was closed last.
+    UpdateUndone {
+        /// The version that the update led to.
+        version: Version,
+    },
+    /// The update has succeeded.
+    UpdateSucceeded {
+        /// The version that it led to.
+        version: Version,
+        /// How many tasks it skipped.
+        skipped: u32,
+    },
+    /// The update can no longer be undone.
+    UpdateClosed {
+        /// The version that it led to.
+        version: Version,
+    },
     /// Its program runs on its machine.
     Start {
         /// The machine.
@@ -110,6 +168,20 @@ pub enum EventKind {
     Stop {
         /// The reason.
         why: StopReason,
+    },
+    /// Its data was saved after its end: its saver exited with 0.
+    Saved {
+        /// The machine.
+        machine: MachineId,
+        /// How often its saver was started.
+        attempts: u32,
+    },
+    /// Its data was given up after its end: its saver did not succeed.
+    SaverGivenUp {
+        /// The machine.
+        machine: MachineId,
+        /// Why its saver is not tried any more.
+        reason: String,
     },
     /// The task crashed, or tasks crashed on the machine, so often lately that it may be to blame.
     Suspect,
@@ -137,6 +209,13 @@ pub enum EventKind {
     MachineDrained {
         /// The reason; may be empty.
         reason: String,
+    },
+    /// A machine that is being drained has no task left.
+    Drained,
+    /// The drain of a machine ended at its deadline although tasks are left.
+    DrainExpired {
+        /// How many.
+        left: u32,
     },
     /// A machine accepts tasks again.
     MachineUndrained,
@@ -324,6 +403,8 @@ impl EventKind {
             Self::Health { healthy: true } => "HEALTHY",
             Self::Health { healthy: false } => "UNHEALTHY",
             Self::Stop { .. } => "STOP",
+            Self::Saved { .. } => "SAVED",
+            Self::SaverGivenUp { .. } => "SAVER_GIVEN_UP",
             Self::Suspect => "SUSPECT",
             Self::MachineAdded => "ADD",
             Self::MachineUpdated { .. } => "UPDATE",
@@ -332,7 +413,18 @@ impl EventKind {
             Self::MachineDown => "DOWN",
             Self::MachineBack => "BACK",
             Self::MachineDrained { .. } => "DRAIN",
+            Self::Drained => "DRAINED",
+            Self::DrainExpired { .. } => "DRAIN_EXPIRED",
             Self::MachineUndrained => "UNDRAIN",
+            Self::UpdateOpened { .. } => "UPDATE_OPEN",
+            Self::UpdatePaused { .. } => "UPDATE_PAUSE",
+            Self::UpdateResumed { .. } => "UPDATE_RESUME",
+            Self::UpdateSkipped { .. } => "UPDATE_SKIP",
+            Self::UpdateFailed { .. } => "UPDATE_FAIL",
+            Self::UpdateUndoing { .. } => "UPDATE_UNDO",
+            Self::UpdateUndone { .. } => "UPDATE_UNDONE",
+            Self::UpdateSucceeded { .. } => "UPDATE_SUCCEED",
+            Self::UpdateClosed { .. } => "UPDATE_CLOSE",
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
             Self::UserAdded { .. } => "ADD_USER",
@@ -395,6 +487,7 @@ impl fmt::Display for EvictionCause {
             Self::OutOfResources => f.write_str("the machine ran out of resources"),
             Self::MachineFailure => f.write_str("machine failure"),
             Self::MachineShutdown => f.write_str("machine shutdown"),
+            Self::Updated => f.write_str("update"),
             Self::Other => f.write_str("other"),
         }
     }
@@ -412,6 +505,17 @@ impl fmt::Display for KillReason {
             Self::PredecessorEnded(job) => {
                 write!(f, "job {job}, which it was to run after, did not finish")
             }
+            Self::Removed => f.write_str("removed: its job needs it no more"),
         }
+    }
+}
+
+/// The reason, in words.
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disruptions => "the update may cause no further disruption",
+            Self::Budget => "the disruption budget of its job allows no disruption",
+        })
     }
 }

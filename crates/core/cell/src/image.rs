@@ -12,12 +12,12 @@ use model::{
 };
 use thiserror::Error;
 
-use crate::apply::quota::charge;
+use crate::apply::quota::charges;
 use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
 use crate::{
-    Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState,
-    Token, User, attribute,
+    Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Notices, Replica, Rescheduling,
+    TaskState, Token, User, attribute,
 };
 
 /// Everything in a cell that is not derived from something else.
@@ -33,6 +33,8 @@ pub struct Image {
     pub platforms: Vec<(String, GcuFactor)>,
     /// Whether the tasks of machines that do not answer are rescheduled.
     pub rescheduling: Rescheduling,
+    /// How many of the tasks that were stopped had their notice.
+    pub notices: Notices,
     /// The users who were added or revoked, by name.
     pub users: Vec<(UserName, Arc<User>)>,
     /// Settings of quota.
@@ -116,7 +118,7 @@ pub enum ImageError {
         /// Its id or name.
         which: String,
     },
-    /// The number of tasks of a job differs from its description.
+    /// A job has fewer tasks than its description says.
     #[error("job {id} has {has} tasks, its description says {wants}")]
     WrongTaskCount {
         /// The job.
@@ -154,6 +156,7 @@ impl Cell {
             administrators: self.administrators.iter().cloned().collect(),
             platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
             rescheduling: self.rescheduling.clone(),
+            notices: self.notices,
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
             capabilities: self
@@ -203,6 +206,7 @@ impl Cell {
             administrators: image.administrators.into_iter().collect(),
             platforms: image.platforms.into_iter().collect(),
             rescheduling: image.rescheduling,
+            notices: image.notices,
             quota: Quota {
                 metering: image.metering,
                 last_grant: image.last_grant,
@@ -273,6 +277,9 @@ impl Cell {
             if let Some(switch) = bare.attribute(attribute::SWITCH) {
                 cell.switches.insert((switch.into(), bare.id));
             }
+            if bare.drain.is_some() {
+                cell.draining.insert(bare.id);
+            }
             cell.machines.insert(machine.id, Arc::new(bare));
         }
         for job in image.jobs {
@@ -295,7 +302,7 @@ impl Cell {
             return Err(ImageError::Twice { what: "job", which: id.to_string() });
         }
         let (has, wants) = (job.tasks().count(), job.spec.tasks);
-        if has != wants as usize {
+        if has < wants as usize {
             return Err(ImageError::WrongTaskCount { id, has, wants });
         }
         for (index, task) in job.tasks() {
@@ -321,8 +328,14 @@ impl Cell {
                 self.children.insert((with, id));
             }
         }
-        self.recharge(&job.owner, None, charge(&job, &job.spec));
-        self.tasks = self.tasks.saturating_add(wants.into());
+        self.recharge(&job.owner, &[], &charges(&job));
+        if job.open_update().is_some() {
+            self.updating.insert(id);
+        }
+        if job.is_replaced() {
+            self.replaced.insert(id);
+        }
+        self.tasks = self.tasks.saturating_add(job.rows().into());
         self.tally.add(Tallied::of(&job));
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);

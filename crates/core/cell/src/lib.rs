@@ -26,17 +26,19 @@ mod state;
 mod total;
 mod unschedulable;
 
+pub use apply::budget::{BudgetExhausted, Room};
 pub use apply::capability::{SetCapability, UseCapability};
+pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::job::Kill;
-pub use apply::machine::{
-    AddMachine, DrainMachine, RemoveMachine, SetAttributes, SetPlatform, UndrainMachine,
-};
+pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
+pub use apply::rolling::UpdateStep;
+pub use apply::update::{ChangeKind, ControlUpdate, ResizeJob, UpdateAction, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use certificate::Certificate;
 pub use check::{Counted, DecisionChecker, Violation};
@@ -46,10 +48,11 @@ pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefu
 pub use rejection::{Rejection, RejectionClass, Reply, Submission};
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Counts, Credentials, Death, Demand, Drain, EvictionCause, FailureDomain, Grant,
-    Health, Job, JobParts, JobState, KillReason, LastIncarnation, Machine, MachineState, Member,
-    MemberChange, Metering, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
-    Session, Stages, StopReason, Task, TaskState, Token, TokenUse, User, attribute, crashes,
+    Act, Cell, Changing, Counts, Credentials, Death, Demand, Drain, EvictionCause, FailureDomain,
+    Grant, Health, Job, JobParts, JobState, KillReason, LastIncarnation, Machine, MachineState,
+    Member, MemberChange, Metering, Notices, PendingCause, Phase, Placement, Replica, ReplicaToken,
+    Rescheduling, Session, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse,
+    Update, UpdateFailure, UpdateState, User, attribute, crashes,
 };
 
 pub use total::Total;

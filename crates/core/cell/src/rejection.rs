@@ -2,14 +2,13 @@
 
 use model::{
     CollectionId, Dimension, GrantId, JobName, MachineId, MachineName, ReplicaId, Serial,
-    SessionId, Span, TaskId, UserName,
+    SessionId, Span, TaskId, UserName, Version,
 };
 use thiserror::Error;
 
 use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
 };
-use crate::unschedulable::UnschedulableReason;
 use crate::{Certificate, Oversold, Shortfall};
 
 /// A request that was carried out.
@@ -23,6 +22,15 @@ pub enum Reply {
         collection: CollectionId,
         /// Whether it is new, unchanged or updated.
         submission: Submission,
+    },
+    /// The job has an open update, or its update was controlled.
+    Updated {
+        /// Its id.
+        collection: CollectionId,
+        /// The version that the update leads to.
+        version: Version,
+        /// Whether there was nothing to change, so that no update was opened.
+        unchanged: bool,
     },
     /// The tasks are dead, or are being stopped where they run.
     Killed {
@@ -114,12 +122,12 @@ pub enum Rejection {
     /// The job description is invalid.
     #[error("the job description is not valid: {0}")]
     Invalid(String),
-    /// A live job has that name, and its running tasks cannot change to the new description.
+    /// Fields differ that cannot change while the job is alive.
     #[error(
-        "{owner}/{name} is alive and differs in {}, which cannot change while it runs: kill it first (bourg kill {owner}/{name})",
+        "{owner}/{name} is alive and differs in {}, which cannot change while it is: kill it first (bourg kill {owner}/{name})",
         .fields.join(", ")
     )]
-    NeedsRestart {
+    Fixed {
         /// Its owner.
         owner: UserName,
         /// Its name.
@@ -127,6 +135,45 @@ pub enum Rejection {
         /// The fields that differ.
         fields: Vec<String>,
     },
+    /// The job has ended.
+    #[error("{owner}/{name} has ended: run it again (bourg run FILE)")]
+    JobEnded {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+    },
+    /// Somebody else has changed the job since the user looked at it.
+    #[error(
+        "{owner}/{name} has changed meanwhile, from version {seen} to {now}: {what}; look at it (bourg update status {owner}/{name}) and decide again"
+    )]
+    ChangedMeanwhile {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// The last version that the user has seen.
+        seen: Version,
+        /// The last version now.
+        now: Version,
+        /// Who did what.
+        what: String,
+    },
+    /// The job's update is being undone.
+    #[error(
+        "the update of {owner}/{job} to version {version} is being undone: wait for it (bourg update status {owner}/{job})"
+    )]
+    BeingUndone {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        job: JobName,
+        /// The version that the update leads to.
+        version: Version,
+    },
+    /// The state of the object does not allow it; the text says why.
+    #[error("{0}")]
+    WrongState(String),
     /// The job that `allocSet` names is not an alloc set.
     #[error("allocSet names {user}/{name}, which is not an alloc set")]
     NotAnAllocSet {
@@ -149,18 +196,6 @@ pub enum Rejection {
         asked: u64,
         /// The amount in use.
         used: u64,
-    },
-    /// With the new description a task would no longer fit where it runs.
-    #[error(
-        "{task} would no longer fit where it runs, on {machine}: {unschedulable_reason}; nothing was changed"
-    )]
-    WouldNotFit {
-        /// The task.
-        task: TaskId,
-        /// Its machine.
-        machine: MachineName,
-        /// Why it would not fit.
-        unschedulable_reason: UnschedulableReason,
     },
     /// A job that the description refers to does not exist.
     #[error("{field} names {user}/{name}, but {}", if *.dead { "that job has ended" } else { "there is no such job" })]
@@ -325,6 +360,8 @@ pub enum RejectionClass {
     PermissionDenied,
     /// The state of the cell does not allow it.
     FailedPrecondition,
+    /// Somebody else has changed it since the user looked at it.
+    Conflict,
     /// The cell is not bootstrapped yet.
     Unavailable,
 }
@@ -335,6 +372,7 @@ impl Rejection {
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NotBootstrapped => RejectionClass::Unavailable,
+            Self::ChangedMeanwhile { .. } => RejectionClass::Conflict,
             Self::Invalid(_)
             | Self::NoSuchTask { .. }
             | Self::BadText { .. }
@@ -355,10 +393,12 @@ impl Rejection {
             | Self::MachineRevoked(_) => RejectionClass::PermissionDenied,
             Self::NoSuchSession(_)
             | Self::AnswerForgotten { .. }
-            | Self::NeedsRestart { .. }
+            | Self::Fixed { .. }
+            | Self::JobEnded { .. }
+            | Self::BeingUndone { .. }
+            | Self::WrongState(_)
             | Self::NotAnAllocSet { .. }
             | Self::AllocTooSmall { .. }
-            | Self::WouldNotFit { .. }
             | Self::NoSuchReference { .. }
             | Self::PredecessorEnded { .. }
             | Self::MachineInUse { .. }

@@ -183,6 +183,11 @@ impl Lost {
         self.counts.answer
     }
 
+    /// Whether every machine that is up has answered.
+    pub(crate) fn all_answer(&self) -> bool {
+        self.counts.doubtful == 0
+    }
+
     /// The machines that should answer.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = MachineId> {
         let should = |watched: &Watched| watched.standing != Standing::Away;

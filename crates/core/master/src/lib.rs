@@ -225,6 +225,14 @@ impl Master {
         leading.map_or(0, |controllers| controllers.lost_machines.lost.answering())
     }
 
+    /// Whether all machines that are up answer, as their link shards last reported; `false` if not
+    /// leading.
+    #[must_use]
+    pub fn are_all_machines_heard(&self) -> bool {
+        let leading = self.leading.as_ref();
+        leading.is_some_and(|controllers| controllers.lost_machines.lost.all_answer())
+    }
+
     /// Does what is due: every controller has its turn.
     pub fn tick(&mut self, now: Time, cell: &Cell, actions: &mut Vec<Action>) {
         let Some(controllers) = &mut self.leading else { return };

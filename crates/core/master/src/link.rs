@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use borglet::Report;
 use cell::{Cell, MachineState, Op};
-use model::{MachineId, Stamp, Time};
+use model::{MachineId, MachineReport, Stamp, Time};
 
 use crate::proposal::Proposal;
 use crate::{Answer, Poll, Reachability, Settings, order};
@@ -18,8 +18,8 @@ pub(crate) struct Link {
     pub(crate) report: Option<Arc<Report>>,
     seen: u64,
     /// Polls in flight: at most one with an order and one without.
-    order_in_flight: bool,
-    plain_in_flight: bool,
+    order_in_flight: Option<InFlight>,
+    plain_in_flight: Option<InFlight>,
     /// When to poll it next, unless a new order comes first.
     pub(crate) next_poll: Time,
     /// Consecutive failed polls.
@@ -30,6 +30,12 @@ pub(crate) struct Link {
     pub(crate) observing: Proposal,
     /// A proposed description.
     pub(crate) describing: Proposal,
+    /// The last description that was proposed.
+    described: Option<Arc<MachineReport>>,
+    /// Whether another replica described the machine in another way after its last report here.
+    /// That report may be the older one: the machine is asked again first. Otherwise two replicas
+    /// would answer each other's descriptions endlessly, if only one of them reaches the machine.
+    contradicted: bool,
     /// A proposed change between up and unreachable.
     pub(crate) turning: Proposal,
     /// Whether the cell contains everything in its last report, and neither has changed since.
@@ -41,19 +47,29 @@ pub(crate) struct Link {
     pub(crate) noted: Time,
 }
 
+/// A poll in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InFlight {
+    Sent,
+    /// The other poll in flight was answered first.
+    Overtaken,
+}
+
 impl Link {
     pub(crate) fn new(first_poll: Time, wanted: Stamp) -> Self {
         Self {
             wanted,
             report: None,
             seen: 0,
-            order_in_flight: false,
-            plain_in_flight: false,
+            order_in_flight: None,
+            plain_in_flight: None,
             next_poll: first_poll,
             missed: 0,
             heard: false,
             observing: Proposal::None,
             describing: Proposal::None,
+            described: None,
+            contradicted: false,
             turning: Proposal::None,
             agrees: false,
             ahead: None,
@@ -94,15 +110,16 @@ impl Link {
         let known = cell.machine(machine)?;
         let due = self.next_poll <= now;
         // A machine that does not answer is polled at its interval, even with a new order.
-        let news = !self.is_current() && !self.order_in_flight && (due || self.missed == 0);
-        let plain = due && !self.order_in_flight && !self.plain_in_flight;
+        let news =
+            !self.is_current() && self.order_in_flight.is_none() && (due || self.missed == 0);
+        let plain = due && self.order_in_flight.is_none() && self.plain_in_flight.is_none();
         if !news && !plain {
             return None;
         }
         let order = news.then(|| order::for_machine(cell, machine, self.wanted));
         match order {
-            Some(_) => self.order_in_flight = true,
-            None => self.plain_in_flight = true,
+            Some(_) => self.order_in_flight = Some(InFlight::Sent),
+            None => self.plain_in_flight = Some(InFlight::Sent),
         }
         let hold = settings.poll_interval;
         // Unless it has news before.
@@ -118,10 +135,12 @@ impl Link {
         answer: &Answer,
         settings: &Settings,
     ) {
-        match had_order {
-            true => self.order_in_flight = false,
-            false => self.plain_in_flight = false,
-        }
+        let (own, other) = match had_order {
+            true => (&mut self.order_in_flight, &mut self.plain_in_flight),
+            false => (&mut self.plain_in_flight, &mut self.order_in_flight),
+        };
+        let overtaken = own.take() == Some(InFlight::Overtaken);
+        *other = other.map(|_| InFlight::Overtaken);
         match answer {
             Answer::Failed => {
                 self.missed = self.missed.saturating_add(1);
@@ -130,10 +149,15 @@ impl Link {
             Answer::Report { report, version, usage: _ } => {
                 self.missed = 0;
                 self.heard = true;
+                self.contradicted = false;
                 let soon = now + settings.poll_spacing;
                 // A restarted Borglet counts versions from the start: compare the report itself.
                 let known = self.report.as_ref().filter(|_| self.seen == *version);
-                if known.is_none_or(|known| !Arc::ptr_eq(known, report) && known != report) {
+                // Answers to polls that were in flight together may arrive in another order.
+                let is_old = overtaken && *version < self.seen;
+                let is_known =
+                    known.is_some_and(|known| Arc::ptr_eq(known, report) || known == report);
+                if !is_old && !is_known {
                     self.seen = *version;
                     self.report = Some(Arc::clone(report));
                     self.agrees = false;
@@ -145,6 +169,21 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// The description to propose, unless one is in flight.
+    pub(crate) fn describe(
+        &mut self,
+        now: Time,
+        report: Arc<MachineReport>,
+        settings: &Settings,
+    ) -> Option<Arc<MachineReport>> {
+        if self.contradicted || self.describing.is_awaited(now) {
+            return None;
+        }
+        self.describing.make(now, settings);
+        self.described = Some(Arc::clone(&report));
+        Some(report)
     }
 
     /// The change of the machine's state to propose, if any. Call this when a poll has completed or
@@ -182,7 +221,14 @@ impl Link {
     pub(crate) fn settle(&mut self, op: &Op) {
         match op {
             Op::Observe { .. } => self.observing.end(),
-            Op::DescribeMachine { .. } => self.describing.end(),
+            Op::DescribeMachine { report, .. } => {
+                self.describing.end();
+                if self.described.as_ref() != Some(report) {
+                    self.contradicted = true;
+                    // The next poll is answered at once.
+                    self.seen = 0;
+                }
+            }
             _ => self.turning.end(),
         }
         // The last report may mean something else now.

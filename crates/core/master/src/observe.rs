@@ -30,9 +30,7 @@ pub(crate) fn compare(
     let new = machine.report != said || machine.state == MachineState::Joining;
     if !new {
         link.describing.end();
-    } else if !link.describing.is_awaited(now) {
-        link.describing.make(now, settings);
-        let report = said;
+    } else if let Some(report) = link.describe(now, said, settings) {
         actions.push(Action::Propose(Op::DescribeMachine { machine: id, report }));
     }
     if link.observing.is_awaited(now) {
@@ -47,8 +45,9 @@ pub(crate) fn compare(
             Some(status) => {
                 // Without a health check the cell itself considers a running task healthy.
                 let job = cell.job(instance.collection);
-                let checked =
-                    job.is_some_and(|job| job.spec.health_check(instance.index).is_some());
+                let checked = job.is_some_and(|job| {
+                    job.described(instance.index).health_check(instance.index).is_some()
+                });
                 differs(cell, *instance, placement, status, checked, &mut observations);
             }
             None if link.is_current() => {

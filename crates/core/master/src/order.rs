@@ -2,18 +2,25 @@
 
 use std::sync::Arc;
 
-use borglet::{Desired, DesiredAlloc, Order};
-use cell::{Cell, Job, Placement};
-use model::{InstanceId, MachineId, Stamp};
+use borglet::{Desired, DesiredAlloc, Order, Stop};
+use cell::{Cell, EvictionCause, Job, KillReason, Placement, StopReason};
+use model::{CollectionId, InstanceId, MachineId, Span, Stamp};
 use spec::TaskSpec;
 
-/// The order for a machine: every instance placed on it that is not to be killed, allocs and tasks
-/// separately.
+/// The order for a machine: every instance placed on it that is not to be stopped, allocs and tasks
+/// separately; and why the others are.
 pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Order {
     let mut order = Order { stamp, ..Order::default() };
-    let instances = cell.machine(machine).map(|machine| machine.instances()).unwrap_or_default();
+    let Some(machine) = cell.machine(machine) else { return order };
+    let settled = machine.report.saving.iter().filter(|saving| saving.outcome.is_some());
+    order.settled = settled.map(|saving| saving.instance).collect();
+    let instances = machine.instances();
     for instance in instances {
         let Some((job, placement)) = placed(cell, *instance) else { continue };
+        if let Some(why) = placement.stop.as_deref() {
+            order.stops.extend(stop(cell, *instance, job, why));
+            continue;
+        }
         if job.spec.kind.is_alloc_set() {
             order.allocs.extend(alloc(cell, *instance, job, placement));
         } else {
@@ -23,10 +30,71 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
     order
 }
 
-/// An instance that should be on its machine.
+/// An instance that is on its machine.
 fn placed(cell: &Cell, instance: InstanceId) -> Option<(&Job, &Placement)> {
     let placement = cell.placement(instance)?;
-    placement.stop.is_none().then_some((cell.job(instance.collection)?, placement))
+    Some((cell.job(instance.collection)?, placement))
+}
+
+/// Why a task is to be stopped; an alloc runs no program that could be told.
+fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Option<Stop> {
+    let reason = why.notice_reason();
+    let (cause, notice_max) = match why {
+        StopReason::Kill(KillReason::User(user)) => (format!("killed by {user}"), None),
+        StopReason::Kill(KillReason::ParentEnded(parent)) => {
+            (format!("its parent {} ended", job_name(cell, *parent)), None)
+        }
+        StopReason::Kill(KillReason::AllocSetEnded(set)) => {
+            (format!("the alloc set {} in which it runs ended", job_name(cell, *set)), None)
+        }
+        StopReason::Kill(KillReason::PredecessorEnded(other)) => {
+            let other = job_name(cell, *other);
+            (format!("{other}, which it runs after, did not finish"), None)
+        }
+        StopReason::Evict(EvictionCause::Preempted { by }) => {
+            let name = job_name(cell, by.collection);
+            (format!("preempted by {name}/{}", by.index), preemption_notice(cell, *by))
+        }
+        StopReason::Evict(EvictionCause::MachineShutdown) => (drained(cell, instance), None),
+        StopReason::Kill(KillReason::Removed) => ("its job needs it no more".to_owned(), None),
+        StopReason::Evict(EvictionCause::Updated) => (updated(job), None),
+        StopReason::Evict(other) => (format!("evicted: {other}"), None),
+    };
+    let is_task = !job.spec.kind.is_alloc_set();
+    is_task.then_some(Stop { instance, reason, cause, notice_max })
+}
+
+/// What the job of the preempting task allows its victims.
+fn preemption_notice(cell: &Cell, by: InstanceId) -> Option<Span> {
+    cell.job(by.collection)?.spec.preemption_notice_max
+}
+
+/// `user/name`, or the job's id if it is forgotten.
+fn job_name(cell: &Cell, id: CollectionId) -> String {
+    match cell.job(id) {
+        Some(job) => format!("{}/{}", job.owner, job.spec.name),
+        None => format!("job {id}"),
+    }
+}
+
+/// `ana/web is updated to version 3`.
+fn updated(job: &Job) -> String {
+    let name = format!("{}/{}", job.owner, job.spec.name);
+    match &job.update {
+        Some(update) => format!("{name} is updated to version {}", update.target()),
+        None => format!("{name} is updated"),
+    }
+}
+
+/// `machine m1 is being drained: new kernel`.
+fn drained(cell: &Cell, instance: InstanceId) -> String {
+    let machine = cell.placement(instance).and_then(|at| cell.machine(at.machine));
+    let Some(machine) = machine else { return "its machine is being drained".to_owned() };
+    let reason = machine.drain.as_deref().map(|drain| drain.reason.as_str()).unwrap_or_default();
+    match reason {
+        "" => format!("machine {} is being drained", machine.name),
+        reason => format!("machine {} is being drained: {reason}", machine.name),
+    }
 }
 
 fn alloc(
@@ -40,8 +108,9 @@ fn alloc(
         cell: cell.name()?.clone(),
         user: job.owner.clone(),
         name: job.spec.name.clone(),
-        priority: job.spec.priority,
+        priority: job.described(instance.index).priority,
         limit: described(cell, instance, job, placement).limit,
+        saver: job.described(instance.index).task.saver.clone(),
     })
 }
 
@@ -53,8 +122,8 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
         cell: cell.name()?.clone(),
         user: job.owner.clone(),
         job: job.spec.name.clone(),
-        priority: job.spec.priority,
-        appclass: job.spec.appclass,
+        priority: job.described(instance.index).priority,
+        appclass: job.described(instance.index).appclass,
         spec: Arc::new(described(cell, instance, job, placement)),
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
     })
@@ -63,7 +132,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
 /// The specification with the limit in the machine's own cores; the cell counts in normalized
 /// cores.
 fn described(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> TaskSpec {
-    let mut spec = job.spec.task(instance.index).into_owned();
+    let mut spec = job.described(instance.index).task(instance.index).into_owned();
     if let Some(machine) = cell.machine(placement.machine) {
         spec.limit.cpu = machine.gcu().physical(spec.limit.cpu);
     }

@@ -33,6 +33,8 @@ struct World {
     sequence: u64,
     /// What the machine sends beside its next report.
     usage: Usage,
+    /// The version of its next report.
+    version: u64,
 }
 
 const M1: MachineId = MachineId(1);
@@ -54,6 +56,7 @@ impl World {
             actions: vec![],
             sequence: 0,
             usage: Usage::default(),
+            version: 1,
         };
         let ana = UserName::new("ana").expect("a name");
         let name = CellName::new("dev").expect("a name");
@@ -144,7 +147,7 @@ impl World {
         });
         let report = Report { stamp, machine, tasks: tasks.collect() };
         let usage = std::mem::take(&mut self.usage);
-        let answer = &Answer::Report { report: Arc::new(report), version: 1, usage };
+        let answer = &Answer::Report { report: Arc::new(report), version: self.version, usage };
         let (now, cell) = (self.now, &self.cell);
         self.shard.answered(now, cell, M1, had_order, answer, &mut self.actions);
     }

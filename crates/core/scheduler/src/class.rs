@@ -82,11 +82,11 @@ impl Key {
         Self {
             job: together.then_some(job.id),
             instance: alone(job, index, settings),
-            priority: job.spec.priority,
+            priority: job.described(index).priority,
             limit: amounts(&demand.limit),
             reservation: amounts(&demand.reservation),
             ports: job.port_count(index),
-            constraints: job.spec.constraints(index).to_vec(),
+            constraints: job.described(index).constraints(index).to_vec(),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }
@@ -152,12 +152,12 @@ impl Class {
     pub(crate) fn has(&self, job: &Job, index: TaskIndex, settings: &Settings) -> bool {
         let key = &self.key;
         key.instance == alone(job, index, settings)
-            && key.priority == job.spec.priority
+            && key.priority == job.described(index).priority
             && self.demand == job.demand(index)
             && key.ports == job.port_count(index)
             && key.max_per_machine == job.spec.max_per_machine
             && key.max_per_switch == job.spec.max_per_switch
-            && key.constraints == job.spec.constraints(index)
+            && key.constraints == job.described(index).constraints(index)
     }
 
     /// Whether it still avoids a machine.

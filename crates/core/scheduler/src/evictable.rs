@@ -68,7 +68,10 @@ fn count(cell: &Cell, planned: &BTreeSet<InstanceId>, machines: &Machines, slot:
         let Some(job) = cell.job(instance.collection) else { continue };
         let stops = cell.placement(*instance).is_some_and(|placed| placed.stop.is_some());
         let stays = !stops && !planned.contains(instance);
-        tasks.push((stays.then_some(job.spec.priority), job.demand(instance.index)));
+        tasks.push((
+            stays.then_some(job.described(instance.index).priority),
+            job.demand(instance.index),
+        ));
     }
     tasks.sort_unstable_by_key(|(priority, _)| *priority);
     let mut sums = Sums::default();

@@ -22,6 +22,7 @@ mod pass;
 mod plan;
 mod planned;
 mod pool;
+mod preview;
 mod queue;
 mod score;
 mod scores;
@@ -30,6 +31,7 @@ mod spread;
 pub mod why;
 
 pub use plan::{Plan, Scheduler};
+pub use preview::{preview, preview_of};
 pub use score::{Policy, Term, Terms, Weights};
 pub use scores::{Scored, scores};
 pub use settings::Settings;

@@ -275,8 +275,14 @@ impl Touched {
         for event in &applied.events {
             match event.subject {
                 Subject::Machine(id) => drop(touched.machines.insert(id, true)),
-                // The effects of an assignment are known from the assignment.
-                Subject::Task(_) if matches!(event.kind, EventKind::Schedule { .. }) => {}
+                Subject::Task(instance) if matches!(event.kind, EventKind::Schedule { .. }) => {
+                    // The effects of an assignment are known from the assignment. A task that an
+                    // update has restarted goes on where it was.
+                    if !matches!(op, Op::Assign(_)) {
+                        touched.tasks.insert(instance.task());
+                        touched.left.insert((instance.task(), None));
+                    }
+                }
                 Subject::Task(instance) => {
                     touched.tasks.insert(instance.task());
                     let to = event.kind.transition().and_then(|step| Stage::Running.after(step));

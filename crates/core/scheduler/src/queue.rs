@@ -118,7 +118,7 @@ impl Queue {
                 let group = Group {
                     job: job.id,
                     class,
-                    priority: job.spec.priority,
+                    priority: job.described(index).priority,
                     owner: job.owner.clone(),
                     tasks: VecDeque::new(),
                     blocked: false,

@@ -101,7 +101,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut more = 0;
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
-    for index in chosen.of(job.spec.tasks) {
+    for index in chosen.of(job.size()) {
         let Some(task) = job.task(index) else { continue };
         let TaskState::Pending { since, not_before, cause } = task.state else { continue };
         let not_before = (not_before > now).then_some(not_before);

@@ -91,6 +91,7 @@ impl History {
             ports: if ports == 0 { PortRange::default() } else { range },
             attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
             held_ports: self.held_ports(),
+            saving: Vec::new(),
         };
         self.follow(&Op::DescribeMachine { machine: id, report: Arc::new(report) });
     }
@@ -221,8 +222,7 @@ impl History {
         match self.draw(6) {
             0 => drop(self.follow(&Op::MachineSilent { machine: id })),
             1 | 2 => drop(self.follow(&Op::MachineBack { machine: id })),
-            3 => self
-                .ask(Mutation::DrainMachine(DrainMachine { machine: name, reason: String::new() })),
+            3 => self.ask(Mutation::DrainMachine(DrainMachine::of(name, ""))),
             4 => self.ask(Mutation::UndrainMachine(UndrainMachine { machine: name })),
             _ => {
                 let kernel = format!("{}", 5 + self.draw(3));

@@ -12,20 +12,20 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
-    UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, ControlUpdate, DrainMachine, GrantQuota, IssueReplicaToken,
+    IssueToken, Kill, MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResizeJob,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetPlatform, UndrainMachine, UpdateAction, UpdateJob, UseCapability,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, GcuFactor, GrantId, JobName, MachineName, MilliCores,
-    ReplicaId, Resources, Serial, Span, TaskIndex, TaskSelection, Time, UserName,
+    ReplicaId, Resources, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use spec::{JobSpec, TaskSpec};
+use spec::{JobSpec, OnFailure, TaskSpec, UpdatePolicy};
 
 /// The values from which mutations are generated.
 #[derive(Clone, Debug)]
@@ -72,6 +72,18 @@ pub struct Values {
     pub percent: BoxedStrategy<u32>,
     /// Capabilities.
     pub capability: BoxedStrategy<Capability>,
+    /// How updates proceed.
+    pub policy: BoxedStrategy<Option<UpdatePolicy>>,
+    /// Versions that users have seen.
+    pub expected: BoxedStrategy<Option<Version>>,
+    /// Numbers of tasks.
+    pub size: BoxedStrategy<u32>,
+    /// What users do with updates.
+    pub action: BoxedStrategy<UpdateAction>,
+    /// Deadlines of drains.
+    pub deadline: BoxedStrategy<Option<Time>>,
+    /// Whether drains are forced.
+    pub force: BoxedStrategy<bool>,
     /// Job ids.
     pub collection: BoxedStrategy<CollectionId>,
 }
@@ -84,6 +96,27 @@ pub fn small_or_huge() -> impl Strategy<Value = u64> {
 /// A number that is mostly small.
 pub fn small_or_huge_32() -> impl Strategy<Value = u32> {
     prop_oneof![20 => 0..4_u32, 1 => Just(u32::MAX), 1 => any::<u32>()]
+}
+
+/// What users do with updates.
+const ACTIONS: &[UpdateAction] =
+    &[UpdateAction::Pause, UpdateAction::Resume, UpdateAction::Undo, UpdateAction::Close];
+
+/// How an update proceeds.
+fn policy() -> impl Strategy<Value = UpdatePolicy> {
+    let most = prop::option::weighted(0.3, 0..3_u32);
+    let batch = prop::option::of(1..4_u32);
+    (batch, 0..5_u64, 1..30_u64, most, select(&OnFailure::ALL[..]), 0..30_u64).prop_map(
+        |(batch, healthy, more, disruptions, on_failure, close)| UpdatePolicy {
+            batch,
+            healthy_for: Span::from_secs(healthy),
+            healthy_within: Span::from_secs(healthy + more),
+            wait: Span::ZERO,
+            disruptions,
+            on_failure,
+            close_after: Span::from_secs(close),
+        },
+    )
 }
 
 /// One of some texts, parsed.
@@ -141,6 +174,16 @@ impl Values {
             grant: (0..5_u64).prop_map(GrantId).boxed(),
             percent: small_or_huge_32().boxed(),
             capability: select(&Capability::ALL[..]).boxed(),
+            policy: prop::option::of(policy()).boxed(),
+            expected: prop::option::weighted(0.1, small_or_huge_32().prop_map(Version)).boxed(),
+            size: prop_oneof![20 => 1..5_u32, 1 => Just(0), 1 => Just(u32::MAX)].boxed(),
+            action: select(ACTIONS).boxed(),
+            deadline: prop::option::weighted(
+                0.3,
+                (0..90_u64).prop_map(|seconds| Time(seconds * 1_000_000)),
+            )
+            .boxed(),
+            force: prop::bool::weighted(0.2).boxed(),
             collection: small_or_huge().prop_map(CollectionId).boxed(),
         }
     }
@@ -160,6 +203,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
     let jobs = prop_oneof![
         4 => values.spec.clone().prop_map(Mutation::Submit),
         3 => mutation!(values, Kill { owner: user, job: job, tasks: tasks }),
+        3 => updates(values),
     ];
     prop_oneof![
         7 => jobs,
@@ -175,9 +219,26 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
     .boxed()
 }
 
+fn updates(values: &Values) -> BoxedStrategy<Mutation> {
+    prop_oneof![
+        3 => mutation!(values, UpdateJob {
+            owner: user, spec: spec, tasks: tasks, policy: policy, expected: expected
+        }),
+        2 => mutation!(values, ResizeJob {
+            owner: user, job: job, tasks: size, expected: expected
+        }),
+        4 => mutation!(values, ControlUpdate {
+            owner: user, job: job, action: action, expected: expected
+        }),
+    ]
+    .boxed()
+}
+
 fn machines(values: &Values) -> BoxedStrategy<Mutation> {
     prop_oneof![
-        2 => mutation!(values, DrainMachine { machine: machine, reason: reason }),
+        2 => mutation!(values, DrainMachine {
+            machine: machine, reason: reason, deadline: deadline, force: force
+        }),
         2 => mutation!(values, UndrainMachine { machine: machine }),
         1 => mutation!(values, RemoveMachine { machine: machine }),
         2 => mutation!(values, SetAttributes { machine: machine, changes: changes }),

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
+use model::{Appclass, Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, TaskOverride, TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, Saver, TaskOverride,
+    TaskSpec,
 };
 
 use crate::ScriptError;
+use crate::policy::policy;
 use crate::words::{
-    cpu, mebibytes, no_such_option, option, pair, seconds, small_number, user, yes_or_no,
+    cpu, mebibytes, no_such_option, not, option, pair, seconds, small_number, user, yes_or_no,
 };
 
 const OPTIONS: &[&str] = &[
@@ -33,6 +35,19 @@ const OPTIONS: &[&str] = &[
     "estimation",
     "api",
     "kernel",
+    "at-once",
+    "per-hour",
+    "appclass",
+    "batch",
+    "healthy",
+    "within",
+    "wait",
+    "most",
+    "fail",
+    "close",
+    "notice",
+    "victim-notice",
+    "saver",
 ];
 
 /// How many ports a job may ask for by their number.
@@ -88,6 +103,16 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 let features = value.split(',').map(str::parse);
                 job.task.kernel_features = features.collect::<Result<_, _>>()?;
             }
+            "at-once" => job.disruptions.at_once = Some(small_number(value)?),
+            "per-hour" => job.disruptions.per_hour = Some(small_number(value)?),
+            "appclass" => job.appclass = appclass(value)?,
+            "notice" => job.task.notice = seconds(value)?,
+            "victim-notice" => job.preemption_notice_max = Some(seconds(value)?),
+            "saver" => {
+                let cmd = value.split_whitespace().map(str::to_owned).collect();
+                job.task.saver = Some(Saver::of(cmd));
+            }
+            _ if policy(&mut job.update, key, value)? => {}
             _ => return Err(no_such_option(key, OPTIONS)),
         }
     }
@@ -97,6 +122,11 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
     let limit = job.task.limit;
     job.overrides = large.into_iter().map(|(index, cpu)| (index, limited(limit, cpu))).collect();
     Ok(job)
+}
+
+fn appclass(word: &str) -> Result<Appclass, ScriptError> {
+    let found = Appclass::ALL.into_iter().find(|appclass| appclass.name() == word);
+    found.ok_or_else(|| not(word, "batch or latency-sensitive"))
 }
 
 /// The override of a task that has more or less CPU than the others.

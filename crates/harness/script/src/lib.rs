@@ -10,8 +10,10 @@ mod job;
 mod language;
 mod line;
 mod machine;
+mod policy;
 mod request;
 mod script;
+mod update;
 mod words;
 
 pub use error::ScriptError;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use cell::{AddMachine, Assignment, Cell, MemberChange, Observation, Op, RequestId, Reservation};
 use model::{
     Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    MachineId, MachineName, MachineReport, ReplicaId, Resources, SessionId, Span, Time,
+    MachineId, MachineName, MachineReport, NoticeDelivery, ReplicaId, Resources, SessionId, Span,
+    Time,
 };
 
 use crate::language::not_a_line;
@@ -14,7 +15,7 @@ use crate::words::{
     amount, mebibytes, no_such_option, not, number, option, pair, seconds, serial, small_number,
     split, user, validity, value,
 };
-use crate::{ScriptError, machine_report};
+use crate::{ScriptError, machine_report, update};
 
 /// The most operations of one line.
 const OPERATIONS_MAX: u64 = 10_000;
@@ -86,6 +87,9 @@ impl Names<'_> {
 
     /// The operation that the words stand for, unless they are a request, or nothing.
     fn op(&self, words: &[&str]) -> Result<Option<Op>, ScriptError> {
+        if let Some(op) = update::op(|name| self.machine(name), words)? {
+            return Ok(Some(op));
+        }
         Ok(Some(match words {
             ["nothing"] => Op::Nothing,
             ["bootstrap", name, administrator] => {
@@ -262,11 +266,21 @@ fn observation(words: &[&str]) -> Result<Option<(InstanceId, Observation)>, Scri
             };
             (instance(id)?, Observation::Health { instance: instance(id)?, healthy })
         }
+        ["ended", id, reason @ .., "notice", delivery] => {
+            let words = NoticeDelivery::ALL.into_iter().find(|one| one.name() == *delivery);
+            let notice = words.ok_or_else(|| not(delivery, "full, partial or none"))?;
+            let usage = FinalUsage { notice: Some(notice), ..FinalUsage::UNMEASURED };
+            let end = end(reason)?;
+            (instance(id)?, Observation::Ended { instance: instance(id)?, end, usage })
+        }
         ["ended", id, reason @ .., "using", cpu, mib] => {
             let milliseconds = number(cpu)?.checked_mul(1_000);
             let cpu_time = milliseconds.ok_or_else(|| not(cpu, "a number of milliseconds"))?;
-            let usage =
-                FinalUsage { cpu_time: Some(Span(cpu_time)), memory_peak: Some(mebibytes(mib)?) };
+            let usage = FinalUsage {
+                cpu_time: Some(Span(cpu_time)),
+                memory_peak: Some(mebibytes(mib)?),
+                notice: None,
+            };
             let end = end(reason)?;
             (instance(id)?, Observation::Ended { instance: instance(id)?, end, usage })
         }

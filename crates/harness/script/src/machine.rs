@@ -1,11 +1,13 @@
 //! What a machine reports of itself.
 
-use model::{Bytes, HeldPorts, MachineReport, MilliCores, PortRange, Resources};
+use model::{
+    Bytes, HeldPorts, MachineReport, MilliCores, PortRange, Resources, SaverOutcome, Saving, Time,
+};
 
 use crate::ScriptError;
 use crate::words::{cpu, mebibytes, no_such_option, option, pair, value};
 
-const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held"];
+const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held", "saving"];
 const PORTS: &str = "a range of ports such as 31000-31255";
 
 /// The report of a machine with these options: 1 core, 1 GiB and four ports unless they say otherwise.
@@ -32,6 +34,21 @@ pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
                 let (ports, by) = pair(held, ':', "FIRST-LAST:NAME")?;
                 let ports = value(ports, PORTS)?;
                 report.held_ports.push(HeldPorts { ports, by: by.to_owned() });
+            }
+            ("saving", saving) => {
+                let (id, outcome) = pair(saving, ':', "INSTANCE:kept|saved|REASON")?;
+                let outcome = match outcome {
+                    "kept" => None,
+                    "saved" => Some(SaverOutcome::Saved),
+                    reason => Some(SaverOutcome::GivenUp { reason: reason.to_owned() }),
+                };
+                report.saving.push(Saving {
+                    instance: value(id, "an instance")?,
+                    bytes: Bytes(1 << 20),
+                    attempts: 2,
+                    until: Time(600_000_000),
+                    outcome,
+                });
             }
             (key, _) => return Err(no_such_option(key, OPTIONS)),
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
-    UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
+    Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling, RevokeMachine,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform, UndrainMachine,
+    UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
@@ -17,7 +17,7 @@ use crate::words::{
     amount, band, no_such_option, not, number, option, seconds, serial, small_number, split, user,
     validity,
 };
-use crate::{ScriptError, job_spec};
+use crate::{ScriptError, job_spec, update};
 
 /// Who asks for everything that is not about a job, unless the line says otherwise.
 const ADMINISTRATOR: &str = "root";
@@ -75,6 +75,9 @@ fn requested(by: Option<UserName>, words: &[&str]) -> Result<Request, ScriptErro
             Ok(Request { by, mutation: Mutation::Kill(Kill { owner, job, tasks }) })
         }
         words => {
+            if let Some((by, mutation)) = update::request(by.as_ref(), words)? {
+                return Ok(Request { by, mutation });
+            }
             let mutation = administration(words)?;
             let by = by.map_or_else(|| user(ADMINISTRATOR), Ok)?;
             Ok(Request { by, mutation })
@@ -88,9 +91,7 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         ["add", name, address] => {
             AddMachine { name: machine(name)?, address: (*address).to_owned() }.into()
         }
-        ["drain", name, reason @ ..] => {
-            DrainMachine { machine: machine(name)?, reason: reason.join(" ") }.into()
-        }
+        ["drain", name, words @ ..] => update::drain(name, words)?,
         ["undrain", name] => UndrainMachine { machine: machine(name)? }.into(),
         ["remove", name] => RemoveMachine { machine: machine(name)? }.into(),
         ["say", name, changes @ ..] => {

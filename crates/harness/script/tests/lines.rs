@@ -28,7 +28,10 @@ const LINES: &[&str] = &[
     "submit ana/api 1 cpu=10 ports=http,admin cmd=\"run for=20\" check=http",
     "kill ana/web/1",
     "add m2 m2:1",
-    "drain m1 bad disk",
+    "update ana/web/0-1 3 cpu=20 batch=2 expected=1",
+    "resize ana/web 3",
+    "control pause ana/web 1",
+    "drain m1 by=60 force bad disk",
     "undrain m1",
     "remove m1",
     "say m1 rack=r1 ssd",
@@ -65,6 +68,11 @@ const LINES: &[&str] = &[
     "forget 1 2",
     "level 1",
     "metered",
+    "step 1 2 change=0 passed=1 skip=2 fail=1-0-1 finish close",
+    "evict m1 1-0-1 1-1-1",
+    "expire m1",
+    "replace 1",
+    "unreplace 1",
     "nothing",
     "member 1 learner",
     "replica 1 in 7 has 1 h1:1",
@@ -179,7 +187,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, ram, big, ports, cmd, check, priority, label, parent, after, failures, delay, on, per-machine, per-switch, in, allocs, estimation, api, kernel
+        there is no option 'color': use cpu, ram, big, ports, cmd, check, priority, label, parent, after, failures, delay, on, per-machine, per-switch, in, allocs, estimation, api, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high
@@ -205,7 +213,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > as ana assign 1-0-1 m1
         'assign' is not a request of a user
         > drain
-        wrong arguments; usage: drain MACHINE [REASON]
+        wrong arguments; usage: drain MACHINE [by=SECONDS] [force] [REASON]
         > platform p fast
         'fast' is not a factor from 0.001 to 100, such as 1 or 1.25
         > certify ana one
@@ -225,7 +233,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
-        there is no option 'speed': use cpu, ram, ports, is, held
+        there is no option 'speed': use cpu, ram, ports, is, held, saving
         > describe m9
         there is no machine 'm9'
         > describe m1 ports=31000
@@ -311,7 +319,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 20), ("describe m1", 5), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
+        [("submit ana/api 1", 33), ("describe m1", 6), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

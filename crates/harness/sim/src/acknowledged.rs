@@ -1,8 +1,11 @@
 //! What was acknowledged to clients and has to hold from then on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cell::{Cell, DrainMachine, Mutation, RemoveMachine, Reply, TaskState, UndrainMachine};
+use cell::{
+    Cell, DrainMachine, Mutation, RemoveMachine, Reply, Submission, TaskState, UndrainMachine,
+    UpdateState,
+};
 use model::{CollectionId, JobName, LogIndex, MachineName, TaskSelection, UserName};
 
 /// The obligations from acknowledged requests.
@@ -11,6 +14,8 @@ pub(crate) struct Promises {
     /// The owner and name of each job.
     jobs: BTreeMap<CollectionId, (LogIndex, UserName, JobName)>,
     kills: Vec<(LogIndex, CollectionId, TaskSelection)>,
+    /// When each job was updated.
+    updated: BTreeSet<(CollectionId, LogIndex)>,
     /// Whether a machine is drained.
     drained: BTreeMap<MachineName, bool>,
 }
@@ -24,6 +29,12 @@ impl Promises {
         mutation: &Mutation,
         reply: &Reply,
     ) {
+        if let Reply::Submitted { collection, submission: Submission::Updated }
+        | Reply::Updated { collection, .. } = reply
+        {
+            // An update starts tasks again that were killed before.
+            self.updated.insert((*collection, index));
+        }
         match (mutation, reply) {
             (Mutation::Submit(spec), Reply::Submitted { collection, .. }) => {
                 self.jobs.insert(*collection, (index, by.clone(), spec.name.clone()));
@@ -47,6 +58,7 @@ impl Promises {
     /// Operations after an index are legitimately lost.
     pub(crate) fn lost_after(&mut self, last: LogIndex) {
         self.jobs.retain(|_, (index, _, _)| *index <= last);
+        self.updated.retain(|(_, index)| *index <= last);
         self.kills.retain(|(index, _, _)| *index <= last);
         self.drained.clear();
     }
@@ -67,12 +79,22 @@ impl Promises {
         }
         for (index, id, tasks) in &self.kills {
             let Some(job) = cell.job(*id) else { continue };
+            // An undo brings back what the update had removed, whoever killed it then.
+            let undone = job.update.as_ref().is_some_and(|update| {
+                matches!(update.state, UpdateState::Undoing { .. } | UpdateState::Undone { .. })
+            });
+            let later = (*id, LogIndex(index.0.saturating_add(1)))..=(*id, LogIndex(u64::MAX));
+            if undone || self.updated.range(later).next().is_some() {
+                continue;
+            }
             let lives = |state: &TaskState| match state {
                 TaskState::Running(placed) => placed.killed().is_none(),
                 TaskState::Queued { .. } | TaskState::Pending { .. } => true,
                 TaskState::Dead { .. } => false,
             };
-            let killed = job.tasks().filter(|(index, _)| tasks.contains(*index));
+            // Beyond its description there are only replacements, which are started again.
+            let all = job.tasks().take(job.spec.tasks as usize);
+            let killed = all.filter(|(index, _)| tasks.contains(*index));
             if let Some((task, _)) = killed.into_iter().find(|(_, task)| lives(&task.state)) {
                 return Err(format!(
                     "the kill of task {task} of {id} was acknowledged at {index}, but it is alive"

@@ -163,7 +163,9 @@ impl Account {
             StopReason::Evict(EvictionCause::MachineFailure) => {
                 return Err(format!("{id} is given notice on {on}, which failed"));
             }
-            StopReason::Evict(EvictionCause::OutOfResources | EvictionCause::Other)
+            StopReason::Evict(
+                EvictionCause::OutOfResources | EvictionCause::Updated | EvictionCause::Other,
+            )
             | StopReason::Kill(_) => {}
         }
         self.stopping.insert(id, why.clone());

@@ -1,7 +1,7 @@
 //! Bugs that are injected to verify that the simulation finds them. They are injected at the
 //! boundaries of the production code, which itself has no switch for them.
 
-use cell::{Cell, EvictionCause, Observation, Op, StopReason, TaskState};
+use cell::{Cell, EvictionCause, Observation, Op, StopReason, TaskState, UpdateState, UpdateStep};
 use model::InstanceId;
 
 /// An injected bug.
@@ -34,11 +34,23 @@ pub enum InjectedBug {
     ForgottenAgreement,
     /// A replica that believes it is the leader answers reads from local state without a quorum.
     LeaderReads,
+    /// A machine starts each incarnation of a task with the description of the first.
+    StaleDescription,
+    /// The leader never finds that an update has nothing left to do.
+    ForgottenFinish,
+    /// An undo changes only the tasks that do not run.
+    ForgottenUndo,
+    /// The leader never evicts what a budget allows after the drain was requested.
+    ForgottenEviction,
+    /// A Borglet that restarts forgets the data that it kept for savers.
+    ForgottenData,
+    /// A Borglet that restarts forgets that savers run, and starts them again.
+    SaverTwice,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -52,6 +64,12 @@ impl InjectedBug {
         Self::ForgottenVote,
         Self::ForgottenAgreement,
         Self::LeaderReads,
+        Self::StaleDescription,
+        Self::ForgottenFinish,
+        Self::ForgottenUndo,
+        Self::ForgottenEviction,
+        Self::ForgottenData,
+        Self::SaverTwice,
     ];
 }
 
@@ -68,6 +86,19 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
         observations.retain(
             |observed| !matches!(observed, Observation::Ended { instance, .. } if preempted(instance)),
         );
+    }
+    match (injected_bug, &mut op) {
+        (InjectedBug::ForgottenFinish, Op::StepUpdate { steps, .. }) => {
+            steps.retain(|step| *step != UpdateStep::Finish);
+        }
+        (InjectedBug::ForgottenUndo, Op::StepUpdate { job, steps, .. }) => {
+            let update = cell.job(*job).and_then(|job| job.update.as_ref());
+            let undone =
+                update.is_some_and(|update| matches!(update.state, UpdateState::Undoing { .. }));
+            steps.retain(|step| !undone || !matches!(step, UpdateStep::Change(_)));
+        }
+        (InjectedBug::ForgottenEviction, Op::EvictDraining { instances, .. }) => instances.clear(),
+        _ => {}
     }
     op
 }

@@ -19,6 +19,7 @@ use crate::acknowledged::Promises;
 use crate::event_account::Account;
 use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
+use crate::saver_account::SaverAccount;
 
 /// The invariant checker.
 pub(crate) struct InvariantChecker {
@@ -51,6 +52,8 @@ pub(crate) struct InvariantChecker {
     /// Machines and instances according to the events.
     account: Account,
     pub(crate) promises: Promises,
+    /// The data that savers are to save.
+    pub(crate) savers: SaverAccount,
     /// Every event with its time, if they are recorded.
     told: Option<Vec<(Time, Event)>>,
 }
@@ -97,6 +100,7 @@ impl InvariantChecker {
             reader: Reader::default(),
             account: Account::default(),
             promises: Promises::default(),
+            savers: SaverAccount::default(),
             told: None,
         }
     }
@@ -251,6 +255,7 @@ impl InvariantChecker {
         self.names = placed(cell).collect();
         self.account = Account::of(cell);
         self.promises.lost_after(index);
+        self.savers.restored();
         self.events.update(b"restored");
     }
 
@@ -337,8 +342,30 @@ impl InvariantChecker {
         }
     }
 
+    /// An instance with a saver has ended. It was started when the cell had been restored so often.
+    pub(crate) fn leaves_data(&mut self, now: Time, number: usize, id: InstanceId, epoch: u64) {
+        if self.active {
+            self.savers.leaves(now, number, id, epoch < self.epoch);
+        }
+    }
+
+    /// A machine forgets what became of data.
+    pub(crate) fn forgets_data(&mut self, id: InstanceId) {
+        self.savers.forgotten(id).unwrap_or_else(|wrong| self.violated(wrong));
+    }
+
     fn happened(&mut self, event: &Event, cell: Option<&Cell>) {
+        if let (Subject::Machine(id), EventKind::MachineRemoved { .. }) =
+            (event.subject, &event.kind)
+        {
+            self.savers.removed(id);
+        }
         let Subject::Task(id) = event.subject else { return };
+        if self.active
+            && let Err(wrong) = self.savers.told(id, &event.kind)
+        {
+            self.violated(wrong);
+        }
         match &event.kind {
             EventKind::Start { machine } => {
                 self.names.insert(id.task(), (id.generation, *machine));

@@ -26,6 +26,7 @@ mod network;
 mod program;
 mod rates;
 mod replay;
+mod saver_account;
 mod scenario;
 mod world;
 

@@ -6,18 +6,27 @@
 //! meanwhile.
 
 mod allocs;
+mod savers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use borglet::{Borglet, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings};
+use borglet::{
+    Borglet, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings,
+};
 use master::Poll;
 use model::{
-    End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, Span, Stamp, Time,
+    Bytes, End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, SaverOutcome,
+    Span, Stamp, TaskId, Time,
 };
+use spec::TaskSpec;
 
 use crate::program::{Incarnation, Programs};
 pub(crate) use allocs::Alloc;
+use savers::Data;
+
+/// The maximum of what a machine keeps for savers.
+const KEPT_DATA: Bytes = Bytes(1 << 30);
 
 /// The power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +45,10 @@ pub(crate) struct Process {
     pub(crate) phase: Phase,
     /// It was told to end.
     pub(crate) ending: bool,
+    /// Whether its files are still where it left them.
+    pub(crate) has_files: bool,
+    /// How often the cell had been restored from a backup when it started.
+    pub(crate) epoch: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +61,12 @@ pub(crate) enum Phase {
 impl Process {
     pub(crate) fn is_there(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Whether it has a saver that runs after this end.
+    pub(crate) fn leaves_data(&self, end: &End) -> bool {
+        let ran = !matches!(end, End::NotStarted { .. });
+        ran && self.launch.desired.spec.saver.is_some()
     }
 }
 
@@ -85,11 +104,15 @@ pub(crate) enum Step {
     /// It could not start: its user id is in use.
     UidTaken,
     /// An alloc was made, or could not be made.
-    Made(Resources, Result<(), String>),
+    Made(Box<DesiredAlloc>, Result<(), String>),
     /// An alloc was removed.
     Removed,
     /// Something of an alloc could not be removed.
     Stays,
+    /// An attempt to save its data ends, if it has not ended before.
+    SaverEnds(u32, Result<(), String>),
+    /// Its data was measured.
+    Measured(Bytes),
 }
 
 /// A machine.
@@ -107,6 +130,10 @@ pub(crate) struct Machine {
     pub(crate) borglet: Option<Borglet>,
     pub(crate) processes: BTreeMap<InstanceId, Process>,
     pub(crate) allocs: BTreeMap<InstanceId, Alloc>,
+    /// The data of ended instances.
+    data: BTreeMap<InstanceId, Data>,
+    /// For an injected bug: the first incarnation of each task here, with its description.
+    pub(crate) first: BTreeMap<TaskId, (InstanceId, Arc<TaskSpec>)>,
     stamp: Stamp,
     /// The newest order that it ever obeyed, independent of its memory.
     pub(crate) obeyed: Stamp,
@@ -145,6 +172,14 @@ pub(crate) enum Consequence {
     Started(InstanceId),
     /// A later event, after a delay.
     After(Span, InstanceId, Step),
+    /// An alloc leaves data for its saver.
+    Left(InstanceId),
+    /// Data was deleted, and what became of it.
+    Settled(InstanceId, SaverOutcome),
+    /// What became of data was forgotten.
+    Forgot(InstanceId),
+    /// What must not be.
+    Wrong(String),
 }
 
 impl Machine {
@@ -159,6 +194,8 @@ impl Machine {
             borglet: None,
             processes: BTreeMap::new(),
             allocs: BTreeMap::new(),
+            data: BTreeMap::new(),
+            first: BTreeMap::new(),
             stamp: Stamp::default(),
             obeyed: Stamp::default(),
             said: Arc::default(),
@@ -168,12 +205,14 @@ impl Machine {
             backlog: Vec::new(),
             random,
         };
-        machine.start_borglet();
+        // It keeps nothing yet that has a time.
+        machine.start_borglet(Time::ZERO);
         machine
     }
 
     /// Starts the Borglet from what it finds.
-    pub(crate) fn start_borglet(&mut self) {
+    pub(crate) fn start_borglet(&mut self, now: Time) {
+        let data = self.recovered_data(now);
         let recovered = self.processes.values().map(|process| Recovered {
             launch: process.launch.clone(),
             status: match &process.phase {
@@ -187,8 +226,9 @@ impl Machine {
         let recovered = recovered.collect();
         let allocs = self.recovered_allocs();
         let machine = Arc::clone(&self.report);
-        self.borglet =
-            Some(Borglet::new(Settings::default(), machine, self.stamp, allocs, recovered));
+        let settings = Settings { kept_data: KEPT_DATA, ..Settings::default() };
+        let borglet = Borglet::new(settings, machine, self.stamp, allocs, recovered);
+        self.borglet = Some(borglet.with_data(now, data));
         // Versions of this process must never match those of an earlier one.
         self.version += 1 << 32;
         self.tick = None;
@@ -201,7 +241,7 @@ impl Machine {
         self.untold = None;
     }
 
-    /// All tasks and the Borglet are lost. The files of allocs remain.
+    /// All tasks and the Borglet are lost. The files of allocs and what is kept for savers remain.
     pub(crate) fn lose_power(&mut self) {
         self.power = Power::Off;
         self.boot += 1;
@@ -212,6 +252,7 @@ impl Machine {
             process.phase = Phase::Ended(End::Lost { reason });
         }
         self.allocs.values_mut().for_each(|alloc| alloc.made = false);
+        self.savers_lose_power();
     }
 
     /// Updates the report; returns whether it changed.
@@ -261,8 +302,9 @@ impl Machine {
     ) {
         match effect {
             Effect::PersistStamp(stamp) => self.stamp = stamp,
-            // Occasionally the user id is in use by something else.
-            Effect::Start(launch) if self.random.chance(10) => {
+            // Occasionally the user id is in use by something else. It may be a saver's: a Borglet
+            // does not know those of savers of allocs that it adopted.
+            Effect::Start(launch) if self.random.chance(10) || self.is_saver(launch.uid) => {
                 let after = Span::from_millis(2);
                 consequences.push(Consequence::After(after, launch.instance, Step::UidTaken));
             }
@@ -275,13 +317,15 @@ impl Machine {
                     end @ End::NotStarted { .. } => Step::Ends(end.clone()),
                     _ => Step::Begins,
                 };
-                let process =
-                    Process { launch: *launch, incarnation, phase: Phase::Starting, ending: false };
+                let (phase, epoch) = (Phase::Starting, self.obeyed.restore_epoch);
+                let (ending, has_files) = (false, true);
+                let launch = *launch;
+                let process = Process { launch, incarnation, phase, ending, has_files, epoch };
                 self.processes.insert(id, process);
                 consequences.push(Consequence::Started(id));
                 consequences.push(Consequence::After(begins, id, step));
             }
-            Effect::Terminate(id) => {
+            Effect::Terminate(id, _) => {
                 if let Some(process) = self.processes.get_mut(&id) {
                     process.ending = true;
                     let end = End::Signalled { signal: 15 };
@@ -313,12 +357,19 @@ impl Machine {
                 });
                 self.resized(now, instance, held, programs, consequences);
             }
-            Effect::MakeAlloc(desired) => consequences.push(self.make_alloc(&desired)),
+            Effect::MakeAlloc(desired) => consequences.push(self.make_alloc(desired)),
             Effect::ResizeAlloc { instance, limit } => {
                 let held = self.resize_alloc(instance, limit);
                 self.resized(now, instance, held, programs, consequences);
             }
-            Effect::RemoveAlloc(id) => consequences.push(self.remove_alloc(id)),
+            Effect::RemoveAlloc { instance, save } => {
+                self.remove_alloc(now, instance, save, consequences);
+            }
+            Effect::MeasureData(_)
+            | Effect::RunSaver(_)
+            | Effect::KillSaver(_)
+            | Effect::EndData(_)
+            | Effect::ForgetData(_) => self.save(now, effect, consequences),
             Effect::Retire(id) => drop(self.processes.remove(&id)),
         }
     }
@@ -369,6 +420,9 @@ impl Machine {
         }
         if let Step::Made(..) | Step::Removed | Step::Stays = step {
             return self.pass_alloc(id, step);
+        }
+        if let Step::SaverEnds(..) | Step::Measured(_) = step {
+            return self.pass_data(id, step);
         }
         let process = self.processes.get_mut(&id)?;
         match (step, &process.phase) {
@@ -426,7 +480,7 @@ mod tests {
 
     fn order(index: u64) -> Order {
         let stamp = Stamp { index: model::LogIndex(index), ..Stamp::default() };
-        Order { stamp, allocs: Vec::new(), tasks: vec![desired("run heeds=40")] }
+        Order { stamp, tasks: vec![desired("run heeds=40")], ..Order::default() }
     }
 
     /// A machine that runs a task, by an order of index 3.
@@ -466,7 +520,7 @@ mod tests {
         let exited = || Step::Ends(End::Exited { code: 3 });
         let restarts = |machine: &mut Machine| {
             machine.kill_borglet();
-            machine.start_borglet();
+            machine.start_borglet(NOW);
         };
         let running = TaskStatus::Running { healthy: Some(true) };
         let lost = End::Lost { reason: "its machine was rebooted".to_owned() };
@@ -485,7 +539,7 @@ mod tests {
                 &|machine| {
                     machine.kill_borglet();
                     pass(machine, exited());
-                    machine.start_borglet();
+                    machine.start_borglet(NOW);
                 },
                 0,
                 TaskStatus::Ended(End::Exited { code: 3 }, model::FinalUsage::UNMEASURED),
@@ -503,7 +557,7 @@ mod tests {
                 "power was lost",
                 &|machine| {
                     machine.lose_power();
-                    machine.start_borglet();
+                    machine.start_borglet(NOW);
                 },
                 0,
                 TaskStatus::Ended(lost, model::FinalUsage::UNMEASURED),
@@ -533,10 +587,9 @@ mod tests {
         assert_eq!(*after, Span::from_millis(40), "it ends after this delay");
         assert!(machine.processes[&id()].ending && machine.running().count() == 1);
         pass(&mut machine, step.clone());
-        assert_eq!(
-            machine.said.tasks[0].status,
-            TaskStatus::Ended(End::Stopped, model::FinalUsage::UNMEASURED)
-        );
+        let notice = Some(model::NoticeDelivery::Full);
+        let usage = model::FinalUsage { notice, ..model::FinalUsage::UNMEASURED };
+        assert_eq!(machine.said.tasks[0].status, TaskStatus::Ended(End::Stopped, usage));
         obey(&mut machine, nothing(5));
         assert!(machine.processes.is_empty() && machine.said.tasks.is_empty());
     }

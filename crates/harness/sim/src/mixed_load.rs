@@ -1,20 +1,24 @@
 //! A mixed load: services and batch jobs of several users at all priorities, failing jobs, jobs
 //! that wait for others and end with others, alloc sets and jobs that run in them; quota and
-//! capabilities; kills, updates, drained machines, attributes of machines. Occasionally a client
-//! repeats a request that was answered.
+//! capabilities; savers of tasks and of allocs; kills, updates, drained machines, attributes of
+//! machines. Occasionally a client repeats a request that was answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, Cell, DrainMachine, GrantQuota, Job, JobState, Kill, MeterQuota, Mutation,
-    Oversell, RemoveMachine, RevokeQuota, SetAttributes, SetCapability, UndrainMachine,
+    AddMachine, Cell, ControlUpdate, DrainMachine, GrantQuota, Job, JobState, Kill, MeterQuota,
+    Mutation, Oversell, RemoveMachine, ResizeJob, RevokeQuota, SetAttributes, SetCapability,
+    UndrainMachine, UpdateAction, UpdateJob,
 };
 use model::{
     Band, Bytes, Capability, GrantId, JobName, MachineName, MachineReport, MilliCores, PortName,
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
 };
-use spec::{Constraint, HealthCheck, JobReference, JobSpec, Kind, Relation, TaskSpec};
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, OnFailure, Relation, Saver, TaskSpec,
+    UpdatePolicy,
+};
 
 use crate::load::{Action, Load};
 use crate::world::address;
@@ -91,6 +95,7 @@ impl Mixed {
         spec.task = TaskSpec {
             limit: spec.task.limit,
             constraints: std::mem::take(&mut spec.task.constraints),
+            saver: self.random.chance(500).then(|| self.saver()),
             ..TaskSpec::of(Vec::new())
         };
     }
@@ -145,10 +150,24 @@ impl Mixed {
                 task.cmd.push("sick=100".to_owned());
             }
         }
-        if random.chance(200) {
+        if random.chance(250) {
+            task.saver = Some(self.saver());
+        }
+        if self.random.chance(200) {
             task.constraints.extend(self.constraint());
         }
         Some(task)
+    }
+
+    /// A saver that succeeds at once, late or never.
+    fn saver(&mut self) -> Saver {
+        let random = &mut self.random;
+        let often = |random: &mut Random| [0, 0, 300, 900][random.index(4)];
+        let mut cmd = vec!["save".to_owned(), format!("takes={}", 1 << random.below(15))];
+        cmd.push(format!("fails={}", often(random)));
+        cmd.push(format!("hangs={}", often(random) / 3));
+        let time_limit = Span::from_secs(random.within(5..60));
+        Saver { time_limit, interval: Span::from_secs(random.within(1..10)), ..Saver::of(cmd) }
     }
 
     fn alive(&mut self, cell: &Cell) -> Option<(usize, Arc<Job>)> {
@@ -170,11 +189,70 @@ impl Mixed {
         Some(Action::Request(owner, Mutation::Kill(Kill::of(&job, tasks))))
     }
 
-    /// An update of whatever may change while tasks run.
+    /// An update, of some tasks or of all, or something that is done with an open one.
     fn update(&mut self, cell: &Cell) -> Option<Action> {
-        let (owner, job) = self.alive(cell)?;
+        let (by, job) = self.alive(cell)?;
+        let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+        if job.open_update().is_some() && self.random.chance(600) {
+            let actions = [
+                UpdateAction::Pause,
+                UpdateAction::Resume,
+                UpdateAction::Resume,
+                UpdateAction::Undo,
+                UpdateAction::Close,
+            ];
+            let action = *self.random.one_of(&actions)?;
+            let control = ControlUpdate { owner, job: name, action, expected: None };
+            return Some(Action::Request(by, control.into()));
+        }
+        if self.random.chance(150) {
+            let tasks = 1 + u32::try_from(self.random.below(12)).ok()?;
+            let resize = ResizeJob { owner, job: name, tasks, expected: None };
+            return Some(Action::Request(by, resize.into()));
+        }
+        let mut spec = self.changed_spec(&job)?;
+        if self.random.chance(300) {
+            spec.disruptions.at_once = Some(u32::try_from(self.random.below(3)).ok()?);
+        }
+        if self.random.chance(100) {
+            spec.disruptions.per_hour = Some(u32::try_from(self.random.below(6)).ok()?);
+        }
+        if self.random.chance(300) {
+            return Some(Action::Request(by, Mutation::Submit(Arc::new(spec))));
+        }
+        let tasks = match self.random.chance(700) {
+            true => TaskSelection::All,
+            false => TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(spec.tasks / 2))]),
+        };
+        let most = self.random.chance(200).then(|| self.random.below(4));
+        let policy = UpdatePolicy {
+            batch: self.random.chance(500).then_some(1 + spec.tasks / 4),
+            healthy_for: Span::from_secs(self.random.below(4)),
+            healthy_within: Span::from_secs(self.random.within(5..40)),
+            wait: Span::from_secs(self.random.below(3)),
+            disruptions: most.and_then(|most| u32::try_from(most).ok()),
+            on_failure: *self.random.one_of(&[
+                OnFailure::Undo,
+                OnFailure::Undo,
+                OnFailure::Pause,
+            ])?,
+            close_after: Span::from_secs(self.random.below(60)),
+        };
+        let (spec, policy) = (Arc::new(spec), Some(policy));
+        let update = UpdateJob { owner, spec, tasks, policy, expected: None };
+        Some(Action::Request(by, update.into()))
+    }
+
+    /// The description of a job with a change: in place, one that restarts tasks, or one that fails.
+    fn changed_spec(&mut self, job: &Job) -> Option<JobSpec> {
         let mut spec = JobSpec::clone(&job.spec);
-        match self.random.below(12) {
+        match self.random.below(20) {
+            12..18 if !spec.kind.is_alloc_set() => {
+                spec.task.cmd.push(format!("version={}", self.random.below(1_000)));
+                spec.task.cmd.retain(|word| word != "broken");
+            }
+            18 if !spec.kind.is_alloc_set() => spec.task.cmd.push("broken".to_owned()),
+            19 if !spec.kind.is_alloc_set() => spec.task.cmd.push("fails=500".to_owned()),
             0 => spec.priority = Priority::new(i64::try_from(self.random.below(451)).ok()?).ok()?,
             1 => spec.task.constraints.clear(),
             2 => spec.task.constraints.extend(self.constraint()),
@@ -189,7 +267,7 @@ impl Mixed {
             }
             _ => spec.task.limit = self.changed(spec.task.limit),
         }
-        Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
+        Some(spec)
     }
 
     /// Scales it by 0.5 to 1.5.
@@ -236,7 +314,7 @@ impl Mixed {
         Some(Action::Request(by, mutation))
     }
 
-    fn machine(&mut self) -> Option<Action> {
+    fn machine(&mut self, now: Time) -> Option<Action> {
         let number = self.random.index(self.machines.len());
         let machine = self.machines.get(number)?.0.clone();
         let is_drained = self.drained.get(&number).copied().unwrap_or(false);
@@ -254,7 +332,12 @@ impl Mixed {
             }
             (_, false) => {
                 self.drained.insert(number, true);
-                Mutation::DrainMachine(DrainMachine { machine, reason: "repair".to_owned() })
+                let mut drain = DrainMachine::of(machine, "repair");
+                if self.random.chance(400) {
+                    drain.deadline = Some(now + Span::from_secs(self.random.within(1..60)));
+                    drain.force = self.random.chance(500);
+                }
+                drain.into()
             }
             (_, true) => {
                 self.drained.insert(number, false);
@@ -277,7 +360,7 @@ impl Load for Mixed {
             0..11 => self.submit(cell),
             11..14 => self.kill(cell),
             14..16 => self.update(cell),
-            16..18 => self.machine(),
+            16..18 => self.machine(cell.time()),
             _ => Some(Action::Repeat(self.random.index(self.users.len()))),
         };
         action.into_iter().collect()

@@ -100,6 +100,24 @@ impl Programs for Commands {
     }
 }
 
+/// How long a saver runs, and how it ends, by its command: `save takes=90 fails=300 hangs=100`. It
+/// takes about so many milliseconds, and fails, or runs until it is killed, in so many of a thousand
+/// attempts.
+pub(crate) fn saver(argv: &[String], random: &mut Random) -> (Option<Span>, Result<(), String>) {
+    let (mut takes, mut ended) = (Some(Span::from_millis(1)), Ok(()));
+    for word in argv {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = value.parse::<u64>().unwrap_or(0);
+        match name {
+            "takes" => takes = Some(random.wait(Span::from_millis(number))),
+            "fails" if random.chance(number) => ended = Err("exit code 1".to_owned()),
+            "hangs" if random.chance(number) => takes = None,
+            _ => {}
+        }
+    }
+    (takes, ended)
+}
+
 #[cfg(test)]
 pub(crate) use tests::desired;
 

@@ -212,7 +212,8 @@ impl<C: Codec> World<C> {
         faults: Vec<Fault>,
     ) -> Self {
         let mut random = Random::new(setting.seed);
-        let checks = Checks::new(setting.checking, setting.replicas > 1);
+        let several = setting.replicas > 1;
+        let checks = Checks::new(setting.checking, several);
         let mut disk = Disk::new(random.fork());
         disk.injected_bug = setting.injected_bug;
         let machine = |(name, report): (MachineName, Arc<MachineReport>)| {
@@ -258,6 +259,7 @@ impl<C: Codec> World<C> {
             injected_bug: setting.injected_bug,
             calls: 0,
         };
+        world.invariants.savers.several_pollers = several;
         world.begin();
         world
     }

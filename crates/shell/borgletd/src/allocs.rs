@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use borglet::{ALLOC_DIRECTORY, DesiredAlloc, RecoveredAlloc};
+use borglet::{ALLOC_DIRECTORY, DesiredAlloc, KeptData, RecoveredAlloc};
 use linux::alloc::Alloc;
 use linux::cgroup::Limits;
 use linux::record::Bind;
 use linux::task::Resized;
 use model::{Bytes, InstanceId, Resources};
+use process::clock::wall_clock;
 use proto::v1;
 
 use super::tasks::{Files, limits, read, write};
@@ -90,6 +91,15 @@ impl Files {
         Ok(Some(held))
     }
 
+    /// Keeps the files that the tasks of an alloc shared for its saver, if its set has one.
+    pub(crate) fn keep_alloc(&self, instance: InstanceId) -> anyhow::Result<Option<KeptData>> {
+        let Some(desired) = self.read_alloc(instance)? else { return Ok(None) };
+        match KeptData::of_alloc(&desired, wall_clock()) {
+            Some(kept) => self.keep(&self.alloc(instance)?.shared(), kept),
+            None => Ok(None),
+        }
+    }
+
     /// Discards an alloc with its files; returns their new location, if there are any.
     pub(crate) fn discard_alloc(&self, instance: InstanceId) -> anyhow::Result<Option<PathBuf>> {
         Ok(self.alloc(instance)?.discard()?)
@@ -139,6 +149,7 @@ mod tests {
             name: JobName::new("room").expect("a name"),
             priority: Band::Production.usual(),
             limit: Resources { cpu, ram, ..Resources::default() },
+            saver: None,
         }
     }
 
@@ -192,7 +203,8 @@ mod tests {
         assert_eq!(status(&borglet), TaskStatus::Running { healthy: Some(true) });
         let mut effects = Vec::new();
         borglet.obey(Time(1), Order::default(), &mut effects).expect("the first order");
-        assert_eq!(effects, [Effect::RemoveAlloc(desired(64).instance)]);
+        let instance = desired(64).instance;
+        assert_eq!(effects, [Effect::RemoveAlloc { instance, save: true }]);
         assert_eq!(status(&borglet), TaskStatus::Stopping);
     }
 }

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use model::{Bytes, PortRange};
+use model::{Bytes, MilliCores, PortRange};
 use process::arguments::{ListenArgs, dialled};
 use process::joining::Given;
 use process::reached_at;
 
 use crate::Options;
+use crate::capacity::{DISK_RATE, Limits};
+use crate::uids::Uids;
 
 /// The flags of a Borglet.
 #[derive(Debug, Args)]
@@ -35,9 +37,21 @@ pub struct BorgletArgs {
     /// The port range for tasks.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
+    /// The cores for tasks. Default: all of the machine.
+    #[arg(long, value_name = "CORES")]
+    cpu: Option<MilliCores>,
+    /// The memory for tasks. Default: all of the machine.
+    #[arg(long, value_name = "BYTES")]
+    ram: Option<Bytes>,
+    /// The maximum disk space for tasks. Default: what is free beyond a reserve.
+    #[arg(long, value_name = "BYTES")]
+    disk: Option<Bytes>,
     /// The throughput of the machine's disks per second, of which tasks can request a share.
-    #[arg(long, default_value = "200 MiB", value_name = "BYTES")]
+    #[arg(long, default_value_t = DISK_RATE, value_name = "BYTES")]
     disk_rate: Bytes,
+    /// The range of user ids for tasks. Several Borglets on one host should have ranges of their own.
+    #[arg(long, default_value_t, value_name = "FIRST-LAST")]
+    uids: Uids,
     /// Stop the tasks when this process is told to stop. If it is killed, they keep running.
     #[arg(long)]
     stop_tasks: bool,
@@ -60,7 +74,8 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         masters: args.master,
         ports: args.ports,
-        disk_rate: args.disk_rate,
+        limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
+        uids: args.uids,
         stop_tasks: args.stop_tasks,
     };
     crate::run(&options, listener)

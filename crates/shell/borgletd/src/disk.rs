@@ -6,7 +6,7 @@
 //! counted in turn, and reported after a bounded time with what is known by then.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,12 +78,28 @@ pub(super) fn no_room(files: &Files) -> Option<String> {
     })
 }
 
-/// The disk capacity of a machine for tasks: what they use already, and what is free beyond the
-/// reserve. Also returns whether all usage is counted.
-pub(super) fn capacity(files: &Files) -> anyhow::Result<(Bytes, bool)> {
+/// The disk capacity of a machine for tasks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    /// What tasks use already and what is free beyond the reserve, up to the maximum.
+    pub(super) bytes: Bytes,
+    /// The maximum.
+    max: Bytes,
+    /// Whether all usage is counted.
+    certain: bool,
+}
+
+/// Measures the disk capacity of a machine for tasks.
+pub(super) fn capacity(files: &Files, max: Bytes) -> anyhow::Result<Capacity> {
     let mut count = Count::of_all(files)?;
-    let all = count.advance(Instant::now() + FIRST_COUNT_MAX);
-    Ok((count.capacity(files)?, all))
+    let certain = count.advance(Instant::now() + FIRST_COUNT_MAX);
+    Ok(Capacity { bytes: count.capacity(files)?.min(max), max, certain })
+}
+
+/// The disk space for tasks that is free now: beyond the reserve.
+pub(super) fn free_for_tasks(directory: &Path) -> anyhow::Result<Bytes> {
+    let disk = Disk::of(directory)?;
+    Ok(Bytes(disk.free_bytes.saturating_sub(reserve(&disk).bytes.0)))
 }
 
 /// Watches the disk until the receiver is gone. Reports the machine again if its capacity was
@@ -91,13 +107,15 @@ pub(super) fn capacity(files: &Files) -> anyhow::Result<(Bytes, bool)> {
 pub(super) fn watch(
     files: Files,
     machine: Arc<MachineReport>,
-    certain: bool,
+    capacity: Capacity,
     to_driver: mpsc::Sender<Message>,
 ) -> anyhow::Result<()> {
     let (was_short, count, rest_until) = (false, None, Instant::now());
     let mut watched = Watched { files, to_driver, was_short, count, rest_until };
     let run = move || {
-        if !certain && let Err(error) = watched.describe(machine) {
+        if !capacity.certain
+            && let Err(error) = watched.describe(machine, capacity.max)
+        {
             tracing::error!("cannot count the disk usage of tasks: {error:#}");
         }
         while !watched.to_driver.is_closed() {
@@ -123,7 +141,7 @@ struct Watched {
 
 impl Watched {
     /// Reports the machine's capacity once it is known.
-    fn describe(&mut self, machine: Arc<MachineReport>) -> anyhow::Result<()> {
+    fn describe(&mut self, machine: Arc<MachineReport>, max: Bytes) -> anyhow::Result<()> {
         let mut count = Count::of_all(&self.files)?;
         while !count.advance(Instant::now() + LOOK) {
             if self.to_driver.is_closed() {
@@ -131,7 +149,7 @@ impl Watched {
             }
         }
         let mut machine = machine;
-        Arc::make_mut(&mut machine).capacity.disk = count.capacity(&self.files)?;
+        Arc::make_mut(&mut machine).capacity.disk = count.capacity(&self.files)?.min(max);
         tracing::info!("this machine has {} for tasks", machine.capacity);
         self.tell(Input::Machine(machine));
         Ok(())

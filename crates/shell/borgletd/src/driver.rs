@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use borglet::{Borglet, Effect, Input, Order, Report, Settings};
+use borglet::{Borglet, Effect, Input, Order, RecoveredAttempt, RecoveredData, Report, Settings};
 use process::clock::{Clock, wall_clock};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::Described;
+use super::capacity::Described;
 use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
@@ -15,7 +15,9 @@ use super::effects::Executor;
 use super::message::{Message, Obeyed};
 use super::ports;
 use super::retained_logs;
+use super::savers;
 use super::tasks::Files;
+use super::uids::Uids;
 
 /// A report with its version, which changes with every change of the report.
 #[derive(Clone, Debug)]
@@ -63,11 +65,20 @@ impl Driver {
 }
 
 /// Adopts the existing instances and starts the driver.
-pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyhow::Result<Driver> {
+pub(super) fn start(
+    files: Files,
+    clients: Clients,
+    machine: Described,
+    uids: Uids,
+) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
     let allocs = files.recover_allocs()?;
     let recovered = files.recover(clock.now())?;
+    // After the tasks: those that ended meanwhile may have left data.
+    let data = files.recover_data()?;
+    let runs = |found: &&RecoveredData| found.attempt == RecoveredAttempt::Running;
+    let saving: Vec<_> = data.iter().filter(runs).map(|found| found.kept.instance).collect();
     let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
     if !adopted.is_empty() {
         tracing::info!("adopting {} tasks", adopted.len());
@@ -78,9 +89,11 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     if !allocs.is_empty() {
         tracing::info!("adopting {} allocs", allocs.len());
     }
-    let Described { report, certain } = machine;
+    let Described { report, disk } = machine;
     let range = report.ports;
-    let borglet = Borglet::new(Settings::default(), Arc::clone(&report), stamp, allocs, recovered);
+    let settings = Settings { kept_data: savers::room(&files.directory), ..uids.settings() };
+    let borglet = Borglet::new(settings, Arc::clone(&report), stamp, allocs, recovered)
+        .with_data(clock.now(), data);
     let (messages, from_all) = mpsc::channel(QUEUE);
     // Report versions must differ from those of earlier processes.
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
@@ -88,11 +101,14 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     let (to_failed, failed) = watch::channel(None);
     let remover = Remover::start(files.clone())?;
     tokio::spawn(retained_logs::clean(files.clone(), remover.clone()));
-    disk::watch(files.clone(), report, certain, messages.clone())?;
+    disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
     let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp);
     for instance in adopted {
         executor.watch(instance);
+    }
+    for instance in saving {
+        executor.watch_saver(instance);
     }
     tokio::spawn(async move {
         drive(borglet, clock, from_all, &mut executor, &to_reports).await;

@@ -1,10 +1,11 @@
 //! Executes the Borglet's effects. Slow ones run in the background, and their results come back as
 //! inputs.
 
-use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch};
+use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch, Notice};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, FinalUsage, InstanceId, Resources, Stamp};
+use process::clock::wall_clock;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +18,11 @@ use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
 use super::message::Message;
+use super::notice;
 use super::ports;
-use super::tasks::{Files, Looked, discard_home};
+use super::tasks::{Files, Looked};
+
+mod savers;
 
 /// How often a signal to a task that is still being set up is retried, and the delay between.
 const DELIVERY_TRIES: u32 = 1_000;
@@ -33,6 +37,8 @@ pub(crate) struct Executor {
     to_driver: mpsc::Sender<Message>,
     /// The newest durable stamp.
     persisted: Stamp,
+    /// Whose turn it is to work on the files of kept data.
+    data_turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The outcome of a start.
@@ -52,7 +58,8 @@ impl Executor {
         to_driver: mpsc::Sender<Message>,
         persisted: Stamp,
     ) -> Self {
-        Self { files, clients, remover, to_driver, persisted }
+        let data_turn = Arc::default();
+        Self { files, clients, remover, to_driver, persisted, data_turn }
     }
 
     /// Makes a stamp durable, unless a newer one is.
@@ -74,10 +81,15 @@ impl Executor {
             // The order was checked before it reached the Borglet.
             Effect::PersistStamp(stamp) => debug_assert!(stamp <= self.persisted, "{stamp:?}"),
             Effect::Start(launch) => self.start(*launch),
-            Effect::Terminate(instance) => {
-                self.deliver(instance, "terminate", TaskDirectory::terminate);
+            Effect::Terminate(instance, notice) => self.terminate(instance, notice),
+            Effect::Kill(instance) => {
+                if !self.clients.stop(instance) {
+                    let this = self.clone();
+                    tokio::spawn(async move {
+                        this.deliver(instance, "kill", TaskDirectory::kill).await;
+                    });
+                }
             }
-            Effect::Kill(instance) => self.deliver(instance, "kill", TaskDirectory::kill),
             Effect::Check { instance, port, path, timeout } => {
                 let to_driver = self.to_driver.clone();
                 tokio::spawn(async move {
@@ -91,7 +103,12 @@ impl Executor {
             Effect::ResizeAlloc { instance, limit } => {
                 self.resize(instance, limit, Files::resize_alloc);
             }
-            Effect::RemoveAlloc(instance) => self.remove_alloc(instance),
+            Effect::RemoveAlloc { instance, save } => self.remove_alloc(instance, save),
+            Effect::MeasureData(instance) => self.measure_data(instance),
+            Effect::RunSaver(launch) => self.run_saver(*launch),
+            Effect::KillSaver(instance) => self.kill_saver(instance),
+            Effect::EndData(kept) => self.end_data(*kept),
+            Effect::ForgetData(instance) => self.forget_data(instance),
             Effect::Retire(instance) => {
                 let files = self.files.clone();
                 tokio::task::spawn_blocking(move || {
@@ -103,30 +120,51 @@ impl Executor {
         }
     }
 
-    /// Sends a signal. A task that is still being set up gets it as soon as possible.
-    fn deliver(
+    /// Writes the notice, and then sends SIGTERM: a task that is not told is stopped all the same.
+    fn terminate(&self, instance: InstanceId, notice: Notice) {
+        if self.clients.stop(instance) {
+            return;
+        }
+        let this = self.clone();
+        tokio::spawn(async move {
+            let files = this.files.clone();
+            let written = tokio::task::spawn_blocking(move || {
+                notice::write(&files.task(instance)?, &notice, wall_clock())
+            });
+            let written = written.await.map_err(anyhow::Error::from).and_then(|written| written);
+            if let Err(error) = &written {
+                tracing::error!("cannot give {instance} its notice: {error:#}");
+            }
+            let sent = this.deliver(instance, "terminate", TaskDirectory::terminate).await;
+            if written.is_err() || !sent {
+                this.tell(Input::NoticeFailed(instance)).await;
+            }
+        });
+    }
+
+    /// Sends a signal. A task that is still being set up gets it as soon as possible. Returns whether
+    /// it was sent, or there is nothing left to signal.
+    async fn deliver(
         &self,
         instance: InstanceId,
         what: &'static str,
         send: fn(&TaskDirectory) -> Result<Delivery, TaskError>,
-    ) {
-        if self.clients.stop(instance) {
-            return;
-        }
-        let files = self.files.clone();
-        tokio::task::spawn(async move {
-            for _ in 0..DELIVERY_TRIES {
-                let files = files.clone();
-                let sent =
-                    tokio::task::spawn_blocking(move || anyhow::Ok(send(&files.task(instance)?)?));
-                match sent.await.map_err(anyhow::Error::from).and_then(|sent| sent) {
-                    Ok(Delivery::StillStarting) => tokio::time::sleep(DELIVERY_RETRY).await,
-                    Ok(Delivery::Sent | Delivery::Gone) => return,
-                    Err(error) => return tracing::error!("cannot {what} {instance}: {error:#}"),
+    ) -> bool {
+        for _ in 0..DELIVERY_TRIES {
+            let files = self.files.clone();
+            let sent =
+                tokio::task::spawn_blocking(move || anyhow::Ok(send(&files.task(instance)?)?));
+            match sent.await.map_err(anyhow::Error::from).and_then(|sent| sent) {
+                Ok(Delivery::StillStarting) => tokio::time::sleep(DELIVERY_RETRY).await,
+                Ok(Delivery::Sent | Delivery::Gone) => return true,
+                Err(error) => {
+                    tracing::error!("cannot {what} {instance}: {error:#}");
+                    return false;
                 }
             }
-            tracing::error!("cannot {what} {instance}: it is still starting");
-        });
+        }
+        tracing::error!("cannot {what} {instance}: it is still starting");
+        false
     }
 
     /// Changes an instance's limit, as soon as the kernel has reclaimed memory for that.
@@ -168,12 +206,29 @@ impl Executor {
         });
     }
 
-    fn remove_alloc(&self, instance: InstanceId) {
+    fn remove_alloc(&self, instance: InstanceId, save: bool) {
         let this = self.clone();
         tokio::spawn(async move {
             let files = this.files.clone();
-            let removed = tokio::task::spawn_blocking(move || files.discard_alloc(instance));
-            let input = match removed.await.map_err(anyhow::Error::from).and_then(|done| done) {
+            let removed = tokio::task::spawn_blocking(move || {
+                let kept = if save { files.keep_alloc(instance) } else { Ok(None) };
+                let kept = kept.unwrap_or_else(|error| {
+                    tracing::error!("cannot keep the data of {instance} for its saver: {error:#}");
+                    None
+                });
+                anyhow::Ok((kept, files.discard_alloc(instance)))
+            });
+            let removed = removed.await.map_err(anyhow::Error::from).and_then(|done| done);
+            let removed = match removed {
+                Ok((kept, discarded)) => {
+                    if let Some(kept) = kept {
+                        this.tell(Input::Kept(Box::new(kept))).await;
+                    }
+                    discarded
+                }
+                Err(error) => Err(error),
+            };
+            let input = match removed {
                 Ok(discarded) => {
                     // Its disk space is available to others only then.
                     if let Some(discarded) = discarded {
@@ -305,13 +360,27 @@ impl Executor {
         let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
             let looked = files.look(instance, &task);
-            if let Looked::Ended(..) = looked {
-                discard_home(instance, &task);
+            let (mut kept, mut held) = (None, None);
+            if let Looked::Ended(end, _) = &looked {
+                held = held_port(&files, &task, end);
+                kept = files.leave(instance, &task, end);
                 remover.look();
             }
-            anyhow::Ok(looked)
+            anyhow::Ok((looked, kept, held))
         });
-        match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
+        let looked = match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
+            Ok((looked, kept, held)) => {
+                if let Some(kept) = kept {
+                    self.tell(Input::Kept(Box::new(kept))).await;
+                }
+                if let Some(held) = held {
+                    self.tell(Input::Ports(vec![held])).await;
+                }
+                Ok(looked)
+            }
+            Err(error) => Err(error),
+        };
+        match looked {
             Ok(Looked::Starting) => return true,
             Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
             Ok(Looked::Ended(end, usage)) => self.tell(Input::Ended(instance, end, usage)).await,
@@ -341,6 +410,13 @@ fn is_no_room(error: &anyhow::Error) -> bool {
 fn taken_port(launch: &Launch) -> Option<u16> {
     let taken = |port: &u16| std::net::TcpListener::bind(("0.0.0.0", *port)).is_err();
     launch.desired.ports.iter().map(|(_, port)| *port).find(taken)
+}
+
+/// A port of a task that has failed, if something else holds it now.
+fn held_port(files: &Files, task: &TaskDirectory, end: &End) -> Option<HeldPort> {
+    let failed = matches!(end, End::Exited { code } if *code != 0);
+    let (launch, _) = failed.then(|| files.launched(task))?.ok()??;
+    taken_port(&launch).map(|port| ports::holder(files, port))
 }
 
 /// Waits until a descriptor is readable, as a pipe or pidfd is when its other end is gone.

@@ -3,12 +3,14 @@
 //! One async task owns the Borglet and takes every step (`driver`); `effects` executes the
 //! resulting effects and reports back; `service` answers the master's polls and reads logs;
 //! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
-//! of shims, `clients` the certificates of tasks that call the API. `disk` measures usage, `ports`
-//! finds out who uses which port, `kept` expires logs, and `remover` deletes discarded files. When
-//! this process dies, the tasks keep running, and the next process adopts them.
+//! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
+//! machine is for tasks, and `uids` which user ids. `disk` measures usage, `ports` finds out who uses
+//! which port, `kept` expires logs, and `remover` deletes discarded files. When this process dies,
+//! the tasks keep running, and the next process adopts them.
 
 mod allocs;
 mod arguments;
+mod capacity;
 mod checks;
 mod cleanup;
 mod clients;
@@ -18,21 +20,21 @@ mod effects;
 mod health_endpoints;
 mod logs;
 mod message;
+mod notice;
 mod ports;
 mod program;
 mod retained_logs;
+mod savers;
 mod service;
 mod tasks;
+mod uids;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use linux::Isolation;
-use linux::machine::Machine;
-use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
+use model::PortRange;
 use process::joining::{self, Given, Joining};
 use process::renewal::{Masters, Renewed};
 use process::{notify, shutdown};
@@ -42,6 +44,8 @@ use rpc::{Credentials, Rotating};
 use clients::Clients;
 
 pub use arguments::{BorgletArgs, start};
+pub use capacity::of_host;
+pub use uids::Uids;
 
 /// How to run a Borglet.
 #[derive(Clone, Debug)]
@@ -59,8 +63,10 @@ struct Options {
     pub(crate) masters: Vec<String>,
     /// The port range for tasks.
     pub(crate) ports: PortRange,
-    /// The disk throughput per second, from the flags, since it cannot be queried.
-    pub(crate) disk_rate: Bytes,
+    /// The resources for tasks, from the flags.
+    pub(crate) limits: capacity::Limits,
+    /// The user ids for tasks.
+    pub(crate) uids: Uids,
     /// Whether its tasks stop with it when it is told to stop. When it is killed, they keep
     /// running.
     pub(crate) stop_tasks: bool,
@@ -68,11 +74,14 @@ struct Options {
 
 /// The grace period of tasks that stop with the Borglet.
 const STOP_NOTICE_MS: u64 = 3_000;
+/// How long starts that are under way may take before all tasks are ended.
+const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
     let files = tasks::Files::open(&options.directory, isolation)?;
+    options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(3)
@@ -89,12 +98,12 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let Some(credentials) = joined else { return Ok(()) };
     let credentials = Rotating::new(credentials)?;
     let renewed = renewed(options, &credentials)?;
-    let machine = describe(&files, options.ports, options.disk_rate, isolation)?;
+    let machine = capacity::describe(&files, options.ports, options.limits, isolation)?;
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
     runtime.block_on(async {
         let masters = Masters::new(renewed.masters.all());
         let clients = Clients::new(&files, credentials.clone(), masters);
-        let driver = driver::start(files.clone(), clients.clone(), machine)?;
+        let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;
         let service =
             service::Service::new(driver.clone(), files.clone(), credentials.credentials().cell());
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
@@ -118,7 +127,9 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         }
         driver.check()
     })?;
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    // A start that is under way has to be over before tasks are ended: it would be missed.
+    let patience = if options.stop_tasks { STARTS_PATIENCE } else { Duration::from_millis(200) };
+    runtime.shutdown_timeout(patience);
     if options.stop_tasks {
         end(&files)?;
     }
@@ -163,41 +174,7 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
     for (name, why) in swept.failed {
         tracing::error!("{name}: {why}");
     }
+    files.sweep_savers()?;
     clients::remove_all(files);
     files.remove_cgroup()
-}
-
-/// The description of a machine.
-struct Described {
-    report: Arc<MachineReport>,
-    /// Whether all disk usage of existing tasks is counted.
-    certain: bool,
-}
-
-fn describe(
-    files: &tasks::Files,
-    ports: PortRange,
-    disk_rate: Bytes,
-    isolation: Isolation,
-) -> anyhow::Result<Described> {
-    let machine = Machine::discover(&files.directory, isolation)?;
-    let (disk, certain) = disk::capacity(files)?;
-    let (first, last) = machine.ephemeral_ports;
-    anyhow::ensure!(
-        ports.last < first || ports.first > last,
-        "the ports {ports} overlap with the kernel's range for outgoing connections \
-         ({first}-{last}): choose others with --ports"
-    );
-    let report = MachineReport {
-        capacity: Resources {
-            cpu: MilliCores(machine.cpu_milli),
-            ram: Bytes(machine.memory_bytes),
-            disk,
-            disk_rate,
-        },
-        ports,
-        attributes: machine.attributes,
-        held_ports: Vec::new(),
-    };
-    Ok(Described { report: Arc::new(report), certain })
 }

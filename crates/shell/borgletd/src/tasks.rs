@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use borglet::{Desired, Launch, Recovered, RecoveredStatus};
+use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
@@ -20,9 +20,10 @@ use linux::uid::Holder;
 use model::{
     Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time, UserName,
 };
+use process::clock::wall_clock;
 use proto::v1;
 
-use super::program;
+use super::{notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -66,7 +67,7 @@ impl Files {
     /// Creates the directories and installs the running program for tasks and shims.
     pub(crate) fn open(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
-        for name in ["", "tasks", "allocs", "bin"] {
+        for name in ["", "tasks", "allocs", "savers", "bin"] {
             let path = directory.join(name);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.with_context(|| format!("cannot create {}", path.display()))?;
@@ -164,6 +165,7 @@ impl Files {
             left.discard()?;
         }
         let task = TaskDirectory::create(&self.tasks(), &name)?;
+        notice::prepare(&task)?;
         write_desired(&task, &launch.desired)?;
         // Without a durable directory the instance would be started again after a power failure.
         let tasks = self.tasks();
@@ -206,6 +208,7 @@ impl Files {
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
         jail.binds.extend(client);
+        jail.binds.push(notice::bind(&self.task(*instance)?));
         Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: launch.argv.clone(),
@@ -256,14 +259,11 @@ impl Files {
         instance: InstanceId,
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<Recovered>> {
-        let Some(desired) = read_desired(task, DESIRED_FILE)? else {
+        let Some((launch, _)) = self.launched(task)? else {
             // The Borglet died after creating the directory.
             task.discard()?;
             return Ok(None);
         };
-        let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
-        let alloc = desired.alloc.and_then(|alloc| self.read_alloc(alloc).ok().flatten());
-        let launch = Launch::new(desired, alloc.as_ref(), uid);
         let status = match self.look(instance, task) {
             Looked::Starting => RecoveredStatus::Starting,
             Looked::Running(running) => {
@@ -276,10 +276,46 @@ impl Files {
             }
             Looked::Ended(end, usage) => RecoveredStatus::Ended(end, usage),
         };
-        if let RecoveredStatus::Ended(..) = status {
-            discard_home(instance, task);
+        if let RecoveredStatus::Ended(end, _) = &status {
+            self.leave(instance, task, end);
         }
         Ok(Some(Recovered { launch, status }))
+    }
+
+    /// How an instance was launched, from its records, and the alloc in which it ran.
+    pub(super) fn launched(
+        &self,
+        task: &TaskDirectory,
+    ) -> anyhow::Result<Option<(Launch, Option<DesiredAlloc>)>> {
+        let Some(desired) = read_desired(task, DESIRED_FILE)? else { return Ok(None) };
+        let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
+        let alloc = desired.alloc.and_then(|alloc| self.read_alloc(alloc).ok().flatten());
+        Ok(Some((Launch::new(desired, alloc.as_ref(), uid), alloc)))
+    }
+
+    /// An instance has ended: its home directory is kept for its saver, if it has one, and discarded
+    /// otherwise. Returns what is kept from now on.
+    pub(super) fn leave(
+        &self,
+        instance: InstanceId,
+        task: &TaskDirectory,
+        end: &End,
+    ) -> Option<KeptData> {
+        let keep = || {
+            let Some((launch, alloc)) = self.launched(task)? else { return Ok(None) };
+            let kept = KeptData::of_task(&launch, alloc.as_ref(), end, wall_clock());
+            // Without a launch record nobody owns it.
+            match kept.filter(|kept| kept.uid != Some(0)) {
+                Some(kept) => self.keep(&task.path().join(record::HOME_DIRECTORY), kept),
+                None => Ok(None),
+            }
+        };
+        let kept = keep().unwrap_or_else(|error: anyhow::Error| {
+            tracing::error!("cannot keep the data of {instance} for its saver: {error:#}");
+            None
+        });
+        discard_home(instance, task);
+        kept
     }
 
     /// The state of an instance, from its records. Makes sure that nothing of an ended instance
@@ -465,7 +501,7 @@ fn end(reason: &ExitReason) -> End {
 /// The usage of an instance, as far as its shim measured it.
 fn usage(exit: &record::Exit) -> FinalUsage {
     let cpu_time = exit.cpu_ns.map(|time| Span(time / 1_000));
-    FinalUsage { cpu_time, memory_peak: exit.memory_peak_bytes.map(Bytes) }
+    FinalUsage { cpu_time, memory_peak: exit.memory_peak_bytes.map(Bytes), notice: None }
 }
 
 /// The end of an instance that is gone without a record.

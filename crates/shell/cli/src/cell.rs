@@ -67,6 +67,7 @@ fn describe(status: &v1::CellStatusResponse) -> String {
         ("rescheduling", rescheduling(status)),
         ("schedulers", status.schedulers.to_string()),
         ("jobs", format!("{} with {} tasks, dead ones included", status.jobs, status.tasks)),
+        ("notices", notices(status)),
         ("index", format!("{} in term {}", status.index, status.term)),
         ("state", status.state_hash.clone()),
         ("level", status.level.to_string()),
@@ -91,6 +92,21 @@ fn machines(status: &v1::CellStatusResponse) -> String {
         several(status.machines_down, "down"),
         run::capacity(status.capacity.as_ref())
     )
+}
+
+/// For example `97.3% of 1203 in full (killed 1100 of 1100, preempted 70 of 103)`.
+fn notices(status: &v1::CellStatusResponse) -> String {
+    let due = |share: &v1::NoticeShare| share.full + share.partial + share.none;
+    let (full, all) = status.notices.iter().fold((0_u64, 0_u64), |(full, all), share| {
+        (full.saturating_add(share.full), all.saturating_add(due(share)))
+    });
+    let Some(tenths) = full.saturating_mul(1_000).checked_div(all) else {
+        return "none were due".to_owned();
+    };
+    let one =
+        |share: &v1::NoticeShare| format!("{} {} of {}", share.reason, share.full, due(share));
+    let each = status.notices.iter().map(one).collect::<Vec<_>>().join(", ");
+    format!("{}.{}% of {all} in full ({each})", tenths / 10, tenths % 10)
 }
 
 fn rescheduling(status: &v1::CellStatusResponse) -> String {

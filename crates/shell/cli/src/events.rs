@@ -15,6 +15,7 @@ use rpc::service::borgmaster_client::BorgmasterClient;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use super::change::tasks;
 use super::exit::{Done, Failure};
 use super::moment::{self, Moment};
 use super::output::{self, Format};
@@ -191,11 +192,16 @@ fn subject(record: &Record) -> String {
     }
 }
 
-/// `used 210 ms of CPU time, 52 MiB of memory at most`, at the end of an instance.
+/// `used 210 ms of CPU time, 52 MiB of memory at most, notice in full`, at the end of an instance.
 fn used(record: &Record) -> String {
     match record.event.usage {
         FinalUsage::UNMEASURED => String::new(),
-        usage => format!("used {usage}"),
+        usage => {
+            let used = usage.to_string();
+            let used = (!used.is_empty()).then(|| format!("used {used}"));
+            let notice = usage.notice.map(|notice| notice.to_string());
+            used.into_iter().chain(notice).collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -218,6 +224,9 @@ fn detail(record: &Record) -> String {
         EventKind::Stop { why: StopReason::Evict(cause) } => {
             with(format!("to be evicted: {cause}"))
         }
+        EventKind::Saved { attempts: 1, .. } => with("after 1 attempt".to_owned()),
+        EventKind::Saved { attempts, .. } => with(format!("after {attempts} attempts")),
+        EventKind::SaverGivenUp { reason, .. } => with(output::one_line(reason)),
         EventKind::MachineUpdated { capacity } => capacity.to_string(),
         EventKind::Attribute { name, value } => {
             let name = name.escape_debug();
@@ -226,6 +235,26 @@ fn detail(record: &Record) -> String {
                 None => format!("{name} is gone"),
             }
         }
+        EventKind::UpdateOpened { from, to, changes } => {
+            let changes: Vec<_> = changes.iter().map(ToString::to_string).collect();
+            let changes = output::one_line(&changes.join(", "));
+            format!("version {from} → {to}: {changes}")
+        }
+        EventKind::UpdatePaused { version }
+        | EventKind::UpdateResumed { version }
+        | EventKind::UpdateUndoing { version }
+        | EventKind::UpdateUndone { version }
+        | EventKind::UpdateClosed { version } => format!("version {version}"),
+        EventKind::UpdateSucceeded { version, skipped: 0 } => format!("version {version}"),
+        EventKind::UpdateSucceeded { version, skipped } => {
+            format!("version {version}, {} skipped", tasks(*skipped))
+        }
+        EventKind::UpdateSkipped { version, why } => format!("version {version}: {why}"),
+        EventKind::UpdateFailed { version, end: Some(end) } => format!("version {version}: {end}"),
+        EventKind::UpdateFailed { version, end: None } => {
+            format!("version {version}: not healthy in time")
+        }
+        EventKind::DrainExpired { left } => format!("{} left", tasks(*left)),
         EventKind::MachineDrained { reason } => reason.escape_debug().to_string(),
         EventKind::Platform { platform, factor } => {
             format!("{} × {factor}", platform.escape_debug())
@@ -325,9 +354,14 @@ mod tests {
         let shown = line(&event, false);
         assert!(shown.ends_with("  on m1, by master\n"), "{shown}");
         let cpu_time = Some(proto::duration(Span(210_000)));
-        event.usage = Some(v1::FinalUsage { cpu_time, memory_peak_bytes: Some(52 << 20) });
+        event.usage = Some(v1::FinalUsage {
+            cpu_time,
+            memory_peak_bytes: Some(52 << 20),
+            notice: Some(v1::NoticeDelivery::NoticeInFull.into()),
+        });
         let shown = line(&event, false);
-        let used = "on m1, used 210 ms of CPU time, 52 MiB of memory at most, by master\n";
+        let used = "on m1, used 210 ms of CPU time, 52 MiB of memory at most, notice in full, by \
+                    master\n";
         assert!(shown.ends_with(used), "{shown}");
     }
 

@@ -35,6 +35,8 @@ struct State {
 pub(crate) fn serve(options: &Server) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        // A signal that comes before its handler is lost: the init of a task ignores it.
+        let mut stop = std::pin::pin!(shutdown::requested());
         let address = ("0.0.0.0", options.port);
         let listener = TcpListener::bind(address)
             .await
@@ -46,7 +48,6 @@ pub(crate) fn serve(options: &Server) -> anyhow::Result<()> {
             unhealthy_after: options.unhealthy_after,
             quiet: options.quiet,
         });
-        let mut stop = std::pin::pin!(shutdown::requested());
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,

@@ -15,10 +15,14 @@ pub enum Code {
     Refused = 3,
     /// Not placed in time.
     NotPlaced = 4,
+    /// The update failed and was undone.
+    Undone = 5,
     /// No master is reachable.
     NoMaster = 6,
     /// Someone else changed it concurrently.
     Changed = 7,
+    /// Blocked by a disruption budget.
+    Budget = 8,
     /// The replica was removed from the cell, or its directory must not be used.
     Dismissed = 9,
 }
@@ -31,7 +35,7 @@ Exit codes:
   2  usage or invalid file
   3  rejected at admission
   4  not placed in time
-  5  update failed and was rolled back
+  5  update failed and was undone
   6  no master reachable
   7  changed concurrently
   8  blocked by a disruption budget

@@ -7,6 +7,7 @@ mod capability;
 mod cell;
 mod cells;
 mod certify;
+mod change;
 mod checkpoint;
 mod dev;
 mod evaluate;
@@ -14,11 +15,13 @@ mod events;
 mod example;
 mod exit;
 mod kill;
+mod last_lines;
 mod logs;
 mod machine;
 pub mod master;
 mod moment;
 pub mod output;
+mod plan;
 mod quota;
 mod restore;
 mod run;
@@ -26,6 +29,7 @@ mod selection;
 mod show;
 mod sim;
 mod token;
+mod update;
 mod user;
 mod why;
 
@@ -74,8 +78,26 @@ pub enum Command {
     Why(WhyArgs),
     /// Show the output of tasks.
     Logs(LogsArgs),
+    /// Show what submitting or updating the jobs of a file would do, without doing it.
+    ///
+    /// For each change of a running job: whether its tasks go on, restart on the same machine or
+    /// may move; how many tasks are disrupted; whether it fits now and within quota; and which
+    /// tasks of others would be evicted.
+    Plan(plan::PlanArgs),
+    /// Update the jobs of a file to their new descriptions, or control the update of a job.
+    ///
+    /// Tasks are changed batch by batch, within the disruption budget of the job, and each must be
+    /// healthy before the next batch. If a task does not become healthy, the update undoes itself,
+    /// and the exit code is 5. A successful update can be undone until it is closed.
+    Update(Box<update::UpdateArgs>),
+    /// Change the number of tasks of a job or of allocs of an alloc set.
+    Resize(update::ResizeArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
+    /// Drain machines for maintenance: the same as bourg machine drain.
+    Drain(machine::DrainArgs),
+    /// Make drained machines available again: the same as bourg machine undrain.
+    Undrain(machine::Which),
     /// List the machines of the cell.
     Machines(ListArgs),
     /// Show a machine, and administer machines.
@@ -127,6 +149,10 @@ struct DevArgs {
     /// The number of replicas of the master: 1, 3 or 5. An existing cell keeps at least its number.
     #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
     replicas: String,
+    /// The number of machines, 1 to 16: that many Borglets, which share this host evenly. Default:
+    /// as many as the cell has, and one for a new cell.
+    #[arg(long, value_name = "NUMBER", value_parser = dev::machines)]
+    machines: Option<u8>,
     /// The log level of the cell's processes on stderr: error, warn, info, debug.
     #[arg(long, default_value = "warn")]
     log: String,
@@ -148,6 +174,9 @@ struct DevArgs {
 struct RunArgs {
     /// A BCL or JSON file.
     file: PathBuf,
+    /// Only show what it would do: the same as bourg plan.
+    #[arg(long, conflicts_with_all = ["detach", "wait", "timeout"])]
+    plan: bool,
     /// Return as soon as the jobs are admitted.
     #[arg(long)]
     detach: bool,
@@ -222,6 +251,10 @@ struct LogsArgs {
     /// Show only the last lines of each stream.
     #[arg(long, short = 'n')]
     tail: Option<u32>,
+    /// Show the output of tasks with this version of the job's description, if they have it now or
+    /// had it last. Default: the newest.
+    #[arg(long, value_name = "NUMBER")]
+    version: Option<u32>,
     /// Show only this stream: stdout or stderr.
     #[arg(long, value_parser = ["stdout", "stderr"])]
     stream: Option<String>,
@@ -350,6 +383,11 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Why(args) => why::why(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
+        Command::Plan(args) => plan::plan(cell, &args)?,
+        Command::Update(args) => update::update(cell, &args)?,
+        Command::Resize(args) => update::resize(cell, &args)?,
+        Command::Drain(args) => machine::drain(cell, &args)?,
+        Command::Undrain(which) => machine::undrain(cell, &which)?,
         Command::Machines(args) => machine::list(cell, &args)?,
         Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => cell::cell(cell, &args)?,

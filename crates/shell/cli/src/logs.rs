@@ -57,6 +57,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
                 stream: stream.into(),
                 start: from.map(|from| v1::LogStart { from: Some(from) }),
                 follow: args.follow,
+                version: args.version,
             };
             let chunks = connection
                 .stream(request, async |mut client, request| client.logs(request).await)

@@ -132,6 +132,19 @@ impl Failure {
     }
 }
 
+/// A text that others wrote, on one line: control characters are escaped; quotes and backslashes
+/// are not, since commands are full of them.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\'' | '\\' => line.push(character),
+            other => line.extend(other.escape_debug()),
+        }
+    }
+    line
+}
+
 /// Prints a message on stderr, escaped for a terminal.
 pub fn say(text: &str) {
     match std::io::stderr().is_terminal() {

@@ -1,6 +1,6 @@
 //! `bourg run`: submits jobs and shows their progress.
 
-mod outcome;
+pub(crate) mod outcome;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -14,8 +14,9 @@ use proto::v1;
 use spec::JobSpec;
 
 use super::exit::{Done, Failure};
-use super::{RunArgs, output, why, with_cell};
+use super::{RunArgs, output, plan, update, why, with_cell};
 use crate::evaluate;
+use crate::last_lines::last_lines;
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
@@ -89,6 +90,10 @@ impl Wait {
 pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file)?;
     with_cell(cell, async |mut connection| {
+        if args.plan {
+            let request = |_: &JobSpec| v1::PlanRequest::default();
+            return plan::show(&mut connection, &jobs, &output::Format::Table, request).await;
+        }
         let wait = Wait::of(args);
         if let Some(patience) = wait.and_then(Wait::patience) {
             connection.set_patience(patience);
@@ -129,6 +134,17 @@ pub(super) async fn submit_all(
     let mut failed = None;
     for ((name, submitted), job) in admitted.iter().zip(jobs) {
         let address = v1::JobAddress { user: submitted.user.clone(), job: job.name.to_string() };
+        if submitted.updated && submitted.version > 0 {
+            let patience = wait.patience();
+            let (version, awaited) = (submitted.version, update::Awaited::Updated);
+            let followed = update::watch(connection, &address, version, awaited, patience).await;
+            match (followed, wait) {
+                (Ok(()), _) => {}
+                (Err(failure), Wait::Ended(_)) if failed.is_none() => failed = Some(failure),
+                (Err(failure), Wait::Ended(_)) => output::say(&format!("{failure}\n")),
+                (Err(failure), Wait::Healthy(_)) => return Err(failure),
+            }
+        }
         match (Progress::new(begun).watch(connection, address, name, wait).await, wait) {
             (Ok(last), _) => print_addresses(&cell.name, &last)?,
             (Err(failure), Wait::Healthy(_)) => return Err(failure),
@@ -255,7 +271,7 @@ impl Progress {
             eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
             let failed = outcome::failed(job).map(|task| task.index);
             if let Some(task) = failed.filter(|task| self.said_failure != Some(*task)) {
-                output::say(&outcome::last_lines(connection, address, task).await);
+                output::say(&last_lines(connection, address, task, None).await);
             }
             return over.map(|()| job.clone());
         }
@@ -287,7 +303,7 @@ impl Progress {
         eprint!("{}", self.end_line(admitted));
         let (index, end) = (task.index, &task.last_end_text);
         output::say(&format!(" task {index} failed: {end}; retrying\n"));
-        output::say(&outcome::last_lines(connection, job.clone(), index).await);
+        output::say(&last_lines(connection, job.clone(), index, None).await);
         eprintln!(" next: bourg logs {name}/{index}");
     }
 

@@ -135,14 +135,6 @@ fn job_labels(job: &v1::JobStatus) -> Labels {
     job.spec.as_ref().map(|spec| spec.labels.clone()).unwrap_or_default()
 }
 
-/// The labels of a task: its job's and those of its override.
-fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
-    let own = job.spec.as_ref().and_then(|spec| spec.overrides.get(&index));
-    let mut labels = job_labels(job);
-    labels.extend(own.map(|own| own.labels.clone()).unwrap_or_default());
-    labels
-}
-
 /// For example `team=search,tier=canary`, as in a query.
 fn shown_labels(labels: &Labels) -> String {
     let one = |(name, value): (&String, &String)| {
@@ -193,8 +185,15 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "" => String::new(),
         set => format!("  in {set}"),
     };
+    let version = match &job.update {
+        None => String::new(),
+        Some(update) => {
+            let state = word::<v1::UpdateState>(update.state);
+            format!("  version {} (update to {} {state})", job.version, update.to)
+        }
+    };
     output::print(&format!(
-        "{}  {}{why}  {priority}{within}  {}  submitted {age} ago\n",
+        "{}  {}{why}  {priority}{within}  {}{version}  submitted {age} ago\n",
         job_name(job),
         word::<v1::JobState>(job.state),
         tally(job),
@@ -227,9 +226,10 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         }
         if *format == Format::Wide {
             row.push(task.generation.to_string());
+            row.push(task.version.to_string());
             row.push(task.reason.clone());
             row.extend(last_usage(task));
-            row.push(shown_labels(&task_labels(job, task.index)));
+            row.push(shown_labels(&task.labels));
         }
         row
     };
@@ -243,6 +243,7 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "FAILURES",
         "LAST END",
         "GENERATION",
+        "VERSION",
         "REASON",
         "LAST CPU TIME",
         "LAST MEMORY PEAK",
@@ -259,7 +260,7 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
 /// What its last incarnation used: CPU time and peak memory; empty where that was not measured.
 fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
     let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
-    let FinalUsage { cpu_time, memory_peak } = usage.unwrap_or_default();
+    let FinalUsage { cpu_time, memory_peak, .. } = usage.unwrap_or_default();
     let shown = |of: Option<String>| of.unwrap_or_default();
     [shown(cpu_time.map(|time| time.to_string())), shown(memory_peak.map(|peak| peak.to_string()))]
 }
@@ -287,7 +288,7 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         if *format == Format::Wide {
             row.push(alloc.generation.to_string());
             row.push(alloc.reason.clone());
-            row.push(shown_labels(&task_labels(job, alloc.index)));
+            row.push(shown_labels(&alloc.labels));
         }
         row
     };

@@ -201,8 +201,8 @@ impl Connection {
     fn is_retryable(&self, status: &Status) -> bool {
         match status.code() {
             tonic::Code::Unavailable => !rpc::transport::is_distrust(status),
-            tonic::Code::Cancelled => self.masters.len() > 1,
-            // For example when the master's process is killed.
+            // A broken connection, for example when the master's process is killed.
+            tonic::Code::Cancelled => self.masters.len() > 1 || rpc::transport::is_broken(status),
             tonic::Code::Unknown => rpc::transport::is_broken(status),
             _ => false,
         }

@@ -336,12 +336,14 @@ impl Thread {
     }
 
     /// Whether a step changed what readers see. The other replicas' progress is published only now
-    /// and then: the next operations copy whatever a view shares.
+    /// and then, and how many machines have answered with the first and with the last of them: the
+    /// next operations copy whatever a view shares.
     fn is_to_be_seen(&self, outputs: &[Output]) -> bool {
         use Output::{Persist, Poll, Send};
         let old = self.published.elapsed() > VIEW_AGE;
-        let heard = self.replica.machines_heard() > 0;
-        heard != (self.view.borrow().machines_heard > 0)
+        let (heard, seen) = (self.replica.machines_heard(), self.view.borrow().machines_heard);
+        (heard > 0) != (seen > 0)
+            || heard != seen && self.replica.are_all_machines_heard()
             || outputs.iter().any(|output| old || !matches!(output, Persist(_) | Send(_) | Poll(_)))
     }
 

@@ -1,8 +1,11 @@
 //! Reads of a cell at any moment: the serving view, or a cell rebuilt from the kept history. The
 //! answers are functions of the cell, the caller, and a time.
 
+pub(crate) mod drain_plan;
+pub(crate) mod notices;
 pub(crate) mod rejections;
 pub(crate) mod unchecked_health;
+pub(crate) mod updates;
 pub(crate) mod views;
 
 use std::collections::BTreeSet;
@@ -62,7 +65,7 @@ impl Reads<'_> {
             }
         };
         jobs.retain(|job| query.is_empty() || job_has(job, &query));
-        let tasks: u64 = jobs.iter().map(|job| u64::from(job.spec.tasks)).sum();
+        let tasks: u64 = jobs.iter().map(|job| u64::from(job.size())).sum();
         if asked.tasks && tasks > TASKS_MAX {
             return Err(Status::failed_precondition(format!(
                 "these jobs have {tasks} tasks, and at most {TASKS_MAX} are shown: ask without \
@@ -102,7 +105,7 @@ impl Reads<'_> {
             let state = job.task(*index).map(|task| &task.state);
             matches!(state, Some(cell::TaskState::Pending { .. }))
         };
-        let chosen = || tasks.of(job.spec.tasks);
+        let chosen = || tasks.of(job.size());
         let most = usize::try_from(asked.scores).unwrap_or(usize::MAX).min(SCORES_MAX);
         if most > 0
             && let Some(index) = chosen().find(pending).or_else(|| chosen().next())
@@ -131,6 +134,11 @@ impl Reads<'_> {
                 true => views::placed(self.cell, machine, self.now),
                 false => Vec::new(),
             },
+            drain_waits_for: match asked.tasks {
+                true => updates::drain_waits_for(self.cell, machine),
+                false => Vec::new(),
+            },
+            saving: views::saving(self.cell, machine),
             ..views::machine_status(machine, self.now)
         };
         Ok(v1::MachinesResponse {
@@ -164,6 +172,7 @@ impl Reads<'_> {
             machines_unreachable: unreachable,
             machines_down: down,
             rescheduling: Some(views::rescheduling(self.cell)),
+            notices: notices::shares(self.cell.notices()),
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),
@@ -213,16 +222,19 @@ pub(super) fn few(what: &str, has: usize) -> Result<(), Status> {
     }
 }
 
-/// Whether a job has the labels, or one of its tasks by an override.
+/// Whether a job has the labels, or one of its tasks by an override or an earlier version.
 pub(super) fn job_has(job: &Job, query: &LabelQuery) -> bool {
     let whole = query.holds(|key| job.spec.labels.get(key).map(String::as_str));
     let mut overridden = job.spec.overrides.iter().filter(|(_, change)| !change.labels.is_empty());
-    whole || overridden.any(|(index, _)| task_has(job, *index, query))
+    let mut earlier = job.tasks().filter(|(_, task)| task.version != job.version);
+    whole
+        || overridden.any(|(index, _)| task_has(job, *index, query))
+        || earlier.any(|(index, _)| task_has(job, index, query))
 }
 
 /// Whether a task has the labels: its job's, and those of its override.
 pub(super) fn task_has(job: &Job, index: TaskIndex, query: &LabelQuery) -> bool {
-    query.holds(|key| job.spec.label(index, key))
+    query.holds(|key| job.described(index).label(index, key))
 }
 
 pub(super) fn labels(text: &str) -> Result<LabelQuery, Status> {
@@ -245,7 +257,7 @@ pub(super) fn selection_of(
     job: &Job,
     tasks: Option<v1::TaskSelection>,
 ) -> Result<TaskSelection, Status> {
-    let (tasks, of) = (selection(tasks)?, job.spec.tasks);
+    let (tasks, of) = (selection(tasks)?, job.size());
     match tasks.is_within(of) {
         true => Ok(tasks),
         false => {

@@ -1,7 +1,6 @@
 //! The master's API for users and tools. Reads are answered from the newest view, with its index;
 //! mutations go through the core and are answered when they are committed.
 
-mod changes;
 mod checkpoint_download;
 mod dispatch;
 mod enrolment;
@@ -24,6 +23,7 @@ mod summary;
 mod tasks;
 #[cfg(test)]
 mod test_services;
+mod updates;
 mod users;
 
 use std::pin::Pin;
@@ -47,7 +47,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use self::event_watch::EventSource;
-use self::logs::{newest_incarnation, relay, say_not_kept};
+use self::logs::{incarnation_of, newest_incarnation, relay, say_not_kept};
 use self::streams::{Streams, holding};
 use self::summary::Summary;
 use self::tasks::split;
@@ -258,7 +258,8 @@ impl Borgmaster for Service {
         self.own(&by, &asked, || may_submit(&user, &spec))?;
         let view = self.core.view();
         let before = view.cell.job_named(&user, &spec.name).filter(|job| job.is_alive());
-        let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
+        let changes = before.map(|job| job.spec.changes(&spec)).unwrap_or_default();
+        let changes = changes.iter().map(|(change, _)| change.to_string()).collect();
         drop(view);
         let mutation = Mutation::Submit(Arc::new(spec));
         match self.mutate(id, by, mutation, bytes).await? {
@@ -270,6 +271,12 @@ impl Borgmaster for Service {
                     user: user.to_string(),
                     unchanged: submission == Submission::Unchanged,
                     updated: submission == Submission::Updated,
+                    version: self
+                        .core
+                        .view()
+                        .cell
+                        .job(collection)
+                        .map_or(0, |job| job.last_version.0),
                     changes: match submission {
                         Submission::Updated => changes,
                         Submission::New | Submission::Unchanged => Vec::new(),
@@ -278,6 +285,28 @@ impl Borgmaster for Service {
             }
             (_, other) => Err(unexpected(&other)),
         }
+    }
+
+    async fn update(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::UpdateResponse> {
+        self.update_a_job(request).await
+    }
+
+    async fn control_update(
+        &self,
+        request: Request<v1::ControlUpdateRequest>,
+    ) -> Answer<v1::ControlUpdateResponse> {
+        self.control_an_update(request).await
+    }
+
+    async fn plan(&self, request: Request<v1::PlanRequest>) -> Answer<v1::PlanResponse> {
+        self.plan_a_job(request).await
+    }
+
+    async fn plan_drain(
+        &self,
+        request: Request<v1::PlanDrainRequest>,
+    ) -> Answer<v1::PlanDrainResponse> {
+        self.plan_a_drain(request).await
     }
 
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
@@ -591,8 +620,18 @@ impl Borgmaster for Service {
         let incarnations: Vec<(InstanceId, MachineId)> = job
             .tasks()
             .filter(|(index, _)| tasks.contains(*index))
-            .filter_map(|(index, _)| newest_incarnation(job, index))
+            .filter_map(|(index, _)| match asked.version {
+                None => newest_incarnation(job, index),
+                Some(version) => incarnation_of(job, index, model::Version(version)),
+            })
             .collect();
+        if let Some(version) = asked.version.filter(|_| incarnations.is_empty()) {
+            return Err(Status::not_found(format!(
+                "no such task of {}/{} runs version {version} or ran it last: bourg update status \
+                 {}/{} shows the versions",
+                job.owner, job.spec.name, job.owner, job.spec.name
+            )));
+        }
         let place = self.log_readers.begin_as(user, incarnations.len().max(1))?;
         let mut permits = Vec::new();
         for (_, machine) in &incarnations {

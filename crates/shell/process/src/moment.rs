@@ -19,6 +19,11 @@ pub fn shown(at: Time) -> String {
     )
 }
 
+/// Formats a time in UTC as in RFC 3339, to the millisecond.
+pub fn rfc3339(at: Time) -> String {
+    shown(at).replacen(' ', "T", 1) + "Z"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +31,6 @@ mod tests {
     #[test]
     fn a_time_is_shown_to_the_millisecond() {
         assert_eq!(shown(Time(86_401_002_003)), "1970-01-02 00:00:01.002");
+        assert_eq!(rfc3339(Time(86_401_002_003)), "1970-01-02T00:00:01.002Z");
     }
 }

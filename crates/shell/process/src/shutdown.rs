@@ -2,16 +2,21 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT. If no handler can be installed, waits forever: the signal's default
-/// action ends the process then.
-pub async fn requested() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Installs handlers of SIGTERM and SIGINT at once, and returns a future that waits for one of them.
+/// If no handler can be installed, it waits forever: the signal's default action ends the process
+/// then.
+///
+/// # Panics
+/// Outside a Tokio runtime.
+pub fn requested() -> impl Future<Output = ()> + use<> {
+    let handlers = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        let (Ok(mut terminate), Ok(mut interrupt)) = handlers else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }

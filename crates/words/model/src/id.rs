@@ -55,6 +55,11 @@ number!(
     Generation(u32)
 );
 number!(
+    /// A version of a job's description, from 1. An update gives the next number, which is never used
+    /// again for the job.
+    Version(u32)
+);
+number!(
     /// A client's session with the cell. Each request of a session is executed at most once.
     SessionId(u64)
 );

@@ -12,9 +12,11 @@ mod key;
 mod label;
 mod machine;
 mod name;
+mod notice;
 mod priority;
 mod random;
 mod resources;
+mod saving;
 mod serial;
 mod time;
 
@@ -22,16 +24,18 @@ pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use id::{
     CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId,
-    ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term,
+    ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,
 };
 pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
+pub use notice::{NoticeDelivery, NoticeReason};
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };
 pub use random::Random;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, QuantityError, Resources};
+pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};
 pub use time::{Span, Time};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Bytes, Resources, Span};
+use crate::{Bytes, NoticeDelivery, Resources, Saving, Span};
 
 /// A machine's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct MachineReport {
     /// Ports of the range that are in use by something they were not assigned to, in ascending
     /// order; they are not available to tasks.
     pub held_ports: Vec<HeldPorts>,
+    /// The data of ended instances that savers are to save, by instance.
+    pub saving: Vec<Saving>,
 }
 
 impl MachineReport {
@@ -152,18 +154,21 @@ pub enum End {
     },
 }
 
-/// What an instance used from its start to its end, as far as it was measured.
+/// What an instance used from its start to its end, as far as it was measured, and whether it had
+/// its notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FinalUsage {
     /// CPU time of all its processes; none where it was not measured.
     pub cpu_time: Option<Span>,
     /// The most memory that it had at any time; none where it was not measured.
     pub memory_peak: Option<Bytes>,
+    /// Whether it had its notice; none if it was not stopped, or that is not known.
+    pub notice: Option<NoticeDelivery>,
 }
 
 impl FinalUsage {
-    /// Nothing was measured.
-    pub const UNMEASURED: Self = Self { cpu_time: None, memory_peak: None };
+    /// Nothing was measured, and there was no notice.
+    pub const UNMEASURED: Self = Self { cpu_time: None, memory_peak: None, notice: None };
 }
 
 /// `210 ms of CPU time, 52 MiB of memory at most`; empty where nothing was measured.

@@ -8,7 +8,7 @@ use model::{
     SchedulingClass, Span, TaskIndex,
 };
 
-use crate::{Constraint, JobReference, Kind};
+use crate::{Constraint, DisruptionBudget, JobReference, Kind, Saver, UpdatePolicy};
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
 /// jobs run.
@@ -38,9 +38,15 @@ pub struct JobSpec {
     pub max_per_switch: Option<Maximum>,
     /// The policy for failed tasks.
     pub restart: RestartPolicy,
+    /// The maximum notice of the tasks that it preempts; without one they have their own.
+    pub preemption_notice_max: Option<Span>,
     /// Whether its tasks' reservations are estimated from usage. Otherwise they stay at the limits,
     /// which requires the capability no-estimation.
     pub estimation: bool,
+    /// How many tasks may be down for updates and drains.
+    pub disruptions: DisruptionBudget,
+    /// How updates of the job proceed.
+    pub update: UpdatePolicy,
     /// Jobs that must finish before this one starts (trace v3, "run after"). If one of them ends in
     /// any other way, this job is killed.
     pub after: BTreeSet<JobReference>,
@@ -83,6 +89,8 @@ pub struct TaskSpec {
     pub kernel_features: BTreeSet<KernelFeature>,
     /// Whether the task may call the cell's API: it is then given a certificate of its own.
     pub api: bool,
+    /// What runs after its end, in its directory.
+    pub saver: Option<Saver>,
 }
 
 /// An HTTP health check (paper, section 2.6): a task that does not respond in time, or responds
@@ -159,7 +167,10 @@ impl JobSpec {
             max_per_machine: None,
             max_per_switch: None,
             restart: RestartPolicy::default(),
+            preemption_notice_max: None,
             estimation: true,
+            disruptions: DisruptionBudget::default(),
+            update: UpdatePolicy::default(),
             after: BTreeSet::new(),
             parent: None,
         }
@@ -201,6 +212,15 @@ impl JobSpec {
     pub fn health_check(&self, index: TaskIndex) -> Option<&HealthCheck> {
         let change = self.overrides.get(&index).and_then(|change| change.health_check.as_ref());
         change.or(self.task.health_check.as_ref())
+    }
+
+    /// The labels of the task at an index: the job's, and those of its override.
+    #[must_use]
+    pub fn labels_of(&self, index: TaskIndex) -> BTreeMap<String, String> {
+        let mut labels = self.labels.clone();
+        let own = self.overrides.get(&index).map(|change| change.labels.clone());
+        labels.extend(own.unwrap_or_default());
+        labels
     }
 
     /// A label of the task at an index.
@@ -247,6 +267,17 @@ impl JobSpec {
         let overridden = self.overrides.keys().filter(|index| index.0 < self.tasks);
         let usual = u64::from(self.tasks).saturating_sub(overridden.clone().count() as u64);
         overridden.fold(self.task.limit.times(usual), |sum, index| sum.plus(self.limit(*index)))
+    }
+
+    /// The maximum number of tasks that may be down at once for voluntary reasons.
+    #[must_use]
+    pub fn down_max(&self) -> u32 {
+        let serves = self.appclass == Appclass::LatencySensitive;
+        match self.disruptions.at_once {
+            Some(at_once) => at_once,
+            None if serves || self.kind.is_alloc_set() => 1 + self.tasks / 10,
+            None => u32::MAX,
+        }
     }
 }
 
@@ -314,6 +345,28 @@ impl TaskSpec {
             constraints: Vec::new(),
             kernel_features: BTreeSet::new(),
             api: false,
+            saver: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::job;
+    use model::Appclass;
+
+    #[test]
+    fn a_service_has_a_tenth_and_one_down_at_once_and_batch_any_number() {
+        let down = |tasks, appclass, at_once| {
+            let disruptions = DisruptionBudget { at_once, per_hour: None };
+            JobSpec { tasks, appclass, disruptions, ..job() }.down_max()
+        };
+        assert_eq!(down(1, Appclass::LatencySensitive, None), 1);
+        assert_eq!(down(9, Appclass::LatencySensitive, None), 1);
+        assert_eq!(down(100, Appclass::LatencySensitive, None), 11);
+        assert_eq!(down(100, Appclass::LatencySensitive, Some(0)), 0);
+        assert_eq!(down(100, Appclass::Batch, None), u32::MAX);
+        assert_eq!(down(100, Appclass::Batch, Some(2)), 2);
     }
 }

@@ -6,11 +6,13 @@
 //! sent (crate `proto`), admitted or placed is not its concern.
 
 mod constraint;
+mod disruption;
 mod job;
 mod kind;
 mod path;
 mod ports;
 mod reference;
+mod saver;
 mod template;
 #[cfg(test)]
 mod testing;
@@ -18,9 +20,12 @@ mod update;
 mod validate;
 
 pub use constraint::{Constraint, NoSuchRelation, Relation};
+pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
 pub use job::{HealthCheck, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
 pub use kind::Kind;
 pub use path::{Path, Step};
 pub use reference::JobReference;
+pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
+pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass};
 pub use validate::{Problem, ProblemKind, limits};

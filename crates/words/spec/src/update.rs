@@ -1,59 +1,333 @@
-//! Which changes of a running job need no restart of its tasks (paper, section 2.3).
+//! What a change of each field means for tasks that run (paper, section 2.3). This table is the only
+//! place that says so: plans, the cell and the reference read it.
 
-use crate::{JobSpec, TaskOverride, TaskSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use model::{Dimension, TaskIndex};
+
+use crate::{HealthCheck, JobSpec, TaskOverride};
+
+/// The maximum number of changes that are listed for an update; more are counted.
+pub const CHANGES_MAX: usize = 64;
+/// The maximum length of a listed value, in characters.
+const VALUE_CHARACTERS_MAX: usize = 120;
+
+/// What a change of a field means for a task that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldClass {
+    /// The task goes on.
+    InPlace,
+    /// The task goes on where it still fits its machine, and else moves to another.
+    MayMove,
+    /// The task is restarted, on the same machine if it fits there.
+    Restart,
+    /// Tasks are added or removed; the others go on.
+    Size,
+    /// It cannot change while the job is alive.
+    Fixed,
+}
+
+impl FieldClass {
+    /// What it means, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InPlace => "in place, no restart",
+            Self::MayMove => "in place where the task fits its machine, else it moves",
+            Self::Restart => "restart on the same machine",
+            Self::Size => "adds or removes tasks",
+            Self::Fixed => "not while the job is alive",
+        }
+    }
+}
+
+impl fmt::Display for FieldClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A field of a description whose change has a class.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name in descriptions; for a group of them, what they have in common.
+    pub name: &'static str,
+    /// What a change means.
+    pub class: FieldClass,
+    differs: fn(&JobSpec, &JobSpec) -> bool,
+}
+
+macro_rules! fields {
+    ($($name:literal $class:ident $differs:expr;)*) => {
+        &[$(Field { name: $name, class: FieldClass::$class, differs: $differs }),*]
+    };
+}
+
+/// Every field of a description, with the class of its changes.
+pub const FIELDS: &[Field] = fields! {
+    "name" Fixed |a, b| a.name != b.name;
+    "allocs" Fixed |a, b| a.kind.is_alloc_set() != b.kind.is_alloc_set();
+    "allocSet" Fixed |a, b| a.kind.alloc_set() != b.kind.alloc_set();
+    "after" Fixed |a, b| a.after != b.after;
+    "parent" Fixed |a, b| a.parent != b.parent;
+    "tasks" Size |a, b| a.tasks != b.tasks;
+    "priority" MayMove |a, b| a.priority != b.priority;
+    "schedulingClass" InPlace |a, b| a.scheduling_class != b.scheduling_class;
+    "labels" InPlace |a, b| a.labels != b.labels;
+    "allocs.users" InPlace |a, b| a.kind.is_alloc_set() && b.kind.is_alloc_set() && a.kind != b.kind;
+    "maxPerMachine" InPlace |a, b| a.max_per_machine != b.max_per_machine;
+    "maxPerSwitch" InPlace |a, b| a.max_per_switch != b.max_per_switch;
+    "restart" InPlace |a, b| a.restart != b.restart;
+    "estimation" MayMove |a, b| a.estimation != b.estimation;
+    "preemption" InPlace |a, b| a.preemption_notice_max != b.preemption_notice_max;
+    "disruptions" InPlace |a, b| a.disruptions != b.disruptions;
+    "update" InPlace |a, b| a.update != b.update;
+    "overrides.labels" InPlace |a, b| any(a, b, |change| &change.labels);
+    "cpu" MayMove |a, b| limit(a, b, Dimension::Cpu);
+    "ram" MayMove |a, b| limit(a, b, Dimension::Ram);
+    "disk" MayMove |a, b| limit(a, b, Dimension::Disk);
+    "diskRate" MayMove |a, b| limit(a, b, Dimension::DiskRate);
+    "constraints" MayMove |a, b| a.task.constraints != b.task.constraints;
+    "overrides.limit" MayMove |a, b| any(a, b, |change| &change.limit);
+    "overrides.constraints" MayMove |a, b| any(a, b, |change| &change.constraints);
+    "appclass" Restart |a, b| a.appclass != b.appclass;
+    "cmd" Restart |a, b| a.task.cmd != b.task.cmd;
+    "env" Restart |a, b| a.task.env != b.task.env;
+    "processes" Restart |a, b| a.task.processes != b.task.processes;
+    "ports" Restart |a, b| a.task.ports != b.task.ports;
+    "healthCheck" Restart |a, b| a.task.health_check != b.task.health_check;
+    "notice" Restart |a, b| a.task.notice != b.task.notice;
+    "saver" Restart |a, b| a.task.saver != b.task.saver;
+    "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;
+    "api" Restart |a, b| a.task.api != b.task.api;
+    "overrides.cmd" Restart |a, b| any(a, b, |change| &change.cmd);
+    "overrides.env" Restart |a, b| any(a, b, |change| &change.env);
+    "overrides.processes" Restart |a, b| any(a, b, |change| &change.processes);
+    "overrides.ports" Restart |a, b| any(a, b, |change| &change.ports);
+    "overrides.healthCheck" Restart |a, b| any(a, b, |change| &change.health_check);
+    "overrides.notice" Restart |a, b| any(a, b, |change| &change.notice);
+};
+
+/// Whether an override's field differs for a task that both descriptions have.
+fn any<T: PartialEq>(a: &JobSpec, b: &JobSpec, field: fn(&TaskOverride) -> &T) -> bool {
+    let nothing = TaskOverride::default();
+    let indexes = a.overrides.keys().chain(b.overrides.keys());
+    let mut shared = indexes.filter(|index| index.0 < a.tasks.min(b.tasks));
+    shared.any(|index| {
+        let (one, two) = (a.overrides.get(index), b.overrides.get(index));
+        field(one.unwrap_or(&nothing)) != field(two.unwrap_or(&nothing))
+    })
+}
+
+fn limit(a: &JobSpec, b: &JobSpec, dimension: Dimension) -> bool {
+    a.task.limit.get(dimension) != b.task.limit.get(dimension)
+}
+
+/// A change of a field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FieldChange {
+    /// The field, such as `ram`, `cmd[3]` or `env.MODE`.
+    pub field: String,
+    /// The old value, possibly cut; empty if there was none or it is not shown.
+    pub old: String,
+    /// The new value, possibly cut; empty if there is none or it is not shown.
+    pub new: String,
+}
+
+/// `ram 64 MiB → 96 MiB`, `cmd[3] + --quiet`, `env.MODE`.
+impl fmt::Display for FieldChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, old, new } = self;
+        match (old.is_empty(), new.is_empty()) {
+            (true, true) => f.write_str(field),
+            (true, false) => write!(f, "{field} + {new}"),
+            (false, true) => write!(f, "{field} - {old}"),
+            (false, false) => write!(f, "{field} {old} → {new}"),
+        }
+    }
+}
 
 impl JobSpec {
-    /// The fields in which `other` differs and that a running task cannot adopt without a restart;
-    /// empty if the job can be updated in place.
-    ///
-    /// Updated in place: priority, labels, scheduling class, restart policy, estimation, and (as
-    /// long as the task still fits on its machine) limits and constraints.
+    /// The fields that differ.
+    pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'static Field> + 'a {
+        FIELDS.iter().filter(|field| (field.differs)(self, other))
+    }
+
+    /// The fields that differ and cannot change while the job is alive.
     #[must_use]
-    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+    pub fn fixed_fields_changed(&self, other: &Self) -> Vec<&'static str> {
+        let fixed = self.differing(other).filter(|field| field.class == FieldClass::Fixed);
+        fixed.map(|field| field.name).collect()
+    }
+
+    /// Whether a task must be restarted to take over another description. Limits and constraints are
+    /// compared where the task runs: see [`FieldClass::MayMove`].
+    #[must_use]
+    pub fn must_restart(&self, other: &Self, index: TaskIndex) -> bool {
+        if self.appclass != other.appclass {
+            return true;
+        }
+        let plain = |spec: &Self| !spec.overrides.contains_key(&index);
+        if plain(self) && plain(other) {
+            return self.task.must_restart(&other.task);
+        }
+        self.task(index).must_restart(&other.task(index))
+    }
+
+    /// The changes from this description to another, with their values: at most [`CHANGES_MAX`].
+    /// Values of variables are never shown, since they may be secret.
+    #[must_use]
+    pub fn changes(&self, other: &Self) -> Vec<(FieldChange, FieldClass)> {
         let mut found = Vec::new();
-        let mut field = |name, differs| {
-            if differs && !found.contains(&name) {
-                found.push(name);
+        for field in self.differing(other) {
+            let mut add = |name: &str, old: String, new: String| {
+                let change = FieldChange { field: name.to_owned(), old: cut(&old), new: cut(&new) };
+                found.push((change, field.class));
+            };
+            let (one, two) = (&self.task, &other.task);
+            match field.name {
+                "tasks" => add("tasks", self.tasks.to_string(), other.tasks.to_string()),
+                "priority" => {
+                    add("priority", self.priority.to_string(), other.priority.to_string());
+                }
+                "schedulingClass" => {
+                    let (old, new) = (self.scheduling_class, other.scheduling_class);
+                    add("schedulingClass", old.number().to_string(), new.number().to_string());
+                }
+                "appclass" => {
+                    let (old, new) = (self.appclass.name(), other.appclass.name());
+                    add("appclass", old.to_owned(), new.to_owned());
+                }
+                "estimation" => {
+                    add("estimation", self.estimation.to_string(), other.estimation.to_string());
+                }
+                "cpu" | "ram" | "disk" | "diskRate" => {
+                    let of = |spec: &Self| {
+                        let dimension = match field.name {
+                            "cpu" => Dimension::Cpu,
+                            "ram" => Dimension::Ram,
+                            "disk" => Dimension::Disk,
+                            _ => Dimension::DiskRate,
+                        };
+                        dimension.show(spec.task.limit.get(dimension))
+                    };
+                    add(field.name, of(self), of(other));
+                }
+                "labels" => {
+                    map(&self.labels, &other.labels, |key, old, new| {
+                        let text = |value: Option<&String>| value.cloned().unwrap_or_default();
+                        add(&format!("labels.{key}"), text(old), text(new));
+                    });
+                }
+                "env" => map(&one.env, &two.env, |key, _, _| {
+                    add(&format!("env.{key}"), String::new(), String::new());
+                }),
+                "cmd" => elements(&one.cmd, &two.cmd, |name, old, new| add(name, old, new)),
+                "ports" => add("ports", list(&one.ports), list(&two.ports)),
+                "processes" => {
+                    add("processes", one.processes.to_string(), two.processes.to_string());
+                }
+                "notice" => add("notice", one.notice.to_string(), two.notice.to_string()),
+                "api" => add("api", one.api.to_string(), two.api.to_string()),
+                "healthCheck" => {
+                    let (old, new) = (one.health_check.as_ref(), two.health_check.as_ref());
+                    add("healthCheck", check(old), check(new));
+                }
+                "constraints" => {
+                    let text = |spec: &crate::TaskSpec| {
+                        let all = spec.constraints.iter().map(ToString::to_string);
+                        all.collect::<Vec<_>>().join(", ")
+                    };
+                    add("constraints", text(one), text(two));
+                }
+                "disruptions" => {
+                    let (old, new) = (self.disruptions.values(), other.disruptions.values());
+                    values(field.name, old, new, add);
+                }
+                "update" => {
+                    values(field.name, self.update.values(), other.update.values(), add);
+                }
+                "saver" => add(field.name, saver(one), saver(two)),
+                name => add(name, String::new(), String::new()),
             }
-        };
-        field("name", self.name != other.name);
-        field("allocs", self.kind.is_alloc_set() != other.kind.is_alloc_set());
-        field("allocSet", self.kind.alloc_set() != other.kind.alloc_set());
-        field("tasks", self.tasks != other.tasks);
-        field("appclass", self.appclass != other.appclass);
-        field("after", self.after != other.after);
-        field("parent", self.parent != other.parent);
-        let (one, two) = (&self.task, &other.task);
-        for (name, differs) in task(one, two) {
-            field(name, differs);
         }
-        let indexes = self.overrides.keys().chain(other.overrides.keys());
-        for index in indexes {
-            let (one, two) = (self.overrides.get(index), other.overrides.get(index));
-            let nothing = TaskOverride::default();
-            let (one, two) = (one.unwrap_or(&nothing), two.unwrap_or(&nothing));
-            field("overrides.cmd", one.cmd != two.cmd);
-            field("overrides.env", one.env != two.env);
-            field("overrides.processes", one.processes != two.processes);
-            field("overrides.ports", one.ports != two.ports);
-            field("overrides.healthCheck", one.health_check != two.health_check);
-            field("overrides.notice", one.notice != two.notice);
-        }
+        found.truncate(CHANGES_MAX);
         found
     }
 }
 
-fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 8] {
-    [
-        ("cmd", one.cmd != two.cmd),
-        ("env", one.env != two.env),
-        ("processes", one.processes != two.processes),
-        ("ports", one.ports != two.ports),
-        ("healthCheck", one.health_check != two.health_check),
-        ("notice", one.notice != two.notice),
-        ("kernelFeatures", one.kernel_features != two.kernel_features),
-        ("api", one.api != two.api),
-    ]
+impl crate::TaskSpec {
+    fn must_restart(&self, other: &Self) -> bool {
+        self.cmd != other.cmd
+            || self.env != other.env
+            || self.processes != other.processes
+            || self.ports != other.ports
+            || self.health_check != other.health_check
+            || self.notice != other.notice
+            || self.kernel_features != other.kernel_features
+            || self.api != other.api
+            // An alloc runs no program that could be restarted.
+            || !self.cmd.is_empty() && self.saver != other.saver
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(VALUE_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn map(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+    mut each: impl FnMut(&str, Option<&String>, Option<&String>),
+) {
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for key in keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).take(CHANGES_MAX) {
+        each(key, old.get(key), new.get(key));
+    }
+}
+
+/// The elements of a command that differ, if little does; else the whole.
+fn elements(old: &[String], new: &[String], mut each: impl FnMut(&str, String, String)) {
+    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let after = old[same..].iter().rev().zip(new[same..].iter().rev());
+    let after = after.take_while(|(a, b)| a == b).count();
+    let (gone, come) = (&old[same..old.len() - after], &new[same..new.len() - after]);
+    if gone.len() > 1 || come.len() > 1 {
+        return each("cmd", old.join(" "), new.join(" "));
+    }
+    let one = |elements: &[String]| elements.first().cloned().unwrap_or_default();
+    each(&format!("cmd[{same}]"), one(gone), one(come));
+}
+
+/// The values that differ of a field with several.
+fn values<const N: usize>(
+    field: &str,
+    old: [(&str, String); N],
+    new: [(&str, String); N],
+    mut each: impl FnMut(&str, String, String),
+) {
+    for ((name, old), (_, new)) in old.into_iter().zip(new).filter(|(old, new)| old != new) {
+        each(&format!("{field}.{name}"), old, new);
+    }
+}
+
+fn saver(task: &crate::TaskSpec) -> String {
+    task.saver.as_ref().map(|saver| saver.cmd.join(" ")).unwrap_or_default()
+}
+
+fn list<T: fmt::Display>(all: &BTreeSet<T>) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn check(check: Option<&HealthCheck>) -> String {
+    check.map_or_else(String::new, |check| {
+        let HealthCheck { port, path, interval, timeout, start_grace, failures_max } = check;
+        format!("{path} on {port} every {interval}, {timeout}, {start_grace}, {failures_max}")
+    })
 }
 
 #[cfg(test)]
@@ -61,41 +335,90 @@ mod tests {
     use super::*;
     use crate::testing::job;
     use crate::{Constraint, Relation};
-    use model::{Band, Bytes, SchedulingClass, TaskIndex};
+    use model::{Band, Bytes, SchedulingClass};
+
+    type Change = fn(&mut JobSpec);
 
     #[test]
-    fn limits_constraints_and_words_change_in_place_and_programs_do_not() {
-        let differs = |change: fn(&mut JobSpec)| {
+    fn each_change_has_its_class_and_its_text() {
+        let table: &[(Change, &str)] = &[
+            (|_| {}, ""),
+            (
+                |job| job.priority = Band::Free.usual(),
+                "priority production(200) → free(25): in place where the task fits its machine, else it moves",
+            ),
+            (
+                |job| job.scheduling_class = SchedulingClass::default(),
+                "schedulingClass 2 → 0: in place, no restart",
+            ),
+            (
+                |job| drop(job.labels.insert("team".to_owned(), "search".to_owned())),
+                "labels.team + search: in place, no restart",
+            ),
+            (|job| job.restart.failures_max = None, "restart: in place, no restart"),
+            (
+                |job| job.disruptions.at_once = Some(2),
+                "disruptions.atOnce default → 2: in place, no restart",
+            ),
+            (
+                |job| job.task.limit.ram = Bytes(96 << 20),
+                "ram 64 MiB → 96 MiB: in place where the task fits its machine, else it moves",
+            ),
+            (
+                |job| {
+                    job.task.constraints.push(Constraint {
+                        attribute: "gpu".to_owned(),
+                        relation: Relation::Present,
+                        value: String::new(),
+                        hard: true,
+                    });
+                },
+                "constraints + gpu is present: in place where the task fits its machine, else it moves",
+            ),
+            (
+                |job| job.task.cmd.push("--quiet".to_owned()),
+                "cmd[2] + --quiet: restart on the same machine",
+            ),
+            (
+                |job| job.task.cmd = vec!["other".to_owned()],
+                "cmd server --port=${port.http} → other: restart on the same machine",
+            ),
+            (
+                |job| drop(job.task.env.insert("TOKEN".to_owned(), "secret".to_owned())),
+                "env.TOKEN: restart on the same machine",
+            ),
+            (|job| job.tasks += 1, "tasks 3 → 4: adds or removes tasks"),
+            (|job| job.parent = "boss".parse().ok(), "parent: not while the job is alive"),
+        ];
+        for (change, text) in table {
             let mut other = job();
             change(&mut other);
-            job().needs_restart(&other)
-        };
-        let none: [&str; 0] = [];
-        assert_eq!(differs(|_| {}), none);
-        assert_eq!(differs(|job| job.priority = Band::Free.usual()), none);
-        assert_eq!(differs(|job| job.scheduling_class = SchedulingClass::default()), none);
-        assert_eq!(differs(|job| job.task.limit.ram = Bytes(1 << 30)), none);
-        assert_eq!(differs(|job| job.restart.failures_max = None), none);
-        assert_eq!(
-            differs(|job| job.task.constraints.push(Constraint {
-                attribute: "gpu".to_owned(),
-                relation: Relation::Present,
-                value: String::new(),
-                hard: true,
-            })),
-            none
-        );
-        assert_eq!(differs(|job| job.task.cmd.push("-v".to_owned())), ["cmd"]);
-        assert_eq!(differs(|job| job.tasks += 1), ["tasks"]);
-        assert_eq!(
-            differs(|job| {
-                job.task.processes += 1;
-                for index in 0..2 {
-                    let change = TaskOverride { processes: Some(3), ..TaskOverride::default() };
-                    job.overrides.insert(TaskIndex(index), change);
-                }
-            }),
-            ["processes", "overrides.processes"]
-        );
+            let changes = job().changes(&other);
+            let said: Vec<_> =
+                changes.iter().map(|(change, class)| format!("{change}: {class}")).collect();
+            assert_eq!(said.join("; "), *text);
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_table_has_another_name() {
+        let names: BTreeSet<_> = FIELDS.iter().map(|field| field.name).collect();
+        assert_eq!(names.len(), FIELDS.len());
+    }
+
+    #[test]
+    fn only_the_tasks_with_an_override_restart_for_it() {
+        let mut other = job();
+        let change = TaskOverride { processes: Some(3), ..TaskOverride::default() };
+        other.overrides.insert(TaskIndex(1), change);
+        assert!(!job().must_restart(&other, TaskIndex(0)));
+        assert!(job().must_restart(&other, TaskIndex(1)));
+        let names: Vec<_> = job().differing(&other).map(|field| field.name).collect();
+        assert_eq!(names, ["overrides.processes"]);
+        other.overrides.clear();
+        assert!(!job().must_restart(&other, TaskIndex(1)));
+        other.tasks = 1;
+        other.overrides.insert(TaskIndex(2), TaskOverride::default());
+        assert_eq!(job().fixed_fields_changed(&other), [""; 0]);
     }
 }

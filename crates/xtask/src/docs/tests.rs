@@ -193,6 +193,8 @@ fn the_page_of_job_descriptions_has_every_field() {
     for (heading, source, of) in [
         ("Fields of a job", "schema.rs", "a job"),
         ("Health check", "health.rs", "a health check"),
+        ("Preemption", "ends.rs", "a preemption policy"),
+        ("Saver", "ends.rs", "a saver"),
         ("Restart policy", "schema.rs", "a restart policy"),
         ("Maximum", "schema.rs", "a maximum"),
         ("Constraint", "constraints.rs", "a constraint"),

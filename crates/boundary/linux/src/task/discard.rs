@@ -66,11 +66,10 @@ impl TaskDirectory {
 
 /// Renames a directory, beside another one that [`super::scan`] lists; returns the new path, unless
 /// the directory does not exist.
-pub(crate) fn discard(
-    path: &Path,
-    beside: &Path,
-    name: &str,
-) -> Result<Option<PathBuf>, TaskError> {
+///
+/// # Errors
+/// When the kernel returns an error.
+pub fn discard(path: &Path, beside: &Path, name: &str) -> Result<Option<PathBuf>, TaskError> {
     loop {
         // Another process may have had this one's id and left files behind.
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));

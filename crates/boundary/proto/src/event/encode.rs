@@ -100,6 +100,9 @@ fn usage(wire: &mut Wire<'_>, usage: &FinalUsage) {
         if let Some(peak) = usage.memory_peak {
             wire.given_number(2, read::signed(peak.0).unsigned_abs());
         }
+        if let Some(notice) = usage.notice {
+            wire.given_number(3, crate::notice::delivery_number(notice).unsigned_abs().into());
+        }
     });
 }
 
@@ -142,11 +145,51 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::Lost { end: how } => wire.message(17, |wire| end(wire, how)),
         EventKind::UpdatePending => wire.nothing(18),
         EventKind::UpdateRunning => wire.nothing(19),
+        EventKind::UpdateOpened { from, to, changes } => wire.message(90, |wire| {
+            wire.number(1, from.0.into());
+            wire.number(2, to.0.into());
+            for change in changes.iter() {
+                wire.message(3, |wire| {
+                    wire.text(1, &change.field);
+                    wire.text(2, &change.old);
+                    wire.text(3, &change.new);
+                });
+            }
+        }),
+        EventKind::UpdatePaused { version } => wire.given_number(91, version.0.into()),
+        EventKind::UpdateResumed { version } => wire.given_number(92, version.0.into()),
+        EventKind::UpdateSkipped { version, why } => wire.message(93, |wire| {
+            wire.number(1, version.0.into());
+            wire.number(2, v1::SkipReason::from(*why) as u64);
+        }),
+        EventKind::UpdateFailed { version, end: how } => wire.message(94, |wire| {
+            wire.number(1, version.0.into());
+            if let Some(how) = how {
+                wire.message(2, |wire| end(wire, how));
+            }
+        }),
+        EventKind::UpdateUndoing { version } => wire.given_number(95, version.0.into()),
+        EventKind::UpdateUndone { version } => wire.given_number(96, version.0.into()),
+        EventKind::UpdateSucceeded { version, skipped } => wire.message(97, |wire| {
+            wire.number(1, version.0.into());
+            wire.number(2, (*skipped).into());
+        }),
+        EventKind::UpdateClosed { version } => wire.given_number(98, version.0.into()),
+        EventKind::Drained => wire.nothing(99),
+        EventKind::DrainExpired { left } => wire.given_number(100, (*left).into()),
         EventKind::Start { machine } => wire.message(20, |wire| wire.number(1, machine.0)),
         EventKind::Health { healthy } => {
             wire.message(21, |wire| wire.number(1, u64::from(*healthy)));
         }
         EventKind::Stop { why } => wire.message(22, |wire| stop_reason(wire, why)),
+        EventKind::Saved { machine, attempts } => wire.message(110, |wire| {
+            wire.number(1, machine.0);
+            wire.number(2, (*attempts).into());
+        }),
+        EventKind::SaverGivenUp { machine, reason } => wire.message(111, |wire| {
+            wire.number(1, machine.0);
+            wire.text(2, reason);
+        }),
         EventKind::Suspect => wire.nothing(23),
         EventKind::MachineAdded => wire.nothing(24),
         EventKind::MachineUpdated { capacity } => {
@@ -275,6 +318,7 @@ fn eviction_cause(wire: &mut Wire<'_>, cause: EvictionCause) {
         EvictionCause::MachineFailure => wire.nothing(3),
         EvictionCause::MachineShutdown => wire.nothing(4),
         EvictionCause::Other => wire.nothing(5),
+        EvictionCause::Updated => wire.nothing(6),
     }
 }
 
@@ -291,6 +335,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::ParentEnded(CollectionId(id)) => wire.given_number(2, *id),
         KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
         KillReason::AllocSetEnded(CollectionId(id)) => wire.given_number(4, *id),
+        KillReason::Removed => wire.nothing(5),
     }
 }
 

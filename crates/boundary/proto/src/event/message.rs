@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use cell::{Actor, Event, EventKind, Subject};
-use model::{Capability, CollectionId, Level, LogIndex, MachineId, ReplicaId, Time, UserName};
+use model::{
+    Capability, CollectionId, Level, LogIndex, MachineId, ReplicaId, Time, UserName, Version,
+};
 
 use super::{Names, Record};
 use crate::error::{At, Fault, Malformed};
+use crate::update::skip_reason;
 use crate::{read, replica, v1};
 use v1::event_record::actor::Who;
 use v1::event_record::subject::What;
@@ -126,11 +129,41 @@ impl From<&EventKind> for Kind {
             EventKind::Lost { end } => Self::Lost(end.into()),
             EventKind::UpdatePending => Self::UpdatePending(NOTHING),
             EventKind::UpdateRunning => Self::UpdateRunning(NOTHING),
+            EventKind::UpdateOpened { from, to, changes } => {
+                let changes = changes.iter().map(Into::into).collect();
+                Self::UpdateOpened(message::UpdateOpened { from: from.0, to: to.0, changes })
+            }
+            EventKind::UpdatePaused { version } => Self::UpdatePaused(version.0),
+            EventKind::UpdateResumed { version } => Self::UpdateResumed(version.0),
+            EventKind::UpdateSkipped { version, why } => {
+                let (version, why) = (version.0, v1::SkipReason::from(*why).into());
+                Self::UpdateSkipped(message::UpdateSkipped { version, why })
+            }
+            EventKind::UpdateFailed { version, end } => {
+                let (version, end) = (version.0, end.as_ref().map(Into::into));
+                Self::UpdateFailed(message::UpdateFailed { version, end })
+            }
+            EventKind::UpdateUndoing { version } => Self::UpdateUndoing(version.0),
+            EventKind::UpdateUndone { version } => Self::UpdateUndone(version.0),
+            EventKind::UpdateSucceeded { version, skipped } => {
+                let (version, skipped) = (version.0, *skipped);
+                Self::UpdateSucceeded(message::UpdateSucceeded { version, skipped })
+            }
+            EventKind::UpdateClosed { version } => Self::UpdateClosed(version.0),
+            EventKind::Drained => Self::Drained(NOTHING),
+            EventKind::DrainExpired { left } => Self::DrainExpired(*left),
             EventKind::Start { machine } => Self::Start(message::Start { machine: machine.0 }),
             EventKind::Health { healthy } => {
                 Self::Health(message::HealthChange { healthy: *healthy })
             }
             EventKind::Stop { why } => Self::Stop(why.into()),
+            EventKind::Saved { machine, attempts } => {
+                Self::Saved(message::Saved { machine: machine.0, attempts: *attempts })
+            }
+            EventKind::SaverGivenUp { machine, reason } => {
+                let (machine, reason) = (machine.0, reason.clone());
+                Self::SaverGivenUp(message::SaverGivenUp { machine, reason })
+            }
             EventKind::Suspect => Self::Suspect(NOTHING),
             EventKind::MachineAdded => Self::MachineAdded(NOTHING),
             EventKind::MachineUpdated { capacity } => {
@@ -239,9 +272,38 @@ impl TryFrom<Kind> for EventKind {
             Kind::Lost(end) => Self::Lost { end: end.try_into().field("lost")? },
             Kind::UpdatePending(NOTHING) => Self::UpdatePending,
             Kind::UpdateRunning(NOTHING) => Self::UpdateRunning,
+            Kind::UpdateOpened(opened) => Self::UpdateOpened {
+                from: Version(opened.from),
+                to: Version(opened.to),
+                changes: opened.changes.into_iter().map(Into::into).collect(),
+            },
+            Kind::UpdatePaused(version) => Self::UpdatePaused { version: Version(version) },
+            Kind::UpdateResumed(version) => Self::UpdateResumed { version: Version(version) },
+            Kind::UpdateSkipped(skipped) => Self::UpdateSkipped {
+                version: Version(skipped.version),
+                why: skip_reason(skipped.why).field("updateSkipped")?,
+            },
+            Kind::UpdateFailed(failed) => Self::UpdateFailed {
+                version: Version(failed.version),
+                end: read::optional(failed.end, "end").field("updateFailed")?,
+            },
+            Kind::UpdateUndoing(version) => Self::UpdateUndoing { version: Version(version) },
+            Kind::UpdateUndone(version) => Self::UpdateUndone { version: Version(version) },
+            Kind::UpdateSucceeded(message::UpdateSucceeded { version, skipped }) => {
+                Self::UpdateSucceeded { version: Version(version), skipped }
+            }
+            Kind::UpdateClosed(version) => Self::UpdateClosed { version: Version(version) },
+            Kind::Drained(NOTHING) => Self::Drained,
+            Kind::DrainExpired(left) => Self::DrainExpired { left },
             Kind::Start(start) => Self::Start { machine: MachineId(start.machine) },
             Kind::Health(change) => Self::Health { healthy: change.healthy },
             Kind::Stop(why) => Self::Stop { why: why.try_into().field("stop")? },
+            Kind::Saved(message::Saved { machine, attempts }) => {
+                Self::Saved { machine: MachineId(machine), attempts }
+            }
+            Kind::SaverGivenUp(message::SaverGivenUp { machine, reason }) => {
+                Self::SaverGivenUp { machine: MachineId(machine), reason }
+            }
             Kind::Suspect(NOTHING) => Self::Suspect,
             Kind::MachineAdded(NOTHING) => Self::MachineAdded,
             Kind::MachineUpdated(updated) => Self::MachineUpdated {

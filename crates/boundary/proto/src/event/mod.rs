@@ -94,7 +94,13 @@ impl Names {
 /// The machine that an event is about.
 fn machine(cell: &Cell, event: &Event) -> Option<MachineId> {
     match (&event.kind, event.subject) {
-        (EventKind::Schedule { machine, .. } | EventKind::Start { machine }, _) => Some(*machine),
+        (
+            EventKind::Schedule { machine, .. }
+            | EventKind::Start { machine }
+            | EventKind::Saved { machine, .. }
+            | EventKind::SaverGivenUp { machine, .. },
+            _,
+        ) => Some(*machine),
         (_, Subject::Machine(id)) => Some(id),
         (_, Subject::Task(id)) => placed(cell, id),
         (_, Subject::Cell | Subject::Job(_)) => None,

@@ -1,11 +1,11 @@
 //! Sessions and their answered requests in an image.
 
 use cell::{Rejection, Reply, Session, Submission};
-use model::{CollectionId, GrantId, LogIndex, MachineId, ReplicaId, SessionId};
+use model::{CollectionId, GrantId, LogIndex, MachineId, ReplicaId, SessionId, Version};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
-use v1::answer::{Answer, Killed, Submitted};
+use v1::answer::{Answer, Killed, Submitted, Updated};
 
 impl From<(SessionId, &Session)> for v1::SessionImage {
     fn from((id, session): (SessionId, &Session)) -> Self {
@@ -61,6 +61,10 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
             Answer::Killed(Killed { collection, tasks }) => {
                 Reply::Killed { collection: CollectionId(collection), tasks }
             }
+            Answer::Updated(Updated { collection, version, unchanged }) => {
+                let (collection, version) = (CollectionId(collection), Version(version));
+                Reply::Updated { collection, version, unchanged }
+            }
             Answer::Machine(id) => Reply::MachineAdded(MachineId(id)),
             Answer::Drained(tasks) => Reply::Drained { tasks },
             Answer::Granted(id) => Reply::Granted(GrantId(id)),
@@ -98,6 +102,10 @@ impl From<&Reply> for Answer {
             }),
             Reply::Killed { collection, tasks } => {
                 Self::Killed(Killed { collection: collection.0, tasks: *tasks })
+            }
+            Reply::Updated { collection, version, unchanged } => {
+                let (collection, version) = (collection.0, version.0);
+                Self::Updated(Updated { collection, version, unchanged: *unchanged })
             }
             Reply::MachineAdded(id) => Self::Machine(id.0),
             Reply::Granted(id) => Self::Granted(id.0),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cell::crashes::Crash;
 use cell::{Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task, TaskState};
-use model::{CollectionId, Generation, MachineId, TaskIndex, Time};
+use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
+use spec::JobSpec;
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -31,6 +32,17 @@ impl From<&Job> for v1::JobImage {
             parent: job.parent.map(|id| id.0),
             alloc_set: job.alloc_set.map(|id| id.0),
             state: Some(state),
+            version: job.version.0,
+            last_version: job.last_version.0,
+            others: job
+                .other_descriptions()
+                .map(|(version, spec)| job_image::Description {
+                    version: version.0,
+                    spec: Some(v1::JobSpec::from(&**spec)),
+                })
+                .collect(),
+            update: job.update.as_deref().map(Into::into),
+            disrupted: job.disrupted.iter().map(|at| at.0).collect(),
             tasks: job.tasks().map(|(_, task)| task.into()).collect(),
         }
     }
@@ -53,6 +65,11 @@ impl TryFrom<v1::JobImage> for Job {
             id: CollectionId(job.id),
             owner: read::name(&job.owner, "owner")?,
             spec: Arc::new(read::message(job.spec, "spec")?),
+            version: Version(job.version),
+            last_version: Version(job.last_version),
+            others: descriptions(job.others).field("others")?,
+            update: read::optional(job.update, "update")?.map(Arc::new),
+            disrupted: job.disrupted.into_iter().map(Time).collect(),
             submitted: Time(job.submitted),
             state,
             after: job.after.into_iter().map(CollectionId).collect(),
@@ -62,6 +79,16 @@ impl TryFrom<v1::JobImage> for Job {
             tasks: read::list(job.tasks, "tasks")?,
         }))
     }
+}
+
+fn descriptions(
+    others: Vec<job_image::Description>,
+) -> Result<Vec<(Version, Arc<JobSpec>)>, Malformed> {
+    let description = |(position, other): (usize, job_image::Description)| {
+        let spec = read::message(other.spec, "spec").element(position)?;
+        Ok((Version(other.version), Arc::new(spec)))
+    };
+    others.into_iter().enumerate().map(description).collect()
 }
 
 impl From<&Task> for v1::TaskImage {
@@ -91,6 +118,7 @@ impl From<&Task> for v1::TaskImage {
             last_incarnation: task.last_incarnation.as_deref().map(Into::into),
             crashes: task.crashes.iter().flat_map(|all| all.iter().map(crash)).collect(),
             reserved: task.reserved.as_deref().map(Into::into),
+            version: task.version.0,
             state: Some(state),
         }
     }
@@ -122,6 +150,7 @@ impl TryFrom<v1::TaskImage> for Task {
         let crashes: Vec<_> = task.crashes.into_iter().map(crash).collect();
         Ok(Self {
             generation: Generation(task.generation),
+            version: Version(task.version),
             failures: task.failures,
             last_incarnation: read::optional(task.last_incarnation, "lastLife")?.map(Arc::new),
             crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
@@ -136,7 +165,8 @@ impl From<&LastIncarnation> for task_image::LastIncarnation {
         let (generation, machine) = (incarnation.generation.0, incarnation.machine.0);
         let alloc = incarnation.alloc.map(|index| index.0);
         let usage = crate::cell::usage(&incarnation.usage);
-        Self { generation, machine, alloc, end: Some((&incarnation.end).into()), usage }
+        let (version, end) = (incarnation.version.0, Some((&incarnation.end).into()));
+        Self { generation, version, machine, alloc, end, usage }
     }
 }
 
@@ -146,6 +176,7 @@ impl TryFrom<task_image::LastIncarnation> for LastIncarnation {
     fn try_from(incarnation: task_image::LastIncarnation) -> Result<Self, Malformed> {
         Ok(Self {
             generation: Generation(incarnation.generation),
+            version: Version(incarnation.version),
             machine: MachineId(incarnation.machine),
             alloc: incarnation.alloc.map(TaskIndex),
             end: read::message(incarnation.end, "end")?,
@@ -156,11 +187,16 @@ impl TryFrom<task_image::LastIncarnation> for LastIncarnation {
 
 impl From<&Placement> for task_image::Placement {
     fn from(placement: &Placement) -> Self {
-        let (started, health) = match placement.phase {
-            Phase::Starting => (None, v1::Health::Unknown),
-            Phase::Started { at, health: Health::Unknown } => (Some(at.0), v1::Health::Unknown),
-            Phase::Started { at, health: Health::Healthy } => (Some(at.0), v1::Health::Healthy),
-            Phase::Started { at, health: Health::Unhealthy } => (Some(at.0), v1::Health::Unhealthy),
+        let (started, health, health_since) = match placement.phase {
+            Phase::Starting => (None, v1::Health::Unknown, 0),
+            Phase::Started { at, health, since } => {
+                let health = match health {
+                    Health::Unknown => v1::Health::Unknown,
+                    Health::Healthy => v1::Health::Healthy,
+                    Health::Unhealthy => v1::Health::Unhealthy,
+                };
+                (Some(at.0), health, since.0)
+            }
         };
         Self {
             machine: placement.machine.0,
@@ -169,6 +205,7 @@ impl From<&Placement> for task_image::Placement {
             since: placement.since.0,
             started,
             health: health.into(),
+            health_since,
             stop: placement.stop.as_deref().map(Into::into),
         }
     }
@@ -191,7 +228,9 @@ impl TryFrom<task_image::Placement> for Placement {
                 return Err(Fault::Contradiction("is set for a task that has not started"))
                     .field("health");
             }
-            (Some(at), health) => Phase::Started { at: Time(at), health },
+            (Some(at), health) => {
+                Phase::Started { at: Time(at), health, since: Time(placement.health_since) }
+            }
         };
         Ok(Self {
             machine: MachineId(placement.machine),

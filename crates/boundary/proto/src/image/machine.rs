@@ -70,8 +70,14 @@ impl TryFrom<v1::MachineImage> for Machine {
 
 impl From<&Drain> for machine_image::Drain {
     fn from(drain: &Drain) -> Self {
-        let (by, reason) = (drain.by.to_string(), drain.reason.clone());
-        Self { since: drain.since.0, by, reason }
+        Self {
+            since: drain.since.0,
+            by: drain.by.to_string(),
+            reason: drain.reason.clone(),
+            deadline: drain.deadline.map(|deadline| deadline.0),
+            force: drain.force,
+            expired: drain.expired.map(|expired| expired.0),
+        }
     }
 }
 
@@ -80,6 +86,8 @@ impl TryFrom<machine_image::Drain> for Drain {
 
     fn try_from(drain: machine_image::Drain) -> Result<Self, Malformed> {
         let by = read::name(&drain.by, "by")?;
-        Ok(Self { since: Time(drain.since), by, reason: drain.reason })
+        let (deadline, expired) = (drain.deadline.map(Time), drain.expired.map(Time));
+        let (since, reason, force) = (Time(drain.since), drain.reason, drain.force);
+        Ok(Self { since, by, reason, deadline, force, expired })
     }
 }

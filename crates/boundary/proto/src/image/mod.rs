@@ -11,6 +11,7 @@ mod hash;
 mod job;
 mod json;
 mod machine;
+mod notices;
 mod quota;
 mod rejection;
 mod replicas;
@@ -82,6 +83,7 @@ fn head(image: &Image) -> v1::ImageHead {
         jobs: image.jobs.len() as u64,
         sessions: image.sessions.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
+        notices: notices::counts(&image.notices),
         users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
@@ -180,6 +182,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         administrators: administrators.collect::<Result<_, _>>()?,
         platforms: head.platforms.into_iter().map(platform).collect::<Result<_, Malformed>>()?,
         rescheduling: rescheduling_of(head.rescheduling)?,
+        notices: notices::notices_of(head.notices.as_ref())?,
         users,
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,

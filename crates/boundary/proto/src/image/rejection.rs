@@ -1,12 +1,11 @@
 //! Reasons of rejected requests, as sessions keep them.
 
 use cell::Rejection;
-use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
-use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex};
+use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex, Version};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
-use v1::rejection::{self, Why, unschedulable_reason};
+use v1::rejection::{self, Why};
 
 impl From<&Rejection> for v1::Rejection {
     fn from(rejection: &Rejection) -> Self {
@@ -19,18 +18,29 @@ impl From<&Rejection> for v1::Rejection {
             }
             Rejection::AnswerForgotten { sequence } => Why::AnswerForgotten(*sequence),
             Rejection::Invalid(problem) => Why::Invalid(problem.clone()),
-            Rejection::NeedsRestart { owner, name, fields } => {
+            Rejection::Fixed { owner, name, fields } => {
                 let (owner, name) = (owner.to_string(), name.to_string());
-                Why::NeedsRestart(rejection::NeedsRestart { owner, name, fields: fields.clone() })
+                Why::Fixed(rejection::Fixed { owner, name, fields: fields.clone() })
             }
-            Rejection::WouldNotFit { task, machine, unschedulable_reason } => {
-                Why::WouldNotFit(rejection::WouldNotFit {
-                    collection: task.collection.0,
-                    index: task.index.0,
-                    machine: machine.to_string(),
-                    unschedulable_reason: Some(unschedulable_reason.into()),
+            Rejection::JobEnded { owner, name } => {
+                let (user, name) = (owner.to_string(), name.to_string());
+                Why::JobEnded(rejection::NoSuchJob { user, name })
+            }
+            Rejection::ChangedMeanwhile { owner, name, seen, now, what } => {
+                Why::ChangedMeanwhile(rejection::ChangedMeanwhile {
+                    owner: owner.to_string(),
+                    name: name.to_string(),
+                    seen: seen.0,
+                    now: now.0,
+                    what: what.clone(),
                 })
             }
+            Rejection::BeingUndone { owner, job, version } => {
+                let (owner, name) = (owner.to_string(), job.to_string());
+                let version = version.0;
+                Why::BeingUndone(rejection::BeingUndone { owner, name, version })
+            }
+            Rejection::WrongState(why) => Why::WrongState(why.clone()),
             Rejection::NoSuchReference { field, user, name, dead } => {
                 let (user, name) = (user.to_string(), name.to_string());
                 let (field, dead) = (field.clone(), *dead);
@@ -110,12 +120,28 @@ impl TryFrom<v1::Rejection> for Rejection {
             },
             Why::AnswerForgotten(sequence) => Self::AnswerForgotten { sequence },
             Why::Invalid(problem) => Self::Invalid(problem),
-            Why::NeedsRestart(restart) => Self::NeedsRestart {
-                owner: read::name(&restart.owner, "owner").field("needsRestart")?,
-                name: read::name(&restart.name, "name").field("needsRestart")?,
-                fields: restart.fields,
+            Why::Fixed(fixed) => Self::Fixed {
+                owner: read::name(&fixed.owner, "owner").field("fixed")?,
+                name: read::name(&fixed.name, "name").field("fixed")?,
+                fields: fixed.fields,
             },
-            Why::WouldNotFit(would) => would_not_fit(would).field("wouldNotFit")?,
+            Why::JobEnded(job) => Self::JobEnded {
+                owner: read::name(&job.user, "user").field("jobEnded")?,
+                name: read::name(&job.name, "name").field("jobEnded")?,
+            },
+            Why::ChangedMeanwhile(changed) => Self::ChangedMeanwhile {
+                owner: read::name(&changed.owner, "owner").field("changedMeanwhile")?,
+                name: read::name(&changed.name, "name").field("changedMeanwhile")?,
+                seen: Version(changed.seen),
+                now: Version(changed.now),
+                what: changed.what,
+            },
+            Why::BeingUndone(undone) => Self::BeingUndone {
+                owner: read::name(&undone.owner, "owner").field("beingUndone")?,
+                job: read::name(&undone.name, "name").field("beingUndone")?,
+                version: Version(undone.version),
+            },
+            Why::WrongState(why) => Self::WrongState(why),
             Why::NoSuchReference(reference) => Self::NoSuchReference {
                 field: reference.field,
                 user: read::name(&reference.user, "user").field("noSuchReference")?,
@@ -194,110 +220,6 @@ fn alloc_too_small(small: &rejection::AllocTooSmall) -> Result<Rejection, Malfor
 
 fn shortage(dimension: Dimension, asked: u64, has: u64) -> rejection::Shortage {
     rejection::Shortage { dimension: dimension_number(dimension), asked, has }
-}
-
-fn would_not_fit(would: rejection::WouldNotFit) -> Result<Rejection, Malformed> {
-    let (collection, index) = (CollectionId(would.collection), TaskIndex(would.index));
-    Ok(Rejection::WouldNotFit {
-        task: TaskId { collection, index },
-        machine: read::name(&would.machine, "machine")?,
-        unschedulable_reason: read::message(would.unschedulable_reason, "unschedulable_reason")?,
-    })
-}
-
-impl From<&UnschedulableReason> for rejection::UnschedulableReason {
-    fn from(unschedulable_reason: &UnschedulableReason) -> Self {
-        let why = match unschedulable_reason {
-            UnschedulableReason::NotUp => unschedulable_reason::Why::NotUp(v1::Nothing {}),
-            UnschedulableReason::Unreachable => {
-                unschedulable_reason::Why::Unreachable(v1::Nothing {})
-            }
-            UnschedulableReason::Draining => unschedulable_reason::Why::Draining(v1::Nothing {}),
-            UnschedulableReason::Constraint { constraint, has } => {
-                unschedulable_reason::Why::Constraint(rejection::Unmatched {
-                    constraint: Some(constraint.as_ref().into()),
-                    has: has.as_deref().map(str::to_owned),
-                })
-            }
-            UnschedulableReason::TooSmall { dimension, asked, has } => {
-                unschedulable_reason::Why::TooSmall(shortage(*dimension, *asked, *has))
-            }
-            UnschedulableReason::Lacks { dimension, asked, free } => {
-                unschedulable_reason::Why::Lacks(shortage(*dimension, *asked, *free))
-            }
-            UnschedulableReason::LacksPorts { asked, free, held } => {
-                unschedulable_reason::Why::LacksPorts(rejection::LacksPorts {
-                    asked: *asked as u64,
-                    free: *free as u64,
-                    held: held.as_deref().map(Into::into),
-                })
-            }
-            UnschedulableReason::Maximum { place, has, most } => {
-                unschedulable_reason::Why::Maximum(rejection::Maximum {
-                    at_switch: *place == CountedAt::Switch,
-                    has: *has,
-                    most: *most,
-                })
-            }
-        };
-        Self { why: Some(why) }
-    }
-}
-
-impl TryFrom<rejection::UnschedulableReason> for UnschedulableReason {
-    type Error = Malformed;
-
-    fn try_from(unschedulable_reason: rejection::UnschedulableReason) -> Result<Self, Malformed> {
-        Ok(match unschedulable_reason.why.ok_or(Fault::UnknownKind)? {
-            unschedulable_reason::Why::NotUp(v1::Nothing {}) => Self::NotUp,
-            unschedulable_reason::Why::Unreachable(v1::Nothing {}) => Self::Unreachable,
-            unschedulable_reason::Why::Draining(v1::Nothing {}) => Self::Draining,
-            unschedulable_reason::Why::Constraint(unmatched) => Self::Constraint {
-                constraint: Box::new(
-                    read::message(unmatched.constraint, "constraint").field("constraint")?,
-                ),
-                has: unmatched.has.map(Into::into),
-            },
-            unschedulable_reason::Why::TooSmall(short) => Self::TooSmall {
-                dimension: dimension(short.dimension).field("tooSmall")?,
-                asked: short.asked,
-                has: short.has,
-            },
-            unschedulable_reason::Why::Lacks(short) => Self::Lacks {
-                dimension: dimension(short.dimension).field("lacks")?,
-                asked: short.asked,
-                free: short.has,
-            },
-            unschedulable_reason::Why::LacksPorts(ports) => {
-                let (asked, free) = (count(ports.asked), count(ports.free));
-                let held = read::optional(ports.held, "held").field("lacksPorts")?;
-                Self::LacksPorts { asked, free, held: held.map(Box::new) }
-            }
-            unschedulable_reason::Why::Maximum(rejection::Maximum { at_switch, has, most }) => {
-                let place = if at_switch { CountedAt::Switch } else { CountedAt::Machine };
-                Self::Maximum { place, has, most }
-            }
-        })
-    }
-}
-
-impl From<&NotGiven> for rejection::NotGiven {
-    fn from(held: &NotGiven) -> Self {
-        Self { count: held.count as u64, first: Some((&held.first).into()) }
-    }
-}
-
-impl TryFrom<rejection::NotGiven> for NotGiven {
-    type Error = Malformed;
-
-    fn try_from(held: rejection::NotGiven) -> Result<Self, Malformed> {
-        Ok(Self { count: count(held.count), first: read::message(held.first, "first")? })
-    }
-}
-
-/// A count beyond this platform's `usize` becomes its maximum.
-fn count(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 fn dimension_number(dimension: Dimension) -> i32 {

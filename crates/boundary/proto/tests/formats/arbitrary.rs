@@ -10,15 +10,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use borglet::{
-    Desired, DesiredAlloc, Measured, Order, Report, TaskReport, TaskStatus, Usage, UsageSample,
-    UsageWindow,
+    Desired, DesiredAlloc, Measured, Order, Report, Stop, TaskReport, TaskStatus, Usage,
+    UsageSample, UsageWindow,
 };
 use cell::{Certificate, Grant, MemberChange};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, FinalUsage, GcuFactor, Generation, GrantId,
-    HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName,
-    PortRange, Priority, ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex,
-    TaskSelection, Term, Time,
+    HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores,
+    NoticeDelivery, NoticeReason, PortName, PortRange, Priority, ReplicaId, Resources,
+    SaverOutcome, Saving, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
+    Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -149,12 +150,28 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
 
 pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
     let held_ports = vec(held_ports(), 0..3);
-    (resources(), port_range(), words(), held_ports).prop_map(
-        |(capacity, ports, attributes, held_ports)| MachineReport {
+    (resources(), port_range(), words(), held_ports, vec(saving(), 0..3)).prop_map(
+        |(capacity, ports, attributes, held_ports, saving)| MachineReport {
             capacity,
             ports,
             attributes,
             held_ports,
+            saving,
+        },
+    )
+}
+
+fn saving() -> impl Strategy<Value = Saving> {
+    let given_up = any::<String>().prop_map(|reason| SaverOutcome::GivenUp { reason });
+    let outcome = of(prop_oneof![Just(SaverOutcome::Saved), given_up]);
+    let bytes = (0..=i64::MAX.unsigned_abs()).prop_map(Bytes);
+    (instance(), bytes, any::<u32>(), any::<u64>(), outcome).prop_map(
+        |(instance, bytes, attempts, until, outcome)| Saving {
+            instance,
+            bytes,
+            attempts,
+            until: Time(until),
+            outcome,
         },
     )
 }
@@ -211,20 +228,24 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             name,
             priority,
             limit,
+            saver: None,
         },
     );
-    (stamp(), vec(alloc, 0..3), vec(desired, 0..3)).prop_map(|(stamp, allocs, tasks)| Order {
-        stamp,
-        allocs,
-        tasks,
-    })
+    let reasons = select(&NoticeReason::ALL[..]);
+    let stop = (instance(), reasons, any::<String>(), of(any::<u64>().prop_map(Span))).prop_map(
+        |(instance, reason, cause, notice_max)| Stop { instance, reason, cause, notice_max },
+    );
+    let settled = vec(instance(), 0..3);
+    (stamp(), vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled).prop_map(
+        |(stamp, allocs, tasks, stops, settled)| Order { stamp, allocs, tasks, stops, settled },
+    )
 }
 
 /// The encodable range: spans are limited by their microseconds, and bytes are signed.
 pub(crate) fn usage() -> impl Strategy<Value = FinalUsage> {
     let peak = of((0..=i64::MAX.unsigned_abs()).prop_map(Bytes));
-    (of(any::<u64>().prop_map(Span)), peak)
-        .prop_map(|(cpu_time, memory_peak)| FinalUsage { cpu_time, memory_peak })
+    (of(any::<u64>().prop_map(Span)), peak, of(select(&NoticeDelivery::ALL[..])))
+        .prop_map(|(cpu_time, memory_peak, notice)| FinalUsage { cpu_time, memory_peak, notice })
 }
 
 fn measured() -> impl Strategy<Value = Measured> {

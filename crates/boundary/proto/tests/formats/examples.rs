@@ -10,20 +10,21 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddUser, Assignment, Certificate, DrainMachine, Grant, GrantQuota, Kill,
-    MeterQuota, Mutation, Observation, Op, Oversell, RemoveMachine, RequestId, Reservation,
-    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
-    UndrainMachine, UseCapability,
+    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, Grant, GrantQuota,
+    Kill, MeterQuota, Mutation, Observation, Op, Oversell, RemoveMachine, RequestId, Reservation,
+    ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
+    UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
     GrantId, HeldPorts, InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores,
-    NameError, PortRange, Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex,
-    TaskSelection, Time, UserName,
+    NameError, NoticeDelivery, PortRange, Resources, SaverOutcome, Saving, SchedulingClass, Serial,
+    SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
-    TaskOverride, TaskSpec,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, OnFailure,
+    Relation, RestartPolicy, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -85,6 +86,7 @@ pub(crate) fn full_job() -> JobSpec {
         constraints: constraints(),
         kernel_features: BTreeSet::new(),
         api: false,
+        saver: None,
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -120,9 +122,25 @@ pub(crate) fn full_job() -> JobSpec {
             delay: Span::ZERO,
             delay_max: Span::from_secs(300),
         },
+        preemption_notice_max: None,
         estimation: true,
+        disruptions: DisruptionBudget { at_once: Some(0), per_hour: Some(20) },
+        update: update_policy(),
         after: ["ben/extract", "load"].map(reference).into(),
         parent: Some(reference("fleet")),
+    }
+}
+
+/// Nothing in it is the default.
+pub(crate) fn update_policy() -> UpdatePolicy {
+    UpdatePolicy {
+        batch: Some(2),
+        healthy_for: Span::from_secs(30),
+        healthy_within: Span::from_secs(90),
+        wait: Span::from_millis(1_500),
+        disruptions: Some(0),
+        on_failure: OnFailure::Pause,
+        close_after: Span::ZERO,
     }
 }
 
@@ -141,7 +159,22 @@ fn machine_report() -> MachineReport {
         ports: PortRange { first: 31_000, last: 31_255 },
         attributes: words([("kernel", "6.1"), ("platform", "x86-64")]),
         held_ports: Vec::new(),
+        saving: Vec::new(),
     }
+}
+
+/// Data that is still kept, saved, and given up.
+pub(crate) fn saving() -> Vec<Saving> {
+    let given_up = SaverOutcome::GivenUp { reason: "its time is over".to_owned() };
+    let outcomes = [None, Some(SaverOutcome::Saved), Some(given_up)];
+    let one = |(index, outcome)| Saving {
+        instance: instance(index),
+        bytes: Bytes(1 << 20),
+        attempts: 3,
+        until: Time(600_000_000),
+        outcome,
+    };
+    (0..).zip(outcomes).map(one).collect()
 }
 
 /// Adjacent ports, and a single one.
@@ -199,11 +232,58 @@ fn requests() -> Vec<Mutation> {
         Mutation::DrainMachine(DrainMachine {
             machine: name("m1"),
             reason: "a new kernel".to_owned(),
+            deadline: Some(Time(5)),
+            force: true,
         }),
+        Mutation::UpdateJob(UpdateJob {
+            owner: name("ana"),
+            spec: Arc::new(full_job()),
+            tasks: TaskSelection::Some(vec![range]),
+            policy: Some(update_policy()),
+            expected: Some(Version(3)),
+        }),
+        Mutation::ResizeJob(ResizeJob {
+            owner: name("ana"),
+            job: name("web"),
+            tasks: 12,
+            expected: Some(Version(0)),
+        }),
+        control(UpdateAction::Pause, None),
+        control(UpdateAction::Resume, Some(Version(4))),
+        control(UpdateAction::Undo, None),
+        control(UpdateAction::Close, None),
         Mutation::UndrainMachine(UndrainMachine { machine: name("m1") }),
         Mutation::RemoveMachine(RemoveMachine { machine: name("m1") }),
         Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
+    ]
+}
+
+fn control(action: UpdateAction, expected: Option<Version>) -> Mutation {
+    let (owner, job) = (name("ana"), name("web"));
+    Mutation::ControlUpdate(ControlUpdate { owner, job, action, expected })
+}
+
+/// What the leader does with updates and drains.
+fn of_controllers() -> Vec<Op> {
+    let (job, machine) = (CollectionId(1), MachineId(3));
+    let fail = |end| UpdateStep::Fail(UpdateFailure { instance: instance(2), end });
+    let steps = vec![
+        UpdateStep::Change(TaskIndex(0)),
+        UpdateStep::Passed(TaskIndex(7)),
+        UpdateStep::Skip(TaskIndex(0), SkipReason::Disruptions),
+        UpdateStep::Skip(TaskIndex(4), SkipReason::Budget),
+        fail(None),
+        fail(Some(End::Exited { code: 1 })),
+        UpdateStep::Finish,
+        UpdateStep::Close,
+    ];
+    vec![
+        Op::StepUpdate { job, version: Version(2), steps },
+        Op::EvictDraining { machine, instances: vec![instance(0), instance(4)] },
+        Op::ExpireDrain { machine },
+        Op::StartReplacement { job },
+        Op::RemoveReplacements { job },
     ]
 }
 
@@ -270,6 +350,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     let id = RequestId { session: SessionId(1), sequence: 2 };
     let request = |mutation| Op::Request { id, by: name("ana"), mutation };
     ops.extend(requests().into_iter().map(request));
+    ops.extend(of_controllers());
     later.extend([
         Op::MachineUnreachable { machine },
         Op::StopRescheduling { silent: 4, of: 9 },
@@ -313,17 +394,26 @@ pub(crate) fn all_ops() -> Vec<Op> {
         let observations = ended(End::Exited { code: 0 }, usage);
         later.push(Op::Observe { machine, observations });
     }
+    let mut saved = full_job();
+    saved.preemption_notice_max = Some(Span::from_secs(5));
+    saved.task.saver = Some(Saver::of(vec!["save".to_owned(), "${task.index}".to_owned()]));
+    later.push(request(Mutation::Submit(Arc::new(saved))));
+    let report = MachineReport { saving: saving(), ..machine_report() };
+    later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     ops.extend(later);
     ops
 }
 
 /// Usage of an instance: everything that can be measured, and a single measurement.
-pub(crate) fn usages() -> [FinalUsage; 3] {
+pub(crate) fn usages() -> [FinalUsage; 6] {
     let (cpu_time, memory_peak) = (Some(Span(210_000)), Some(Bytes(52 << 20)));
     [
-        FinalUsage { cpu_time, memory_peak },
-        FinalUsage { cpu_time, memory_peak: None },
-        FinalUsage { cpu_time: None, memory_peak },
+        FinalUsage { cpu_time, memory_peak, notice: None },
+        FinalUsage { cpu_time, memory_peak: None, notice: None },
+        FinalUsage { cpu_time: None, memory_peak, notice: None },
+        FinalUsage { cpu_time, memory_peak, notice: Some(NoticeDelivery::Full) },
+        FinalUsage { cpu_time: None, memory_peak, notice: Some(NoticeDelivery::Partial) },
+        FinalUsage { notice: Some(NoticeDelivery::NotGiven), ..FinalUsage::UNMEASURED },
     ]
 }
 
@@ -341,6 +431,9 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::OpenSession { .. } => "open session",
         Op::Request { mutation, .. } => match mutation {
             Mutation::Submit(_) => "submit",
+            Mutation::UpdateJob(_) => "update job",
+            Mutation::ResizeJob(_) => "resize job",
+            Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
             Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",
             Mutation::AddMachine(_) => "add machine",
@@ -379,6 +472,11 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::Enrol { .. } => "enrol",
         Op::JoinReplica { .. } => "join replica",
         Op::RenewMachine { .. } => "renew machine",
+        Op::StepUpdate { .. } => "step update",
+        Op::EvictDraining { .. } => "evict draining",
+        Op::ExpireDrain { .. } => "expire drain",
+        Op::StartReplacement { .. } => "start replacement",
+        Op::RemoveReplacements { .. } => "remove replacements",
         Op::ChangeMember { .. } => "change member",
         Op::DescribeReplica { .. } => "describe replica",
     }

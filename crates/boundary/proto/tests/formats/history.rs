@@ -1,6 +1,7 @@
 //! Histories of a cell: random steps, converted to operations that mostly have an effect.
 
 mod reached;
+mod updates;
 
 use std::sync::Arc;
 
@@ -29,6 +30,10 @@ use crate::arbitrary::op::op;
 pub(crate) enum Step {
     /// A job, after that one and a child of that one.
     Submit(Box<JobSpec>, Option<u64>, Option<u64>),
+    /// A step of an update by a user or the leader.
+    OfUpdate(u64, u64),
+    /// A drained machine.
+    OfDrain(u64, u64),
     /// The same job, changed or unchanged.
     Update(u64, Option<u32>),
     Kill(u64, u32),
@@ -78,15 +83,17 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, value)| Step::Attribute(which, value)),
         1 => (1..=GcuFactor::MAX).prop_map(Step::Platform),
         2 => any::<usize>().prop_map(Step::Silent),
-        1 => any::<u8>().prop_map(Step::User),
+        2 => any::<u8>().prop_map(Step::User),
         2 => any::<usize>().prop_map(Step::Unreachable),
         2 => (0..4_u32).prop_map(Step::Rescheduling),
         3 => any::<usize>().prop_map(Step::Back),
     ];
     prop_oneof![
         4 => submit,
-        2 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
+        4 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
         2 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
+        5 => any::<(u64, u64)>().prop_map(|(job, which)| Step::OfUpdate(job, which)),
+        4 => any::<(u64, u64)>().prop_map(|(machine, which)| Step::OfDrain(machine, which)),
         1 => any::<u64>().prop_map(Step::KillAlloc),
         4 => on_machines,
         9 => any::<bool>().prop_map(Step::Assign),
@@ -178,6 +185,18 @@ impl Life {
         match step {
             Step::Submit(job, after, parent) => self.submit(*job, after, parent),
             Step::Update(job, change) => self.update(job, change),
+            Step::OfUpdate(which, change) => {
+                let open = self.some(self.cell.jobs_with_open_updates(), which).cloned();
+                if let Some(job) = open.or_else(|| self.job(which)) {
+                    let by = job.owner.clone();
+                    self.change(by, updates::of_update(&job, change));
+                }
+            }
+            Step::OfDrain(which, change) => {
+                if let Some(machine) = self.some(self.cell.machines(), which).cloned() {
+                    self.change(ana(), updates::of_drain(&self.cell, &machine, change));
+                }
+            }
             Step::Kill(job, task) => {
                 let job = self.job(job);
                 let (owner, name) = match &job {
@@ -198,6 +217,8 @@ impl Life {
                 true => Mutation::DrainMachine(DrainMachine {
                     machine,
                     reason: "a new kernel".to_owned(),
+                    deadline: None,
+                    force: false,
                 }),
                 false => Mutation::UndrainMachine(UndrainMachine { machine }),
             }),
@@ -422,6 +443,13 @@ impl Life {
         self.request_of(by, Mutation::Submit(Arc::new(job)));
     }
 
+    fn change(&mut self, by: UserName, change: updates::Change) {
+        match change {
+            updates::Change::Request(mutation) => self.request_of(by, mutation),
+            updates::Change::Op(op) => self.apply(op),
+        }
+    }
+
     fn update(&mut self, which: u64, change: Option<u32>) {
         let Some(job) = self.job(which) else { return };
         let (by, mut job) = (job.owner.clone(), JobSpec::clone(&job.spec));
@@ -519,7 +547,7 @@ fn report(number: u8) -> MachineReport {
     let ports = PortRange { first: 31_000, last: 31_255 };
     let held_ports =
         if number.is_multiple_of(2) { Vec::new() } else { crate::examples::held_ports() };
-    MachineReport { capacity, ports, attributes, held_ports }
+    MachineReport { capacity, ports, attributes, held_ports, saving: Vec::new() }
 }
 
 fn first_pending(job: &Job) -> Option<TaskIndex> {

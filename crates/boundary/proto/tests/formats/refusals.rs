@@ -240,7 +240,10 @@ fn a_malformed_record_is_refused_with_its_place() {
             observe(v1::Observation {
                 instance,
                 what: ended(Some(v1::end::How::Exited(0))),
-                usage: Some(v1::FinalUsage { memory_peak_bytes: Some(-1), cpu_time: None }),
+                usage: Some(v1::FinalUsage {
+                    memory_peak_bytes: Some(-1),
+                    ..v1::FinalUsage::default()
+                }),
             }),
             format!(
                 "op.observe.observations[0].usage.memoryPeakBytes: must be 0 to {}, is -1",
@@ -352,13 +355,13 @@ fn a_malformed_image_is_refused_with_its_place() {
             },
             "head.enrolment.tokens[0].issued: is missing".to_owned(),
         ),
-        (|all| head(all).jobs += 1, "head.jobs: is 7, but there are 6".to_owned()),
+        (|all| head(all).jobs += 1, "head.jobs: is 14, but there are 13".to_owned()),
         (|all| drop(all.pop()), "head.sessions: is 3, but there are 2".to_owned()),
         (|all| drop(all.remove(0)), "head: is missing".to_owned()),
         (Vec::clear, "head: is missing".to_owned()),
         (|all| all.swap(1, 2), format!("parts[2]: {order}")),
         (|all| all.swap(3, 4), format!("parts[4]: {order}")),
-        (|all| all.push(all[0].clone()), format!("parts[13]: {order}")),
+        (|all| all.push(all[0].clone()), format!("parts[20]: {order}")),
         (
             |all| all[1].part = None,
             "parts[1]: has no kind that this build knows".to_owned(),
@@ -396,19 +399,19 @@ fn a_malformed_image_is_refused_with_its_place() {
         ),
         (
             |all| {
-                let Some(Part::Session(session)) = &mut all[10].part else { panic!("no session") };
+                let Some(Part::Session(session)) = &mut all[17].part else { panic!("no session") };
                 session.answers.insert(9, v1::Answer { answer: None });
             },
-            "parts[10].session.answers[\"9\"]: has no kind that this build knows".to_owned(),
+            "parts[17].session.answers[\"9\"]: has no kind that this build knows".to_owned(),
         ),
         (
             |all| {
-                let Some(Part::Session(session)) = &mut all[10].part else { panic!("no session") };
+                let Some(Part::Session(session)) = &mut all[17].part else { panic!("no session") };
                 let submitted = v1::answer::Submitted { collection: 1, submission: 0 };
                 let answer = Some(v1::answer::Answer::Submitted(submitted));
                 session.answers.insert(9, v1::Answer { answer });
             },
-            "parts[10].session.answers[\"9\"].submitted.submission: has the value 0, which this \
+            "parts[17].session.answers[\"9\"].submitted.submission: has the value 0, which this \
              build does not know"
                 .to_owned(),
         ),

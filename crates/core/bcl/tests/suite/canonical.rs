@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
-    TaskOverride, TaskSpec,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, OnFailure,
+    Relation, RestartPolicy, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 use crate::with_files;
@@ -89,9 +89,32 @@ fn canonical(job: &JobSpec) -> Value {
     if !job.estimation {
         field("estimation", json!(false));
     }
+    if let Some(most) = job.preemption_notice_max {
+        field("preemption", json!({ "noticeMax": span(most) }));
+    }
+    if let Some(saver) = &job.task.saver {
+        let Saver { cmd, time_limit, interval } = saver;
+        let (limit, interval) = (span(*time_limit), span(*interval));
+        field("saver", json!({ "cmd": cmd, "timeLimit": limit, "interval": interval }));
+    }
     if job.task.api {
         field("api", json!(true));
     }
+    let DisruptionBudget { at_once, per_hour } = job.disruptions;
+    field("disruptions", json!({ "atOnce": at_once, "perHour": per_hour }));
+    let update = &job.update;
+    field(
+        "update",
+        json!({
+            "batch": update.batch,
+            "healthyFor": span(update.healthy_for),
+            "healthyWithin": span(update.healthy_within),
+            "wait": span(update.wait),
+            "disruptions": update.disruptions,
+            "onFailure": update.on_failure.name().to_uppercase(),
+            "closeAfter": span(update.close_after),
+        }),
+    );
     let features = job.task.kernel_features.iter();
     field("kernelFeatures", features.map(ToString::to_string).collect());
     match &job.kind {
@@ -237,6 +260,15 @@ fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
     btree_map("[a-z ]{1,5}", "[^\\p{Cc}]{0,5}", 0..3)
 }
 
+fn saver() -> impl Strategy<Value = Saver> {
+    let times = || (1..=86_400_u64).prop_map(Span::from_secs);
+    (cmd(), times(), times()).prop_map(|(cmd, time_limit, interval)| Saver {
+        cmd,
+        time_limit,
+        interval,
+    })
+}
+
 fn task() -> impl Strategy<Value = TaskSpec> {
     let ports = btree_set(port(), 0..3);
     let limits = (resources(), 1..1_u32 << 20, spans());
@@ -255,6 +287,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             constraints,
             kernel_features,
             api: false,
+            saver: None,
         }
     })
 }
@@ -277,6 +310,28 @@ fn maximum() -> impl Strategy<Value = Maximum> {
     (1..=100_000_u32, any::<bool>()).prop_map(|(tasks, hard)| Maximum { tasks, hard })
 }
 
+fn disruptions() -> impl Strategy<Value = DisruptionBudget> {
+    (option::of(0..=100_000_u32), option::of(0..=10_000_u32))
+        .prop_map(|(at_once, per_hour)| DisruptionBudget { at_once, per_hour })
+}
+
+fn update() -> impl Strategy<Value = UpdatePolicy> {
+    let numbers = (option::of(1..=100_000_u32), option::of(0..=100_000_u32));
+    let longer = (1_000_000..86_400_000_000_u64).prop_map(Span);
+    let failure = select(&OnFailure::ALL[..]);
+    (numbers, spans(), longer, spans(), spans(), failure).prop_map(
+        |((batch, disruptions), one, two, wait, close_after, on_failure)| UpdatePolicy {
+            batch,
+            healthy_for: one.min(two),
+            healthy_within: one.max(two),
+            wait,
+            disruptions,
+            on_failure,
+            close_after,
+        },
+    )
+}
+
 prop_compose! {
     fn job()(
         name in label(),
@@ -296,9 +351,11 @@ prop_compose! {
         users in option::of(btree_set(label(), 0..3)),
         (estimation, features) in (any::<bool>(), btree_set(select(&KernelFeature::ALL[..]), 0..3)),
         api in any::<bool>(),
+        (disruptions, update) in (disruptions(), update()),
+        (saver, preemption_notice_max) in (option::of(saver()), option::of(spans())),
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
-        (task.kernel_features, task.api) = (features, api);
+        (task.kernel_features, task.api, task.saver) = (features, api, saver);
         let kind = match users {
             None => Kind::Job { alloc_set },
             Some(users) => {
@@ -325,7 +382,10 @@ name: JobName::new(&name).expect("a label"),
             max_per_machine: maxima.0,
             max_per_switch: maxima.1,
             restart: RestartPolicy { failures_max, delay, delay_max },
+            preemption_notice_max,
             estimation,
+            disruptions,
+            update,
             after,
             parent,
         }
@@ -356,7 +416,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|estimation|kernelFeatures|api",
+                  ports|healthCheck|estimation|kernelFeatures|api|disruptions|update",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{
     Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
 };
-use spec::{Constraint, HealthCheck, JobSpec, Kind, Maximum, Relation, RestartPolicy, TaskSpec};
+use spec::{
+    Constraint, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum, OnFailure, Relation,
+    RestartPolicy, Saver, TaskSpec, UpdatePolicy,
+};
 
 use crate::{job, jobs, with_files};
 
@@ -23,7 +26,10 @@ fn usual() -> JobSpec {
         max_per_machine: None,
         max_per_switch: None,
         restart: RestartPolicy::default(),
+        preemption_notice_max: None,
         estimation: true,
+        disruptions: DisruptionBudget::default(),
+        update: UpdatePolicy::default(),
         after: BTreeSet::new(),
         parent: None,
     }
@@ -45,6 +51,25 @@ fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
 fn each_field_can_be_given_in_each_of_its_spellings() {
     check("", |_| {});
     check("tasks: 3", |job| job.tasks = 3);
+    check("disruptions: { atOnce: 0, perHour: '20' }", |job| {
+        job.disruptions = DisruptionBudget { at_once: Some(0), per_hour: Some(20) };
+    });
+    check(
+        "update: { batch: 2, healthyFor: '30s', healthyWithin: '2m', wait: '1s', disruptions: 3, \
+         onFailure: 'pause', closeAfter: 0 }",
+        |job| {
+            job.update = UpdatePolicy {
+                batch: Some(2),
+                healthy_for: Span::from_secs(30),
+                healthy_within: Span::from_secs(120),
+                wait: Span::from_secs(1),
+                disruptions: Some(3),
+                on_failure: OnFailure::Pause,
+                close_after: Span::ZERO,
+            };
+        },
+    );
+    check("update: {}", |_| {});
     check("tasks: '3'", |job| job.tasks = 3);
     for (soft, hard) in [("2", "{ tasks: 2, hard: true }"), ("'2'", "{ tasks: '2', hard: true }")] {
         let maximum = |hard| Some(Maximum { tasks: 2, hard });
@@ -57,6 +82,18 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     check("estimation: false", |job| job.estimation = false);
     check("api: false", |_| {});
     check("api: true", |job| job.task.api = true);
+    check("saver: null, preemption: {}", |_| {});
+    check("saver: { cmd: ['save', 1] }", |job| {
+        job.task.saver = Some(Saver::of(vec!["save".to_owned(), "1".to_owned()]));
+    });
+    check("saver: { cmd: ['save'], timeLimit: '1h', interval: 5 }", |job| {
+        let saver = Saver::of(vec!["save".to_owned()]);
+        let (time_limit, interval) = (Span::from_secs(3_600), Span::from_secs(5));
+        job.task.saver = Some(Saver { time_limit, interval, ..saver });
+    });
+    check("preemption: { noticeMax: '5s' }", |job| {
+        job.preemption_notice_max = Some(Span::from_secs(5));
+    });
     check("kernelFeatures: ['net-raw', 'perfmon']", |job| {
         job.task.kernel_features = [KernelFeature::NetRaw, KernelFeature::Perfmon].into();
     });

@@ -105,7 +105,8 @@ impl Allocs {
             };
             if due {
                 alloc.phase = Phase::Removing { again: None };
-                effects.push(Effect::RemoveAlloc(*instance));
+                let save = alloc.leaving && !alloc.overflowed;
+                effects.push(Effect::RemoveAlloc { instance: *instance, save });
             }
         }
     }

@@ -202,6 +202,10 @@ impl Borglet {
             .into_iter()
             .map(|(account, short)| (account.instance, disk.reason(account, short)))
             .collect();
+        // Nobody exceeds a request: then what ended tasks left behind.
+        if chosen.is_empty() && self.savers.give_up_oldest() {
+            self.disk.ended = Some(now);
+        }
         for (instance, reason) in chosen {
             self.disk.ended = Some(now);
             self.allocs.overflow(instance);

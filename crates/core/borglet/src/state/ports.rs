@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::slice;
 use std::sync::Arc;
 
-use model::{End, FinalUsage, HeldPorts, InstanceId, PortRange, Span, Time};
+use model::{End, FinalUsage, HeldPorts, InstanceId, PortName, PortRange, Span, Time};
 
 use super::{Borglet, Effect, Local, Phase};
 
@@ -17,6 +17,10 @@ use super::{Borglet, Effect, Local, Phase};
 const HELD_FOR: Span = Span::from_secs(10);
 /// How long a task that is being ended may hold a port before the port is reported.
 const ENDING_FOR: Span = Span::from_secs(5);
+/// How long after its start a task that ends may have done so because it could not bind its port.
+const STARTING_FOR: Span = Span::from_secs(10);
+/// How long before that end another must have been seen to hold the port.
+const SEEN_FOR: Span = Span::from_secs(2);
 /// The maximum number of groups of consecutive ports reported.
 const REPORTED_MAX: usize = 256;
 
@@ -125,6 +129,25 @@ impl Borglet {
         let name = local.and_then(|local| local.port_name(port)).unwrap_or_default();
         let reason = format!("port {port} ({name}) is taken by {holder}");
         self.ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED);
+    }
+
+    /// How an instance has ended: one that failed right after its start, while something else held one
+    /// of its ports, could not bind it. That is not its failure, and it is retried soon.
+    pub(super) fn end_without_port(&self, now: Time, instance: InstanceId, end: End) -> End {
+        let failed = matches!(end, End::Exited { code } if code != 0);
+        let Some(local) = self.tasks.get(&instance).filter(|_| failed) else { return end };
+        let started = match &local.phase {
+            Phase::Starting => Time::ZERO,
+            Phase::Running(health) if health.is_starting(now, STARTING_FOR) => health.started,
+            _ => return end,
+        };
+        let taken = |(name, port): &(PortName, u16)| {
+            let seen = self.ports.seen.get(port)?;
+            let held = seen.last >= started && now.since(seen.last) < SEEN_FOR;
+            held.then(|| format!("port {port} ({name}) is taken by {}", seen.by))
+        };
+        let mut ports = local.launch.desired.ports.iter();
+        ports.find_map(taken).map_or(end, |reason| End::Lost { reason })
     }
 
     /// Ends tasks that hold ports of others, and records ports that other programs hold.

@@ -15,6 +15,7 @@ fn alloc(index: u32, mib: u64) -> DesiredAlloc {
         name: JobName::new("room").expect("a name"),
         priority: Band::Production.usual(),
         limit: limit(1_000, mib),
+        saver: None,
     }
 }
 

@@ -139,8 +139,11 @@ fn a_notice_is_no_time_to_fill_the_disk() {
     let full = || disk((0, 100), "1-0-1 300 9, 1-2-1 200 9");
     assert_eq!(sees(&mut world, full()), "kill 1-0-1", "it was told to stop, and goes on");
     world.input(Input::Ended(instance(0), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED));
+    let notice = Some(model::NoticeDelivery::Partial);
+    let usage = FinalUsage { notice, ..FinalUsage::UNMEASURED };
     assert_eq!(
         world.borglet.report().tasks[0].status,
-        TaskStatus::Ended(End::Stopped, FinalUsage::UNMEASURED)
+        TaskStatus::Ended(End::Stopped, usage),
+        "and lost the rest of it"
     );
 }

@@ -158,6 +158,26 @@ fn one_whose_port_a_task_holds_waits_for_the_end_of_that() {
 }
 
 #[test]
+fn one_that_fails_at_its_start_while_another_holds_its_port_has_not_failed() {
+    const FAILED: End = End::Exited { code: 1 };
+    let taken = "lost: port 31000 (http) is taken by ana/web/1";
+    for (what, held, end, ms, expected) in [
+        ("its port", &[(31_000, "1")][..], FAILED, 0, taken),
+        ("a moment before", &[(31_000, "1")], FAILED, 1_999, taken),
+        ("long before", &[(31_000, "1")], FAILED, 2_000, "exit code 1"),
+        ("another port", &[(31_005, "1")], FAILED, 0, "exit code 1"),
+        ("its own port", &[(31_000, "0")], FAILED, 0, "exit code 1"),
+        ("another end", &[(31_000, "1")], KILLED, 0, "signal 9"),
+    ] {
+        let mut world = running(&[(0, 31_000), (1, 31_001)]);
+        world.sees(100, held);
+        world.now = world.now + Span::from_millis(ms);
+        world.input(Input::Ended(instance(0), end, FinalUsage::UNMEASURED));
+        assert_eq!(world.end(0), expected, "{what}");
+    }
+}
+
+#[test]
 fn a_report_changes_with_who_holds_what_and_not_with_every_look() {
     let mut world = running(&[]);
     let sshd = "/ssh.service (sshd)";

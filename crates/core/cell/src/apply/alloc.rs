@@ -3,18 +3,16 @@
 //! An alloc has the life cycle of a task. In addition, its tasks are on its machine, take resources
 //! only from the alloc, and leave with it.
 
-use std::collections::BTreeMap;
-
-use model::{Capability, CollectionId, End, InstanceId, Resources, Span, TaskId, UserName};
+use model::{Capability, CollectionId, End, InstanceId, Span, UserName};
 use spec::{JobReference, JobSpec, Kind};
 
 use super::Events;
 use super::capability::not_allowed;
 use super::task::Again;
-use crate::feasibility::{Colocated, Offer, lacks};
+use crate::feasibility::{Colocated, Offer};
 use crate::{
     Assignment, AssignmentRefused, Cell, Death, EvictionCause, Job, KillReason, Machine, NoAlloc,
-    NoVictim, Rejection, StopReason, TaskState,
+    NoVictim, Rejection, StopReason,
 };
 
 /// The alloc set in which a job will run.
@@ -141,63 +139,5 @@ impl Cell {
         }
         let offer = Offer::within(self, machine, alloc);
         Ok(Offer { colocated: Colocated::of(self, job, machine), ..offer })
-    }
-
-    /// Whether, with another description, every alloc still holds its tasks, or every task still
-    /// fits its alloc.
-    pub(super) fn would_still_fit_allocs(
-        &self,
-        job: &Job,
-        changing: &Job,
-    ) -> Result<(), Rejection> {
-        match job.alloc_set {
-            Some(_) => self.tasks_would_still_fit(job, changing),
-            None if job.spec.kind.is_alloc_set() => self.allocs_would_still_hold(job, changing),
-            None => Ok(()),
-        }
-    }
-
-    fn allocs_would_still_hold(&self, job: &Job, changing: &Job) -> Result<(), Rejection> {
-        for (index, task) in job.tasks() {
-            let TaskState::Running(placement) = &task.state else { continue };
-            let alloc = TaskId { collection: job.id, index };
-            let used = self
-                .machines
-                .get(placement.machine)
-                .and_then(|machine| machine.used(alloc.generation(task.generation)));
-            let (limit, used) = (changing.limit(index), used.unwrap_or_default());
-            if let Some(dimension) = used.first_above(&limit) {
-                let (asked, used) = (limit.get(dimension), used.get(dimension));
-                return Err(Rejection::AllocTooSmall { alloc, dimension, asked, used });
-            }
-        }
-        Ok(())
-    }
-
-    fn tasks_would_still_fit(&self, job: &Job, changing: &Job) -> Result<(), Rejection> {
-        // What the job's tasks take of each alloc after and before, together.
-        let mut changed: BTreeMap<InstanceId, (Resources, Resources, TaskId)> = BTreeMap::new();
-        for (index, task) in job.tasks() {
-            let TaskState::Running(placement) = &task.state else { continue };
-            let Some(alloc) = placement.alloc() else { continue };
-            let id = TaskId { collection: job.id, index };
-            let none = Resources::default();
-            let (more, less, last) = changed.entry(alloc).or_insert((none, none, id));
-            *more = more.plus(changing.limit(index));
-            *less = less.plus(job.limit(index));
-            *last = id;
-        }
-        for (alloc, (more, less, task)) in changed {
-            let machine = self.placement(alloc).and_then(|at| self.machines.get(at.machine));
-            let Some(machine) = machine else { continue };
-            let free = Offer::within(self, machine, alloc).free.plus(less);
-            if more.first_above(&less).is_some()
-                && let Err(unschedulable_reason) = lacks(&more, &free)
-            {
-                let machine = machine.name.clone();
-                return Err(Rejection::WouldNotFit { task, machine, unschedulable_reason });
-            }
-        }
-        Ok(())
     }
 }

@@ -47,7 +47,8 @@ impl Cell {
         let ask = Request::of(job, id.index);
         let mut offer = self.offered(job, machine, assignment)?;
         if !assignment.victims.is_empty() {
-            let staying = self.staying(machine, job.spec.priority, &assignment.victims)?;
+            let staying =
+                self.staying(machine, job.described(id.index).priority, &assignment.victims)?;
             offer = Offer { colocated: offer.colocated, ..staying.offered_by(machine) };
         }
         fits(&ask, &offer).map_err(|unschedulable_reason| {
@@ -92,7 +93,7 @@ impl Cell {
             if job.alloc_set.is_some() {
                 return Err(refused(NoVictim::InAlloc));
             }
-            let theirs = job.spec.priority;
+            let theirs = job.described(victim.index).priority;
             if theirs >= priority {
                 return Err(refused(NoVictim::NotLower));
             }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use model::{Capability, CollectionId, FinalUsage, JobName, TaskIndex, TaskSelection, UserName};
+use model::{
+    Capability, CollectionId, FinalUsage, JobName, TaskIndex, TaskSelection, UserName, Version,
+};
 use spec::{JobReference, JobSpec};
 
 use super::alloc::Entered;
-use super::quota::charge;
+use super::quota::charges;
 use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::TASKS_MAX;
@@ -89,7 +91,7 @@ impl Change for Kill {
         if foreign && !cell.may(by, Capability::AdministerJobs) {
             return Err(cell.not_the_owner(by, job, "kill"));
         }
-        let last = job.spec.tasks.saturating_sub(1);
+        let last = job.size().saturating_sub(1);
         if !tasks.is_within(last.saturating_add(1)) {
             return Err(Rejection::NoSuchTask { last });
         }
@@ -124,18 +126,11 @@ impl Cell {
             && job.is_alive()
         {
             let collection = job.id;
-            let submission = match job.spec == *spec {
-                true => Submission::Unchanged,
-                false => {
-                    self.check_needed_capabilities(by, spec)?;
-                    // A user who may not use the alloc set any more changes nothing in it.
-                    if let Some(set) = spec.kind.alloc_set().filter(|_| job.spec.kind == spec.kind)
-                    {
-                        self.alloc_set_for(by, spec, set)?;
-                    }
-                    self.update(collection, spec, events)?;
-                    Submission::Updated
-                }
+            let update =
+                self.open_update(by, collection, spec, &TaskSelection::All, None, events)?;
+            let submission = match update {
+                Reply::Updated { unchanged: true, .. } => Submission::Unchanged,
+                _ => Submission::Updated,
             };
             return Ok(Reply::Submitted { collection, submission });
         }
@@ -163,13 +158,18 @@ impl Cell {
             id,
             owner: by.clone(),
             spec: Arc::clone(spec),
+            version: Version(1),
+            last_version: Version(1),
+            others: Vec::new(),
+            update: None,
+            disrupted: Vec::new(),
             submitted: self.time,
             state: JobState::Pending,
             after,
             waits_for,
             parent,
             alloc_set,
-            tasks: vec![Task::new(self.time); spec.tasks as usize],
+            tasks: vec![Task::new(self.time, Version(1)); spec.tasks as usize],
         });
         if let Some(Entered { set, by_capability: true }) = entered {
             let capability = Capability::AdministerJobs;
@@ -191,7 +191,7 @@ impl Cell {
         if !waits {
             self.pending.insert(id);
         }
-        self.recharge(by, None, charge(&job, spec));
+        self.recharge(by, &[], &charges(&job));
         self.tally.add(Tallied::of(&job));
         self.jobs.insert(id, Arc::new(job));
         self.used_for(by, id, spec, events);
@@ -252,13 +252,13 @@ impl Cell {
     /// Kills every task of a job.
     pub(super) fn kill_job(&mut self, id: CollectionId, why: &KillReason, events: &mut Events) {
         let Some(job) = self.jobs.get(id) else { return };
-        for index in (0..job.spec.tasks).map(TaskIndex) {
+        for index in (0..job.rows()).map(TaskIndex) {
             self.kill_task(id, index, why, events);
         }
     }
 
     /// Whether the task was alive and not already being killed.
-    fn kill_task(
+    pub(super) fn kill_task(
         &mut self,
         id: CollectionId,
         index: TaskIndex,
@@ -286,7 +286,9 @@ impl Cell {
             return;
         }
         self.job_names.remove(&(job.owner.clone(), job.spec.name.clone(), id));
-        self.tasks = self.tasks.saturating_sub(job.spec.tasks.into());
+        self.tasks = self.tasks.saturating_sub(job.rows().into());
+        self.updating.remove(&id);
+        self.replaced.remove(&id);
         self.tally.remove(Tallied::of(job));
         self.jobs.remove(id);
     }

@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{
-    Capability, End, GcuFactor, HeldPorts, MachineId, MachineName, MachineReport, Span, UserName,
-};
+use model::{End, GcuFactor, HeldPorts, MachineId, MachineName, MachineReport, Span, UserName};
 
 use super::task::Again;
-use super::{Events, ids_used_up, text_bounds};
+use super::{Events, ids_used_up, saving, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{
     ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
 };
 use crate::{
-    Cell, Death, Drain, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply,
-    StopReason, Subject, attribute,
+    Cell, Death, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply, StopReason,
+    Subject, attribute,
 };
 
 /// Add a machine by its name and the address of its Borglet. An existing machine of that name gets
@@ -53,94 +51,6 @@ impl Change for AddMachine {
     }
 }
 
-/// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DrainMachine {
-    /// The machine.
-    pub machine: MachineName,
-    /// The reason; may be empty.
-    pub reason: String,
-}
-
-impl Change for DrainMachine {
-    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        let capability = Capability::DrainMachines;
-        cell.only_holders(by, capability, || format!("drain machine {name}"))
-    }
-
-    fn within_bounds(&self) -> Result<(), Rejection> {
-        text_bounds::reason(&self.reason)
-    }
-
-    fn apply(
-        &self,
-        cell: &mut Cell,
-        by: &UserName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let (name, reason) = (&self.machine, self.reason.as_str());
-        let capability = Capability::DrainMachines;
-        text_bounds::reason(reason)?;
-        let id = cell.machine_id(name)?;
-        let drain = Drain { since: cell.time, by: by.clone(), reason: reason.to_owned() };
-        let (mut instances, mut drained) = (Vec::new(), false);
-        if let Some(machine) = cell.machines.get_mut(id) {
-            instances.clone_from(&machine.instances);
-            // Repeating it without a reason changes nothing.
-            let new = |drain: &Arc<Drain>| !reason.is_empty() && drain.reason != reason;
-            if machine.drain.as_ref().is_none_or(new) {
-                machine.drain = Some(Arc::new(drain));
-                let reason = reason.to_owned();
-                events.add(Subject::Machine(id), EventKind::MachineDrained { reason });
-                drained = true;
-            }
-        }
-        if drained {
-            cell.used(by, capability, Subject::Machine(id), events);
-        }
-        let mut tasks = 0;
-        for instance in cell.innermost_first(instances) {
-            let why = StopReason::Evict(EvictionCause::MachineShutdown);
-            tasks += u32::from(cell.stop(instance, &why, events));
-        }
-        Ok(Reply::Drained { tasks })
-    }
-}
-
-/// Accept tasks on a drained machine again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UndrainMachine {
-    /// The machine.
-    pub machine: MachineName,
-}
-
-impl Change for UndrainMachine {
-    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        let capability = Capability::DrainMachines;
-        cell.only_holders(by, capability, || format!("undrain machine {name}"))
-    }
-
-    fn apply(
-        &self,
-        cell: &mut Cell,
-        by: &UserName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let name = &self.machine;
-        let capability = Capability::DrainMachines;
-        let id = cell.machine_id(name)?;
-        if let Some(machine) = cell.machines.get_mut(id)
-            && machine.drain.take().is_some()
-        {
-            events.add(Subject::Machine(id), EventKind::MachineUndrained);
-            cell.used(by, capability, Subject::Machine(id), events);
-        }
-        Ok(Reply::Done)
-    }
-}
-
 /// Remove a machine on which nothing is placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoveMachine {
@@ -175,7 +85,9 @@ impl Change for RemoveMachine {
                 cell.switches.remove(&(switch.into(), id));
             }
         }
+        cell.saving_ends(id, events);
         cell.machine_names.remove(name);
+        cell.draining.remove(&id);
         cell.machines.remove(id);
         events.reorder(id);
         let removed = EventKind::MachineRemoved { name: name.clone() };
@@ -292,11 +204,12 @@ impl Cell {
     #[must_use]
     pub fn kept_report(&self, report: &Arc<MachineReport>) -> Arc<MachineReport> {
         let report = bounded_report(report);
-        if report.held_ports.is_empty() {
+        if report.held_ports.is_empty() && report.saving.is_empty() {
             return report;
         }
         let held_ports = bounded_ports(&report.held_ports);
-        Arc::new(MachineReport { held_ports, ..MachineReport::clone(&report) })
+        let saving = saving::bounded(&report.saving);
+        Arc::new(MachineReport { held_ports, saving, ..MachineReport::clone(&report) })
     }
 
     pub(crate) fn only_administrators(
@@ -367,8 +280,11 @@ impl Cell {
         let report = self.kept_report(report);
         let Some(machine) = self.machines.get(id) else { return };
         let joins = machine.state == MachineState::Joining;
-        if machine.report != report || joins {
+        let before = Arc::clone(&machine.report);
+        if before != report || joins {
+            let after = Arc::clone(&report);
             self.change_machine(id, joins, events, |machine| machine.report = report);
+            self.saving_changes(id, &before, &after, events);
         }
         if let Some(machine) = self.machines.get_mut(id)
             && joins

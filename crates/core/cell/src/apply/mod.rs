@@ -3,7 +3,9 @@
 
 pub(crate) mod alloc;
 pub(crate) mod assign;
+pub(crate) mod budget;
 pub(crate) mod capability;
+pub(crate) mod drain;
 pub(crate) mod enrolment;
 pub(crate) mod job;
 pub(crate) mod machine;
@@ -15,6 +17,8 @@ pub(crate) mod replicas;
 pub(crate) mod request;
 pub(crate) mod rescheduling;
 pub(crate) mod reserve;
+pub(crate) mod rolling;
+pub(crate) mod saving;
 pub(crate) mod settle;
 pub(crate) mod task;
 pub(crate) mod text_bounds;
@@ -98,7 +102,12 @@ impl Op {
             | Self::DescribeReplica { .. }
             | Self::Enrol { .. }
             | Self::JoinReplica { .. }
-            | Self::RenewMachine { .. } => Actor::Master,
+            | Self::RenewMachine { .. }
+            | Self::StepUpdate { .. }
+            | Self::EvictDraining { .. }
+            | Self::ExpireDrain { .. }
+            | Self::StartReplacement { .. }
+            | Self::RemoveReplacements { .. } => Actor::Master,
         }
     }
 }
@@ -184,6 +193,15 @@ impl Cell {
                 let issued = (*certificate, *validity);
                 return Outcome::Request(self.renew_machine(machine, *old, issued, events));
             }
+            Op::StepUpdate { job, version, steps } => {
+                self.step_update(*job, *version, steps, events);
+            }
+            Op::EvictDraining { machine, instances } => {
+                self.evict_draining(*machine, instances, events);
+            }
+            Op::ExpireDrain { machine } => self.expire_drain(*machine, events),
+            Op::StartReplacement { job } => self.start_replacement(*job, events),
+            Op::RemoveReplacements { job } => self.remove_replacements(*job, events),
             Op::ChangeMember { replica, to } => self.change_member(*replica, *to, events),
             Op::DescribeReplica { replica, address, level, directory } => {
                 self.describe_replica(*replica, address, *level, *directory, events);

@@ -9,10 +9,10 @@ use spec::JobSpec;
 
 use crate::apply::Events;
 use crate::{
-    AddMachine, AddReplica, AddUser, Cell, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken,
-    Kill, MeterQuota, Oversell, Rejection, RemoveMachine, RemoveReplica, Reply, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
-    UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, Cell, ControlUpdate, DrainMachine, GrantQuota,
+    IssueReplicaToken, IssueToken, Kill, MeterQuota, Oversell, Rejection, RemoveMachine,
+    RemoveReplica, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetPlatform, UndrainMachine, UpdateJob, UseCapability,
 };
 
 /// A mutation.
@@ -105,6 +105,12 @@ mutations! {
     Submit(Arc<JobSpec>),
     /// Kill a job, or some of its tasks.
     Kill(Kill),
+    /// Update a live job, or some of its tasks.
+    UpdateJob(UpdateJob),
+    /// Change the number of tasks of a live job.
+    ResizeJob(ResizeJob),
+    /// Pause, resume, undo or close the update of a job.
+    ControlUpdate(ControlUpdate),
     /// Add a machine by its name and the address of its Borglet.
     AddMachine(AddMachine),
     /// Drain a machine.

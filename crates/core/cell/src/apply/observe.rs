@@ -79,10 +79,7 @@ impl Cell {
     /// Updates the phase of a placed task.
     fn set_phase(&mut self, instance: InstanceId, phase: Phase) {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let Some(task) = job.task_mut(instance.index) else { return };
-        if let TaskState::Running(placement) = &mut task.state {
-            placement.phase = phase;
-        }
+        job.change_placement(instance.index, |placement| placement.phase = phase);
     }
 
     fn started(
@@ -94,12 +91,11 @@ impl Cell {
         if self.placed_there(machine, instance, None)?.phase != Phase::Starting {
             return Err(ObservationRefused::NothingNew(instance));
         }
-        let checked = self
-            .jobs
-            .get(instance.collection)
-            .is_some_and(|job| job.spec.health_check(instance.index).is_some());
+        let checked = self.jobs.get(instance.collection).is_some_and(|job| {
+            job.described(instance.index).health_check(instance.index).is_some()
+        });
         let health = if checked { Health::Unknown } else { Health::Healthy };
-        self.set_phase(instance, Phase::Started { at: self.time, health });
+        self.set_phase(instance, Phase::Started { at: self.time, health, since: self.time });
         events.add(Subject::Task(instance), EventKind::Start { machine });
         Ok(())
     }
@@ -113,8 +109,8 @@ impl Cell {
     ) -> Observed {
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
         match self.placed_there(machine, instance, None)?.phase {
-            Phase::Started { at, health } if health != new => {
-                self.set_phase(instance, Phase::Started { at, health: new });
+            Phase::Started { at, health, .. } if health != new => {
+                self.set_phase(instance, Phase::Started { at, health: new, since: self.time });
             }
             _ => return Err(ObservationRefused::NothingNew(instance)),
         }
@@ -176,6 +172,7 @@ impl Cell {
         events: &mut Events,
     ) {
         let (now, policy) = (self.time, self.restart_policy(instance));
+        self.task_fails(instance);
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let user = job.owner.clone();
         let Some(task) = job.task_mut(instance.index) else { return };
@@ -190,7 +187,8 @@ impl Cell {
             task.crashed_on(machine, now);
         }
         let suspect = task.is_suspect(now);
-        if policy.allows(failures) {
+        // While an update changes a task, it is the update that fails: an undo needs the task alive.
+        if policy.allows(failures) || self.is_changing(instance) {
             let wait = policy.delay_after(failures);
             self.begin_again(instance, Again::Failed, wait, ending, events);
         } else {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use model::{
     CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level, MachineId,
-    MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span, UserName,
+    MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span, UserName, Version,
 };
 
-use crate::{MemberChange, Mutation};
+use crate::{MemberChange, Mutation, UpdateStep};
 
 /// One operation; the log stores it with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +153,39 @@ pub enum Op {
         certificate: Serial,
         /// How long that is valid, from the time of this operation.
         validity: Span,
+    },
+    /// Steps of a job's open update. Each that is not possible, or not any more, changes nothing.
+    StepUpdate {
+        /// The job.
+        job: CollectionId,
+        /// The version that the update leads to. Steps of another update change nothing.
+        version: Version,
+        /// The steps, in order.
+        steps: Vec<UpdateStep>,
+    },
+    /// Instances leave a machine that is being drained. One that its disruption budget does not
+    /// allow stays, unless the deadline of a forced drain has passed.
+    EvictDraining {
+        /// The machine.
+        machine: MachineId,
+        /// The instances.
+        instances: Vec<InstanceId>,
+    },
+    /// The deadline of a drain has passed, and it is not forced: nothing more is evicted.
+    ExpireDrain {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// A further task of a job is started because its disruption budget does not allow stopping one
+    /// that has to leave. It changes nothing while another one is not up yet.
+    StartReplacement {
+        /// The job.
+        job: CollectionId,
+    },
+    /// Further tasks of a job that are not needed any more are removed.
+    RemoveReplacements {
+        /// The job.
+        job: CollectionId,
     },
 }
 

@@ -1,9 +1,10 @@
 //! Granting and charging quota: charged at submission and update, released task by task as they
 //! die.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Band, Dimension, GrantId, Resources, TaskIndex, Time, UserName};
+use model::{Band, Dimension, GrantId, Resources, TaskIndex, TaskSelection, Time, UserName};
 use spec::JobSpec;
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
@@ -11,21 +12,40 @@ use super::{Events, ids_used_up};
 use crate::Total;
 use crate::apply::mutation::Change;
 use crate::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
-use crate::lifecycle::Stage;
 use crate::shortfall::{Oversold, Shortfall};
 use crate::state::{Grant, Quota, sharing_capacity};
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
 
-/// What is charged for a job, and in which band: nothing in the free band, and nothing for a job
-/// that runs in an alloc set, which is charged as a whole.
-pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
-    let band = spec.charged_band()?;
-    if job.counts().alive() == spec.tasks {
-        return Some((band, spec.total().into()));
+/// What is charged for a job, by band: nothing in the free band, and nothing for a job that runs in
+/// an alloc set, which is charged as a whole. While an update is open, both its descriptions are
+/// charged, each task for the larger limit, so that an undo never lacks quota.
+pub(crate) fn charges(job: &Job) -> Vec<(Band, Total)> {
+    let bands = charged_bands(job);
+    if bands.is_empty() {
+        return Vec::new();
     }
-    let alive = job.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
-    let limits = alive.map(|(index, _)| spec.limit(index));
-    Some((band, limits.fold(Total::default(), Total::plus)))
+    let uniform = job.open_update().is_none() && job.other_descriptions().next().is_none();
+    let whole = job.counts().alive() == job.spec.tasks && job.rows() == job.spec.tasks;
+    let charge: Total = if uniform && whole {
+        job.spec.total().into()
+    } else {
+        let limits = job.tasks().map(|(index, _)| job.charged_limit(index));
+        limits.fold(Total::default(), Total::plus)
+    };
+    bands.into_iter().map(|band| (band, charge)).collect()
+}
+
+/// The bands in which a job is charged.
+pub(crate) fn charged_bands(job: &Job) -> Vec<Band> {
+    let back = job.undo_description().and_then(|spec| spec.charged_band());
+    let bands: BTreeSet<_> = job.spec.charged_band().into_iter().chain(back).collect();
+    bands.into_iter().collect()
+}
+
+/// The part of charges in a band.
+fn charged_in(charges: &[(Band, Total)], band: Band) -> Total {
+    let found = charges.iter().find(|(other, _)| *other == band);
+    found.map_or(Total::default(), |(_, charge)| *charge)
 }
 
 /// Grant quota.
@@ -200,40 +220,49 @@ impl Cell {
     /// # Errors
     /// What is missing, and what would be admitted.
     pub fn within_quota(&self, owner: &UserName, spec: &JobSpec) -> Result<(), Box<Shortfall>> {
-        let Some(band) = spec.charged_band().filter(|_| self.quota.metering.on) else {
+        if !self.quota.metering.on {
             return Ok(());
-        };
+        }
         let living = self.job_named(owner, &spec.name).filter(|job| job.is_alive());
-        let asked = living.and_then(|job| charge(job, spec)).map(|(_, asked)| asked);
-        let asked = asked.unwrap_or_else(|| spec.total().into());
-        let charged = |job: &Arc<Job>, band| {
-            let charge = charge(job, &job.spec).filter(|(its, _)| *its == band);
-            charge.map_or(Total::default(), |(_, charge)| charge)
+        let had = living.map(|job| charges(job)).unwrap_or_default();
+        let asked = match living {
+            Some(job) => self.charges_if_updated(job, spec),
+            None => {
+                spec.charged_band().map(|band| (band, spec.total().into())).into_iter().collect()
+            }
         };
-        let had = |band| living.map_or(Total::default(), |job| charged(job, band));
-        let others = |band| self.quota.charged(owner, band).minus(had(band));
+        let others = |band| self.quota.charged(owner, band).minus(charged_in(&had, band));
         let granted = |band| self.quota.granted(owner, band, self.time);
-        let fits = |band| {
+        let fits = |band, asked| {
             let (before, after) = (self.quota.charged(owner, band), others(band).plus(asked));
             !after.grows_beyond(&before, &granted(band))
         };
-        if fits(band) {
+        let Some((band, asked)) = asked.into_iter().find(|(band, asked)| !fits(*band, *asked))
+        else {
             return Ok(());
-        }
+        };
         let left = granted(band).minus(others(band));
-        let passes = |other: &Band| *other != band && other.is_charged() && fits(*other);
+        let passes = |other: &Band| *other != band && other.is_charged() && fits(*other, asked);
         Err(Box::new(Shortfall {
             user: owner.clone(),
             band,
             job: spec.name.clone(),
             asked: asked.resources(),
-            had: had(band).resources(),
+            had: charged_in(&had, band).resources(),
             others: others(band).resources(),
             granted: granted(band).resources(),
             tasks: spec.tasks,
             tasks_that_pass: if living.is_some() { 0 } else { tasks_within(spec, left) },
             bands_that_pass: Band::ALL.into_iter().rev().filter(passes).collect(),
         }))
+    }
+
+    /// What would be charged for a job as soon as it is updated to a description.
+    fn charges_if_updated(&self, job: &Arc<Job>, spec: &JobSpec) -> Vec<(Band, Total)> {
+        let mut cell = self.clone();
+        let (all, mut events) = (TaskSelection::All, Events::default());
+        cell.open_unchecked(&job.owner, job.id, &Arc::new(spec.clone()), &all, None, &mut events);
+        cell.charges_of(job.id)
     }
 
     /// The same for several descriptions submitted one after the other at a given time: each that
@@ -250,12 +279,15 @@ impl Cell {
         let judge = |spec: &JobSpec| {
             cell.within_quota(owner, spec)?;
             let living = cell.job_named(owner, &spec.name).filter(|job| job.is_alive()).cloned();
-            let before = living.as_ref().and_then(|job| charge(job, &job.spec));
+            let before = living.as_ref().map(|job| charges(job)).unwrap_or_default();
             let after = match &living {
-                Some(job) => charge(job, spec),
-                None => spec.charged_band().map(|band| (band, spec.total().into())),
+                Some(job) => cell.charges_if_updated(job, spec),
+                None => {
+                    let charge = spec.charged_band().map(|band| (band, spec.total().into()));
+                    charge.into_iter().collect()
+                }
             };
-            cell.recharge(owner, before, after);
+            cell.recharge(owner, &before, &after);
             Ok(())
         };
         specs.into_iter().map(judge).collect()
@@ -265,17 +297,17 @@ impl Cell {
     pub(crate) fn recharge(
         &mut self,
         owner: &UserName,
-        before: Option<(Band, Total)>,
-        after: Option<(Band, Total)>,
+        before: &[(Band, Total)],
+        after: &[(Band, Total)],
     ) {
         if before == after {
             return;
         }
-        if let Some((band, charge)) = after {
-            self.quota.charge(owner, band, charge);
+        for (band, charge) in after {
+            self.quota.charge(owner, *band, *charge);
         }
-        if let Some((band, charge)) = before {
-            self.quota.refund(owner, band, charge);
+        for (band, charge) in before {
+            self.quota.refund(owner, *band, *charge);
         }
     }
 

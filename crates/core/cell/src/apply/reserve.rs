@@ -19,7 +19,7 @@ impl Cell {
         // An alloc reserves its limit whether used or not, and what runs in it is not counted
         // again.
         let in_allocs = job.alloc_set.is_some() || job.spec.kind.is_alloc_set();
-        if in_allocs || !job.spec.estimation {
+        if in_allocs || !job.described(instance.index).estimation {
             return;
         }
         let (limit, before) = (job.limit(instance.index), job.demand(instance.index));
@@ -94,6 +94,14 @@ mod tests {
             self.ask(sequence, Mutation::Submit(Arc::new(spec)))
         }
 
+        /// The leader has a task changed by the open update.
+        fn change(&mut self, index: u32) {
+            let job = self.0.job(CollectionId(1)).expect("there");
+            let (job, version) = (job.id, job.last_version);
+            let steps = vec![crate::UpdateStep::Change(TaskIndex(index))];
+            self.apply(&Op::StepUpdate { job, version, steps });
+        }
+
         fn ask(&mut self, sequence: u64, mutation: Mutation) -> Outcome {
             let id = RequestId { session: SessionId(1), sequence };
             self.apply(&Op::Request { id, by: UserName::new("root").expect("a name"), mutation })
@@ -160,8 +168,10 @@ mod tests {
         assert!(incarnation.place(0));
         incarnation.reserve(0, 400);
         incarnation.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
+        incarnation.change(0);
         assert_eq!(incarnation.machine().reserved(), resources(300, 512 * MIB));
         incarnation.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
+        incarnation.change(0);
         assert_eq!(incarnation.machine().reserved(), resources(400, 512 * MIB));
         let (machine, end) = (MachineId(1), End::Exited { code: 1 });
         let observations = vec![Observation::Ended {
@@ -188,9 +198,9 @@ mod tests {
             spec.priority = Band::BestEffortBatch.usual();
         });
         assert!(incarnation.place(1));
-        // A task that becomes production again has to fit as such.
-        let back = |spec: &mut JobSpec| spec.task.limit.cpu = model::MilliCores(600);
-        assert!(matches!(incarnation.submit(4, back), Outcome::Request(Err(_))));
+        // Tasks that become production again have to fit as such: only one of them does.
+        incarnation.submit(4, |spec| spec.task.limit.cpu = model::MilliCores(600));
+        assert_eq!(incarnation.machine().taken_by_prod().cpu, model::MilliCores(600));
     }
 
     #[test]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use model::{End, FinalUsage, Generation, InstanceId, Span};
 
 use super::Events;
+use super::quota::charged_bands;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Death, EventKind, EvictionCause, Job, JobState, LastIncarnation, PendingCause, Placement,
-    StopReason, Subject, TaskState,
+    Cell, Death, EventKind, EvictionCause, Job, JobState, KillReason, LastIncarnation,
+    PendingCause, Placement, StopReason, Subject, TaskState,
 };
 
 /// How an incarnation on a machine ends when the task gets another one.
@@ -83,17 +84,27 @@ impl Cell {
         why: &StopReason,
         events: &mut Events,
     ) -> bool {
+        let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return false };
-        let Some(task) = job.task_mut(instance.index) else { return false };
-        let TaskState::Running(placement) = &mut task.state else { return false };
+        let Some(task) = job.task(instance.index) else { return false };
+        let TaskState::Running(placement) = &task.state else { return false };
         let may = match placement.stop.as_deref() {
             None => true,
             Some(StopReason::Evict(_)) => matches!(why, StopReason::Kill(_)),
+            // A task that is being removed can still be killed: then an undo does not bring it back.
+            Some(StopReason::Kill(KillReason::Removed)) => {
+                matches!(why, StopReason::Kill(why) if *why != KillReason::Removed)
+            }
             Some(StopReason::Kill(_)) => false,
         };
         if may && task.generation == instance.generation {
-            placement.stop = Some(Arc::new(why.clone()));
             events.reorder(placement.machine);
+            let stop = Some(Arc::new(why.clone()));
+            let disrupted = matches!(why, StopReason::Evict(_)) && task.up_since().is_some();
+            job.change_placement(instance.index, |placement| placement.stop = stop);
+            if disrupted {
+                job.disrupted_at(now);
+            }
             let is_alloc = job.spec.kind.is_alloc_set();
             events.add(Subject::Task(instance), EventKind::Stop { why: why.clone() });
             if is_alloc {
@@ -130,8 +141,14 @@ impl Cell {
                 (Transition::Evict, Death::Failed, kind, PendingCause::Evicted(cause))
             }
         };
+        let next = self.next_version(instance);
+        let up = self.placement(instance).is_some_and(|placed| placed.up_since().is_some());
+        let ports = self.placement(instance).map(|placed| Arc::clone(&placed.ports));
         let Some(job) = self.take_off_machine(instance, ending, events) else { return };
-        let before = Tallied::of(job);
+        if up && matches!(how, Again::Evicted(_)) {
+            job.disrupted_at(now);
+        }
+        let (before, charged) = (Tallied::of(job), job.charged_limit(instance.index));
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -139,16 +156,30 @@ impl Cell {
         let pending = TaskState::Pending { since: now, not_before, cause };
         let again = job.step(instance.index, Transition::Submit, pending);
         debug_assert!(again.is_ok(), "a dead task can be submitted again");
-        if let Ok(task) = again {
-            task.generation = Generation(task.generation.0.saturating_add(1));
-            let instance = instance.task().generation(task.generation);
-            events.add(Subject::Task(instance), EventKind::Submit { cause });
+        let Ok(task) = again else { return };
+        task.generation = Generation(task.generation.0.saturating_add(1));
+        let next = next.unwrap_or(task.version);
+        if next != task.version {
+            task.take_version(next, now);
         }
+        let (new, last) =
+            (instance.task().generation(task.generation), task.last_incarnation.clone());
+        events.add(Subject::Task(new), EventKind::Submit { cause });
         let (after, pending) = (Tallied::of(job), job.pending());
+        let (owner, bands) = (job.owner.clone(), charged_bands(job));
+        let recharged = job.charged_limit(instance.index);
         self.tally.replace(before, after);
         // If others are pending, the job is listed already.
         if pending == 1 {
             self.pending.insert(instance.collection);
+        }
+        for band in bands {
+            self.recharge(&owner, &[(band, charged.into())], &[(band, recharged.into())]);
+        }
+        if let (Again::Evicted(EvictionCause::Updated), Some(last), Some(ports)) =
+            (how, last, ports)
+        {
+            self.stay(new, &last, &ports, events);
         }
     }
 
@@ -177,7 +208,7 @@ impl Cell {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) =
             (death.transition(), EventKind::of(&death, ending.map(|ending| ending.end)));
-        let before = Tallied::of(job);
+        let (before, charged) = (Tallied::of(job), job.charged_limit(instance.index));
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -187,12 +218,16 @@ impl Cell {
         }
         let usage = ending.map_or(FinalUsage::UNMEASURED, |ending| ending.usage);
         events.add_end(instance, kind, usage);
-        if let Some(band) = job.spec.charged_band() {
-            self.quota.refund(&job.owner, band, job.limit(instance.index).into());
+        let (owner, left) = (job.owner.clone(), job.charged_limit(instance.index));
+        for band in charged_bands(job) {
+            self.quota.charge(&owner, band, left.into());
+            self.quota.refund(&owner, band, charged.into());
         }
         if job.counts.alive() > 0 {
             return;
         }
+        self.update_ends_with_job(id);
+        let Some(job) = self.jobs.get_mut(id) else { return };
         let death = job.worst_death();
         let (transition, kind) = (death.transition(), EventKind::of(&death, None));
         if job.advance(transition, JobState::Dead { at: now, death }).is_err() {
@@ -218,19 +253,28 @@ impl Cell {
         }
         let job = self.jobs.get_mut(instance.collection)?;
         let (demand, limit) = (job.demand(instance.index), job.limit(instance.index));
+        let is_alloc_set = job.spec.kind.is_alloc_set();
         let task = job.task_mut(instance.index)?;
         let TaskState::Running(placement) = &task.state else { return Some(job) };
+        // An alloc runs no program that could be told.
+        if !is_alloc_set {
+            self.notices.count(placement, ending.end, ending.usage);
+        }
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, &demand, &placement.ports);
             if let Some(alloc) = placement.alloc() {
                 machine.leave(alloc, limit);
             }
+            if machine.drain.is_some() && machine.instances.is_empty() {
+                events.add(Subject::Machine(machine.id), EventKind::Drained);
+            }
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
+        let version = task.version;
         let (alloc, end) = (placement.alloc().map(|alloc| alloc.index), ending.end.clone());
         let usage = ending.usage;
-        let last = LastIncarnation { generation, machine, alloc, end, usage };
+        let last = LastIncarnation { generation, version, machine, alloc, end, usage };
         task.last_incarnation = Some(Arc::new(last));
         Some(job)
     }

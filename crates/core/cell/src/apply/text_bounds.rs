@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::MachineName;
-use spec::JobSpec;
+use spec::{JobSpec, UpdatePolicy};
 
 use super::cut;
 use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
@@ -38,6 +38,12 @@ pub(super) fn description(spec: &JobSpec) -> Result<(), Rejection> {
         // It is kept with the session's answers, and may quote the invalid text.
         Some(problem) => Err(Rejection::Invalid(cut(&problem.to_string()))),
     }
+}
+
+/// Whether an update policy that replaces the description's is valid.
+pub(super) fn policy(spec: &JobSpec, policy: Option<&UpdatePolicy>) -> Result<(), Rejection> {
+    let Some(policy) = policy else { return Ok(()) };
+    description(&JobSpec { update: *policy, ..spec.clone() })
 }
 
 pub(super) fn machine_address(address: &str) -> Result<(), Rejection> {
@@ -137,7 +143,7 @@ mod tests {
     }
 
     fn drain(reason: String) -> Mutation {
-        Mutation::DrainMachine(DrainMachine { machine: machine(), reason })
+        Mutation::DrainMachine(DrainMachine::of(machine(), reason))
     }
 
     fn set(changes: impl IntoIterator<Item = (String, Option<String>)>) -> Mutation {

@@ -1,118 +1,580 @@
-//! Changing the description of a live job without restarting its tasks (paper, section 2.3).
+//! Opening and controlling updates of jobs (paper, section 2.3). What an open update then does to the
+//! tasks is in [`super::rolling`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{CollectionId, MachineId, TaskIndex};
-use spec::JobSpec;
+use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, UserName, Version};
+use spec::{JobSpec, UpdatePolicy, limits};
 
-use super::Events;
-use super::quota::charge;
-use crate::feasibility::{Request, Sums, fits_a_running_task};
+use super::{Events, text_bounds};
+use crate::apply::mutation::Change;
+use crate::bounds::TASKS_MAX;
+use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
-use crate::{Cell, EventKind, Job, Rejection, Subject, TaskState};
+use crate::{
+    Cell, Demand, EventKind, Job, Mutation, Rejection, Reply, Subject, TaskState, Update,
+    UpdateState,
+};
+
+/// Update a live job to another description, or some of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateJob {
+    /// The owner of the job.
+    pub owner: UserName,
+    /// The new description, with the name of the job.
+    pub spec: Arc<JobSpec>,
+    /// The tasks to change; tasks that are added have the new description in any case.
+    pub tasks: TaskSelection,
+    /// How the update proceeds; `None`: as the description says.
+    pub policy: Option<UpdatePolicy>,
+    /// The last version of the job that the user has seen. If there is another one now, the update
+    /// is rejected.
+    pub expected: Option<Version>,
+}
+
+/// Change the number of tasks of a live job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResizeJob {
+    /// The owner of the job.
+    pub owner: UserName,
+    /// Its name.
+    pub job: JobName,
+    /// The new number of tasks.
+    pub tasks: u32,
+    /// See [`UpdateJob::expected`].
+    pub expected: Option<Version>,
+}
+
+/// Control the open update of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlUpdate {
+    /// The owner of the job.
+    pub owner: UserName,
+    /// Its name.
+    pub job: JobName,
+    /// What to do.
+    pub action: UpdateAction,
+    /// The version that the update leads to, as the user has seen it. If there is another one now,
+    /// the request is rejected.
+    pub expected: Option<Version>,
+}
+
+/// What to do with an open update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UpdateAction {
+    /// Change no further task.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Change every task back.
+    Undo,
+    /// Keep it: it can no longer be undone.
+    Close,
+}
+
+/// What an update does to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeKind {
+    /// Nothing.
+    Unchanged,
+    /// It takes over the description where it runs, or before it runs.
+    InPlace,
+    /// It is restarted, on the same machine if it fits there then.
+    Restart,
+    /// It no longer fits its machine, and moves.
+    Move,
+    /// It is new, or starts again.
+    Add,
+    /// It is removed.
+    Remove,
+}
+
+impl UpdateAction {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Undo => "undo",
+            Self::Close => "close",
+        }
+    }
+}
+
+impl ChangeKind {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::InPlace => "in place",
+            Self::Restart => "restart",
+            Self::Move => "move",
+            Self::Add => "add",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+impl Change for UpdateJob {
+    /// Requires access to the job, which is checked when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        text_bounds::description(&self.spec)?;
+        text_bounds::policy(&self.spec, self.policy.as_ref())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.within_bounds()?;
+        let Self { owner, spec, tasks, policy, expected } = self;
+        let id = cell.changeable(by, (owner, &spec.name), "update", *expected)?;
+        cell.open_update(by, id, spec, tasks, policy.as_ref(), events)
+    }
+}
+
+impl Change for ResizeJob {
+    /// Requires access to the job, which is checked when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        let (owner, job, most) = (&self.owner, &self.job, limits::TASKS_MAX);
+        if self.tasks == 0 {
+            let why = format!("a job has at least 1 task: to end it, use bourg kill {owner}/{job}");
+            return Err(Rejection::Impossible(why));
+        }
+        if self.tasks > most {
+            let why = format!("a job has at most {most} tasks, not {}", self.tasks);
+            return Err(Rejection::Impossible(why));
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.within_bounds()?;
+        let Self { owner, job, tasks, expected } = self;
+        let id = cell.changeable(by, (owner, job), "resize", *expected)?;
+        let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
+        let mut spec = JobSpec::clone(&job.spec);
+        spec.tasks = *tasks;
+        // Overrides of tasks that are removed go with them.
+        spec.overrides.retain(|index, _| index.0 < *tasks);
+        // Tasks that an update has skipped stay as they are.
+        let current = job.tasks().filter(|(_, task)| task.version == job.version);
+        let current = TaskSelection::Some(current.map(|(index, _)| (index, index)).collect());
+        let spec = Arc::new(spec);
+        text_bounds::description(&spec)?;
+        cell.open_update(by, id, &spec, &current.normalised(), None, events)
+    }
+}
+
+impl Change for ControlUpdate {
+    /// Requires access to the job, which is checked when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { owner, job, action, expected } = self;
+        let what = format!("{} the update of", action.name());
+        let id = cell.changeable(by, (owner, job), &what, *expected)?;
+        cell.control_update(by, id, *action, events)?;
+        let update = cell.jobs.get(id).and_then(|job| job.update.as_ref());
+        let version = update.map_or(Version(0), |update| update.to);
+        Ok(Reply::Updated { collection: id, version, unchanged: false })
+    }
+}
 
 impl Cell {
-    /// Replaces the description of a live job. Either all of its tasks take it over where they are,
-    /// or nothing changes.
-    pub(super) fn update(
+    /// The cell as it would be if a user's change were made now, and every running task that an
+    /// update has to restart or move had been stopped at once. It shares everything else with this
+    /// one.
+    ///
+    /// # Errors
+    /// If the change would be rejected.
+    pub fn preview(
+        &self,
+        now: Time,
+        by: &UserName,
+        mutation: &Mutation,
+    ) -> Result<Self, Rejection> {
+        let (mut cell, mut events) = (self.clone(), Events::default());
+        cell.time = cell.time.max(now);
+        let reply = cell.mutate(by, mutation.change(), &mut events)?;
+        if let Reply::Updated { collection, unchanged: false, .. } = reply {
+            cell.stop_all_to_change(collection, &mut events);
+        }
+        Ok(cell)
+    }
+
+    /// The live job of a name, if a user may change it and it is as they expect it.
+    fn changeable(
+        &self,
+        by: &UserName,
+        (owner, name): (&UserName, &JobName),
+        what: &str,
+        expected: Option<Version>,
+    ) -> Result<CollectionId, Rejection> {
+        let no_job = || Rejection::NoSuchJob { user: owner.clone(), name: name.clone() };
+        let job = self.job_named(owner, name).ok_or_else(no_job)?;
+        if by != owner && !self.may(by, Capability::AdministerJobs) {
+            return Err(self.not_the_owner(by, job, what));
+        }
+        if !job.is_alive() {
+            let (owner, name) = (owner.clone(), name.clone());
+            return Err(Rejection::JobEnded { owner, name });
+        }
+        if let Some(expected) = expected.filter(|expected| *expected != job.last_version) {
+            return Err(changed_meanwhile(job, expected));
+        }
+        Ok(job.id)
+    }
+
+    /// Opens an update, or continues an open one with another description.
+    pub(super) fn open_update(
         &mut self,
+        by: &UserName,
         id: CollectionId,
         spec: &Arc<JobSpec>,
+        tasks: &TaskSelection,
+        policy: Option<&UpdatePolicy>,
         events: &mut Events,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Reply, Rejection> {
         let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
-        let fields = job.spec.needs_restart(spec);
+        let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+        let last = job.spec.tasks.max(spec.tasks);
+        if !tasks.is_within(last) {
+            return Err(Rejection::NoSuchTask { last: last.saturating_sub(1) });
+        }
+        if self.is_as_described(job, spec, tasks) {
+            let version = job.version;
+            return Ok(Reply::Updated { collection: id, version, unchanged: true });
+        }
+        let fields = job.spec.fixed_fields_changed(spec);
         if !fields.is_empty() {
-            return Err(Rejection::NeedsRestart {
-                owner: job.owner.clone(),
-                name: job.spec.name.clone(),
-                fields: fields.into_iter().map(str::to_owned).collect(),
-            });
+            let fields = fields.into_iter().map(str::to_owned).collect();
+            return Err(Rejection::Fixed { owner, name, fields });
         }
-        let old = Arc::clone(job);
-        self.within_quota(&old.owner, spec).map_err(Rejection::Quota)?;
-        self.would_still_fit(id, spec)?;
-        self.recharge(&old.owner, charge(&old, &old.spec), charge(&old, spec));
-        let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
-        job.spec = Arc::clone(spec);
-        self.tally.replace(Tallied::of(&old), Tallied::of(job));
-        let kind = |stage| match stage {
-            Stage::Running => EventKind::UpdateRunning,
-            _ => EventKind::UpdatePending,
+        if let Some(update) = job.open_update()
+            && let UpdateState::Undoing { .. } = update.state
+        {
+            let (job, version) = (name, update.to);
+            return Err(Rejection::BeingUndone { owner, job, version });
+        }
+        self.check_needed_capabilities(by, spec)?;
+        if let Some(set) = spec.kind.alloc_set() {
+            self.alloc_set_for(&owner, spec, set)?;
+        }
+        self.allocs_would_still_hold(job, spec, tasks)?;
+        let added = u64::from(spec.tasks.saturating_sub(job.rows()));
+        if self.tasks.saturating_add(added) > TASKS_MAX {
+            let (what, has) = ("tasks".to_owned(), self.tasks);
+            return Err(Rejection::Full { what, has, most: TASKS_MAX });
+        }
+        self.within_quota(&owner, spec).map_err(Rejection::Quota)?;
+        self.open_unchecked(by, id, spec, tasks, policy, events);
+        let version = self.jobs.get(id).map_or(Version(0), |job| job.last_version);
+        Ok(Reply::Updated { collection: id, version, unchanged: false })
+    }
+
+    /// Opens an update that was checked.
+    pub(super) fn open_unchecked(
+        &mut self,
+        by: &UserName,
+        id: CollectionId,
+        spec: &Arc<JobSpec>,
+        tasks: &TaskSelection,
+        policy: Option<&UpdatePolicy>,
+        events: &mut Events,
+    ) {
+        let (now, before) = (self.time, self.charges_of(id));
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let changes = job.spec.changes(spec).into_iter().map(|(change, _)| change).collect();
+        let (owner, tallied) = (job.owner.clone(), Tallied::of(job));
+        let from = job.open_update().map_or(job.version, |update| update.from);
+        let to = Version(job.last_version.0.saturating_add(1));
+        job.others.push((job.version, Arc::clone(&job.spec)));
+        (job.spec, job.version, job.last_version) = (Arc::clone(spec), to, to);
+        job.ports = spec.task.all_ports().into_iter().collect();
+        job.update = Some(Arc::new(Update {
+            from,
+            to,
+            tasks: tasks.clone(),
+            policy: policy.copied().unwrap_or(spec.update),
+            opened: now,
+            by: by.clone(),
+            state: UpdateState::Rolling,
+            changing: BTreeMap::new(),
+            relapsed: BTreeSet::new(),
+            disruptions: 0,
+            skipped: BTreeMap::new(),
+            last_passed: None,
+            failure: None,
+        }));
+        job.forget_descriptions();
+        let stage = job.state.stage();
+        self.tally.replace(tallied, Tallied::of(job));
+        self.recharge(&owner, &before, &self.charges_of(id));
+        self.updating.insert(id);
+        events.add(Subject::Job(id), EventKind::UpdateOpened { from, to, changes });
+        events.add(
+            Subject::Job(id),
+            match stage {
+                Stage::Running => EventKind::UpdateRunning,
+                _ => EventKind::UpdatePending,
+            },
+        );
+        if by != &owner {
+            let capability = Capability::AdministerJobs;
+            events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
+        }
+        self.used_for(by, id, spec, events);
+        self.add_missing(id, true, events);
+        self.change_at_once(id, events);
+        // Nothing is left to do where everything changed at once.
+        self.succeed(id, events);
+    }
+
+    /// Whether an update would change nothing: the description is the current one, and each selected
+    /// task is alive and has it, or an open update is about to give it to the task.
+    fn is_as_described(&self, job: &Job, spec: &Arc<JobSpec>, tasks: &TaskSelection) -> bool {
+        if *job.spec != **spec {
+            return false;
+        }
+        let gets_it = |index: TaskIndex| {
+            job.open_update().is_some_and(|update| {
+                update.changing.contains_key(&index) || job.is_to_change(index)
+            })
         };
-        events.add(Subject::Job(id), kind(job.state.stage()));
-        for (index, task) in job.tasks() {
-            let (stage, Some(instance)) = (task.state.stage(), job.instance(index)) else {
-                continue;
-            };
-            if stage == Stage::Dead {
-                continue;
-            }
-            if let TaskState::Running(placement) = &task.state {
-                if let Some(machine) = self.machines.get_mut(placement.machine) {
-                    machine.resize(&old.demand(index), &job.demand(index));
-                    if let Some(alloc) = placement.alloc() {
-                        machine.leave(alloc, old.limit(index));
-                        machine.enter(alloc, job.limit(index));
-                    }
-                }
-                events.reorder(placement.machine);
-            }
-            events.add(Subject::Task(instance), kind(stage));
+        let has_it = |index: TaskIndex| {
+            job.task(index).is_some_and(|task| {
+                !wants_revival(task) && (task.version == job.version || gets_it(index))
+            })
+        };
+        tasks.of(spec.tasks).all(has_it)
+    }
+
+    /// What an update of a running task to a description would do to it.
+    #[must_use]
+    pub fn change_kind(&self, job: &Job, spec: &JobSpec, index: TaskIndex) -> ChangeKind {
+        let Some(task) = job.task(index) else { return ChangeKind::Add };
+        if index.0 >= spec.tasks {
+            return ChangeKind::Remove;
         }
-        self.used_for(&old.owner, id, spec, events);
+        match &task.state {
+            TaskState::Dead { .. } if wants_revival(task) => ChangeKind::Add,
+            TaskState::Dead { .. } => ChangeKind::Unchanged,
+            TaskState::Queued { .. } | TaskState::Pending { .. } => ChangeKind::InPlace,
+            TaskState::Running(_) => {
+                let fits = self.fits_in_place(job, spec, index);
+                let old = job.described(index);
+                match (old.must_restart(spec, index), fits) {
+                    (true, true) => ChangeKind::Restart,
+                    (_, false) => ChangeKind::Move,
+                    (false, true) if old.task(index) == spec.task(index) => {
+                        match old.priority == spec.priority {
+                            true => ChangeKind::Unchanged,
+                            false => ChangeKind::InPlace,
+                        }
+                    }
+                    (false, true) => ChangeKind::InPlace,
+                }
+            }
+        }
+    }
+
+    /// Whether a running task fits where it runs with another description.
+    pub(super) fn fits_in_place(&self, job: &Job, spec: &JobSpec, index: TaskIndex) -> bool {
+        let Some(TaskState::Running(placement)) = job.task(index).map(|task| &task.state) else {
+            return false;
+        };
+        let Some(machine) = self.machines.get(placement.machine) else { return false };
+        let old = job.described(index);
+        let (limit, was) = (spec.limit(index), old.limit(index));
+        if let Some(alloc) = placement.alloc() {
+            let free = Offer::within(self, machine, alloc).free.plus(was);
+            return limit.first_above(&was).is_none() || lacks(&limit, &free).is_ok();
+        }
+        if let Some(instance) = job.instance(index).filter(|_| job.spec.kind.is_alloc_set()) {
+            let used = machine.used(instance).unwrap_or_default();
+            if used.first_above(&limit).is_some() {
+                return false;
+            }
+        }
+        let (before, demand) = (job.demand(index), job.demand_as(spec, index));
+        let taken = Sums::of(machine).without(&before);
+        let offer = taken.offered_by(machine);
+        // Constraints that existed before are not checked again, even if the machine no longer
+        // matches.
+        let wanted = spec.constraints(index);
+        let constraints = if wanted == old.constraints(index) { &[] } else { wanted };
+        let (max_per_machine, max_per_switch) = (None, None);
+        let ask = Request { demand, ports: 0, constraints, max_per_machine, max_per_switch };
+        // A task that does not grow stays, even on a machine that became too small. Becoming
+        // production counts as growing there.
+        let prod = |demand: &Demand| if demand.prod { demand.limit } else { Default::default() };
+        let grows = demand.reservation.first_above(&before.reservation).is_some()
+            || prod(&demand).first_above(&prod(&before)).is_some();
+        fits_a_running_task(&ask, &offer, grows).is_ok()
+    }
+
+    /// Whether, with another description, every alloc that it changes still holds its tasks.
+    fn allocs_would_still_hold(
+        &self,
+        job: &Job,
+        spec: &JobSpec,
+        tasks: &TaskSelection,
+    ) -> Result<(), Rejection> {
+        if !job.spec.kind.is_alloc_set() {
+            return Ok(());
+        }
+        for (index, task) in job.tasks().filter(|(index, _)| tasks.contains(*index)) {
+            let TaskState::Running(placement) = &task.state else { continue };
+            let alloc = model::TaskId { collection: job.id, index };
+            let used = self
+                .machines
+                .get(placement.machine)
+                .and_then(|machine| machine.used(alloc.generation(task.generation)));
+            let (limit, used) = (spec.limit(index), used.unwrap_or_default());
+            if let Some(dimension) = used.first_above(&limit).filter(|_| index.0 < spec.tasks) {
+                let (asked, used) = (limit.get(dimension), used.get(dimension));
+                return Err(Rejection::AllocTooSmall { alloc, dimension, asked, used });
+            }
+        }
         Ok(())
     }
 
-    /// Whether, with the new description, every machine still fits and matches its tasks of the
-    /// job.
-    fn would_still_fit(&self, id: CollectionId, spec: &Arc<JobSpec>) -> Result<(), Rejection> {
-        let Some(job) = self.jobs.get(id) else { return Ok(()) };
-        let mut changing = Job::clone(job);
-        changing.spec = Arc::clone(spec);
-        self.would_still_fit_allocs(job, &changing)?;
-        // What the job's tasks on a machine take before and after, together.
-        let mut changed: BTreeMap<MachineId, (Sums, Sums)> = BTreeMap::new();
-        let placed = job.tasks().filter_map(|(index, task)| match &task.state {
-            TaskState::Running(placement) => Some((index, placement.machine)),
-            _ => None,
-        });
-        let placed: Vec<(TaskIndex, MachineId)> = placed.collect();
-        for (index, machine) in &placed {
-            let (less, more) = changed.entry(*machine).or_default();
-            less.add(&job.demand(*index));
-            more.add(&changing.demand(*index));
-        }
-        for (index, id) in placed {
-            let Some(machine) = self.machines.get(id) else { continue };
-            let (less, more) = changed.get(&id).copied().unwrap_or_default();
-            // What is free for this task when all the others have changed.
-            let mut taken = Sums::of(machine);
-            let others = more.without(&changing.demand(index));
-            taken = taken.minus(&less).plus(&others);
-            let offer = taken.offered_by(machine);
-            // Constraints that existed before are not checked again, even if the machine no longer
-            // matches.
-            let wanted = spec.constraints(index);
-            let news = wanted != job.spec.constraints(index);
-            let constraints = if news { wanted } else { &[] };
-            let demand = changing.demand(index);
-            let ask = Request { demand, ports: 0, constraints, ..Request::of(&changing, index) };
-            // A task that does not grow stays, even on a machine that became too small.
-            // Becoming production counts as growing there.
-            let grows = more.reservations.first_above(&less.reservations).is_some()
-                || more.limits_of_prod.first_above(&less.limits_of_prod).is_some();
-            if let Err(unschedulable_reason) = fits_a_running_task(&ask, &offer, grows) {
-                let (task, machine) = (model::TaskId { collection: job.id, index }, &machine.name);
-                return Err(Rejection::WouldNotFit {
-                    task,
-                    machine: machine.clone(),
-                    unschedulable_reason,
-                });
+    fn control_update(
+        &mut self,
+        by: &UserName,
+        id: CollectionId,
+        action: UpdateAction,
+        events: &mut Events,
+    ) -> Result<(), Rejection> {
+        let now = self.time;
+        let Some(job) = self.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
+        let (owner, job_name) = (job.owner.clone(), job.spec.name.clone());
+        let wrong = |why: &str| {
+            let why = format!("cannot {} the update of {owner}/{job_name}: {why}", action.name());
+            Err(Rejection::WrongState(why))
+        };
+        let Some(update) = &job.update else {
+            return wrong("it has not been updated (bourg update FILE opens an update)");
+        };
+        let to = update.to;
+        let whom = |by: &Option<UserName>| {
+            by.as_ref().map_or_else(|| "because it failed".to_owned(), |by| format!("by {by}"))
+        };
+        let state = match (action, &update.state) {
+            (_, UpdateState::Closed { .. }) => {
+                return wrong("it is closed; open another update with the old description");
             }
+            (_, UpdateState::Undone { by, .. }) => {
+                return wrong(&format!("it was undone {}: open another one", whom(by)));
+            }
+            (_, UpdateState::Undoing { by, .. }) => {
+                return wrong(&format!("it is being undone {}", whom(by)));
+            }
+            (UpdateAction::Pause, UpdateState::Rolling) => {
+                UpdateState::Paused { at: now, by: Some(by.clone()) }
+            }
+            (UpdateAction::Pause, UpdateState::Paused { by, .. }) => {
+                return wrong(&format!("it was paused already {}", whom(by)));
+            }
+            (UpdateAction::Pause, UpdateState::Succeeded { .. }) => {
+                return wrong("it has succeeded, and there is nothing to pause");
+            }
+            (UpdateAction::Resume, UpdateState::Paused { .. }) => UpdateState::Rolling,
+            (UpdateAction::Resume, _) => return wrong("it is not paused: nothing holds it up"),
+            (UpdateAction::Undo, _) => {
+                self.begin_undo(id, Some(by.clone()), events);
+                return Ok(());
+            }
+            (UpdateAction::Close, UpdateState::Succeeded { .. }) => UpdateState::Closed { at: now },
+            (UpdateAction::Close, _) => {
+                return wrong(
+                    "it has not succeeded yet: wait for it, or undo it (bourg update undo)",
+                );
+            }
+        };
+        let kind = match action {
+            UpdateAction::Pause => EventKind::UpdatePaused { version: to },
+            UpdateAction::Resume => EventKind::UpdateResumed { version: to },
+            UpdateAction::Close | UpdateAction::Undo => EventKind::UpdateClosed { version: to },
+        };
+        if action == UpdateAction::Close {
+            self.close_update(id, events);
+            return Ok(());
         }
+        let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
+        let current =
+            |index: &TaskIndex| job.tasks.get(index.0 as usize).map(|task| task.generation);
+        if let Some(update) = job.update.as_mut().map(Arc::make_mut) {
+            // Only failures after the pause count from now on.
+            if state == UpdateState::Rolling {
+                update.failure = None;
+                for (index, changing) in &mut update.changing {
+                    changing.since = now;
+                    changing.generation = current(index).unwrap_or(changing.generation);
+                }
+            }
+            update.state = state;
+        }
+        events.add(Subject::Job(id), kind);
         Ok(())
     }
+}
+
+/// Whether an update starts a dead task again: one that failed or was killed, but not one that has
+/// finished.
+pub(super) fn wants_revival(task: &crate::Task) -> bool {
+    use crate::{Death, KillReason};
+    match &task.state {
+        TaskState::Dead { death, .. } => match death {
+            Death::Failed => true,
+            Death::Killed(why) => matches!(why, KillReason::User(_) | KillReason::Removed),
+            Death::Finished => false,
+        },
+        _ => false,
+    }
+}
+
+/// The rejection of a request by somebody who has seen another version of the job.
+fn changed_meanwhile(job: &Job, seen: Version) -> Rejection {
+    let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+    let now = job.last_version;
+    let what = job.update.as_ref().map_or_else(String::new, |update| {
+        let state = match &update.state {
+            UpdateState::Rolling => "which is rolling",
+            UpdateState::Paused { .. } => "which is paused",
+            UpdateState::Succeeded { .. } => "which has succeeded",
+            UpdateState::Undoing { .. } => "which is being undone",
+            UpdateState::Undone { .. } => "which was undone",
+            UpdateState::Closed { .. } => "which is closed",
+        };
+        format!("{} opened the update to version {}, {state}", update.by, update.to)
+    });
+    Rejection::ChangedMeanwhile { owner, name, seen, now, what }
 }

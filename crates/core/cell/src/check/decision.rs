@@ -35,6 +35,7 @@ impl DecisionChecker {
         step.lives(&applied.events);
         step.decisions(&applied.events);
         step.admissions(&applied.events);
+        step.budgets(&applied.events);
         step.grants(&applied.events);
         step.members();
         step.replicas_join();
@@ -140,7 +141,9 @@ impl Step<'_> {
                     let task = self.cell.task(instance.task());
                     let again = task.is_some_and(|task| match task.state {
                         TaskState::Pending { .. } | TaskState::Dead { .. } => true,
-                        TaskState::Queued { .. } | TaskState::Running(_) => false,
+                        // It goes on where it was, in its next incarnation.
+                        TaskState::Running(_) => task.generation > instance.generation,
+                        TaskState::Queued { .. } => false,
                     });
                     if !again {
                         self.found.add(Violation::NoReason(instance));
@@ -204,7 +207,9 @@ impl Step<'_> {
         // A task that leaves with its alloc leaves by the alloc's priority.
         let alloc = self.cell.placement(victim).and_then(crate::Placement::alloc);
         let evicted = alloc.unwrap_or(victim);
-        let priority = |id: InstanceId| self.cell.job(id.collection).map(|job| job.spec.priority);
+        let priority = |id: InstanceId| {
+            self.cell.job(id.collection).map(|job| job.described(id.index).priority)
+        };
         let may = match (priority(evicted), priority(by)) {
             (Some(theirs), Some(ours)) => {
                 let apart = theirs.band() != ours.band() || theirs.band() < Band::Production;

@@ -8,7 +8,7 @@ use model::{Band, Resources, UserName};
 
 use super::decision::Step;
 use super::{Violation, Violations};
-use crate::apply::quota::{amount_max, charge};
+use crate::apply::quota::{amount_max, charges};
 use crate::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
@@ -75,9 +75,10 @@ impl Cell {
     fn check_charges(&self, found: &mut Violations) {
         let mut counted: BTreeMap<(UserName, Band), Total> = BTreeMap::new();
         for job in self.jobs() {
-            let Some((band, charge)) = charge(job, &job.spec) else { continue };
-            let sum = counted.entry((job.owner.clone(), band)).or_default();
-            *sum = sum.plus(charge);
+            for (band, charge) in charges(job) {
+                let sum = counted.entry((job.owner.clone(), band)).or_default();
+                *sum = sum.plus(charge);
+            }
         }
         counted.retain(|_, sum| *sum != Total::default());
         let kept: BTreeMap<_, _> =

@@ -2,7 +2,7 @@
 
 use model::{
     Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time, UserName,
+    MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time, UserName, Version,
 };
 use thiserror::Error;
 
@@ -461,6 +461,60 @@ pub enum Violation {
     /// revoked.
     #[error("{0} is wrongly recorded as a revoked name that no machine has")]
     RevokedName(MachineName),
+    /// The list of jobs with an open update is wrong.
+    #[error("job {job} has an open update: {open}, and is listed so: {listed}")]
+    UpdateList {
+        /// The job.
+        job: CollectionId,
+        /// Whether it is listed.
+        listed: bool,
+        /// Whether it has an open update.
+        open: bool,
+    },
+    /// The list of machines to be drained is wrong.
+    #[error("machine {machine} is listed as draining: {listed}, and the machine says otherwise")]
+    DrainList {
+        /// The machine.
+        machine: MachineId,
+        /// Whether it is listed.
+        listed: bool,
+    },
+    /// The description of a live task's version is not stored.
+    #[error("{task} has version {version}, whose description is not stored")]
+    NoDescription {
+        /// The task.
+        task: TaskId,
+        /// Its version.
+        version: Version,
+    },
+    /// A task is on a version whose update was undone.
+    #[error("{task} has version {version}, whose update was undone")]
+    NotUndone {
+        /// The task.
+        task: TaskId,
+        /// Its version.
+        version: Version,
+    },
+    /// The versions of an update are wrong.
+    #[error("the update of job {job} from version {from} to {to} could not be undone")]
+    UpdateVersions {
+        /// The job.
+        job: CollectionId,
+        /// The version to which an undo goes back.
+        from: Version,
+        /// The new version.
+        to: Version,
+    },
+    /// A voluntary disruption took more tasks down than the job's budget allows.
+    #[error("{down} tasks of job {job} are down, and its disruption budget allows {most}")]
+    BeyondBudget {
+        /// The job.
+        job: CollectionId,
+        /// How many are down.
+        down: u32,
+        /// The maximum.
+        most: u32,
+    },
     /// A bound is exceeded.
     #[error("{has} {what}, the maximum is {most}")]
     TooMany {

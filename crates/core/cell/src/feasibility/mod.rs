@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
         Self {
             demand: job.asks(index),
             ports: job.port_count(index),
-            constraints: job.spec.constraints(index),
+            constraints: job.described(index).constraints(index),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
         }

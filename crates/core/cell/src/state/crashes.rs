@@ -119,6 +119,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Version;
     use model::{CollectionId, TaskIndex};
 
     fn user(name: &str) -> UserName {
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_avoided_longer_with_each_crash_and_then_tried_again() {
-        let mut task = Task::new(at(0));
+        let mut task = Task::new(at(0), Version(1));
         let (one, other) = (MachineId(1), MachineId(2));
         assert_eq!(task.avoids(one, at(0)), None);
         for (crashed, until) in [(0, 5), (5, 15), (15, 35), (35, 75)] {
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn many_machines_make_the_task_suspect_and_many_tasks_the_machine() {
-        let mut task = Task::new(at(0));
+        let mut task = Task::new(at(0), Version(1));
         for machine in 1..=20 {
             assert_eq!(task.is_suspect(at(machine)), machine > 3, "after {}", machine - 1);
             task.crashed_on(MachineId(machine), at(machine));

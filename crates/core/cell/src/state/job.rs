@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use model::{
     CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName, Resources, TaskId,
-    TaskIndex, Time, UserName,
+    TaskIndex, Time, UserName, Version,
 };
 use spec::JobSpec;
 
+use super::Update;
 use super::crashes::Crash;
 use crate::cow::Row;
 use crate::lifecycle::{NotAStep, Stage, Transition};
@@ -19,8 +20,18 @@ pub struct Job {
     pub id: CollectionId,
     /// Its owner.
     pub owner: UserName,
-    /// Its current description.
+    /// Its current description, which its tasks have unless an update has not reached them: see
+    /// [`Job::described`].
     pub spec: Arc<JobSpec>,
+    /// The version of that description.
+    pub version: Version,
+    /// The last version that an update was given.
+    pub last_version: Version,
+    /// Its update: the open one, or the last.
+    pub update: Option<Arc<Update>>,
+    /// When its tasks were disrupted in the last hour, oldest first; only if its budget has a
+    /// maximum per hour, and at most that many.
+    pub disrupted: Arc<Vec<Time>>,
     /// When it was admitted.
     pub submitted: Time,
     /// Its state.
@@ -33,6 +44,8 @@ pub struct Job {
     pub parent: Option<CollectionId>,
     /// The alloc set in which its tasks run, if any. The job ends when that one ends.
     pub alloc_set: Option<CollectionId>,
+    /// The versions of its description besides the current one that are still needed.
+    pub(crate) others: Vec<(Version, Arc<JobSpec>)>,
     pub(crate) tasks: Row<Task>,
 
     // Derived from the tasks and the description.
@@ -63,6 +76,8 @@ pub enum JobState {
 pub struct Task {
     /// Its current incarnation.
     pub generation: Generation,
+    /// The version of the job's description that this incarnation has.
+    pub version: Version,
     /// Number of failures so far.
     pub failures: u32,
     /// Its previous incarnation on a machine, if there was one.
@@ -92,6 +107,8 @@ pub struct Demand {
 pub struct LastIncarnation {
     /// Its generation.
     pub generation: Generation,
+    /// The version of the job's description that it had.
+    pub version: Version,
     /// The machine.
     pub machine: MachineId,
     /// The alloc of its alloc set in which it ran, if any. If that alloc moves, the task follows it.
@@ -157,6 +174,8 @@ pub enum EvictionCause {
     MachineFailure,
     /// Its machine is being drained.
     MachineShutdown,
+    /// An update restarts or moves it.
+    Updated,
     /// Anything else.
     Other,
 }
@@ -183,6 +202,8 @@ pub enum KillReason {
     AllocSetEnded(CollectionId),
     /// A job that its job runs after ended without finishing.
     PredecessorEnded(CollectionId),
+    /// Its job has fewer tasks now, or it stood in for a task that is up again.
+    Removed,
 }
 
 /// Why a placed task is being stopped.
@@ -223,6 +244,8 @@ pub enum Phase {
         at: Time,
         /// Its health.
         health: Health,
+        /// Since when it has that health in its current version.
+        since: Time,
     },
 }
 
@@ -246,6 +269,8 @@ pub struct Counts {
     pub pending: u32,
     /// Tasks that have a machine.
     pub running: u32,
+    /// Those of them that are up: see [`Task::up_since`].
+    pub up: u32,
 }
 
 /// The recorded part of a job; the rest is derived.
@@ -257,6 +282,16 @@ pub struct JobParts {
     pub owner: UserName,
     /// See [`Job::spec`].
     pub spec: Arc<JobSpec>,
+    /// See [`Job::version`].
+    pub version: Version,
+    /// See [`Job::last_version`].
+    pub last_version: Version,
+    /// See [`Job::other_descriptions`].
+    pub others: Vec<(Version, Arc<JobSpec>)>,
+    /// See [`Job::update`].
+    pub update: Option<Arc<Update>>,
+    /// See [`Job::disrupted`].
+    pub disrupted: Vec<Time>,
     /// See [`Job::submitted`].
     pub submitted: Time,
     /// See [`Job::state`].
@@ -321,16 +356,19 @@ impl Counts {
         }
     }
 
-    pub(crate) fn add(&mut self, stage: Stage) {
-        if let Some(count) = self.of(stage) {
+    /// Counts a task.
+    pub(crate) fn count(&mut self, task: &Task) {
+        if let Some(count) = self.of(task.state.stage()) {
             *count = count.saturating_add(1);
         }
+        self.up = self.up.saturating_add(u32::from(task.up_since().is_some()));
     }
 
-    fn remove(&mut self, stage: Stage) {
-        if let Some(count) = self.of(stage) {
+    fn discount(&mut self, task: &Task) {
+        if let Some(count) = self.of(task.state.stage()) {
             *count = count.saturating_sub(1);
         }
+        self.up = self.up.saturating_sub(u32::from(task.up_since().is_some()));
     }
 
     /// Number of tasks that are not dead.
@@ -363,13 +401,19 @@ impl Job {
     pub fn from_parts(parts: JobParts) -> Self {
         let JobParts { id, owner, spec, submitted, state, .. } = parts;
         let JobParts { after, waits_for, parent, alloc_set, tasks, .. } = parts;
+        let JobParts { version, last_version, others, update, disrupted, .. } = parts;
         let mut counts = Counts::default();
-        tasks.iter().for_each(|task| counts.add(task.state.stage()));
+        tasks.iter().for_each(|task| counts.count(task));
         let ports = spec.task.all_ports().into_iter().collect();
         Self {
             id,
             owner,
             spec,
+            version,
+            last_version,
+            update,
+            disrupted: Arc::new(disrupted),
+            others,
             submitted,
             state,
             after: after.into(),
@@ -413,14 +457,36 @@ impl Job {
         let from = task.state.stage();
         let to = from.step(transition)?;
         debug_assert_eq!(to, state.stage(), "{transition} leads to another stage");
+        self.counts.discount(task);
         task.state = state;
         if to == Stage::Dead {
             // The next incarnation begins with its limit as its reservation.
             task.reserved = None;
         }
-        self.counts.remove(from);
-        self.counts.add(to);
+        self.counts.count(task);
         Ok(task)
+    }
+
+    /// Changes the placement of a task that has one.
+    pub(crate) fn change_placement(
+        &mut self,
+        index: TaskIndex,
+        change: impl FnOnce(&mut Placement),
+    ) {
+        let place = usize::try_from(index.0).unwrap_or(usize::MAX);
+        let Some(task) = self.tasks.get_mut(place) else { return };
+        self.counts.discount(task);
+        if let TaskState::Running(placement) = &mut task.state {
+            change(placement);
+        }
+        self.counts.count(task);
+    }
+
+    /// Adds a pending task of the current version.
+    pub(crate) fn add_task(&mut self, at: Time) {
+        let task = Task::new(at, self.version);
+        self.counts.count(&task);
+        self.tasks.push(task);
     }
 
     /// One of its tasks.
@@ -466,47 +532,58 @@ impl Job {
     /// The names of a task's ports, in the order in which their numbers are stored.
     #[must_use]
     pub fn ports(&self, index: TaskIndex) -> Arc<[PortName]> {
-        match self.spec.overrides.get(&index) {
-            Some(change) if change.touches_ports() => self.spec.ports(index).into_iter().collect(),
-            _ => Arc::clone(&self.ports),
+        let spec = self.described(index);
+        let own = spec.overrides.get(&index).is_some_and(spec::TaskOverride::touches_ports);
+        match own || !Arc::ptr_eq(spec, &self.spec) {
+            true => spec.ports(index).into_iter().collect(),
+            false => Arc::clone(&self.ports),
         }
     }
 
     /// Number of ports of a task.
     #[must_use]
     pub fn port_count(&self, index: TaskIndex) -> usize {
-        match self.spec.overrides.get(&index) {
-            Some(change) if change.touches_ports() => self.spec.ports(index).len(),
-            _ => self.ports.len(),
+        let spec = self.described(index);
+        let own = spec.overrides.get(&index).is_some_and(spec::TaskOverride::touches_ports);
+        match own || !Arc::ptr_eq(spec, &self.spec) {
+            true => spec.ports(index).len(),
+            false => self.ports.len(),
         }
     }
 
     /// The limit of a task.
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
-        self.spec.limit(index)
+        self.described(index).limit(index)
     }
 
     /// The reservation of a task's current incarnation: at most its limit.
     #[must_use]
     pub fn reservation(&self, index: TaskIndex) -> Resources {
-        self.reservation_below(index, self.limit(index))
+        self.reservation_as(self.described(index), index)
     }
 
-    fn reservation_below(&self, index: TaskIndex, limit: Resources) -> Resources {
+    fn reservation_as(&self, spec: &JobSpec, index: TaskIndex) -> Resources {
+        let limit = spec.limit(index);
         let reserved = self.task(index).and_then(|task| task.reserved.as_deref());
-        let reserved = reserved.filter(|_| self.spec.estimation);
+        let reserved = reserved.filter(|_| spec.estimation);
         reserved.map_or(limit, |reserved| reserved.least(limit))
     }
 
     /// What a task counts for on its machine: nothing if it runs in an alloc, which counts instead.
     #[must_use]
     pub fn demand(&self, index: TaskIndex) -> Demand {
+        self.demand_as(self.described(index), index)
+    }
+
+    /// The same if the task had this description.
+    #[must_use]
+    pub(crate) fn demand_as(&self, spec: &JobSpec, index: TaskIndex) -> Demand {
         if self.alloc_set.is_some() {
             return Demand::default();
         }
-        let (limit, prod) = (self.limit(index), self.spec.priority.is_prod());
-        Demand { limit, reservation: self.reservation_below(index, limit), prod }
+        let (limit, prod) = (spec.limit(index), spec.priority.is_prod());
+        Demand { limit, reservation: self.reservation_as(spec, index), prod }
     }
 
     /// What a task requests: of a machine its demand; of an alloc its limit, whatever its priority.
@@ -527,10 +604,12 @@ impl Job {
         !matches!(self.state, JobState::Dead { .. })
     }
 
-    /// How it would have ended if all its tasks were dead: like the worst of the dead ones.
+    /// How it would have ended if all its tasks were dead: like the worst of the dead ones. Tasks that
+    /// were removed do not count.
     #[must_use]
     pub fn worst_death(&self) -> Death {
-        let deaths = self.tasks().filter_map(|(_, task)| match &task.state {
+        let size = usize::try_from(self.spec.tasks).unwrap_or(usize::MAX);
+        let deaths = self.tasks().take(size).filter_map(|(_, task)| match &task.state {
             TaskState::Dead { death, .. } => Some(death),
             _ => None,
         });
@@ -540,9 +619,10 @@ impl Job {
 
 impl Task {
     /// A new task.
-    pub(crate) fn new(at: Time) -> Self {
+    pub(crate) fn new(at: Time, version: Version) -> Self {
         Self {
             generation: Generation(1),
+            version,
             failures: 0,
             last_incarnation: None,
             crashes: None,

@@ -103,7 +103,8 @@ pub enum MachineState {
     },
 }
 
-/// A request to drain a machine: nothing new is placed on it, and its tasks are evicted.
+/// A request to drain a machine: nothing new is placed on it, and its tasks are evicted as their
+/// disruption budgets allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drain {
     /// Since when.
@@ -112,6 +113,12 @@ pub struct Drain {
     pub by: UserName,
     /// The reason; may be empty.
     pub reason: String,
+    /// When it ends at the latest; `None`: it goes on until the machine is empty.
+    pub deadline: Option<Time>,
+    /// Whether it then evicts what is left, beyond the budgets.
+    pub force: bool,
+    /// When it ended because of its deadline. Nothing more is evicted, and still nothing is placed.
+    pub expired: Option<Time>,
 }
 
 impl Machine {

@@ -4,11 +4,13 @@ pub mod crashes;
 mod credentials;
 mod job;
 mod machine;
+mod notices;
 mod quota;
 mod replicas;
 mod rescheduling;
 mod session;
 mod tally;
+mod update;
 mod user;
 
 pub(crate) use credentials::Tokens;
@@ -18,6 +20,7 @@ pub use job::{
     LastIncarnation, PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
+pub use notices::Notices;
 pub use quota::{Grant, Metering};
 pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
@@ -26,6 +29,7 @@ pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use tally::Stages;
 pub(crate) use tally::{Tallied, Tally};
+pub use update::{Changing, SkipReason, Update, UpdateFailure, UpdateState};
 pub use user::{Act, User};
 
 use std::sync::Arc;
@@ -48,6 +52,7 @@ pub struct Cell {
     pub(crate) level: Level,
     pub(crate) platforms: OrdMap<String, GcuFactor>,
     pub(crate) rescheduling: Rescheduling,
+    pub(crate) notices: Notices,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
     /// The capabilities of users; users without any have no entry.
@@ -70,6 +75,12 @@ pub struct Cell {
     pub(crate) machine_names: OrdMap<MachineName, MachineId>,
     pub(crate) machine_addresses: OrdMap<Arc<str>, MachineId>,
     pub(crate) pending: OrdSet<CollectionId>,
+    /// The jobs with an open update.
+    pub(crate) updating: OrdSet<CollectionId>,
+    /// The jobs for which replacements were started.
+    pub(crate) replaced: OrdSet<CollectionId>,
+    /// The machines that are to be drained.
+    pub(crate) draining: OrdSet<MachineId>,
     /// Pairs of a switch and a machine that is connected to it.
     pub(crate) switches: OrdSet<(Arc<str>, MachineId)>,
     /// Pairs of a job and a job that waits for it.
@@ -98,6 +109,7 @@ impl Cell {
             level: Level(1),
             platforms: OrdMap::new(),
             rescheduling: Rescheduling::Allowed,
+            notices: Notices::default(),
             users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),
@@ -116,6 +128,9 @@ impl Cell {
             machine_names: OrdMap::new(),
             machine_addresses: OrdMap::new(),
             pending: OrdSet::new(),
+            updating: OrdSet::new(),
+            replaced: OrdSet::new(),
+            draining: OrdSet::new(),
             switches: OrdSet::new(),
             waiting: OrdSet::new(),
             children: OrdSet::new(),
@@ -160,6 +175,12 @@ impl Cell {
     #[must_use]
     pub fn rescheduling(&self) -> &Rescheduling {
         &self.rescheduling
+    }
+
+    /// How many of the tasks that were stopped had their notice.
+    #[must_use]
+    pub fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     /// The administrators.
@@ -304,6 +325,21 @@ impl Cell {
     #[must_use]
     pub fn pending_job_count(&self) -> usize {
         self.pending.len()
+    }
+
+    /// The jobs with an open update, oldest first.
+    pub fn jobs_with_open_updates(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.updating.iter().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// The jobs for which replacements were started and not removed yet, oldest first.
+    pub fn jobs_with_replacements(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.replaced.iter().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// The machines that are being drained or were, in the order in which they were added.
+    pub fn drained_machines(&self) -> impl Iterator<Item = &Arc<Machine>> {
+        self.draining.iter().filter_map(|id| self.machines.get(*id))
     }
 
     /// Number of tasks in each stage, per band, lowest band first.

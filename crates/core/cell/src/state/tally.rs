@@ -44,7 +44,7 @@ impl Tallied {
             queued: counts.queued.into(),
             pending: counts.pending.into(),
             running: counts.running.into(),
-            dead: job.spec.tasks.saturating_sub(counts.alive()).into(),
+            dead: job.rows().saturating_sub(counts.alive()).into(),
         };
         Self(job.spec.priority.band(), stages)
     }

@@ -141,13 +141,18 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
         > submit ana/room 1 allocs=none cpu=200 ram=256
         refused: alloc 1/0 would have 0.2 cores of CPU, but the tasks in it use 0.3 cores: nothing was changed
         > submit ana/web 2 in=room cpu=401 ram=64
-        refused: 2/0 would no longer fit where it runs, on m1: lacks CPU: 0.401 cores asked, 0.4 cores free; nothing was changed
+        UPDATE_OPEN job 2
+        UPDATE_RUNNING job 2
+        UPDATE_PENDING 2-1-1
+        job 2, updated
         > submit ana/web 2 in=room cpu=400 ram=64
+        UPDATE_OPEN job 2
         UPDATE_RUNNING job 2
         UPDATE_RUNNING 2-0-1
         UPDATE_PENDING 2-1-1
         job 2, updated
         > submit ana/room 1 allocs=none cpu=900 ram=256
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
         job 1, updated
@@ -155,10 +160,14 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
         SCHEDULE 2-1-1 on 1 in 1-0-1
         accepted
         > submit ana/room 1 allocs=none cpu=1200 ram=256
-        refused: 1/0 would no longer fit where it runs, on m1: is too small: 1.2 cores of CPU asked, it has 1 core; nothing was changed
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        job 1, updated
         > submit ana/room 1 allocs=eve cpu=900 ram=256
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
+        UPDATE_SUCCEED job 1
         job 1, updated
         > submit eve/late 1 in=ana/room
         SUBMIT job 6 (new)
@@ -168,7 +177,7 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
 }
 
 #[test]
-fn the_tasks_of_a_job_in_one_alloc_grow_together_or_not_at_all() {
+fn tasks_in_an_alloc_grow_one_by_one_as_far_as_there_is_room() {
     session(&expect![[r#"
         > submit ana/room 2 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
@@ -203,32 +212,36 @@ fn the_tasks_of_a_job_in_one_alloc_grow_together_or_not_at_all() {
         accepted
         accepted
         > submit ana/web 3 in=room cpu=176 ram=64
-        refused: 2/1 would no longer fit where it runs, on m1: lacks CPU: 0.352 cores asked, 0.35 cores free; nothing was changed
-        > submit ana/web 3 in=room cpu=175 ram=113
-        refused: 2/1 would no longer fit where it runs, on m1: lacks RAM: 226 MiB asked, 224 MiB free; nothing was changed
-        > submit ana/web 3 in=room cpu=175 ram=112
+        UPDATE_OPEN job 2
         UPDATE_RUNNING job 2
         UPDATE_RUNNING 2-0-1
-        UPDATE_RUNNING 2-1-1
         UPDATE_RUNNING 2-2-1
+        job 2, updated
+        > submit ana/web 3 in=room cpu=175 ram=113
+        UPDATE_OPEN job 2
+        UPDATE_RUNNING job 2
+        job 2, updated
+        > submit ana/web 3 in=room cpu=175 ram=112
+        UPDATE_OPEN job 2
+        UPDATE_RUNNING job 2
         job 2, updated
         > submit ana/room 2 allocs=ben cpu=399 ram=256
-        refused: alloc 1/0 would have 0.399 cores of CPU, but the tasks in it use 0.4 cores: nothing was changed
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        job 1, updated
         > submit ana/room 2 allocs=ben cpu=400 ram=255
-        refused: alloc 1/0 would have 255 MiB of RAM, but the tasks in it use 256 MiB: nothing was changed
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        job 1, updated
         > submit ana/web 3 in=room cpu=174 ram=111
+        UPDATE_OPEN job 2
         UPDATE_RUNNING job 2
-        UPDATE_RUNNING 2-0-1
         UPDATE_RUNNING 2-1-1
-        UPDATE_RUNNING 2-2-1
         job 2, updated
         > submit ana/room 2 allocs=ben cpu=398 ram=254
-        UPDATE_RUNNING job 1
-        UPDATE_RUNNING 1-0-1
-        UPDATE_RUNNING 1-1-1
-        job 1, updated
+        refused: alloc 1/0 would have 0.398 cores of CPU, but the tasks in it use 0.4 cores: nothing was changed
         > charges
-        ana production 0.796 cores and 508 MiB of nothing
+        ana production 0.8 cores and 512 MiB of nothing
     "#]]);
 }
 
@@ -261,6 +274,8 @@ fn an_alloc_leaves_with_its_tasks_and_they_wait_for_where_it_goes() {
         START 1-0-1 on 1
         > started 2-0-1
         START 2-0-1 on 1
+        > started 1-1-1
+        START 1-1-1 on 2
         > drain m1
         DRAIN machine 1 ()
         STOP 2-0-1 (evict, machine shutdown)
@@ -274,13 +289,14 @@ fn an_alloc_leaves_with_its_tasks_and_they_wait_for_where_it_goes() {
         > assign 2-0-2 m1 in 1-0-1
         refused: the alloc is not on that machine, or is being stopped
         > ended 1-0-1 stopped
+        DRAINED machine 1
         EVICT 1-0-1 (machine shutdown)
         SUBMIT 1-0-2 (evicted: machine shutdown)
         > show
         0 s
         job 1 ana/room running
           1-0-2 pending (evicted: machine shutdown), not before 0 s, last: stopped
-          1-1-1 starting on 2 []
+          1-1-1 healthy on 2 []
         job 2 ana/web running
           2-0-2 pending (evicted: machine shutdown), not before 0 s, last: stopped
           2-1-1 starting on 2 []
@@ -491,8 +507,10 @@ fn who_owns_an_alloc_set_says_who_is_in_it() {
         SCHEDULE 2-0-1 on 1 in 1-0-1
         accepted
         > submit ana/room 1 allocs=none cpu=400 ram=256
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
+        UPDATE_SUCCEED job 1
         job 1, updated
         > submit ben/saver 1 in=ana/room cpu=200 ram=64
         refused: ben may not submit jobs into ana/room: ana, the users that its description names, an administrator or a user with the capability administer-jobs may

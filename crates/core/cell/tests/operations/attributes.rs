@@ -134,6 +134,7 @@ fn what_a_living_job_asks_for_is_changed_where_it_is() {
         accepted
         accepted
         > submit ana/web 3 cpu=400 priority=130 label=team:search
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
         UPDATE_RUNNING 1-1-1
@@ -142,54 +143,67 @@ fn what_a_living_job_asks_for_is_changed_where_it_is() {
         > show
         0 s
         job 1 ana/web running
+          update 1 to 2 rolling, changing 0 1 2
           1-0-1 starting on 1 []
           1-1-1 starting on 1 []
           1-2-1 pending (new), not before 0 s
         m1 up [1-0-1 1-1-1] takes 0.8 cores, 128 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > submit ana/web 3 cpu=600
-        refused: 1/0 would no longer fit where it runs, on m1: lacks CPU: 0.6 cores asked, 0.4 cores free; nothing was changed
-        > submit ana/web 3 cpu=400 on=gpu
-        refused: 1/0 would no longer fit where it runs, on m1: does not match gpu is present: it does not have that attribute; nothing was changed
-        > submit ana/web 3 cpu=100 on=gpu?
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
-        UPDATE_RUNNING 1-1-1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > submit ana/web 3 cpu=400 on=gpu
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > submit ana/web 3 cpu=100 on=gpu?
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
         UPDATE_PENDING 1-2-1
         job 1, updated
         > show
         0 s
         job 1 ana/web running
-          1-0-1 starting on 1 []
-          1-1-1 starting on 1 []
+          update 1 to 5 rolling, changing 2
+          1-0-1 starting on 1 [], version 3
+          1-1-1 starting on 1 [], version 2
           1-2-1 pending (new), not before 0 s
-        m1 up [1-0-1 1-1-1] takes 0.2 cores, 128 MiB, ports [], 4 free
+        m1 up [1-0-1 1-1-1] takes 1 core, 128 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > submit ana/web 3 cpu=100 cmd=other
-        refused: ana/web is alive and differs in cmd, which cannot change while it runs: kill it first (bourg kill ana/web)
-        > submit ana/web 3 cpu=100 big=1:800
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
-        UPDATE_RUNNING 1-0-1
-        UPDATE_RUNNING 1-1-1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > submit ana/web 3 cpu=100 big=1:800
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
         UPDATE_PENDING 1-2-1
         job 1, updated
         > submit ana/web 3 cpu=100 big=1:950
-        refused: 1/0 would no longer fit where it runs, on m1: lacks CPU: 0.1 cores asked, 0.05 cores free; nothing was changed
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
         > describe m1 cpu=500
         UPDATE machine 1 to 0.5 cores, 1 GiB
         > submit ana/web 3 cpu=100 big=1:700
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
-        UPDATE_RUNNING 1-0-1
-        UPDATE_RUNNING 1-1-1
         UPDATE_PENDING 1-2-1
         job 1, updated
         > show
         0 s
         job 1 ana/web running
-          1-0-1 starting on 1 []
-          1-1-1 starting on 1 []
+          update 1 to 9 rolling, changing 2
+          1-0-1 starting on 1 [], version 3
+          1-1-1 starting on 1 [], version 2
           1-2-1 pending (new), not before 0 s
-        m1 up [1-0-1 1-1-1] takes 0.8 cores, 128 MiB, ports [], 4 free
+        m1 up [1-0-1 1-1-1] takes 1 core, 128 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

@@ -298,6 +298,7 @@ fn a_machine_is_drained_used_again_and_removed() {
         m1 up, draining [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [1-1-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         > ended 1-0-1 signal 15
+        DRAINED machine 1
         EVICT 1-0-1 (machine shutdown)
         SUBMIT 1-0-2 (evicted: machine shutdown)
         > assign 1-0-2 m1
@@ -316,6 +317,7 @@ fn a_machine_is_drained_used_again_and_removed() {
         1 leave
         > silent m1
         DOWN machine 1
+        DRAINED machine 1
         EVICT 1-0-2 (machine failure)
         SUBMIT 1-0-3 (evicted: machine failure)
         > remove m1

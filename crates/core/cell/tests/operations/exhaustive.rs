@@ -144,7 +144,7 @@ fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
 
 fn drain(cell: &Cell, machine: u64) -> Option<Op> {
     let machine = cell.machine(MachineId(machine))?.name.clone();
-    Some(request(cell, Mutation::DrainMachine(DrainMachine { machine, reason: String::new() })))
+    Some(request(cell, Mutation::DrainMachine(DrainMachine::of(machine, ""))))
 }
 
 fn undrain(cell: &Cell, machine: u64) -> Option<Op> {

@@ -55,15 +55,21 @@ impl Follower {
     }
 
     fn task(&mut self, id: InstanceId, kind: &EventKind) {
+        // What became of the data of an incarnation that has ended, long ago or just now.
+        if let EventKind::Saved { .. } | EventKind::SaverGivenUp { .. } = kind {
+            return;
+        }
         let known = self.tasks.get(&id.task()).copied();
         // A crash makes a task suspect when its next incarnation has already begun.
-        if !matches!(kind, EventKind::Submit { .. } | EventKind::Suspect) {
+        let of_any = [EventKind::Suspect.name(), "UPDATE_FAIL"];
+        if !matches!(kind, EventKind::Submit { .. }) && !of_any.contains(&kind.name()) {
             assert_eq!(known.map(|(generation, _)| generation), Some(id.generation), "{id}");
         }
         let incarnation = match (kind, known.map(|(_, incarnation)| incarnation)) {
             (EventKind::Submit { .. }, None) if id.generation == Generation(1) => State::Pending,
             (EventKind::Submit { .. }, Some(State::Dead(how))) => {
-                assert!(how != Transition::Finish && how != Transition::Kill, "{id} after {how}");
+                // An update starts a killed task again.
+                assert!(how != Transition::Finish, "{id} after {how}");
                 assert_eq!(known.map(|(last, _)| last.next()), Some(id.generation), "{id}");
                 State::Pending
             }
@@ -82,7 +88,12 @@ impl Follower {
                 Some(incarnation @ State::Placed { .. }),
             )
             | (EventKind::UpdatePending, Some(incarnation @ (State::Pending | State::Queued)))
-            | (EventKind::Suspect, Some(incarnation)) => incarnation,
+            | (
+                EventKind::Suspect
+                | EventKind::UpdateSkipped { .. }
+                | EventKind::UpdateFailed { .. },
+                Some(incarnation),
+            ) => incarnation,
             (EventKind::Kill { .. }, Some(State::Queued | State::Pending)) => {
                 State::Dead(Transition::Kill)
             }

@@ -15,8 +15,14 @@ fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
         > submit ana/web 2
         job 1, unchanged
         > submit ana/web 3
-        refused: ana/web is alive and differs in tasks, which cannot change while it runs: kill it first (bourg kill ana/web)
+        UPDATE_OPEN job 1
+        UPDATE_PENDING job 1
+        SUBMIT 1-2-1 (new)
+        UPDATE_PENDING 1-0-1
+        UPDATE_PENDING 1-1-1
+        job 1, updated
         > submit ana/web 2 cpu=101
+        UPDATE_OPEN job 1
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
         UPDATE_PENDING 1-1-1
@@ -30,8 +36,10 @@ fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
         > show
         0 s
         job 1 ana/web pending
+          update 1 to 3 rolling, changing 0 1
           1-0-1 pending (new), not before 0 s
           1-1-1 pending (new), not before 0 s
+          1-2-1 pending (new), not before 0 s, version 2
         job 2 bob/web pending
           2-0-1 pending (new), not before 0 s
           2-1-1 pending (new), not before 0 s

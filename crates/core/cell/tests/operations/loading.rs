@@ -9,7 +9,7 @@ use cell::{
 };
 use model::{
     CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, Serial,
-    SessionId, TaskIndex, Time,
+    SessionId, TaskIndex, Time, Version,
 };
 use spec::JobSpec;
 
@@ -35,6 +35,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
     };
     let task = Task {
         generation: Generation(1),
+        version: Version(1),
         failures: 0,
         last_incarnation: None,
         crashes: None,
@@ -50,6 +51,11 @@ fn parts(id: u64, spec: Arc<JobSpec>, tasks: Vec<Task>) -> JobParts {
         id: CollectionId(id),
         owner: user("ana"),
         spec,
+        version: Version(1),
+        last_version: Version(1),
+        others: Vec::new(),
+        update: None,
+        disrupted: Vec::new(),
         submitted: Time::ZERO,
         state: JobState::Pending,
         after: Vec::new(),

@@ -3,6 +3,7 @@
 
 mod allocs;
 mod attributes;
+mod budgets;
 mod enrolment;
 mod evictions;
 mod exhaustive;
@@ -16,8 +17,10 @@ mod random;
 mod relations;
 mod replicas;
 mod running;
+mod saving;
 mod script;
 mod sessions;
 mod shown;
 mod unreachable;
+mod updates;
 mod users;

@@ -87,6 +87,7 @@ fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
         > submit ana/web 2 cpu=600 ram=64 failures=0
         refused: ana's production quota is 0.2 cores short: web requests 1.2 cores instead of 0.4 cores, with 1 core of 1 core left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.2 (an administrator or a user with the capability grant-quota may)
         > submit ana/web 2 cpu=500 ram=64 failures=0
+        UPDATE_OPEN job 1
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
         UPDATE_PENDING 1-1-1
@@ -94,21 +95,14 @@ fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
         > charges
         ana production 1 core and 128 MiB of 1 core and 512 MiB
         1: ana production 1 core and 512 MiB from 0 s by root
-        > assign 1-0-1 m1
-        SCHEDULE job 1 on 1
-        SCHEDULE 1-0-1 on 1
-        accepted
-        > started 1-0-1
-        START 1-0-1 on 1
-        > ended 1-0-1 exit 1
-        FAIL 1-0-1 (exit code 1)
+        > kill ana/web/0
+        KILL 1-0-1 (by ana)
+        killed 1
         > charges
         ana production 0.5 cores and 64 MiB of 1 core and 512 MiB
         1: ana production 1 core and 512 MiB from 0 s by root
         > submit ana/web 2 cpu=900 ram=64 failures=0
-        UPDATE_RUNNING job 1
-        UPDATE_PENDING 1-1-1
-        job 1, updated
+        refused: ana's production quota is 0.8 cores short: web requests 1.8 cores instead of 0.5 cores, with 1 core of 1 core left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.8 (an administrator or a user with the capability grant-quota may)
         > kill ana/web/1
         KILL 1-1-1 (by ana)
         KILL job 1 (by ana)
@@ -126,12 +120,14 @@ fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
         > submit ana/web 1 cpu=1001 ram=64
         refused: ana's production quota is 0.001 cores short: web requests 1.001 cores, with 1 core of 1 core left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.001 (an administrator or a user with the capability grant-quota may)
         > submit ana/web 1 cpu=1000 ram=64
+        UPDATE_OPEN job 2
         UPDATE_PENDING job 2
         UPDATE_PENDING 2-0-1
         job 2, updated
         > submit ana/web 1 cpu=1000 ram=64 priority=mid
         refused: ana has no mid quota: web requests 1 core and 64 MiB; what would be admitted: production(200), or free(25), which is never charged; ask for more: bourg quota grant ana mid cpu=1 ram=64MiB (an administrator or a user with the capability grant-quota may)
         > submit ana/web 1 cpu=1000 ram=64 priority=free
+        UPDATE_OPEN job 2
         UPDATE_PENDING job 2
         UPDATE_PENDING 2-0-1
         job 2, updated
@@ -162,6 +158,7 @@ fn a_grant_that_ends_kills_nothing_and_stops_growth() {
         job 1
         > at 99
         > submit ana/web 1 cpu=800
+        UPDATE_OPEN job 1
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
         job 1, updated
@@ -169,10 +166,12 @@ fn a_grant_that_ends_kills_nothing_and_stops_growth() {
         > submit ana/web 1 cpu=801
         refused: ana's production quota is 0.601 cores short: web requests 0.801 cores instead of 0.8 cores, with 0.2 cores of 0.2 cores left; what would be admitted: free(25), which is never charged; ask for more: bourg quota grant ana production cpu=0.601 (an administrator or a user with the capability grant-quota may)
         > submit ana/web 1 cpu=750
+        UPDATE_OPEN job 1
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
         job 1, updated
         > submit ana/web 1 cpu=750 ram=100
+        UPDATE_OPEN job 1
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
         job 1, updated
@@ -518,7 +517,11 @@ fn unestimated_jobs_and_kernel_features_take_their_capability_anew_each_time() {
         USE_CAPABILITY job 2 kernel-features
         job 2
         > submit ana/raw 1 kernel=net-raw
-        refused: ana/raw is alive and differs in kernelFeatures, which cannot change while it runs: kill it first (bourg kill ana/raw)
+        UPDATE_OPEN job 2
+        UPDATE_PENDING job 2
+        USE_CAPABILITY job 2 kernel-features
+        UPDATE_PENDING 2-0-1
+        job 2, updated
         > forbid ana no-estimation
         REVOKE_CAPABILITY ana no-estimation
         done
@@ -527,6 +530,7 @@ fn unestimated_jobs_and_kernel_features_take_their_capability_anew_each_time() {
         > submit ana/web 1 estimation=no cpu=101
         refused: ana may not submit a job with estimation: false: an administrator or a user with the capability no-estimation may
         > submit ana/web 1 cpu=101
+        UPDATE_OPEN job 1
         UPDATE_PENDING job 1
         UPDATE_PENDING 1-0-1
         job 1, updated

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    AddMachine, Applied, Assignment, Cell, DecisionChecker, Image, Job, Machine, MachineState,
-    MemberChange, Mutation, Observation, Op, Outcome, RequestId,
+    AddMachine, Applied, Assignment, Cell, ControlUpdate, DecisionChecker, DrainMachine, Image,
+    Job, Machine, MachineState, MemberChange, Mutation, Observation, Op, Outcome, RequestId,
+    SkipReason, UpdateAction, UpdateFailure, UpdateStep,
 };
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
@@ -26,7 +27,13 @@ enum Step {
     ReportOne { task: Index, what: Report },
     Answer { machine: Index },
     Request { by: &'static str, what: Mutation },
+    Update { which: Index, steps: Vec<(u8, u32)> },
+    Drain { which: Index, what: u8 },
+    Control { which: Index, action: UpdateAction },
 }
+
+const ACTIONS: &[UpdateAction] =
+    &[UpdateAction::Pause, UpdateAction::Resume, UpdateAction::Undo, UpdateAction::Close];
 
 #[derive(Clone, Debug)]
 enum Report {
@@ -94,6 +101,9 @@ fn mutation() -> BoxedStrategy<Mutation> {
         "in=ana/room",
         "estimation=no",
         "kernel=net-raw",
+        "cmd=other",
+        "at-once=0",
+        "per-hour=1",
     ]);
     let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
         // A job that finishes soon, for others to wait for.
@@ -180,6 +190,9 @@ fn absurd() -> impl Strategy<Value = Op> {
     );
     let observation = (instance(), reported()).prop_map(|(id, what)| observation(id, what));
     let described = select(vec![
+        "saving=1-0-1:kept",
+        "saving=1-0-1:saved",
+        "saving=1-0-1:too-late",
         "cpu=400",
         "cpu=18446744073709551615",
         "ports=none",
@@ -211,7 +224,7 @@ fn absurd() -> impl Strategy<Value = Op> {
         1 => Just(Op::AllowRescheduling),
         1 => Just(Op::MeterQuota),
         1 => of_replicas(),
-        2 => of_enrolment(),
+        4 => of_enrolment(),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
         1 => prop_oneof![small_or_huge_32(), Just(cell::TEST_LEVEL.0)]
             .prop_map(|to| Op::RaiseLevel { to: Level(to) }),
@@ -222,17 +235,24 @@ fn absurd() -> impl Strategy<Value = Op> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => absurd().prop_map(Step::Absurd),
+        6 => absurd().prop_map(Step::Absurd),
         4 => any::<(Index, Index)>().prop_map(|(task, machine)| Step::PlaceOne { task, machine }),
         4 => (any::<Index>(), reported()).prop_map(|(task, what)| Step::ReportOne { task, what }),
         3 => (select(USERS.to_vec()), mutation()).prop_map(|(by, what)| Step::Request { by, what }),
         1 => any::<Index>().prop_map(|machine| Step::Answer { machine }),
+        3 => (any::<Index>(), prop::collection::vec((0..6_u8, 0..4_u32), 0..4))
+            .prop_map(|(which, steps)| Step::Update { which, steps }),
+        2 => (any::<Index>(), 0..5_u8).prop_map(|(which, what)| Step::Drain { which, what }),
+        2 => (any::<Index>(), select(ACTIONS))
+            .prop_map(|(which, action)| Step::Control { which, action }),
     ]
 }
 
 fn usage() -> impl Strategy<Value = FinalUsage> {
-    let amounts = (any::<Option<u64>>(), any::<Option<u64>>());
-    amounts.prop_map(|(time, peak)| FinalUsage {
+    let notice = proptest::option::of(select(model::NoticeDelivery::ALL.to_vec()));
+    let amounts = (any::<Option<u64>>(), any::<Option<u64>>(), notice);
+    amounts.prop_map(|(time, peak, notice)| FinalUsage {
+        notice,
         cpu_time: time.map(Span),
         memory_peak: peak.map(Bytes),
     })
@@ -255,10 +275,15 @@ impl Step {
         };
         match self {
             Self::Absurd(op) => op.clone(),
-            Self::Request { by, what } => {
-                let session = 1 + USERS.iter().position(|user| user == by).expect("a user") as u64;
-                let id = RequestId { session: SessionId(session), sequence: cell.index().0 };
-                Op::Request { id, by: user(by), mutation: what.clone() }
+            Self::Request { by, what } => request(cell, by, what.clone()),
+            Self::Control { which, action } => {
+                let all: Vec<_> = cell.jobs_with_open_updates().collect();
+                if all.is_empty() {
+                    return Op::Nothing;
+                }
+                let (job, action, expected) = (which.get(&all), *action, None);
+                let (owner, job) = (job.owner.clone(), job.spec.name.clone());
+                request(cell, "root", ControlUpdate { owner, job, action, expected }.into())
             }
             Self::Answer { machine } => {
                 let machines = cell.machine_count();
@@ -270,6 +295,38 @@ impl Step {
                         Op::MachineBack { machine: machine.id }
                     }
                     _ => Op::DescribeMachine { machine: machine.id, report: report(&[]) },
+                }
+            }
+            Self::Update { which, steps } => {
+                let all: Vec<_> = cell.jobs().filter(|job| job.update.is_some()).collect();
+                if all.is_empty() {
+                    return Op::Nothing;
+                }
+                let job = which.get(&all);
+                let step = |(kind, index): &(u8, u32)| update_step(job, *kind, TaskIndex(*index));
+                let steps = steps.iter().map(step).collect();
+                Op::StepUpdate { job: job.id, version: job.last_version, steps }
+            }
+            Self::Drain { which, what } => {
+                let machines: Vec<_> = cell.machines().collect();
+                let jobs: Vec<_> = cell.jobs().collect();
+                match what {
+                    4 if !machines.is_empty() => {
+                        let machine = which.get(&machines).name.clone();
+                        let deadline = Some(cell.time() + Span::from_secs(1));
+                        let drain = DrainMachine { deadline, ..DrainMachine::of(machine, "") };
+                        request(cell, "root", drain.into())
+                    }
+                    0 if !machines.is_empty() => {
+                        let machine = which.get(&machines).id;
+                        Op::EvictDraining { machine, instances: cell.to_leave(machine) }
+                    }
+                    1 if !machines.is_empty() => {
+                        Op::ExpireDrain { machine: which.get(&machines).id }
+                    }
+                    2 if !jobs.is_empty() => Op::StartReplacement { job: which.get(&jobs).id },
+                    _ if !jobs.is_empty() => Op::RemoveReplacements { job: which.get(&jobs).id },
+                    _ => Op::Nothing,
                 }
             }
             Self::PlaceOne { task, machine } => {
@@ -313,6 +370,40 @@ impl Step {
 }
 
 /// Instances that a task may evict from a machine, if it would not fit otherwise.
+fn request(cell: &Cell, by: &str, mutation: Mutation) -> Op {
+    let session = 1 + USERS.iter().position(|user| *user == by).expect("a user") as u64;
+    let id = RequestId { session: SessionId(session), sequence: cell.index().0 };
+    Op::Request { id, by: user(by), mutation }
+}
+
+fn update_step(job: &Job, kind: u8, index: TaskIndex) -> UpdateStep {
+    // One that has still to be changed, if there is one.
+    let mut tasks = (0..job.spec.tasks).map(TaskIndex);
+    let index = match kind {
+        1 | 5 => tasks.find(|index| job.is_to_change(*index)).unwrap_or(index),
+        2 => {
+            let update = job.update.as_ref();
+            update.and_then(|update| update.changing.keys().next()).copied().unwrap_or(index)
+        }
+        _ => index,
+    };
+    match kind {
+        0 => UpdateStep::Passed(index),
+        1 => UpdateStep::Skip(index, SkipReason::Budget),
+        2 => {
+            let instance = job.instance(index).unwrap_or(InstanceId {
+                collection: job.id,
+                index,
+                generation: Generation(1),
+            });
+            UpdateStep::Fail(UpdateFailure { instance, end: None })
+        }
+        3 => UpdateStep::Finish,
+        4 => UpdateStep::Close,
+        _ => UpdateStep::Change(index),
+    }
+}
+
 fn victims(cell: &Cell, job: &Job, machine: &Machine) -> Vec<InstanceId> {
     if job.limit(TaskIndex(0)).first_above(&machine.free()).is_none() {
         return Vec::new();
@@ -462,7 +553,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for number in 0..240_000 {
+    for number in 0..400_000 {
         // Otherwise nobody would have quota any more, and nothing would be admitted.
         if number % 6_000 == 0 {
             cell = begun();
@@ -482,6 +573,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 49, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 61, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

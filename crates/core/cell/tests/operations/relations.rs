@@ -156,7 +156,10 @@ fn a_waiting_job_can_be_killed_and_updated_and_those_killed_stay_dead() {
         KILL 2-1-1 (by ana)
         killed 1
         > submit ana/two 3 after=one cpu=200
+        UPDATE_OPEN job 2
         UPDATE_PENDING job 2
+        SUBMIT 2-1-2 (new)
+        QUEUE 2-1-2
         UPDATE_PENDING 2-0-1
         UPDATE_PENDING 2-2-1
         job 2, updated
@@ -169,14 +172,16 @@ fn a_waiting_job_can_be_killed_and_updated_and_those_killed_stay_dead() {
         FINISH job 1
         ENABLE job 2
         ENABLE 2-0-1
+        ENABLE 2-1-2
         ENABLE 2-2-1
         > show
         0 s
         job 1 ana/one dead
           1-0-1 finished, last: exit code 0
         job 2 ana/two pending
+          update 1 to 2 rolling, changing 0 1 2
           2-0-1 pending (new), not before 0 s
-          2-1-1 killed by ana
+          2-1-2 pending (new), not before 0 s
           2-2-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
@@ -192,9 +197,10 @@ fn a_waiting_job_can_be_killed_and_updated_and_those_killed_stay_dead() {
         killed 1
         > kill ana/two
         KILL 2-0-1 (by ana)
+        KILL 2-1-2 (by ana)
         KILL 2-2-1 (by ana)
         KILL job 2 (by ana)
-        killed 2
+        killed 3
     "#]]);
 }
 

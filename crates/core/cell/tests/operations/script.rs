@@ -16,6 +16,7 @@
 //! show replicas               the replicas, and their parts in consensus
 //! show users                  users who were added or revoked
 //! show credentials            join tokens, and the certificates of machines
+//! show notices                how many tasks had their notice, by reason
 //! show ports                  the free ports of each machine, the next one to be given first
 //! charges                     charges and quota of each user and band, and every grant
 //! accepts USER SERIAL         whether requests with that certificate are accepted
@@ -75,6 +76,7 @@ fn command(script: &mut Script, line: &str) -> String {
         ["show", "replicas"] => shown::replicas(script.cell()),
         ["show", "users"] => shown::users(script.cell()),
         ["show", "credentials"] => shown::credentials(script.cell()),
+        ["show", "notices"] => shown::notices(script.cell()),
         ["show", "ports"] => shown::free_ports(script.cell()),
         ["charges"] => shown::charges(script.cell()),
         ["accepts", name, number] => {

@@ -44,15 +44,20 @@ fn a_repeated_request_answers_as_the_first_did_and_does_nothing() {
         > request 2#1 as ana submit ana/other 5
         job 1
         > request 2#2 as ana submit ana/web 2
-        refused: ana/web is alive and differs in tasks, which cannot change while it runs: kill it first (bourg kill ana/web)
+        UPDATE_OPEN job 1
+        UPDATE_PENDING job 1
+        SUBMIT 1-1-1 (new)
+        UPDATE_PENDING 1-0-1
+        job 1, updated
         > request 2#3 as ana kill ana/web
         KILL 1-0-1 (by ana)
+        KILL 1-1-1 (by ana)
         KILL job 1 (by ana)
-        killed 1
+        killed 2
         > request 2#2 as ana submit ana/web 2
-        refused: ana/web is alive and differs in tasks, which cannot change while it runs: kill it first (bourg kill ana/web)
+        job 1, updated
         > request 2#3 as ana kill ana/web
-        killed 1
+        killed 2
         > request 2#4 as ana submit ana/web 2
         SUBMIT job 2 (new)
         SUBMIT 2-0-1 (new)
@@ -63,7 +68,9 @@ fn a_repeated_request_answers_as_the_first_did_and_does_nothing() {
         > show
         0 s
         job 1 ana/web dead, not the newest of that name
+          update 1 to 2 closed, changing 0 1
           1-0-1 killed by ana
+          1-1-1 killed by ana
         job 2 ana/web pending
           2-0-1 pending (new), not before 0 s
           2-1-1 pending (new), not before 0 s

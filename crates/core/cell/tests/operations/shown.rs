@@ -2,9 +2,9 @@
 
 use cell::{
     Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
-    Rescheduling, StopReason, Subject, Submission, Task, TaskState,
+    Rescheduling, StopReason, Subject, Submission, Task, TaskState, Update, UpdateState,
 };
-use model::{FinalUsage, Time};
+use model::{FinalUsage, NoticeDelivery, NoticeReason, Time};
 
 /// The events and the answer of an operation; `(nothing)` if there are neither.
 pub(crate) fn applied(applied: &Applied) -> String {
@@ -34,6 +34,8 @@ fn reply(reply: &Reply) -> String {
             Submission::Unchanged => format!("job {collection}, unchanged"),
             Submission::Updated => format!("job {collection}, updated"),
         },
+        Reply::Updated { version, unchanged: true, .. } => format!("unchanged, version {version}"),
+        Reply::Updated { version, .. } => format!("version {version}"),
         Reply::Killed { tasks, .. } => format!("killed {tasks}"),
         Reply::MachineAdded(id) => format!("machine {id}"),
         Reply::Granted(id) => format!("grant {id}"),
@@ -59,7 +61,12 @@ fn reply(reply: &Reply) -> String {
 fn event(event: &Event) -> String {
     match event.usage {
         FinalUsage::UNMEASURED => what_happened(event),
-        usage => format!("{} used {usage}", what_happened(event)),
+        usage => {
+            let used = usage.to_string();
+            let used = if used.is_empty() { used } else { format!(" used {used}") };
+            let notice = usage.notice.map(|notice| format!(", {notice}")).unwrap_or_default();
+            format!("{}{used}{notice}", what_happened(event))
+        }
     }
 }
 
@@ -76,6 +83,12 @@ fn what_happened(event: &Event) -> String {
         EventKind::Submit { cause } => format!("{name} {subject} ({cause})"),
         EventKind::Schedule { machine, alloc: Some(alloc) } => {
             format!("{name} {subject} on {machine} in {alloc}")
+        }
+        EventKind::SaverGivenUp { machine, reason } => {
+            format!("{name} {subject} on {machine} ({reason})")
+        }
+        EventKind::Saved { machine, attempts } => {
+            format!("{name} {subject} on {machine} ({attempts} attempts)")
         }
         EventKind::Schedule { machine, .. } | EventKind::Start { machine } => {
             format!("{name} {subject} on {machine}")
@@ -159,6 +172,14 @@ fn stop(why: &StopReason) -> String {
     }
 }
 
+/// How many tasks had their notice, by reason.
+pub(crate) fn notices(cell: &Cell) -> String {
+    let line = |(reason, delivery, count): (NoticeReason, NoticeDelivery, u64)| {
+        format!("{reason}: {} {count}\n", delivery.name())
+    };
+    cell.notices().iter().map(line).collect()
+}
+
 /// The time, the jobs with their tasks, and the machines.
 pub(crate) fn cell(cell: &Cell) -> String {
     let mut lines = vec![format!("{} s", cell.time().0 / 1_000_000)];
@@ -175,9 +196,14 @@ pub(crate) fn cell(cell: &Cell) -> String {
         let newest = cell.job_named(&job.owner, &job.spec.name).is_some_and(|new| new.id == job.id);
         let older = if newest { "" } else { ", not the newest of that name" };
         lines.push(format!("job {} {}/{} {state}{older}", job.id, job.owner, job.spec.name));
+        lines.extend(job.update.as_deref().map(update));
         for (index, task) in job.tasks() {
             let id = job.instance(index).expect("a task of it");
-            lines.push(format!("  {id} {}", self::task(task)));
+            let version = match task.version == job.version {
+                true => String::new(),
+                false => format!(", version {}", task.version),
+            };
+            lines.push(format!("  {id} {}{version}", self::task(task)));
         }
     }
     for machine in cell.machines() {
@@ -202,6 +228,30 @@ pub(crate) fn cell(cell: &Cell) -> String {
         ));
     }
     lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// For example `  update 1 to 2 rolling, changing 0 1, skipped 2 (…), 1 disrupted`.
+fn update(update: &Update) -> String {
+    let state = match update.state {
+        UpdateState::Rolling => "rolling",
+        UpdateState::Paused { .. } => "paused",
+        UpdateState::Succeeded { .. } => "succeeded",
+        UpdateState::Undoing { .. } => "undoing",
+        UpdateState::Undone { .. } => "undone",
+        UpdateState::Closed { .. } => "closed",
+    };
+    let mut text = format!("  update {} to {} {state}", update.from, update.to);
+    let changing: String = update.changing.keys().map(|index| format!(" {index}")).collect();
+    if !changing.is_empty() {
+        text += &format!(", changing{changing}");
+    }
+    for (index, why) in &update.skipped {
+        text += &format!(", skipped {index} ({why})");
+    }
+    if update.disruptions > 0 {
+        text += &format!(", {} disrupted", update.disruptions);
+    }
+    text
 }
 
 fn certificate(known: &cell::Certificate) -> String {

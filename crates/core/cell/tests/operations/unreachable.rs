@@ -198,6 +198,7 @@ fn an_unreachable_machine_is_drained_described_and_removed_like_any_other() {
         SUBMIT 1-0-2 (evicted: machine shutdown)
         > silent m1
         DOWN machine 1
+        DRAINED machine 1
         EVICT 1-1-1 (machine failure)
         SUBMIT 1-1-2 (evicted: machine failure)
         > remove m1
@@ -226,15 +227,19 @@ fn what_runs_on_an_unreachable_machine_is_updated_in_place() {
         > unreachable m1
         UNREACHABLE machine 1
         > submit ana/web 1 cpu=200
+        UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
         job 1, updated
         > submit ana/web 1 cpu=2000
-        refused: 1/0 would no longer fit where it runs, on m1: is too small: 2 cores of CPU asked, it has 1 core; nothing was changed
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        job 1, updated
         > show
         0 s
         job 1 ana/web running
-          1-0-1 starting on 1 []
+          update 1 to 3 rolling
+          1-0-1 starting on 1 [], version 2
         m1 unreachable [1-0-1] takes 0.2 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);

@@ -6,7 +6,9 @@
 //! entry in [`Controllers::all`]; the test of the list wants to see it propose something.
 
 mod dead_jobs;
+mod drains;
 mod lost_machines;
+mod updates;
 
 use std::fmt;
 
@@ -14,7 +16,9 @@ use cell::{Cell, Op};
 use model::{MachineId, Time};
 
 pub(crate) use dead_jobs::DeadJobs;
+pub(crate) use drains::Drains;
 pub(crate) use lost_machines::LostMachines;
+pub(crate) use updates::Updates;
 
 use crate::{Action, Settings};
 
@@ -49,21 +53,29 @@ pub(crate) trait Controller: fmt::Debug {
 pub(crate) struct Controllers {
     pub(crate) lost_machines: LostMachines,
     pub(crate) dead_jobs: DeadJobs,
+    pub(crate) updates: Updates,
+    pub(crate) drains: Drains,
 }
 
 impl Controllers {
     /// Those of one that leads from now on.
     pub(crate) fn new(now: Time, cell: &Cell) -> Self {
-        Self { lost_machines: LostMachines::new(now, cell), dead_jobs: DeadJobs::new(now) }
+        Self {
+            lost_machines: LostMachines::new(now, cell),
+            dead_jobs: DeadJobs::new(now),
+            updates: Updates::new(now),
+            drains: Drains::new(now),
+        }
     }
 
     /// The list, in the order in which they run.
-    pub(crate) fn all(&self) -> [&dyn Controller; 2] {
-        [&self.lost_machines, &self.dead_jobs]
+    pub(crate) fn all(&self) -> [&dyn Controller; 4] {
+        [&self.lost_machines, &self.dead_jobs, &self.updates, &self.drains]
     }
 
     /// The same, to run them.
-    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 2] {
-        [&mut self.lost_machines, &mut self.dead_jobs]
+    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 4] {
+        let Self { lost_machines, dead_jobs, updates, drains } = self;
+        [lost_machines, dead_jobs, updates, drains]
     }
 }

@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Op(Op::MachineUnreachable { machine: M1 })),
         1 => Just(Step::Op(Op::MachineSilent { machine: M1 })),
         1 => Just(Step::Op(Op::MachineBack { machine: M1 })),
-        1 => Just(Step::Request(Mutation::DrainMachine(DrainMachine { machine: name(), reason: String::new() }))),
+        1 => Just(Step::Request(Mutation::DrainMachine(DrainMachine::of(name(), "")))),
         1 => Just(Step::Request(Mutation::UndrainMachine(UndrainMachine { machine: name() }))),
         10 => (any::<bool>(), 0..2_u8, prop::collection::vec(task, 0..4), 0..3_u64).prop_map(
             |(current, attribute, tasks, version)| Step::Report { current, attribute, tasks, version }

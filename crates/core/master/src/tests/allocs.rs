@@ -33,6 +33,7 @@ fn an_order_has_allocs_apart_from_tasks() {
         name: JobName::new("room").expect("a name"),
         priority: model::Band::Production.usual(),
         limit: Resources { cpu: MilliCores(1_500), ram: Bytes(1 << 28), ..Resources::default() },
+        saver: None,
     };
     let alone = |alloc| Order { allocs: vec![alloc], ..Order::default() };
     assert_eq!(order(&world), alone(expected));

@@ -464,7 +464,7 @@ impl Cluster {
             for effect in std::mem::take(&mut effects) {
                 let input = match effect {
                     Effect::Start(launch) => Input::Started(launch.instance),
-                    Effect::Terminate(instance) => Input::Ended(
+                    Effect::Terminate(instance, _) => Input::Ended(
                         instance,
                         End::Signalled { signal: 15 },
                         model::FinalUsage::UNMEASURED,

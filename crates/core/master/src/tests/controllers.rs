@@ -4,13 +4,29 @@ use super::*;
 use crate::controller::{Controller, Controllers, Turn};
 
 /// A leader for whose every controller there is something to do: a machine that has missed all its
-/// polls, and a job that has been dead for longer than such are kept.
+/// polls and whose drain is over, a job that has been dead for longer than such are kept, and one
+/// with an open update.
 fn with_work_for_all() -> World {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
     world.submit(1);
     world.request(kill("web", TaskSelection::All));
+    let task = TaskSpec::of(vec!["x".to_owned()]);
+    let name = model::JobName::new("db").expect("a name");
+    let mut spec = JobSpec::of(name, model::Band::Production.usual(), 1, task);
+    world.submit_spec(spec.clone());
+    let instance = InstanceId { collection: CollectionId(2), ..instance(0, 1) };
+    let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
+    world.apply(&Op::Assign(vec![Assignment { instance, alloc: None, machine, ports, victims }]));
+    spec.task.cmd.push("y".to_owned());
+    world.submit_spec(spec);
+    let machine = MachineName::new("m1").expect("a name");
+    let deadline = Some(world.now + Span::from_secs(60));
+    let mut drain = cell::DrainMachine { deadline, ..cell::DrainMachine::of(machine, "") };
+    // It is down already: the drain takes nothing away at once.
+    drain.reason = "a new kernel".to_owned();
+    world.request(drain.into());
     // What the leader wants from here on is what its controllers are asked for.
     world.now = world.now + Settings::default().dead_jobs_for;
     for _missed in 0..Settings::default().missed_polls_max {
@@ -51,10 +67,18 @@ fn every_controller_has_its_turn_and_none_starves_another() {
     let mut world = with_work_for_all();
     let down = "MachineSilent { machine: MachineId(1) }";
     let forget = "Forget { collections: [CollectionId(1)] }";
-    let all = [("lost-machines", vec![down.to_owned()]), ("dead-jobs", vec![forget.to_owned()])];
+    let change = "StepUpdate { job: CollectionId(2), version: Version(2), \
+                  steps: [Change(TaskIndex(0))] }";
+    let expire = "ExpireDrain { machine: MachineId(1) }";
+    let all = [
+        ("lost-machines", vec![down.to_owned()]),
+        ("dead-jobs", vec![forget.to_owned()]),
+        ("updates", vec![change.to_owned()]),
+        ("drains", vec![expire.to_owned()]),
+    ];
     assert_eq!(proposed_by(&mut world), all);
     // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
-    let mut again = [0; 2];
+    let mut again = [0; 4];
     for _second in 0..60 {
         world.now = world.now + Span::from_secs(1);
         for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
@@ -62,6 +86,7 @@ fn every_controller_has_its_turn_and_none_starves_another() {
         }
     }
     assert!(again[0] >= 3 && again[1] == 6, "{again:?}");
+    assert!(again[2] >= 20 && again[3] >= 20, "{again:?}");
 }
 
 #[test]
@@ -86,7 +111,7 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
     assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
     let mut other = Controllers::new(world.now, &world.cell);
-    let order = |all: [&dyn Controller; 2]| all.map(Controller::name);
+    let order = |all: [&dyn Controller; 4]| all.map(Controller::name);
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }

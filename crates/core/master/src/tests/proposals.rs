@@ -153,7 +153,7 @@ fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
     let kill = kill("web", TaskSelection::All);
     let drain = || {
         let name = MachineName::new("m1").expect("a name");
-        Mutation::DrainMachine(DrainMachine { machine: name, reason: String::new() })
+        Mutation::DrainMachine(DrainMachine::of(name, ""))
     };
     let more = {
         let mut report = MachineReport::clone(&machine());
@@ -232,4 +232,41 @@ fn a_machines_state_follows_from_its_polls_and_not_from_what_others_propose() {
     assert_eq!(world.lost_at(begun, 2_000), "");
     world.failed();
     assert!(world.lost().contains("MachineUnreachable"));
+}
+
+#[test]
+fn an_older_answer_that_arrives_after_a_newer_one_changes_nothing() {
+    let mut world = World::running();
+    world.said();
+    // A poll without an order is held, and meanwhile one with an order is sent.
+    world.now = world.now + Span::from_secs(3);
+    world.tick();
+    world.request(kill("web", TaskSelection::All));
+    world.tick();
+    let stamp = |index| Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(index) };
+    let mut more = MachineReport::clone(&machine());
+    more.capacity.ram = Bytes(1 << 40);
+    world.version = 3;
+    world.reported_of(true, stamp(9), Arc::new(more), &KILLED);
+    let said = world.said();
+    assert!(said.contains("describe") && said.contains("Signalled"), "{said}");
+    world.version = 2;
+    world.reported_of(false, stamp(7), machine(), &RUNNING);
+    assert_eq!(world.lost(), "");
+}
+
+/// Each replica would otherwise repeat its own last report, and the log would be full of them.
+#[test]
+fn a_description_by_another_replica_is_not_contradicted_before_the_machine_reports_again() {
+    let mut world = World::running();
+    world.said();
+    let begun = world.now;
+    let mut more = MachineReport::clone(&machine());
+    more.capacity.ram = Bytes(1 << 40);
+    world.apply(&Op::DescribeMachine { machine: M1, report: Arc::new(more) });
+    (0..5).for_each(|_| world.failed());
+    let said = world.lost_at(begun, 1);
+    assert!(said.contains("MachineUnreachable") && !said.contains("describe"), "{said}");
+    world.reported(false, 7, &RUNNING);
+    assert!(world.lost().contains("describe"), "it still says the same");
 }

@@ -41,6 +41,12 @@ impl<C: Codec> Replica<C> {
         self.master.machines_heard()
     }
 
+    /// Whether all machines that are up have answered since this replica became the leader.
+    #[must_use]
+    pub fn are_all_machines_heard(&self) -> bool {
+        self.master.are_all_machines_heard()
+    }
+
     /// Handles a message of another replica. Messages from before a restoration, or for another
     /// replica, are ignored.
     pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {

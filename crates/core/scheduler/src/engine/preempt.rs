@@ -91,8 +91,9 @@ impl Engine {
             }
             let demand = job.demand(instance.index);
             staying.add(&demand);
-            if may_leave(job.spec.priority, class.priority()) {
-                candidates.push((job.spec.priority, demand, *instance));
+            let priority = job.described(instance.index).priority;
+            if may_leave(priority, class.priority()) {
+                candidates.push((priority, demand, *instance));
             }
         }
         let colocated = self.colocated(class, slot);

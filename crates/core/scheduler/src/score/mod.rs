@@ -3,7 +3,7 @@
 //! chooses the same machine.
 //!
 //! A task that fits somewhere without evictions causes none: the number and priority of victims
-//! matter only if no machine has room (see `crate::preempt`), and so take precedence over every
+//! matter only if no machine has room (see `crate::engine::preempt`), and so take precedence over every
 //! term here. There are no packages yet, and so no term that prefers a machine that has them.
 
 mod best_fit;

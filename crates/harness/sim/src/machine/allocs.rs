@@ -1,8 +1,8 @@
 //! Allocs on a simulated machine: a control group, which a reboot removes, and a directory, which
 //! it leaves.
 
-use borglet::{DesiredAlloc, Input, RecoveredAlloc};
-use model::{End, InstanceId, Resources, Span};
+use borglet::{DesiredAlloc, Input, KeptData, RecoveredAlloc};
+use model::{End, InstanceId, Resources, Span, Time};
 
 use super::{Consequence, Machine, Passed, Step};
 
@@ -12,30 +12,36 @@ const MAKING: Span = Span::from_millis(2);
 const REMOVING: Span = Span::from_millis(20);
 
 /// An alloc, according to its control group and its directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Alloc {
+    /// Its record.
+    pub(crate) desired: Box<DesiredAlloc>,
     pub(crate) limit: Resources,
     /// Whether its group exists, and not only its directory.
     pub(crate) made: bool,
+    /// Whether the files that its tasks share are still there.
+    has_files: bool,
+    /// How often the cell had been restored from a backup when it was made.
+    pub(crate) epoch: u64,
 }
 
 impl Machine {
     /// The allocs that a starting Borglet finds.
     pub(crate) fn recovered_allocs(&self) -> Vec<RecoveredAlloc> {
         let found = |(id, alloc): (&InstanceId, &Alloc)| {
-            let Alloc { limit, made } = *alloc;
+            let Alloc { limit, made, .. } = *alloc;
             RecoveredAlloc { instance: *id, limit, made }
         };
         self.allocs.iter().map(found).collect()
     }
 
     /// Occasionally the disk is full.
-    pub(crate) fn make_alloc(&mut self, desired: &DesiredAlloc) -> Consequence {
+    pub(crate) fn make_alloc(&mut self, desired: Box<DesiredAlloc>) -> Consequence {
         let made = match self.random.chance(20) {
             true => Err("no space left on device".to_owned()),
             false => Ok(()),
         };
-        Consequence::After(MAKING, desired.instance, Step::Made(desired.limit, made))
+        Consequence::After(MAKING, desired.instance, Step::Made(desired, made))
     }
 
     /// Sets the limit of an alloc; memory in use is not released at once.
@@ -47,18 +53,33 @@ impl Machine {
         Some(*own)
     }
 
-    /// Occasionally something hangs in the kernel.
-    pub(crate) fn remove_alloc(&mut self, id: InstanceId) -> Consequence {
+    /// Its files are kept first, if its set has a saver. Occasionally something hangs in the kernel.
+    pub(crate) fn remove_alloc(
+        &mut self,
+        now: Time,
+        id: InstanceId,
+        save: bool,
+        consequences: &mut Vec<Consequence>,
+    ) {
+        if let Some(alloc) = self.allocs.get_mut(&id)
+            && std::mem::take(&mut alloc.has_files)
+        {
+            let kept = KeptData::of_alloc(&alloc.desired, now);
+            consequences.extend(kept.is_some().then_some(Consequence::Left(id)));
+            self.keep(kept.filter(|_| save));
+        }
         let step = if self.random.chance(100) { Step::Stays } else { Step::Removed };
-        Consequence::After(REMOVING, id, step)
+        consequences.push(Consequence::After(REMOVING, id, step));
     }
 
     /// An alloc's event takes effect; returns the input for its Borglet.
     pub(crate) fn pass_alloc(&mut self, id: InstanceId, step: Step) -> Option<Passed> {
         let told = |input| Some(Passed { input, then: None, ended: None });
         match step {
-            Step::Made(limit, Ok(())) => {
-                self.allocs.insert(id, Alloc { limit, made: true });
+            Step::Made(desired, Ok(())) => {
+                let (limit, epoch) = (desired.limit, self.obeyed.restore_epoch);
+                let alloc = Alloc { desired, limit, made: true, has_files: true, epoch };
+                self.allocs.insert(id, alloc);
                 told(Input::AllocMade(id, Ok(())))
             }
             Step::Made(_, Err(reason)) => {
@@ -71,7 +92,7 @@ impl Machine {
                 told(Input::AllocRemoved(id))
             }
             Step::Stays => told(Input::AllocStays(id)),
-            Step::Begins | Step::Ends(_) | Step::Answers(_) | Step::UidTaken => None,
+            _ => None,
         }
     }
 
@@ -90,7 +111,7 @@ impl Machine {
 mod tests {
     use super::*;
     use borglet::{Desired, Order, TaskStatus};
-    use model::{CollectionId, Random, Time};
+    use model::{CollectionId, Random};
 
     use crate::program::{Commands, desired};
     use crate::world::{capacity, machines};
@@ -100,7 +121,7 @@ mod tests {
     fn alloc() -> DesiredAlloc {
         let Desired { instance, cell, user, job, priority, spec, .. } = desired("run");
         let instance = InstanceId { collection: CollectionId(9), ..instance };
-        DesiredAlloc { instance, cell, user, name: job, priority, limit: spec.limit }
+        DesiredAlloc { instance, cell, user, name: job, priority, limit: spec.limit, saver: None }
     }
 
     fn inside() -> Desired {
@@ -133,7 +154,9 @@ mod tests {
             let stamp = model::Stamp { index: model::LogIndex(index), ..Default::default() };
             let mut effects = Vec::new();
             let borglet = self.0.borglet.as_mut().expect("a Borglet");
-            borglet.obey(NOW, Order { stamp, allocs, tasks }, &mut effects).expect("a newer order");
+            borglet
+                .obey(NOW, Order { stamp, allocs, tasks, ..Order::default() }, &mut effects)
+                .expect("a newer order");
             self.execute(effects);
         }
 
@@ -167,10 +190,10 @@ mod tests {
         stage.obey(1, vec![alloc()], vec![inside()]);
         assert_eq!(stage.go_on(), "1-0-1 running, 9-0-1 running");
         stage.0.kill_borglet();
-        stage.0.start_borglet();
+        stage.0.start_borglet(NOW);
         assert_eq!(stage.go_on(), "1-0-1 running, 9-0-1 running");
         stage.0.lose_power();
-        stage.0.start_borglet();
+        stage.0.start_borglet(NOW);
         assert_eq!(stage.go_on(), "1-0-1 lost: its machine was rebooted, 9-0-1 starting");
         stage.obey(2, vec![alloc()], vec![]);
         assert_eq!(stage.go_on(), "9-0-1 running");

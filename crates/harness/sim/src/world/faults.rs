@@ -62,6 +62,7 @@ impl<C: Codec> World<C> {
         self.heal_masters();
         self.freeze_scheduler(false);
         self.rival.active = false;
+        self.invariants.savers.healed = Some(self.now);
         self.add_machines();
     }
 }

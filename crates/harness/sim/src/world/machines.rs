@@ -59,7 +59,7 @@ impl<C: Codec> World<C> {
             MachineEvent::BorgletStarts { boot } => {
                 let machine = &mut self.machines[number];
                 if boot == machine.boot && machine.borglet.is_none() {
-                    machine.start_borglet();
+                    machine.start_borglet(self.now);
                     self.plan_tick(number);
                 }
             }
@@ -106,6 +106,15 @@ impl<C: Codec> World<C> {
         if self.injected_bug == Some(InjectedBug::OldOrder) {
             order.stamp = order.stamp.max(machine.said.stamp);
         }
+        if self.injected_bug == Some(InjectedBug::StaleDescription) {
+            for desired in &mut order.tasks {
+                let first = machine.first.entry(desired.instance.task());
+                let first = first.or_insert_with(|| (desired.instance, desired.spec.clone()));
+                if first.0 != desired.instance {
+                    desired.spec = first.1.clone();
+                }
+            }
+        }
         let mut effects = Vec::new();
         // A rejected order came late: its sender learns from the report.
         if borglet.obey(self.now, order, &mut effects).is_ok() {
@@ -116,11 +125,17 @@ impl<C: Codec> World<C> {
 
     /// Passes an input to a Borglet, if it runs.
     fn tell_borglet(&mut self, number: usize, input: Input) {
-        let mut effects = Vec::new();
-        if let Some(untold) = &mut self.machines[number].untold {
+        let (now, mut effects) = (self.now, Vec::new());
+        let machine = &mut self.machines[number];
+        if let Some(untold) = &mut machine.untold {
             untold.push(input);
-        } else if let Some(borglet) = &mut self.machines[number].borglet {
-            borglet.step(self.now, input, &mut effects);
+        } else if machine.borglet.is_some() {
+            let kept = machine.newly_kept(now, &input);
+            if let Some(borglet) = &mut machine.borglet {
+                kept.into_iter()
+                    .chain([input])
+                    .for_each(|input| borglet.step(now, input, &mut effects));
+            }
             self.effects(number, effects);
         }
     }
@@ -142,6 +157,18 @@ impl<C: Codec> World<C> {
                     let event = MachineEvent::Task { boot, instance, step };
                     let event = Event::OnMachine { machine: number, event };
                     self.agenda.at(now + after, event);
+                }
+                Consequence::Left(alloc) => {
+                    let epoch =
+                        self.machines[number].allocs.get(&alloc).map_or(0, |alloc| alloc.epoch);
+                    self.invariants.leaves_data(now, number, alloc, epoch);
+                }
+                Consequence::Settled(instance, outcome) => {
+                    self.invariants.savers.settled(instance, outcome);
+                }
+                Consequence::Forgot(instance) => self.invariants.forgets_data(instance),
+                Consequence::Wrong(wrong) => {
+                    self.invariants.violated(format!("on m{number} {wrong}"));
                 }
             }
         }
@@ -177,6 +204,7 @@ impl<C: Codec> World<C> {
         }
         if let Some(end) = &passed.ended {
             self.invariants.ended(instance, end);
+            self.task_ended(number, instance, end);
         }
         if let Input::AllocRemoved(_) = passed.input {
             self.invariants.check_alloc_exists(number, &self.machines[number]);
@@ -219,7 +247,17 @@ impl<C: Codec> World<C> {
         self.machines[number].lose_power();
         for instance in running {
             let reason = "its machine was rebooted".to_owned();
-            self.invariants.ended(instance, &End::Lost { reason });
+            let end = End::Lost { reason };
+            self.invariants.ended(instance, &end);
+            self.task_ended(number, instance, &end);
+        }
+    }
+
+    /// A task has really ended: does it leave data for its saver?
+    fn task_ended(&mut self, number: usize, instance: InstanceId, end: &End) {
+        let process = self.machines[number].processes.get(&instance);
+        if let Some(process) = process.filter(|process| process.leaves_data(end)) {
+            self.invariants.leaves_data(self.now, number, instance, process.epoch);
         }
     }
 
@@ -232,7 +270,8 @@ impl<C: Codec> World<C> {
     }
 
     fn start_borglet(&mut self, number: usize) {
-        self.machines[number].start_borglet();
+        let now = self.now;
+        self.machines[number].start_borglet(now);
         self.plan_tick(number);
     }
 
@@ -304,6 +343,12 @@ impl<C: Codec> World<C> {
         machine.backlog.clear();
         if self.injected_bug == Some(InjectedBug::OrderTwice) {
             machine.forget();
+        }
+        if self.injected_bug == Some(InjectedBug::ForgottenData) {
+            machine.forget_data();
+        }
+        if self.injected_bug == Some(InjectedBug::SaverTwice) {
+            machine.forget_savers();
         }
         let boot = machine.boot;
         let event = MachineEvent::BorgletStarts { boot };

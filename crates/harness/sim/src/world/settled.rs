@@ -6,7 +6,6 @@ use model::{InstanceId, TaskIndex};
 use replica::Codec;
 
 use crate::machine;
-use crate::machine::Alloc;
 use crate::world::{World, number_of};
 
 impl<C: Codec> World<C> {
@@ -28,7 +27,10 @@ impl<C: Codec> World<C> {
             return Some(format!("rescheduling is {:?}", cell.rescheduling()));
         }
         self.unsettled_machine(&cell)
+            .or_else(|| unsettled_update(&cell))
+            .or_else(|| unsettled_drain(&cell))
             .or_else(|| self.unsettled_task(&cell))
+            .or_else(|| self.unsettled_data())
             .or_else(|| self.unsettled_copy(&cell))
             .or_else(|| self.unsettled_replicas(&cell))
     }
@@ -89,8 +91,8 @@ impl<C: Codec> World<C> {
         let mut limit = job.limit(index);
         limit.cpu = machine.gcu().physical(limit.cpu);
         if job.spec.kind.is_alloc_set() {
-            let is = there.and_then(|there| there.allocs.get(&id)).copied();
-            let right = is == Some(Alloc { limit, made: true });
+            let is = there.and_then(|there| there.allocs.get(&id));
+            let right = is.is_some_and(|is| is.limit == limit && is.made);
             let started = matches!(placement.phase, Phase::Started { .. });
             return (!right || !started)
                 .then(|| format!("{id} is an alloc on {}, where it is {is:?}", machine.name));
@@ -104,13 +106,28 @@ impl<C: Codec> World<C> {
         }
         let desired = &process?.launch.desired;
         let ports = desired.ports.iter().map(|(_, port)| port);
-        let spec = job.spec.task(index);
+        let spec = job.described(index).task(index);
         let same = desired.spec.limit == limit
             && desired.alloc == placement.alloc()
             && desired.spec.cmd == spec.cmd
             && ports.eq(placement.ports.iter())
             && desired.user == job.owner;
         (!same).then(|| format!("{id} runs with other parameters than the cell has: {desired:?}"))
+    }
+
+    /// Data of an ended instance that is neither saved nor given up, although its time is over, or
+    /// that its machine does not keep any more.
+    fn unsettled_data(&self) -> Option<String> {
+        if let Some((id, left)) = self.invariants.savers.due() {
+            return Some(format!("the data of {id} is neither saved nor given up: {left:?}"));
+        }
+        let keeps = |id: InstanceId, number: usize| {
+            let saving = self.machines.get(number).map(|machine| &machine.said.machine.saving);
+            saving.is_some_and(|saving| saving.iter().any(|saving| saving.instance == id))
+        };
+        let mut left = self.invariants.savers.left();
+        let (id, left) = left.find(|(id, left)| !keeps(*id, left.machine))?;
+        Some(format!("m{} does not keep the data of {id}: {left:?}", left.machine))
     }
 
     fn unsettled_copy(&mut self, cell: &Cell) -> Option<String> {
@@ -131,6 +148,47 @@ impl<C: Codec> World<C> {
         }
         None
     }
+}
+
+/// An update that could go on: it has nothing left to do, or a task that it may change.
+fn unsettled_update(cell: &Cell) -> Option<String> {
+    for job in cell.jobs_with_open_updates() {
+        let Some(update) = job.open_update().filter(|update| update.is_moving()) else {
+            continue;
+        };
+        let mut left = (0..job.spec.tasks).map(TaskIndex).filter(|index| job.is_to_change(*index));
+        let Some(first) = left.next() else {
+            if !update.changing.is_empty() {
+                continue;
+            }
+            let (id, to, state) = (job.id, update.to, &update.state);
+            return Some(format!(
+                "the update of job {id} to version {to} has nothing left to do, and is {state:?}"
+            ));
+        };
+        let allowed = |index: &TaskIndex| {
+            job.instance(*index).is_some_and(|instance| cell.may_update(instance).is_ok())
+        };
+        if update.changing.is_empty()
+            && let Some(index) = [first].into_iter().chain(left).find(allowed)
+        {
+            let (id, to) = (job.id, update.to);
+            return Some(format!("task {index} of job {id} may change to version {to}"));
+        }
+    }
+    None
+}
+
+/// A task that may leave a machine that is being drained.
+fn unsettled_drain(cell: &Cell) -> Option<String> {
+    for machine in cell.drained_machines() {
+        let expired = machine.drain.as_ref().is_some_and(|drain| drain.expired.is_some());
+        let leaving = if expired { Vec::new() } else { cell.to_leave(machine.id) };
+        if let Some(instance) = leaving.iter().find(|id| cell.may_disrupt(**id).is_ok()) {
+            return Some(format!("{instance} may leave {}, which is drained", machine.name));
+        }
+    }
+    None
 }
 
 /// A task that is pending although it fits somewhere.

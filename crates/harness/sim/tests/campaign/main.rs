@@ -74,7 +74,7 @@ macro_rules! found {
 
 found! {
     a_lost_write_is_found: [1, 3, 5], LostWrite, Family::ALL;
-    a_stale_assignment_is_found: [1, 3, 5], StaleAssignment, [Family::Scheduler];
+    a_stale_assignment_is_found: [1, 3, 5], StaleAssignment, Family::ALL;
     an_old_order_is_found: [1, 3, 5], OldOrder, [Family::Network];
     an_order_done_twice_is_found: [1, 3, 5], OrderTwice, Family::ALL;
     a_forgotten_victim_is_found: [1, 3, 5], ForgottenVictim, Family::ALL;
@@ -85,6 +85,12 @@ found! {
     an_early_acknowledgement_is_found: [3, 5], EarlyAcknowledgement, Family::ALL;
     a_forgotten_vote_is_found: [3, 5], ForgottenVote, [Family::Replicas];
     a_forgotten_agreement_is_found: [3, 5], ForgottenAgreement, Family::ALL;
+    an_old_description_after_an_update_is_found: [1], StaleDescription, Family::ALL;
+    an_update_that_does_not_end_is_found: [1], ForgottenFinish, Family::ALL;
+    an_undo_of_some_tasks_only_is_found: [1], ForgottenUndo, Family::ALL;
+    a_drain_that_forgets_tasks_is_found: [1], ForgottenEviction, Family::ALL;
+    forgotten_data_is_found: [1], ForgottenData, Family::ALL;
+    a_saver_that_runs_twice_is_found: [1], SaverTwice, Family::ALL;
     a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 
@@ -120,8 +126,13 @@ fn a_panic_is_a_failure_of_its_world() {
 
 #[test]
 fn a_failure_is_shrunk_to_the_faults_that_it_needs() {
-    let plan = Plan { injected_bug: Some(InjectedBug::OrderTwice), machines: Some(6), ..plan(1) };
-    let (shrunk, verdict) = plan.shrink(Table::default, 60);
+    let injected_bug = Some(InjectedBug::OrderTwice);
+    let families = || vec![Family::Machines];
+    let with = |seed| Plan { injected_bug, families: families(), machines: Some(6), ..plan(seed) };
+    let fails =
+        |plan: &Plan| run(plan).failure.is_some_and(|failure| failure.contains("a second time"));
+    let plan = (1..50).map(with).find(fails).expect("one fails so");
+    let (shrunk, verdict) = plan.shrink(Table::default, 120);
     assert!(verdict.failure.is_some_and(|failure| failure.contains("a second time")));
     let played: Vec<_> = shrunk.faults().into_iter().filter(|(_, played)| *played).collect();
     let [(fault, _)] = played.as_slice() else {

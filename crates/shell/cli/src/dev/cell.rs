@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::Context;
 use client::Connection;
 use client::known::Registration;
-use model::{CellName, MachineName, UserName};
+use model::{CellName, MachineName, Resources, UserName};
 use proto::v1;
 
 use super::addresses::Addresses;
-use super::ports::{self, Reserved};
+use super::machines::{self, Machine};
 use super::replicas::{self, Replica, Replicas, Spare};
-use super::supervise::{Process, Processes};
+use super::supervise::{BORGLET, Process, Processes, pid_file};
 
 use crate::exit::Failure;
 
@@ -26,6 +26,8 @@ pub struct Options {
     pub name: CellName,
     /// The number of replicas of the master; an existing directory may have more.
     pub replicas: usize,
+    /// The number of machines; as many as the directory has if `None`, and one for a new cell.
+    pub machines: Option<u8>,
     /// The log level of its processes.
     pub log: String,
     /// Additional flags of the master, with their values.
@@ -42,12 +44,24 @@ pub struct DevCell {
     temporary: bool,
     processes: Processes,
     client: PathBuf,
-    machine: MachineName,
-    borglet: String,
+    machines: Vec<Machine>,
+    /// The address of each machine's Borglet.
+    borglets: Vec<String>,
     /// The replicas of its master; taken by `start`.
     replicas: Option<Replicas>,
     known: Option<Registration>,
-    _ports: Reserved,
+}
+
+/// A machine of a dev cell.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) name: MachineName,
+    /// The address of its Borglet.
+    address: String,
+    /// The file with the pid of its Borglet.
+    pub(super) pid_file: PathBuf,
+    /// What it has of this host; `None` if it has all of it.
+    pub(super) share: Option<Resources>,
 }
 
 /// A client of a dev cell.
@@ -56,8 +70,7 @@ pub struct Client {
     pub directory: PathBuf,
     /// A connection as the user who started the cell.
     pub connection: Connection,
-    machine: MachineName,
-    borglet: String,
+    machines: Vec<Member>,
     replicas: Replicas,
 }
 
@@ -68,14 +81,15 @@ impl DevCell {
     }
 
     fn prepared(options: Options) -> anyhow::Result<Self> {
-        let Options { directory, name, replicas, log, master: more } = options;
+        let Options { directory, name, replicas, machines, log, master: more } = options;
         let temporary = directory.is_none();
-        let directory = match directory {
-            Some(directory) => std::path::absolute(directory)?,
-            None => temporary_directory()?,
-        };
+        let directory = directory.map(std::path::absolute).transpose()?;
+        // Before anything is created: this host may have too little for that many.
+        let machines = machines::plan(directory.as_deref(), machines)?;
+        let directory = directory.map_or_else(temporary_directory, Ok)?;
         let of = |part: &str| directory.join(part);
-        for part in ["", "borglet", "scheduler", "client", "run"] {
+        let borglets = machines.iter().map(|machine| machine.borglet.as_str());
+        for part in ["", "scheduler", "client", "run"].into_iter().chain(borglets) {
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -83,16 +97,19 @@ impl DevCell {
                 .with_context(|| format!("cannot create {}", of(part).display()))?;
         }
         let user = user();
-        let machine = machine_name();
         let mut kept = Addresses::of((!temporary).then_some(&directory))?;
         let (masters, spare) = replicas::prepare(&directory, replicas, &mut kept)?;
-        let borglet = kept.listen_somewhere("borglet")?;
-        let borglet_address = borglet.local_addr()?.to_string();
+        let mut listeners = Vec::new();
+        let mut borglets = Vec::new();
+        for machine in &machines {
+            let listener = kept.listen_somewhere(&machine.borglet)?;
+            borglets.push(listener.local_addr()?.to_string());
+            listeners.push(listener);
+        }
         let addresses: Vec<_> = masters.iter().map(|master| master.address.clone()).collect();
         let addresses =
             [addresses, spare.iter().map(|spare| spare.address.clone()).collect()].concat();
-        let tls = replicas::certify(&directory, (&name, &user, &machine), &masters)?;
-        let ports = ports::reserve()?;
+        let tls = replicas::certify(&directory, (&name, &user, &machines), &masters)?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let flags = |flags: &[(&str, String)]| {
             flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()
@@ -102,15 +119,9 @@ impl DevCell {
         master_flags.extend(flags(&more));
         // A replica whose directory was deleted is replaced by a new one.
         master_flags.push("--existing".to_owned());
-        let mut borglet_flags: Vec<String> =
-            flags(&[("dir", text(of("borglet"))), ("ports", ports.range.to_string())]);
-        borglet_flags.push("--stop-tasks".to_owned());
         let mut scheduler_flags: Vec<String> = flags(&[("credentials", text(of("scheduler")))]);
         let run = of("run");
         let mut processes = Vec::new();
-        for address in &addresses {
-            borglet_flags.extend(["--master".to_owned(), address.clone()]);
-        }
         let alone = addresses.len() == 1;
         let mut present = Vec::new();
         for Replica { id, directory, address, listener } in masters {
@@ -135,14 +146,10 @@ impl DevCell {
             to_begin,
             addresses: kept,
         };
-        processes.push(Process::new(
-            "borglet",
-            "borglet",
-            borglet_flags,
-            Some(borglet),
-            &log,
-            &run,
-        ));
+        for (machine, listener) in machines.iter().zip(listeners) {
+            let (name, flags) = (&machine.borglet, machine.flags(&directory, &addresses));
+            processes.push(Process::new(BORGLET, name, flags, Some(listener), &log, &run));
+        }
         processes.push(Process::new("scheduler", "scheduler", scheduler_flags, None, &log, &run));
         let processes = Processes(processes);
         let client = of("client");
@@ -152,11 +159,10 @@ impl DevCell {
             temporary,
             processes,
             client,
-            machine,
-            borglet: borglet_address,
+            machines,
+            borglets,
             replicas: Some(replicas),
             known,
-            _ports: ports,
         })
     }
 
@@ -175,10 +181,20 @@ impl DevCell {
                 .replicas
                 .take()
                 .ok_or_else(|| Failure::failed("the cell is already running"))?,
-            machine: self.machine.clone(),
-            borglet: self.borglet.clone(),
+            machines: self.members(),
         };
         Ok((client, Supervisor(&mut self.processes)))
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let run = self.directory.join("run");
+        let member = |(machine, address): (&Machine, &String)| Member {
+            name: machine.name.clone(),
+            address: address.clone(),
+            pid_file: pid_file(&run, &machine.borglet),
+            share: machine.share.as_ref().map(|share| share.resources),
+        };
+        self.machines.iter().zip(&self.borglets).map(member).collect()
     }
 
     /// Stops the cell and its tasks, and removes temporary files.
@@ -186,8 +202,10 @@ impl DevCell {
         self.known.iter().for_each(Registration::end);
         self.processes.stop().await?;
         // A Borglet that was not running at that moment left its tasks running.
-        let borglet = self.directory.join("borglet");
-        tokio::task::spawn_blocking(move || borgletd::end_tasks(&borglet)).await??;
+        for machine in &self.machines {
+            let borglet = machine.directory(&self.directory);
+            tokio::task::spawn_blocking(move || borgletd::end_tasks(&borglet)).await??;
+        }
         if self.temporary {
             linux::tree::remove_tree(&self.directory)
                 .with_context(|| format!("cannot remove {}", self.directory.display()))?;
@@ -211,38 +229,51 @@ impl Supervisor<'_> {
 }
 
 impl Client {
-    /// Adds the machine and waits until it is up and a scheduler is connected.
+    /// Adds the machines and waits until they are up and a scheduler is connected.
     pub async fn wait_until_ready(&mut self) -> Result<v1::CellStatusResponse, Failure> {
         let until = tokio::time::Instant::now() + READY_PATIENCE;
         // A restored replica first checks whether it may start.
         self.connection.set_unanswered_patience(READY_PATIENCE);
-        let request = v1::AddMachineRequest {
-            id: Some(self.connection.request_id().await?),
-            name: self.machine.to_string(),
-            address: self.borglet.clone(),
-        };
-        self.connection
-            .ask(request, async |mut client, request| client.add_machine(request).await)
-            .await?;
+        for machine in &self.machines {
+            let request = v1::AddMachineRequest {
+                id: Some(self.connection.request_id().await?),
+                name: machine.name.to_string(),
+                address: machine.address.clone(),
+            };
+            self.connection
+                .ask(request, async |mut client, request| client.add_machine(request).await)
+                .await?;
+        }
         self.replicas.grow(&mut self.connection).await?;
         self.connection = connect(&self.directory)?;
-        let (mut heard, mut followed) = (false, false);
+        let (mut heard, mut followed) = (0, false);
+        let machines = self.machines.len();
         loop {
             let status = self.connection.cell_status().await?;
             // The state of a machine that has not answered yet may be outdated: its tasks may be
             // gone. Only the leader knows which machines have answered, and only it counts
             // schedulers.
-            heard |= status.machines_heard > 0;
+            heard = heard.max(status.machines_heard as usize);
             followed |= status.schedulers > 0;
-            if heard && followed && self.replicas.all_vote(&mut self.connection).await? {
+            // What a machine reports is in the cell only when it is up.
+            let up = status.machines_up as usize >= machines;
+            if heard >= machines
+                && up
+                && followed
+                && self.replicas.all_vote(&mut self.connection).await?
+            {
                 return Ok(status);
             }
             self.connection.elsewhere();
             if tokio::time::Instant::now() > until {
                 return Err(Failure::failed(format!(
-                    "error: the cell is not ready after {} s: its machine {}, and {}",
+                    "error: the cell is not ready after {} s: {}, and {}",
                     READY_PATIENCE.as_secs(),
-                    if heard { "answers" } else { "does not answer" },
+                    match (machines, heard) {
+                        (1, 0) => "its machine does not answer".to_owned(),
+                        (1, _) => "its machine answers".to_owned(),
+                        (all, heard) => format!("{} of its {all} machines answer", heard.min(all)),
+                    },
                     match followed {
                         true => "a replica is not a voter yet",
                         false => "no scheduler is connected",
@@ -262,6 +293,11 @@ impl Client {
             1 => "1 master".to_owned(),
             replicas => format!("{replicas} masters"),
         }
+    }
+
+    /// Its machines.
+    pub(super) fn machines(&self) -> &[Member] {
+        &self.machines
     }
 }
 
@@ -284,13 +320,4 @@ fn temporary_directory() -> anyhow::Result<PathBuf> {
 fn user() -> UserName {
     let by_id = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
     UserName::nearest(&by_id.map(|user| user.name).unwrap_or_default())
-}
-
-fn machine_name() -> MachineName {
-    let host = nix::unistd::gethostname().ok();
-    let host = host.as_deref().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
-    let short = host.split('.').next().unwrap_or_default();
-    let near = UserName::nearest(short);
-    let name = if short.is_empty() { "machine" } else { near.as_str() };
-    MachineName::new(name).unwrap_or_else(|_| unreachable!("a label is a machine's name"))
 }

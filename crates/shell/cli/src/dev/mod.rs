@@ -2,6 +2,7 @@
 
 mod addresses;
 mod cell;
+mod machines;
 mod ports;
 mod quota;
 mod replicas;
@@ -18,7 +19,9 @@ use super::run::Wait;
 use super::{DevArgs, output, run, runtime};
 use crate::evaluate;
 
+use cell::Member;
 pub use cell::{Client, DevCell, Options};
+pub(super) use machines::machines;
 pub use quota::grant_the_machine;
 
 /// Runs a cell with the given jobs, and optionally a command against it.
@@ -34,6 +37,7 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
             directory: args.dir.clone(),
             name: args.name.clone(),
             replicas: args.replicas.parse().unwrap_or(1),
+            machines: args.machines,
             log: args.log.clone(),
             master: [args.silence.flags(), vec![validity]].concat(),
         };
@@ -71,8 +75,21 @@ async fn work(
         Isolation::Jail => "",
         Isolation::Rootless => ", isolation=rootless: no limits",
     };
-    let masters = client.masters();
-    eprintln!("cell {}   {masters}, 1 scheduler, 1 machine ({capacity}{isolation})", status.name);
+    let (masters, machines) = (client.masters(), client.machines());
+    let machines_in_words = match machines.len() {
+        1 => "1 machine".to_owned(),
+        several => format!("{several} machines"),
+    };
+    eprintln!(
+        "cell {}   {masters}, 1 scheduler, {machines_in_words} ({capacity}{isolation})",
+        status.name
+    );
+    for Member { name, share, pid_file, .. } in machines {
+        if let Some(share) = share {
+            let pid = std::fs::read_to_string(pid_file).unwrap_or_default();
+            eprintln!("machine {name}   {}, {}, pid {}", share.cpu, share.ram, pid.trim());
+        }
+    }
     grant_the_machine(&mut client.connection, &status).await?;
     if let (Some(jobs), Some(file)) = (jobs, &args.file) {
         let connection = &mut client.connection;

@@ -37,7 +37,8 @@ pub(super) fn reserve() -> anyhow::Result<Reserved> {
         }
     }
     anyhow::bail!(
-        "no {COUNT} free ports between 20000 and 31255 are left for tasks: stop other dev cells"
+        "no {COUNT} free ports between 20000 and 31255 are left for the tasks of a machine: stop other \
+         dev cells, or start this one with fewer machines"
     )
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use client::{CELL_FILE, CellFile, Connection};
 use masterd::identity::{FIRST, ReplicaIdentity};
-use model::{CellName, MachineName, ReplicaId, UserName};
+use model::{CellName, ReplicaId, UserName};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
 use rpc::{Authority, Identity, Validity};
@@ -18,6 +18,7 @@ use store::DataDirectory;
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
+use super::machines::Machine;
 use super::supervise::Begin;
 use crate::exit::Failure;
 use crate::master;
@@ -147,7 +148,7 @@ fn there(directory: &Path) -> anyhow::Result<BTreeSet<ReplicaId>> {
 /// authority's directory.
 pub(super) fn certify(
     directory: &Path,
-    (name, user, machine): (&CellName, &UserName, &MachineName),
+    (name, user, machines): (&CellName, &UserName, &[Machine]),
     masters: &[Replica],
 ) -> anyhow::Result<PathBuf> {
     let first = masters.first().context("a master has at least one replica")?;
@@ -166,7 +167,10 @@ pub(super) fn certify(
         authority.cell()
     );
     let issue = |identity| authority.issue(&identity, Validity::lasting(VALIDITY));
-    issue(Identity::Borglet(machine.to_string()))?.write(directory.join("borglet"), "borglet")?;
+    for machine in machines {
+        issue(Identity::Borglet(machine.name.to_string()))?
+            .write(machine.directory(directory), "borglet")?;
+    }
     issue(Identity::Scheduler("main".to_owned()))?
         .write(directory.join("scheduler"), "scheduler")?;
     for replica in masters {

@@ -25,6 +25,9 @@ const STEADY: Duration = Duration::from_secs(10);
 /// The grace period between SIGTERM and SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
+/// The role of the processes that stop together: each waits for its tasks.
+pub(super) const BORGLET: &str = "borglet";
+
 /// The name and arguments of a process that starts later.
 pub(super) struct Begin {
     /// Its name in messages.
@@ -50,6 +53,13 @@ pub(super) struct Process {
     wait: Duration,
     /// Whether the cell has no other process of this kind.
     is_alone: bool,
+    /// Whether it was asked to stop.
+    is_stopping: bool,
+}
+
+/// The file with the pid of a process, in the directory for pid files.
+pub(super) fn pid_file(run: &Path, process: &str) -> PathBuf {
+    run.join(format!("{process}.pid"))
 }
 
 /// The processes of the cell.
@@ -76,6 +86,7 @@ impl Process {
             started: tokio::time::Instant::now(),
             wait: RESTART_WAIT,
             is_alone: false,
+            is_stopping: false,
         }
     }
 
@@ -97,7 +108,7 @@ impl Process {
     }
 
     fn pid_file(&self) -> PathBuf {
-        self.run.join(format!("{}.pid", self.name))
+        pid_file(&self.run, &self.name)
     }
 
     /// Starts the process. It is killed when this process ends for any reason, and has a process
@@ -183,12 +194,20 @@ impl Process {
         }
     }
 
-    /// Asks the process to stop and waits; kills it after the grace period.
-    async fn stop(&mut self) -> anyhow::Result<()> {
-        let Some(mut child) = self.child.take() else { return Ok(()) };
-        if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+    /// Asks the process to stop, once.
+    fn ask_to_stop(&mut self) {
+        let pid = self.child.as_ref().and_then(Child::id);
+        if let (Some(pid), false) = (pid.and_then(|pid| i32::try_from(pid).ok()), self.is_stopping)
+        {
             let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
+        self.is_stopping = true;
+    }
+
+    /// Asks the process to stop and waits; kills it after the grace period.
+    async fn stop(&mut self) -> anyhow::Result<()> {
+        self.ask_to_stop();
+        let Some(mut child) = self.child.take() else { return Ok(()) };
         if tokio::time::timeout(STOP_PATIENCE, child.wait()).await.is_err() {
             eprintln!("the {} does not stop: killing it", self.name);
             child.kill().await?;
@@ -213,9 +232,15 @@ impl Processes {
         .await
     }
 
-    /// Stops all processes in the reverse order of their start.
+    /// Stops all processes in the reverse order of their start, and all Borglets at once.
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
-        for process in self.0.iter_mut().rev() {
+        for at in (0..self.0.len()).rev() {
+            let (before, rest) = self.0.split_at_mut(at);
+            let Some(process) = rest.first_mut() else { continue };
+            if process.role == BORGLET {
+                let others = before.iter_mut().filter(|other| other.role == BORGLET);
+                others.for_each(Process::ask_to_stop);
+            }
             process.stop().await?;
         }
         Ok(())

@@ -7,14 +7,19 @@ use clap::Args;
 use client::Connection;
 use client::Target;
 use model::MachineName;
+use proto::v1;
 use proto::v1::change_machine_request::{Change, Drain};
 
-use super::{Which, change, machines};
+use super::{Which, change};
+use crate::change::tasks;
 use crate::exit::{Code, Done, Failure};
-use crate::{duration, with_cell};
+use crate::moment::When;
+use crate::{duration, output, with_cell};
 
 /// The polling interval while machines drain.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long the command waits for a drain without a deadline.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The interval of progress lines if stderr is not a terminal.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -25,22 +30,39 @@ pub(crate) struct DrainArgs {
     /// The reason, shown to other users.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
+    /// When the drain ends: a delay (30m) or a time (2026-12-01 18:00, in UTC). What is left then
+    /// stays, unless --force is given.
+    #[arg(long, value_name = "TIME")]
+    by: Option<When>,
+    /// Evict what is left at the time given with --by, beyond the disruption budgets.
+    #[arg(long, requires = "by")]
+    force: bool,
+    /// Only say where the tasks would go, and drain nothing.
+    #[arg(long, conflicts_with_all = ["reason", "by", "detach", "timeout"])]
+    plan: bool,
     /// Do not wait until the tasks have left.
     #[arg(long)]
     detach: bool,
-    /// How long to wait until the tasks have left.
-    #[arg(long, default_value = "5m", value_parser = duration)]
-    timeout: Duration,
+    /// How long to wait until the tasks have left; the drain goes on afterwards. Default: until
+    /// the time given with --by, else 5m.
+    #[arg(long, value_parser = duration)]
+    timeout: Option<Duration>,
 }
 
-pub(super) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
+pub(crate) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
     with_cell(cell, async |mut connection| {
         // Report a machine that does not exist before draining any.
         let found = args.which.find(&mut connection).await?;
+        let planned = plan(&mut connection, &found).await?;
+        if args.plan {
+            return output::print(&format!("{planned}\n"));
+        }
+        output::say(&format!("simulated first: {planned}\n"));
         let mut names = Vec::new();
         for machine in found {
             let reason = args.reason.clone();
-            let drain = Change::Drain(Drain { reason });
+            let deadline = args.by.map(|When(at)| at.0);
+            let drain = Change::Drain(Drain { reason, deadline, force: args.force });
             let answer = change(&mut connection, &machine.name, drain).await?;
             let tasks = match answer.leaving {
                 0 => String::new(),
@@ -50,16 +72,54 @@ pub(super) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
             eprintln!("{}: draining{tasks}", machine.name);
             names.extend(MachineName::new(&machine.name));
         }
-        if args.detach { Ok(()) } else { wait(&mut connection, &names, args.timeout).await }
+        let usual = args.by.is_none().then_some(PATIENCE);
+        match args.detach {
+            true => Ok(()),
+            false => wait(&mut connection, &names, args.timeout.or(usual)).await,
+        }
     })
 }
 
+/// Where the tasks of the machines would go, for example `9 tasks move, 0 wait`.
+async fn plan(
+    connection: &mut Connection,
+    machines: &[v1::MachineStatus],
+) -> Result<String, Failure> {
+    let machines = machines.iter().map(|machine| machine.name.clone()).collect();
+    let request = v1::PlanDrainRequest { machines };
+    let plan =
+        connection.ask(request, async |mut client, request| client.plan_drain(request).await);
+    let plan = plan.await?;
+    let moves = if plan.placed == 1 { "moves" } else { "move" };
+    let wait = if plan.waiting == 1 { "waits" } else { "wait" };
+    let mut text = format!("{} {moves}, {} {wait}", tasks(plan.placed), plan.waiting);
+    if plan.unplaced > 0 {
+        let find = if plan.unplaced == 1 { "finds" } else { "find" };
+        text += &format!(", {} {find} no room elsewhere", plan.unplaced);
+    }
+    if !plan.why_unplaced.is_empty() {
+        text += &format!(" ({})", plan.why_unplaced);
+    }
+    let evicted = u32::try_from(plan.evictions.len()).unwrap_or(u32::MAX);
+    if evicted > 0 {
+        text += &format!("; {} of lower priority would be evicted", tasks(evicted));
+    }
+    for waits in &plan.waits {
+        text += &format!("; {waits}");
+    }
+    Ok(text)
+}
+
 /// Waits until none of the machines has a task.
-async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Duration) -> Done {
-    let until = tokio::time::Instant::now() + timeout;
+async fn wait(
+    connection: &mut Connection,
+    names: &[MachineName],
+    timeout: Option<Duration>,
+) -> Done {
+    let begun = tokio::time::Instant::now();
     let mut progress = Progress { live: std::io::stderr().is_terminal(), reported: None };
     loop {
-        let machines = machines(connection, String::new(), names).await?;
+        let machines = with_tasks(connection, names).await?;
         let busy: Vec<&str> = machines
             .iter()
             .filter(|machine| machine.tasks > 0)
@@ -69,8 +129,10 @@ async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Durat
         if left == 0 {
             progress.end();
             match names {
-                [one] => eprintln!("{one}: empty"),
-                several => eprintln!("all {} machines are empty", several.len()),
+                [one] => eprintln!("{one}: empty{}", safe(&machines)),
+                several => {
+                    eprintln!("all {} machines are empty{}", several.len(), safe(&machines));
+                }
             }
             return Ok(());
         }
@@ -81,38 +143,77 @@ async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Durat
             return Err(Failure::new(Code::Changed, text)
                 .next(format!("bourg events --machine {}", machine.name)));
         }
-        if tokio::time::Instant::now() >= until {
+        let waits = || machines.iter().flat_map(|machine| &machine.drain_waits_for);
+        let tasks = if left == 1 { "1 task is" } else { &format!("{left} tasks are") };
+        let first = busy.first().copied().unwrap_or_default();
+        let (on, next) = (busy.join(", "), format!("bourg machine show {first}"));
+        if machines.iter().all(|machine| machine.tasks == 0 || machine.drain_expired > 0) {
             progress.end();
-            let (on, seconds) = (busy.join(", "), timeout.as_secs());
-            let tasks = if left == 1 { "1 task is" } else { &format!("{left} tasks are") };
-            return Err(Failure::failed(format!(
-                "error: {tasks} still on {on} after {seconds} s: they were told to stop, but their \
-                 machine has not reported their end"
-            ))
-            .next(format!("bourg machine show {}", busy.first().copied().unwrap_or_default())));
+            let reasons: String = waits().map(|why| format!("\n  {why}")).collect();
+            let text =
+                format!("error: the drain ended at its time, and {tasks} still on {on}:{reasons}");
+            return Err(Failure::new(Code::Budget, text)
+                .next(format!("bourg drain {first} --by TIME --force · bourg undrain {first}")));
         }
-        progress.say(left);
+        if let Some(timeout) = timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+            progress.end();
+            let seconds = timeout.as_secs();
+            let reasons: String = waits().map(|why| format!("\n  {why}")).collect();
+            let text = format!(
+                "error: {tasks} still on {on} after {seconds} s; the drain goes on:{reasons}"
+            );
+            return Err(Failure::failed(text).next(next));
+        }
+        progress.say(left, waits().next().map_or("", String::as_str));
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+/// Whether empty machines can be powered off: not while savers still try to save data on them.
+fn safe(machines: &[v1::MachineStatus]) -> String {
+    let saving: usize = machines.iter().map(|machine| machine.saving.len()).sum();
+    match machines.iter().find(|machine| !machine.saving.is_empty()) {
+        None => ", safe to power off".to_owned(),
+        Some(first) => format!(
+            ", but not safe to power off: savers still save the data of {saving} ended {}\nnext: \
+             bourg machine show {}",
+            if saving == 1 { "task or alloc" } else { "tasks or allocs" },
+            first.name
+        ),
+    }
+}
+
+/// The machines with what their drains wait for.
+async fn with_tasks(
+    connection: &mut Connection,
+    names: &[MachineName],
+) -> Result<Vec<v1::MachineStatus>, Failure> {
+    let names = names.iter().map(ToString::to_string).collect();
+    let request = v1::MachinesRequest { names, tasks: true, ..v1::MachinesRequest::default() };
+    let answer =
+        connection.ask(request, async |mut client, request| client.machines(request).await).await?;
+    Ok(answer.machines)
 }
 
 /// Progress of the remaining tasks on stderr.
 struct Progress {
     live: bool,
-    reported: Option<(u32, Instant)>,
+    reported: Option<(String, Instant)>,
 }
 
 impl Progress {
-    fn say(&mut self, left: u32) {
-        let text = if left == 1 { "1 task is".to_owned() } else { format!("{left} tasks are") };
-        let is_new = self.reported.is_none_or(|(before, _)| before != left);
-        let may = self.live || self.reported.is_none_or(|(_, at)| at.elapsed() >= REPORT_INTERVAL);
+    fn say(&mut self, left: u32, waits_for: &str) {
+        let tasks = if left == 1 { "1 task is".to_owned() } else { format!("{left} tasks are") };
+        let text = format!("{tasks} left: {waits_for}");
+        let is_new = self.reported.as_ref().is_none_or(|(before, _)| *before != text);
+        let may = self.live
+            || self.reported.as_ref().is_none_or(|(_, at)| at.elapsed() >= REPORT_INTERVAL);
         if is_new && may {
             match self.live {
-                true => eprint!("\r\x1b[K{text} left"),
-                false => eprintln!("{text} left"),
+                true => eprint!("\r\x1b[K{text}"),
+                false => eprintln!("{text}"),
             }
-            self.reported = Some((left, Instant::now()));
+            self.reported = Some((text, Instant::now()));
         }
     }
 

@@ -17,6 +17,8 @@ use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::with_cell;
 
+pub(crate) use drain::DrainArgs;
+pub(super) use drain::drain;
 pub(super) use show::list;
 
 /// The subcommands of `bourg machine`.
@@ -38,8 +40,11 @@ pub(crate) enum Command {
     Add(AddArgs),
     /// Drain machines: place nothing on them, and stop their tasks with their notice.
     ///
-    /// The tasks become pending and are placed elsewhere. Waits until the last of them has left.
-    Drain(drain::DrainArgs),
+    /// Tasks leave as the disruption budgets of their jobs allow, over all machines together; where a
+    /// budget allows none, a replacement is started first. Waits until the machines are empty and
+    /// shows what it waits for. At the time given with --by, the drain ends (exit code 8), or with
+    /// --force evicts what is left.
+    Drain(DrainArgs),
     /// Make drained machines available again.
     Undrain(Which),
     /// Remove empty machines.
@@ -127,7 +132,7 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
         Command::Token(args) => token::token(cell, args),
         Command::Revoke(args) => token::revoke(cell, args),
         Command::Add(args) => add(cell, args),
-        Command::Drain(args) => drain::drain(cell, args),
+        Command::Drain(args) => drain(cell, args),
         Command::Undrain(which) => undrain(cell, which),
         Command::Remove(args) => remove(cell, args),
         Command::Set(args) => set(cell, args),
@@ -194,7 +199,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     })
 }
 
-fn undrain(cell: Target<'_>, which: &Which) -> Done {
+pub(super) fn undrain(cell: Target<'_>, which: &Which) -> Done {
     with_cell(cell, async |mut connection| {
         for machine in which.find(&mut connection).await? {
             let name = &machine.name;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use client::Target;
-use model::{GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
+use model::{Bytes, GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
 use proto::{v1, word};
 
 use crate::exit::{Done, Failure};
@@ -115,7 +115,8 @@ fn resources(resources: Option<v1::Resources>) -> Resources {
 /// For example `up`, `draining`, `down, draining`, `up, suspect`.
 fn state(machine: &v1::MachineStatus) -> String {
     let mut state = word::<v1::MachineState>(machine.state).into_owned();
-    if machine.draining_since > 0 && machine.state() != v1::MachineState::Draining {
+    let says_so = [v1::MachineState::Draining, v1::MachineState::Drained];
+    if machine.draining_since > 0 && !says_so.contains(&machine.state()) {
         state += ", draining";
     }
     if machine.suspect {
@@ -176,6 +177,21 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
             why => format!(": {}", why.escape_debug()),
         };
         rows.push(["drained".to_owned(), format!("{since} ago by {}{why}", machine.drained_by)]);
+        if machine.drain_deadline > 0 {
+            let until = moment::shown(Time(machine.drain_deadline));
+            let is_empty = machine.state() == v1::MachineState::Drained;
+            let then = match (machine.drain_expired > 0, machine.drain_forced) {
+                _ if is_empty => None,
+                (true, _) => Some("ended then with tasks left"),
+                (false, true) => Some("then evicts what is left"),
+                (false, false) => Some("then ends, whatever is left"),
+            };
+            let row = |then| ["drain".to_owned(), format!("until {until}, {then}")];
+            rows.extend(then.map(row));
+        }
+        for waits in &machine.drain_waits_for {
+            rows.push(["drain".to_owned(), waits.escape_debug().to_string()]);
+        }
     }
     if machine.suspect {
         let why = "many tasks crashed on it recently: it may be faulty";
@@ -205,6 +221,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if let Some(held) = held_ports(machine) {
         rows.push(["held by others".to_owned(), held]);
     }
+    if let Some(saving) = saving(machine) {
+        rows.push(["saving".to_owned(), saving]);
+    }
     rows.push(["core".to_owned(), core(machine)]);
     let rows = rows.into_iter().map(Vec::from).collect();
     let mut text = output::table(&["machine", &machine.name], rows);
@@ -218,7 +237,32 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let rows = machine.placed.iter().map(|task| task_row(task, now));
         let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
     }
+    if !machine.saving.is_empty() {
+        let headings = ["SAVING", "GENERATION", "SIZE", "ATTEMPTS", "UNTIL"];
+        let rows = machine.saving.iter().map(saving_row);
+        let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
+    }
     text
+}
+
+/// For example `the data of 3 ended tasks, 12 MiB: lost if the machine leaves now`.
+fn saving(machine: &v1::MachineStatus) -> Option<String> {
+    let count = machine.saving.len();
+    let bytes = machine.saving.iter().map(|saving| saving.bytes.unsigned_abs());
+    let bytes = Bytes(bytes.fold(0, u64::saturating_add));
+    let of = if count == 1 { "instance" } else { "instances" };
+    (count > 0)
+        .then(|| format!("the data of {count} ended {of}, {bytes}: lost if the machine leaves now"))
+}
+
+fn saving_row(saving: &v1::SavingStatus) -> Vec<String> {
+    vec![
+        saving.name.clone(),
+        saving.generation.to_string(),
+        Bytes(saving.bytes.unsigned_abs()).to_string(),
+        saving.attempts.to_string(),
+        moment::shown(Time(saving.until)),
+    ]
 }
 
 /// For example `by replica 2; replica 1 does not reach it`.

@@ -14,26 +14,18 @@ pub(crate) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         RejectionClass::NotFound => Code::NotFound,
         RejectionClass::PermissionDenied => Code::PermissionDenied,
         RejectionClass::FailedPrecondition => Code::FailedPrecondition,
+        RejectionClass::Conflict => Code::Aborted,
         RejectionClass::Unavailable => Code::Unavailable,
     };
     Status::new(code, in_words(cell, rejection))
 }
 
-fn in_words(cell: &Cell, rejection: &Rejection) -> String {
+pub(super) fn in_words(cell: &Cell, rejection: &Rejection) -> String {
     let text = rejection.to_string();
     match rejection {
         Rejection::NoSuchJob { user, name } => missing_job(cell, user, name),
         Rejection::NoSuchMachine(name) => text + &nearest_machine(cell, name.as_str()),
         Rejection::Quota(short) => short.said(&cell.grantable(short.band)),
-        Rejection::WouldNotFit { task, machine, unschedulable_reason } => {
-            let (job, index) = (views::job_name(cell, task.collection), task.index);
-            let in_alloc = cell.job(task.collection).is_some_and(|job| job.alloc_set.is_some());
-            let place = if in_alloc { "with what shares it, its alloc on " } else { "" };
-            format!(
-                "{job}/{index} would no longer fit where it runs: {place}{machine} \
-                 {unschedulable_reason}; nothing was changed"
-            )
-        }
         Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
             let (set, index) = (views::job_name(cell, alloc.collection), alloc.index);
             let (asked, used) = (dimension.show(*asked), dimension.show(*used));

@@ -11,8 +11,9 @@ pub(crate) const SETTLING: Span = Span::from_secs(1);
 
 /// When a task that started then has settled; `None` if it need not.
 fn settles(job: &Job, index: TaskIndex, started: Time) -> Option<Time> {
-    let serves = job.spec.appclass == Appclass::LatencySensitive && !job.spec.kind.is_alloc_set();
-    let has_to = serves && job.spec.health_check(index).is_none();
+    let serves = job.described(index).appclass == Appclass::LatencySensitive
+        && !job.spec.kind.is_alloc_set();
+    let has_to = serves && job.described(index).health_check(index).is_none();
     has_to.then_some(started + SETTLING)
 }
 
@@ -20,7 +21,7 @@ fn settles(job: &Job, index: TaskIndex, started: Time) -> Option<Time> {
 pub(crate) fn shown(job: &Job, index: TaskIndex, placement: &Placement, now: Time) -> Health {
     match placement.phase {
         _ if placement.stop.is_some() => Health::Unknown,
-        Phase::Started { at, health: Health::Healthy }
+        Phase::Started { at, health: Health::Healthy, .. }
             if settles(job, index, at).is_some_and(|settled| now < settled) =>
         {
             Health::Unknown
@@ -34,7 +35,7 @@ pub(crate) fn shown(job: &Job, index: TaskIndex, placement: &Placement, now: Tim
 pub(crate) fn next(job: &Job, now: Time) -> Option<Time> {
     let settles = job.tasks().filter_map(|(index, task)| match &task.state {
         TaskState::Running(placement) => match placement.phase {
-            Phase::Started { at, health: Health::Healthy } => settles(job, index, at),
+            Phase::Started { at, health: Health::Healthy, .. } => settles(job, index, at),
             _ => None,
         },
         _ => None,

@@ -8,14 +8,14 @@ use cell::{
     PendingCause, Phase, Rescheduling, StopReason, TaskState,
 };
 use model::{
-    CollectionId, FinalUsage, InstanceId, JobName, Resources, TaskIndex, TaskSelection, Time,
-    UserName,
+    CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
+    Time, UserName,
 };
 use proto::v1;
 use proto::v1::state_reason::Reason;
 use scheduler::why::Group;
 
-use crate::reads::unchecked_health;
+use crate::reads::{unchecked_health, updates};
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -26,7 +26,7 @@ const NEAREST_AMONG: usize = 500;
 /// [`Reads::job`]: super::reads::Reads::job
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
     let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
-    for (index, task) in job.tasks() {
+    for (index, task) in job.tasks().take(job.spec.tasks as usize) {
         count(&mut counts, job, index, &task.state, now);
     }
     let state = match &job.state {
@@ -42,7 +42,9 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         _ => None,
     };
     let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
-        true => job.tasks().map(|(index, _)| task_status(cell, job, index, now)).collect(),
+        true => {
+            (0..job.size()).map(|index| task_status(cell, job, TaskIndex(index), now)).collect()
+        }
         false => Vec::new(),
     };
     let inside = || cell.children(job.id).filter_map(|id| cell.job(id));
@@ -64,6 +66,9 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         state_reason: killed.map(|why| state_reason(Reason::Killed(why.into()))),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         jobs: inside.iter().map(|job| format!("{}/{}", job.owner, job.spec.name)).collect(),
+        version: job.version.0,
+        last_version: job.last_version.0,
+        update: job.update.as_ref().map(|update| updates::status(cell, job, update, now)),
     }
 }
 
@@ -95,7 +100,7 @@ pub(crate) fn job_name(cell: &Cell, id: CollectionId) -> String {
     }
 }
 
-fn task_name(cell: &Cell, id: InstanceId) -> String {
+pub(crate) fn task_name(cell: &Cell, id: InstanceId) -> String {
     format!("{}/{}", job_name(cell, id.collection), id.index)
 }
 
@@ -128,9 +133,12 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
     let Some(task) = job.task(index) else { return status };
     status.generation = task.generation.0;
     status.failures = task.failures;
+    status.version = task.version.0;
+    status.labels = job.described(index).labels_of(index);
     if let Some(incarnation) = &task.last_incarnation {
         status.last_end = Some((&incarnation.end).into());
         status.last_end_text = incarnation.end.to_string();
+        status.last_version = incarnation.version.0;
         let usage = &incarnation.usage;
         status.last_usage = (*usage != FinalUsage::UNMEASURED).then(|| usage.into());
         status.machine = machine_name(cell, incarnation.machine);
@@ -231,6 +239,7 @@ fn kill_reason(cell: &Cell, why: &KillReason) -> String {
         KillReason::PredecessorEnded(job) => {
             format!("{}, which it was to run after, did not finish", job_name(cell, *job))
         }
+        KillReason::Removed => "its job needs it no more".to_owned(),
     }
 }
 
@@ -349,6 +358,9 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
     let drain = machine.drain.as_deref();
     let map = |map: &BTreeMap<String, String>| map.clone().into_iter().collect();
     let state = match machine.state {
+        MachineState::Up if drain.is_some() && machine.instances().is_empty() => {
+            v1::MachineState::Drained
+        }
         MachineState::Up if drain.is_some() => v1::MachineState::Draining,
         ref state => state.into(),
     };
@@ -373,6 +385,10 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         draining_since: drain.map_or(0, |drain| drain.since.0),
         drain_reason: drain.map(|drain| drain.reason.clone()).unwrap_or_default(),
         drained_by: drain.map(|drain| drain.by.to_string()).unwrap_or_default(),
+        drain_deadline: drain.and_then(|drain| drain.deadline).map_or(0, |at| at.0),
+        drain_forced: drain.is_some_and(|drain| drain.force),
+        drain_expired: drain.and_then(|drain| drain.expired).map_or(0, |at| at.0),
+        drain_waits_for: Vec::new(),
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
         silent_since,
@@ -395,6 +411,19 @@ fn credentials(machine: &Machine) -> v1::MachineStatus {
         shut_out: revoked.is_some() && said.certificates.is_empty(),
         ..v1::MachineStatus::default()
     }
+}
+
+/// The data that a machine keeps for savers.
+pub(crate) fn saving(cell: &Cell, machine: &Machine) -> Vec<v1::SavingStatus> {
+    let kept = machine.report.saving.iter().filter(|saving| saving.outcome.is_none());
+    let status = |saving: &Saving| v1::SavingStatus {
+        name: task_name(cell, saving.instance),
+        generation: saving.instance.generation.0,
+        bytes: i64::try_from(saving.bytes.0).unwrap_or(i64::MAX),
+        attempts: saving.attempts,
+        until: saving.until.0,
+    };
+    kept.map(status).collect()
 }
 
 /// The tasks placed on a machine, at a time.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cell::{Job, TaskState};
-use model::{InstanceId, MachineId, TaskIndex};
+use model::{InstanceId, MachineId, TaskIndex, Version};
 use proto::v1;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -24,6 +24,24 @@ pub(crate) fn newest_incarnation(job: &Job, index: TaskIndex) -> Option<(Instanc
             Some((id.generation(incarnation.generation), incarnation.machine))
         }
     }
+}
+
+/// The newest incarnation of a task that had a version of its job's description, as far as the cell
+/// knows: the placed one, or the last.
+pub(crate) fn incarnation_of(
+    job: &Job,
+    index: TaskIndex,
+    version: Version,
+) -> Option<(InstanceId, MachineId)> {
+    let task = job.task(index)?;
+    let id = model::TaskId { collection: job.id, index };
+    if let TaskState::Running(placement) = &task.state
+        && task.version == version
+    {
+        return Some((id.generation(task.generation), placement.machine));
+    }
+    let last = task.last_incarnation.as_ref().filter(|last| last.version == version)?;
+    Some((id.generation(last.generation), last.machine))
 }
 
 /// The logs of an incarnation that its machine does not have any more, and why.

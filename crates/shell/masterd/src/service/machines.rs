@@ -7,14 +7,14 @@ use cell::{
     attribute,
 };
 use master::Spread;
-use model::{GcuFactor, MachineId, MachineName};
+use model::{GcuFactor, MachineId, MachineName, Time};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::change_machine_request::{self, Change};
-use tonic::Status;
+use tonic::{Request, Status};
 
 use crate::caller::Caller;
-use crate::reads::Reads;
+use crate::reads::{Reads, few};
 use crate::service::{Answer, Service};
 
 impl Service {
@@ -29,7 +29,9 @@ impl Service {
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let mutation = match change {
             Change::Drain(drain) => {
-                Mutation::DrainMachine(DrainMachine { machine, reason: drain.reason })
+                let deadline = drain.deadline.map(Time);
+                let (reason, force) = (drain.reason, drain.force);
+                Mutation::DrainMachine(DrainMachine { machine, reason, deadline, force })
             }
             Change::Undrain(_) => Mutation::UndrainMachine(UndrainMachine { machine }),
             Change::Remove(_) => Mutation::RemoveMachine(RemoveMachine { machine }),
@@ -43,6 +45,19 @@ impl Service {
             _ => None,
         })
         .await
+    }
+
+    pub(crate) async fn plan_a_drain(
+        &self,
+        request: Request<v1::PlanDrainRequest>,
+    ) -> Answer<v1::PlanDrainResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        few("machines", asked.machines.len())?;
+        let names = asked.machines.iter().map(|name| MachineName::new(name));
+        let names: Vec<_> = names
+            .collect::<Result<_, _>>()
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.read_much(&by, move |reads| reads.plan_drain(&names)).await
     }
 
     /// Adds what is not in the cell: which replica polls each machine, and which cannot reach it;

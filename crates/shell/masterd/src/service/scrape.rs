@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{Cell, MachineState, Rescheduling, Stages};
-use model::Band;
+use model::{Band, NoticeDelivery, NoticeReason};
 use process::clock::wall_clock;
 use process::metrics::{Process, counters, gauge, gauges};
 use prometheus_client::collector::Collector;
@@ -156,5 +156,13 @@ fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
     gauges(encoder, "bourg_tasks", "Tasks in the cell, by state and band.", values)?;
     gauge(encoder, "bourg_jobs", "Jobs in the cell, including dead ones.", cell.job_count())?;
     let help = "Jobs with a pending task.";
-    gauge(encoder, "bourg_pending_jobs", help, cell.pending_job_count())
+    gauge(encoder, "bourg_pending_jobs", help, cell.pending_job_count())?;
+    let counts = NoticeReason::ALL.into_iter().flat_map(|reason| {
+        NoticeDelivery::ALL.map(|delivery| {
+            let labels = [("reason", reason.name()), ("delivered", delivery.name())];
+            (labels, cell.notices().get(reason, delivery))
+        })
+    });
+    let help = "Tasks that were stopped and due a notice, by reason and how much of it they had.";
+    counters(encoder, "bourg_notices", help, counts)
 }

@@ -85,6 +85,10 @@ fn step_of_a_life() -> impl Strategy<Value = EventKind> {
         any::<bool>().prop_map(|healthy| EventKind::Health { healthy }),
         stop_reason().prop_map(|why| EventKind::Stop { why }),
         Just(EventKind::Suspect),
+        (machine(), any::<u32>())
+            .prop_map(|(machine, attempts)| EventKind::Saved { machine, attempts }),
+        (machine(), any::<String>())
+            .prop_map(|(machine, reason)| EventKind::SaverGivenUp { machine, reason }),
     ]
 }
 

@@ -9,8 +9,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
-    TaskOverride, TaskSpec,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, OnFailure,
+    Relation, RestartPolicy, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 use super::{Words, any_span, appclass, name, priority, resources, scheduling_class, words};
@@ -99,6 +99,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
                 constraints,
                 kernel_features: BTreeSet::new(),
                 api: false,
+                saver: None,
             }
         })
         .boxed()
@@ -147,13 +148,39 @@ fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
 }
 
 /// Fields that need a capability, now and then.
+/// How an update proceeds: a valid policy.
+pub(crate) fn policy() -> impl Strategy<Value = UpdatePolicy> {
+    let numbers = (of(1..=100_000_u32), of(0..=100_000_u32));
+    let spans = (span(1_000), span(1_000), span(0), span(0));
+    (numbers, spans, select(&OnFailure::ALL[..])).prop_map(
+        |((batch, disruptions), (one, two, wait, close_after), on_failure)| UpdatePolicy {
+            batch,
+            healthy_for: one.min(two),
+            healthy_within: one.max(two),
+            wait,
+            disruptions,
+            on_failure,
+            close_after,
+        },
+    )
+}
+
 fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = JobSpec> {
     let features = btree_set(select(&KernelFeature::ALL[..]), 0..3);
     let features = prop_oneof![3 => Just(BTreeSet::new()), 1 => features];
     let api = prop::bool::weighted(0.2);
-    (job, prop::bool::weighted(0.8), features, api).prop_map(
-        |(mut job, estimation, features, api)| {
+    let budget = (of(0..=100_000_u32), of(0..=10_000_u32))
+        .prop_map(|(at_once, per_hour)| DisruptionBudget { at_once, per_hour });
+    let others = (budget, prop_oneof![Just(UpdatePolicy::default()), policy()]);
+    let saver = (valid_cmd(), 1..=86_400_u64, 1..=86_400_u64).prop_map(|(cmd, limit, interval)| {
+        Saver { cmd, time_limit: Span::from_secs(limit), interval: Span::from_secs(interval) }
+    });
+    let ends = (of(saver), of(span(0)));
+    (job, prop::bool::weighted(0.8), features, api, (others, ends)).prop_map(
+        |(mut job, estimation, features, api, ((disruptions, update), (saver, most)))| {
             job.estimation = estimation;
+            (job.disruptions, job.update) = (disruptions, update);
+            (job.task.saver, job.preemption_notice_max) = (saver, most);
             if !job.kind.is_alloc_set() {
                 (job.task.kernel_features, job.task.api) = (features, api);
             }
@@ -196,7 +223,10 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 max_per_machine: maxima.0,
                 max_per_switch: maxima.1,
                 restart,
+                preemption_notice_max: None,
                 estimation: true,
+                disruptions: DisruptionBudget::default(),
+                update: UpdatePolicy::default(),
                 after,
                 parent,
             }
@@ -245,6 +275,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 constraints,
                 kernel_features: BTreeSet::new(),
                 api: false,
+                saver: None,
             }
         })
         .boxed()
@@ -299,7 +330,10 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 max_per_machine: maxima.0,
                 max_per_switch: maxima.1,
                 restart,
+                preemption_notice_max: None,
                 estimation: true,
+                disruptions: DisruptionBudget::default(),
+                update: UpdatePolicy::default(),
                 after,
                 parent,
             }

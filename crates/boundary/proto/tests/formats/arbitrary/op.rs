@@ -2,25 +2,24 @@
 
 use std::sync::Arc;
 
-use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
 use cell::{
     Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
-    Shortfall, Submission,
+    Shortfall, SkipReason, Submission, UpdateAction, UpdateFailure, UpdateStep,
 };
 use generator::Values;
 use model::{
     Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, SessionId, TaskId, TaskIndex,
-    Time,
+    Time, Version,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::job::{any_constraint, any_job};
+use super::job::{any_job, policy};
 use super::{
-    any_span, band, certificate, collection, end, factor, held_ports, instance, key, machine,
-    machine_report, member_change, name, replica, resources, selection, serial, usage,
+    any_span, band, certificate, collection, end, factor, instance, key, machine, machine_report,
+    member_change, name, replica, resources, selection, serial, usage,
 };
 
 /// Any mutation of anything.
@@ -49,6 +48,18 @@ fn mutation() -> BoxedStrategy<Mutation> {
         percent: any::<u32>().boxed(),
         capability: select(&Capability::ALL[..]).boxed(),
         collection: collection().boxed(),
+        policy: of(policy()).boxed(),
+        expected: of(version()).boxed(),
+        size: any::<u32>().boxed(),
+        action: select(vec![
+            UpdateAction::Pause,
+            UpdateAction::Resume,
+            UpdateAction::Undo,
+            UpdateAction::Close,
+        ])
+        .boxed(),
+        deadline: of(any::<u64>().prop_map(Time)).boxed(),
+        force: any::<bool>().boxed(),
     })
 }
 
@@ -62,6 +73,24 @@ fn observation() -> impl Strategy<Value = Observation> {
             end,
             usage
         }),
+    ]
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    any::<u32>().prop_map(Version)
+}
+
+fn step() -> impl Strategy<Value = UpdateStep> {
+    let index = || any::<u32>().prop_map(TaskIndex);
+    let skip = select(vec![SkipReason::Disruptions, SkipReason::Budget]);
+    prop_oneof![
+        index().prop_map(UpdateStep::Change),
+        index().prop_map(UpdateStep::Passed),
+        (index(), skip).prop_map(|(index, why)| UpdateStep::Skip(index, why)),
+        (instance(), of(end()))
+            .prop_map(|(instance, end)| UpdateStep::Fail(UpdateFailure { instance, end })),
+        Just(UpdateStep::Finish),
+        Just(UpdateStep::Close),
     ]
 }
 
@@ -96,6 +125,13 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         any::<u32>().prop_map(|level| Op::RaiseLevel { to: Level(level) }),
         machine().prop_map(|machine| Op::MachineUnreachable { machine }),
         any::<(u32, u32)>().prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
+        (collection(), version(), vec(step(), 0..3))
+            .prop_map(|(job, version, steps)| Op::StepUpdate { job, version, steps }),
+        (machine(), vec(instance(), 0..3))
+            .prop_map(|(machine, instances)| Op::EvictDraining { machine, instances }),
+        machine().prop_map(|machine| Op::ExpireDrain { machine }),
+        collection().prop_map(|job| Op::StartReplacement { job }),
+        collection().prop_map(|job| Op::RemoveReplacements { job }),
         Just(Op::AllowRescheduling),
         Just(Op::MeterQuota),
         (serial(), key(), any::<String>(), serial(), any_span()).prop_map(
@@ -129,36 +165,6 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
     prop_oneof![1 => requests, 2 => others].boxed()
 }
 
-fn unschedulable_reason() -> impl Strategy<Value = UnschedulableReason> {
-    let dimension = || select(&Dimension::ALL[..]);
-    let unmatched = (any_constraint(), of(any::<String>())).prop_map(|(constraint, has)| {
-        UnschedulableReason::Constraint {
-            constraint: Box::new(constraint),
-            has: has.map(Into::into),
-        }
-    });
-    prop_oneof![
-        Just(UnschedulableReason::NotUp),
-        Just(UnschedulableReason::Unreachable),
-        Just(UnschedulableReason::Draining),
-        unmatched,
-        (dimension(), any::<u64>(), any::<u64>()).prop_map(|(dimension, asked, has)| {
-            UnschedulableReason::TooSmall { dimension, asked, has }
-        }),
-        (dimension(), any::<u64>(), any::<u64>()).prop_map(|(dimension, asked, free)| {
-            UnschedulableReason::Lacks { dimension, asked, free }
-        }),
-        (any::<(usize, usize, usize)>(), of(held_ports())).prop_map(
-            |((asked, free, count), first)| {
-                let held = first.map(|first| Box::new(NotGiven { count, first }));
-                UnschedulableReason::LacksPorts { asked, free, held }
-            }
-        ),
-        (select(vec![CountedAt::Machine, CountedAt::Switch]), any::<(u32, u32)>())
-            .prop_map(|(place, (has, most))| UnschedulableReason::Maximum { place, has, most }),
-    ]
-}
-
 fn reply() -> impl Strategy<Value = Reply> {
     let submission = select(vec![Submission::New, Submission::Unchanged, Submission::Updated]);
     prop_oneof![
@@ -169,6 +175,9 @@ fn reply() -> impl Strategy<Value = Reply> {
             .prop_map(|(collection, tasks)| Reply::Killed { collection, tasks }),
         machine().prop_map(Reply::MachineAdded),
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
+        (collection(), version(), any::<bool>()).prop_map(|(collection, version, unchanged)| {
+            Reply::Updated { collection, version, unchanged }
+        }),
         certificate().prop_map(Reply::UserAdded),
         any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
@@ -213,59 +222,80 @@ fn rejection() -> BoxedStrategy<Rejection> {
     let word = || any::<String>();
     let task = (collection(), any::<u32>())
         .prop_map(|(collection, index)| TaskId { collection, index: TaskIndex(index) });
-    let would_not_fit =
-        (task, name(), unschedulable_reason()).prop_map(|(task, machine, unschedulable_reason)| {
-            Rejection::WouldNotFit { task, machine, unschedulable_reason }
-        });
-    let others = prop_oneof![
-        Just(Rejection::NotBootstrapped),
-        any::<u64>().prop_map(|id| Rejection::NoSuchSession(SessionId(id))),
-        (any::<u64>(), name(), name()).prop_map(|(session, owner, by)| {
-            Rejection::ForeignSession { session: SessionId(session), owner, by }
-        }),
-        any::<u64>().prop_map(|sequence| Rejection::AnswerForgotten { sequence }),
-        word().prop_map(Rejection::Invalid),
-        (name(), name(), vec(word(), 0..3))
-            .prop_map(|(owner, name, fields)| Rejection::NeedsRestart { owner, name, fields }),
-        (word(), name(), name(), any::<bool>()).prop_map(|(field, user, name, dead)| {
-            Rejection::NoSuchReference { field, user, name, dead }
-        }),
-        (name(), name()).prop_map(|(user, name)| Rejection::PredecessorEnded { user, name }),
-        name().prop_map(Rejection::NoSuchMachine),
-        (name(), any::<u64>())
-            .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),
-        (word(), any::<u64>()).prop_map(|(what, most)| Rejection::BadText { what, most }),
-        (name(), name()).prop_map(|(user, name)| Rejection::NoSuchJob { user, name }),
-        any::<u64>().prop_map(|id| Rejection::NoSuchCollection(CollectionId(id))),
-        any::<u32>().prop_map(|last| Rejection::NoSuchTask { last }),
-        (name(), word(), word()).prop_map(|(by, what, who)| Rejection::NotAllowed {
-            by,
-            what,
-            who
-        }),
-        (word(), any::<u64>(), any::<u64>()).prop_map(|(what, has, most)| Rejection::Full {
-            what,
-            has,
-            most
-        }),
-        name().prop_map(Rejection::AddressTaken),
-        Just(Rejection::NotStopped),
-        name().prop_map(Rejection::RevokesOneself),
-        name().prop_map(Rejection::LastAdministrator),
-        any_span().prop_map(Rejection::Validity),
-        any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
-        word().prop_map(Rejection::Impossible),
-        replica().prop_map(Rejection::NoSuchReplica),
-        replica().prop_map(Rejection::ReplicaAddressTaken),
-        replica().prop_map(Rejection::LastVoter),
-        serial().prop_map(Rejection::NoSuchToken),
-        name().prop_map(Rejection::TokenExpired),
-        name().prop_map(Rejection::TokenUsed),
-        replica().prop_map(Rejection::ReplicaTokenUsed),
-        any_span().prop_map(Rejection::TokenValidity),
-        name().prop_map(Rejection::MachineRevoked),
-    ];
-    prop_oneof![1 => would_not_fit, 3 => others, 1 => short_of_quota()].boxed()
+    let too_small = (task, select(&Dimension::ALL[..]), any::<(u64, u64)>()).prop_map(
+        |(alloc, dimension, (asked, used))| Rejection::AllocTooSmall {
+            alloc,
+            dimension,
+            asked,
+            used,
+        },
+    );
+    let others =
+        prop_oneof![
+            Just(Rejection::NotBootstrapped),
+            any::<u64>().prop_map(|id| Rejection::NoSuchSession(SessionId(id))),
+            (any::<u64>(), name(), name()).prop_map(|(session, owner, by)| {
+                Rejection::ForeignSession { session: SessionId(session), owner, by }
+            }),
+            any::<u64>().prop_map(|sequence| Rejection::AnswerForgotten { sequence }),
+            word().prop_map(Rejection::Invalid),
+            (name(), name(), vec(word(), 0..3))
+                .prop_map(|(owner, name, fields)| Rejection::Fixed { owner, name, fields }),
+            (name(), name()).prop_map(|(owner, name)| Rejection::JobEnded { owner, name }),
+            (name(), name(), version(), version(), word()).prop_map(
+                |(owner, name, seen, now, what)| Rejection::ChangedMeanwhile {
+                    owner,
+                    name,
+                    seen,
+                    now,
+                    what,
+                }
+            ),
+            (name(), name(), version()).prop_map(|(owner, job, version)| Rejection::BeingUndone {
+                owner,
+                job,
+                version
+            }),
+            word().prop_map(Rejection::WrongState),
+            (word(), name(), name(), any::<bool>()).prop_map(|(field, user, name, dead)| {
+                Rejection::NoSuchReference { field, user, name, dead }
+            }),
+            (name(), name()).prop_map(|(user, name)| Rejection::PredecessorEnded { user, name }),
+            name().prop_map(Rejection::NoSuchMachine),
+            (name(), any::<u64>())
+                .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),
+            (word(), any::<u64>()).prop_map(|(what, most)| Rejection::BadText { what, most }),
+            (name(), name()).prop_map(|(user, name)| Rejection::NoSuchJob { user, name }),
+            any::<u64>().prop_map(|id| Rejection::NoSuchCollection(CollectionId(id))),
+            any::<u32>().prop_map(|last| Rejection::NoSuchTask { last }),
+            (name(), word(), word()).prop_map(|(by, what, who)| Rejection::NotAllowed {
+                by,
+                what,
+                who
+            }),
+            (word(), any::<u64>(), any::<u64>()).prop_map(|(what, has, most)| Rejection::Full {
+                what,
+                has,
+                most
+            }),
+            name().prop_map(Rejection::AddressTaken),
+            Just(Rejection::NotStopped),
+            name().prop_map(Rejection::RevokesOneself),
+            name().prop_map(Rejection::LastAdministrator),
+            any_span().prop_map(Rejection::Validity),
+            any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
+            word().prop_map(Rejection::Impossible),
+            replica().prop_map(Rejection::NoSuchReplica),
+            replica().prop_map(Rejection::ReplicaAddressTaken),
+            replica().prop_map(Rejection::LastVoter),
+            serial().prop_map(Rejection::NoSuchToken),
+            name().prop_map(Rejection::TokenExpired),
+            name().prop_map(Rejection::TokenUsed),
+            replica().prop_map(Rejection::ReplicaTokenUsed),
+            any_span().prop_map(Rejection::TokenValidity),
+            name().prop_map(Rejection::MachineRevoked),
+        ];
+    prop_oneof![3 => others, 1 => short_of_quota(), 1 => too_small].boxed()
 }
 
 pub(crate) fn answer() -> impl Strategy<Value = Result<Reply, Rejection>> {

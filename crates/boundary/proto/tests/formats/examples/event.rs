@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Time};
+use cell::{
+    Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, SkipReason, StopReason,
+    Subject,
+};
+use model::{
+    Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Time, Version,
+};
 use proto::event::{Names, Record};
+use spec::FieldChange;
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources, usages,
@@ -62,8 +68,20 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, enrolment::events_of_the_cell());
     add(&machine, Subject::Machine(MachineId(3)), enrolment::events_of_a_machine());
     add(&machine, task, vec![EventKind::Fail { end: Some(broke_rule()) }]);
+    add(&ana, Subject::Job(CollectionId(1)), of_updates());
+    add(&Actor::Master, task, of_updated_tasks());
+    let drained = vec![EventKind::Drained, EventKind::DrainExpired { left: 3 }];
+    add(&Actor::Master, Subject::Machine(MachineId(3)), drained);
     let finished = |usage| Event { subject: task, kind: EventKind::Finish, usage };
     all.extend(usages().map(|usage| (machine.clone(), finished(usage))));
+    let on = MachineId(3);
+    let reason = "too late".to_owned();
+    let of_savers = [
+        EventKind::Saved { machine: on, attempts: 3 },
+        EventKind::SaverGivenUp { machine: on, reason },
+    ];
+    let event = |kind| Event { subject: task, kind, usage: FinalUsage::UNMEASURED };
+    all.extend(of_savers.map(|kind| (machine.clone(), event(kind))));
     all
 }
 
@@ -79,6 +97,41 @@ fn of_jobs() -> Vec<EventKind> {
         EventKind::Kill { why: KillReason::User(name("ana")) },
         EventKind::Kill { why: KillReason::ParentEnded(CollectionId(6)) },
         EventKind::Kill { why: KillReason::PredecessorEnded(CollectionId(0)) },
+    ]
+}
+
+fn of_updates() -> Vec<EventKind> {
+    let change = |field: &str, old: &str, new: &str| FieldChange {
+        field: field.to_owned(),
+        old: old.to_owned(),
+        new: new.to_owned(),
+    };
+    let changes = [change("ram", "64 MiB", "96 MiB"), change("cmd[3]", "", "--quiet")];
+    let version = Version(3);
+    vec![
+        EventKind::UpdateOpened { from: Version(1), to: version, changes: changes.into() },
+        EventKind::UpdateOpened { from: Version(1), to: Version(2), changes: Arc::default() },
+        EventKind::UpdatePaused { version },
+        EventKind::UpdateResumed { version },
+        EventKind::UpdateUndoing { version },
+        EventKind::UpdateUndone { version },
+        EventKind::UpdateSucceeded { version, skipped: 0 },
+        EventKind::UpdateSucceeded { version, skipped: 2 },
+        EventKind::UpdateClosed { version },
+    ]
+}
+
+fn of_updated_tasks() -> Vec<EventKind> {
+    let version = Version(3);
+    vec![
+        EventKind::UpdateSkipped { version, why: SkipReason::Disruptions },
+        EventKind::UpdateSkipped { version, why: SkipReason::Budget },
+        EventKind::UpdateFailed { version, end: None },
+        EventKind::UpdateFailed { version, end: ends().pop() },
+        EventKind::Submit { cause: PendingCause::Evicted(EvictionCause::Updated) },
+        EventKind::Evict { cause: EvictionCause::Updated },
+        EventKind::Stop { why: StopReason::Evict(EvictionCause::Updated) },
+        EventKind::Kill { why: KillReason::Removed },
     ]
 }
 
@@ -176,10 +229,23 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::Lost { .. } => "lost",
         EventKind::UpdatePending => "update pending",
         EventKind::UpdateRunning => "update running",
+        EventKind::UpdateOpened { .. } => "update opened",
+        EventKind::UpdatePaused { .. } => "update paused",
+        EventKind::UpdateResumed { .. } => "update resumed",
+        EventKind::UpdateSkipped { .. } => "update skipped",
+        EventKind::UpdateFailed { .. } => "update failed",
+        EventKind::UpdateUndoing { .. } => "update undoing",
+        EventKind::UpdateUndone { .. } => "update undone",
+        EventKind::UpdateSucceeded { .. } => "update succeeded",
+        EventKind::UpdateClosed { .. } => "update closed",
+        EventKind::Drained => "drained",
+        EventKind::DrainExpired { .. } => "drain expired",
         EventKind::Start { .. } => "start",
         EventKind::Health { .. } => "health",
         EventKind::Stop { .. } => "stop",
         EventKind::Suspect => "suspect",
+        EventKind::Saved { .. } => "saved",
+        EventKind::SaverGivenUp { .. } => "saver given up",
         EventKind::MachineAdded => "machine added",
         EventKind::MachineUpdated { .. } => "machine updated",
         EventKind::Attribute { .. } => "attribute",

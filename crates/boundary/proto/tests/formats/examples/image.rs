@@ -4,27 +4,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cell::crashes::{Crash, CrashSeen};
-use cell::feasibility::{NotGiven, UnschedulableReason};
 use cell::{
-    Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason,
-    LastIncarnation, Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement,
-    Rejection, Reply, Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState,
-    User,
+    Act, Changing, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason,
+    LastIncarnation, Machine, MachineState, Metering, Notices, Oversold, PendingCause, Phase,
+    Placement, Rejection, Reply, Rescheduling, Session, Shortfall, SkipReason, StopReason,
+    Submission, Task, TaskState, Update, UpdateFailure, UpdateState, User,
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
-    LogIndex, MachineId, MachineReport, ReplicaId, SessionId, Span, TaskId, TaskIndex, Time,
-    UserName,
+    LogIndex, MachineId, MachineReport, NoticeDelivery, NoticeReason, ReplicaId, SessionId, Span,
+    TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    broke_rule, certificate, constraints, ends, enrolment, factor, full_job, grants, held_ports,
-    instance, machine_report, name, reference, replicas, resources, words,
+    broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
+    machine_report, name, reference, replicas, resources, saving, update_policy, words,
 };
 
 pub(crate) fn full_image() -> Image {
-    let jobs = vec![running(), finished(), failed(), killed(), queued(), pending()];
+    let mut jobs = vec![running(), finished(), failed(), killed(), queued(), pending()];
+    jobs.extend(updated());
     let session = |user, answers| {
         Arc::new(Session { user: name(user), used: LogIndex(7), answers, forgotten: 1 })
     };
@@ -39,6 +39,7 @@ pub(crate) fn full_image() -> Image {
         administrators: vec![name("ana"), name("root")],
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
         rescheduling: Rescheduling::Allowed,
+        notices: Notices::default(),
         users: Vec::new(),
         metering: Metering::default(),
         capabilities: Vec::new(),
@@ -47,7 +48,7 @@ pub(crate) fn full_image() -> Image {
         revoked_machines: Vec::new(),
         index: LogIndex(9),
         time: Time(100),
-        last_collection: CollectionId(7),
+        last_collection: CollectionId(30),
         last_machine: MachineId(5),
         last_session: SessionId(6),
         last_grant: GrantId(0),
@@ -69,8 +70,8 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     unreachable.state = MachineState::Unreachable { since: Time(98) };
     unreachable.report = Arc::new(machine_report());
     image.machines.push(Arc::new(unreachable));
-    image.last_collection = CollectionId(8);
     image.jobs.extend([room(), in_the_room()].map(Arc::new));
+    image.jobs.sort_by_key(|job| job.id);
     let (alloc, asked, used) = (instance(1).task(), 100, 200);
     let too_small = |dimension| Rejection::AllocTooSmall { alloc, dimension, asked, used };
     let mut answers: BTreeMap<u64, Result<Reply, Rejection>> =
@@ -142,9 +143,12 @@ pub(crate) fn resumed_image() -> Image {
 pub(crate) fn image_of_an_enrolled_cell() -> Image {
     let mut image = image_of_an_owned_cell();
     enrolment::put_into(&mut image);
+    image.notices.add(NoticeReason::Preempted, NoticeDelivery::Full, 7);
+    image.notices.add(NoticeReason::Killed, NoticeDelivery::NotGiven, 2);
     let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(4));
     let report = &mut Arc::make_mut(machine.expect("it is there")).report;
-    *report = Arc::new(MachineReport { held_ports: held_ports(), ..machine_report() });
+    *report =
+        Arc::new(MachineReport { held_ports: held_ports(), saving: saving(), ..machine_report() });
     let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(3));
     let crashes = &mut Arc::make_mut(machine.expect("it is there")).crashes;
     crashes.last_mut().expect("one").user = name("ben");
@@ -153,11 +157,7 @@ pub(crate) fn image_of_an_enrolled_cell() -> Image {
     let broken = task(Some(broke_rule()), TaskState::Dead { at, death: death.clone() });
     let tasks = vec![broken, dead(Death::Finished)];
     *job = Arc::new(Job::from_parts(self::job(3, "batch", JobState::Dead { at, death }, tasks)));
-    let first = held_ports().remove(0);
-    let held = Some(Box::new(NotGiven { count: 5, first }));
-    let unschedulable_reason = UnschedulableReason::LacksPorts { asked: 2, free: 1, held };
-    let (task, machine) = (instance(1).task(), name("m4"));
-    let refused = Rejection::WouldNotFit { task, machine, unschedulable_reason };
+    let refused = Rejection::WrongState("it is not paused".to_owned());
     let session = Session {
         user: name("ana"),
         used: LogIndex(9),
@@ -194,8 +194,14 @@ fn machines() -> Vec<Machine> {
     let mut up = machine(3, "m3", MachineState::Up);
     up.report = Arc::new(machine_report());
     up.operator_attributes = Arc::new(words([("platform", "arm64"), ("rack", "r1")]));
-    up.drain =
-        Some(Arc::new(Drain { since: Time(8), by: name("root"), reason: "a kernel".to_owned() }));
+    up.drain = Some(Arc::new(Drain {
+        since: Time(8),
+        by: name("root"),
+        reason: "a kernel".to_owned(),
+        deadline: Some(Time(9)),
+        force: true,
+        expired: Some(Time(10)),
+    }));
     let crash = |index, at| {
         let task = TaskId { collection: CollectionId(1), index: TaskIndex(index) };
         CrashSeen { task, user: name("ana"), at: Time(at) }
@@ -214,6 +220,11 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
         id: CollectionId(id),
         owner: name("ana"),
         spec: Arc::new(spec),
+        version: Version(1),
+        last_version: Version(1),
+        others: Vec::new(),
+        update: None,
+        disrupted: Vec::new(),
         submitted: Time(id),
         state,
         after: Vec::new(),
@@ -238,10 +249,11 @@ fn task(end: Option<End>, state: TaskState) -> Task {
     let (generation, machine) = (Generation(1), MachineId(3));
     Task {
         generation: Generation(2),
+        version: Version(1),
         failures: 3,
         last_incarnation: end.map(|end| {
-            let usage = FinalUsage::UNMEASURED;
-            Arc::new(LastIncarnation { generation, machine, alloc: None, end, usage })
+            let (usage, version) = (FinalUsage::UNMEASURED, Version(1));
+            Arc::new(LastIncarnation { generation, version, machine, alloc: None, end, usage })
         }),
         crashes: None,
         reserved: None,
@@ -259,7 +271,8 @@ fn eviction_causes() -> Vec<EvictionCause> {
         EvictionCause::Preempted { .. } => Some(EvictionCause::OutOfResources),
         EvictionCause::OutOfResources => Some(EvictionCause::MachineFailure),
         EvictionCause::MachineFailure => Some(EvictionCause::MachineShutdown),
-        EvictionCause::MachineShutdown => Some(EvictionCause::Other),
+        EvictionCause::MachineShutdown => Some(EvictionCause::Updated),
+        EvictionCause::Updated => Some(EvictionCause::Other),
         EvictionCause::Other => None,
     };
     let first = EvictionCause::Preempted { by: instance(4) };
@@ -273,7 +286,7 @@ fn running() -> Job {
         let stop = stop.map(Arc::new);
         TaskState::Running(Placement { machine, alloc: None, ports, since: Time(7), phase, stop })
     };
-    let started = |health| Phase::Started { at: Time(8), health };
+    let started = |health| Phase::Started { at: Time(8), health, since: Time(9) };
     let kill = StopReason::Kill(KillReason::User(name("ana")));
     let evict = StopReason::Evict(EvictionCause::Preempted { by: instance(4) });
     let mut states = vec![
@@ -293,6 +306,62 @@ fn running() -> Job {
     tasks[5].crashes = Some(Arc::new(vec![crash(4, 1, Time(40)), crash(3, 7, Time(50))]));
     let parts = job(1, "web", JobState::Running, tasks);
     Job::from_parts(related(parts, &[("ben/extract", 2)], Some(("fleet", 6))))
+}
+
+/// Jobs in each state of an update: an old description is kept, a task has it, others are changing
+/// or skipped.
+fn updated() -> Vec<Job> {
+    let (at, by) = (Time(30), Some(name("ben")));
+    let failed = |end| Some(UpdateFailure { instance: instance(0), end });
+    let states = [
+        (UpdateState::Rolling, None),
+        (UpdateState::Paused { at, by: by.clone() }, None),
+        (UpdateState::Paused { at, by: None }, failed(None)),
+        (UpdateState::Succeeded { at }, None),
+        (UpdateState::Undoing { since: at, by }, None),
+        (UpdateState::Undone { at, by: None }, failed(Some(End::Exited { code: 2 }))),
+        (UpdateState::Closed { at }, None),
+    ];
+    (20..).zip(states).map(|(id, (state, failure))| one_updated(id, state, failure)).collect()
+}
+
+fn one_updated(id: u64, state: UpdateState, failure: Option<UpdateFailure>) -> Job {
+    let cause = PendingCause::Evicted(EvictionCause::Updated);
+    let waits = || task(None, TaskState::Pending { since: Time(5), not_before: Time(6), cause });
+    let removed = TaskState::Dead { at: Time(5), death: Death::Killed(KillReason::Removed) };
+    let tasks = vec![waits(), waits(), waits(), task(None, removed)];
+    let mut parts = job(id, &format!("updated-{id}"), JobState::Running, tasks);
+    Arc::make_mut(&mut parts.spec).tasks = 3;
+    let undone = matches!(state, UpdateState::Undoing { .. } | UpdateState::Undone { .. });
+    let (from, to) = (Version(1), Version(3));
+    parts.version = if undone { from } else { to };
+    parts.last_version = to;
+    parts.others = vec![(Version(2), Arc::clone(&parts.spec))];
+    parts.others.push((if undone { to } else { from }, Arc::clone(&parts.spec)));
+    // After an undo no task has a later version.
+    let second = if matches!(state, UpdateState::Undone { .. }) { 1 } else { 2 };
+    for (task, version) in parts.tasks.iter_mut().zip([1, second, 1, 1]) {
+        task.version = Version(version);
+    }
+    parts.disrupted = vec![Time(3), Time(4)];
+    let changing = Changing { since: Time(29), generation: Generation(2) };
+    parts.update = Some(Arc::new(Update {
+        from,
+        to,
+        tasks: TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(2))]),
+        policy: update_policy(),
+        opened: Time(28),
+        by: name("ana"),
+        state,
+        changing: [(TaskIndex(0), changing)].into(),
+        relapsed: [TaskIndex(2)].into(),
+        disruptions: 1,
+        skipped: [(TaskIndex(1), SkipReason::Budget), (TaskIndex(2), SkipReason::Disruptions)]
+            .into(),
+        last_passed: Some(Time(28)),
+        failure,
+    }));
+    Job::from_parts(parts)
 }
 
 fn finished() -> Job {
@@ -331,7 +400,8 @@ fn pending() -> Job {
 
 /// An alloc set with a placed alloc, and an evicted one.
 fn room() -> Job {
-    let (machine, phase) = (MachineId(3), Phase::Started { at: Time(8), health: Health::Healthy });
+    let (at, health, since) = (Time(8), Health::Healthy, Time(8));
+    let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
     let placed = Placement { machine, alloc: None, ports, since, phase, stop };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
@@ -357,9 +427,9 @@ fn in_the_room() -> Job {
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);
     let (generation, alloc) = (Generation(1), Some(TaskIndex(1)));
-    let (end, usage) = (End::Stopped, super::usages()[0]);
+    let (end, usage, version) = (End::Stopped, super::usages()[0], Version(1));
     left.last_incarnation =
-        Some(Arc::new(LastIncarnation { generation, machine, alloc, end, usage }));
+        Some(Arc::new(LastIncarnation { generation, version, machine, alloc, end, usage }));
     let ended = dead(Death::Killed(KillReason::AllocSetEnded(CollectionId(7))));
     let tasks = vec![task(None, TaskState::Running(placed)), left, ended];
     let mut parts = job(8, "saver", JobState::Running, tasks);
@@ -383,6 +453,8 @@ fn replies() -> Vec<Result<Reply, Rejection>> {
         Reply::Killed { collection: CollectionId(9), tasks: 3 },
         Reply::MachineAdded(MachineId(3)),
         Reply::Drained { tasks: 12 },
+        Reply::Updated { collection: CollectionId(1), version: Version(2), unchanged: false },
+        Reply::Updated { collection: CollectionId(1), version: Version(1), unchanged: true },
         Reply::Done,
     ];
     replies.map(Ok).into()
@@ -397,11 +469,21 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::ForeignSession { session, owner: name("ana"), by: name("ben") },
         Rejection::AnswerForgotten { sequence: 3 },
         Rejection::Invalid(text()),
-        Rejection::NeedsRestart {
+        Rejection::Fixed {
             owner: name("ana"),
             name: name("web"),
-            fields: vec!["cmd".to_owned(), "env".to_owned()],
+            fields: vec!["after".to_owned(), "parent".to_owned()],
         },
+        Rejection::JobEnded { owner: name("ana"), name: name("web") },
+        Rejection::ChangedMeanwhile {
+            owner: name("ana"),
+            name: name("web"),
+            seen: Version(2),
+            now: Version(4),
+            what: text(),
+        },
+        Rejection::BeingUndone { owner: name("ana"), job: name("web"), version: Version(2) },
+        Rejection::WrongState(text()),
         Rejection::NoSuchReference {
             field: "after".to_owned(),
             user: name("ana"),
@@ -422,24 +504,8 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
         Rejection::AddressTaken(name("m1")),
     ];
-    let task = instance(1).task();
-    rejections.extend(unschedulable_reasons().into_iter().map(|unschedulable_reason| {
-        Rejection::WouldNotFit { task, machine: name("m3"), unschedulable_reason }
-    }));
+    let alloc = instance(1).task();
+    let small = |dimension| Rejection::AllocTooSmall { alloc, dimension, asked: 1, used: 2 };
+    rejections.extend(Dimension::ALL.map(small));
     rejections.into_iter().map(Err).collect()
-}
-
-fn unschedulable_reasons() -> Vec<UnschedulableReason> {
-    let constraint = || Box::new(constraints().remove(0));
-    let mut unschedulable_reasons = vec![
-        UnschedulableReason::NotUp,
-        UnschedulableReason::Draining,
-        UnschedulableReason::Constraint { constraint: constraint(), has: None },
-        UnschedulableReason::Constraint { constraint: constraint(), has: Some("".into()) },
-        UnschedulableReason::TooSmall { dimension: Dimension::Cpu, asked: 250, has: 100 },
-        UnschedulableReason::LacksPorts { asked: 2, free: 1, held: None },
-    ];
-    let lacks = |dimension| UnschedulableReason::Lacks { dimension, asked: 2, free: 1 };
-    unschedulable_reasons.extend(Dimension::ALL.map(lacks));
-    unschedulable_reasons
 }

@@ -19,7 +19,7 @@ type Seen = BTreeSet<String>;
 fn histories_reach_every_state_and_every_event() {
     let mut runner = TestRunner::deterministic();
     let (mut states, mut events) = (Seen::new(), Seen::new());
-    for _ in 0..1600 {
+    for _ in 0..2400 {
         let ops = history(80).new_tree(&mut runner).expect("a history").current();
         let mut cell = Cell::empty();
         for (at, op) in &ops {
@@ -93,16 +93,21 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, machine shutdown
         task: pending, new
         task: pending, preempted
+        task: pending, updated
         task: queued
         task: ran in an alloc
+        task: removed
         task: reserves less than its limit
         task: started
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
+        task: stopping, removed
+        task: stopping, updated
         task: unhealthy
         token: unused
         token: used
@@ -114,6 +119,8 @@ fn histories_reach_every_state_and_every_event() {
         capability granted
         capability revoked
         capability used
+        drain expired
+        drained
         enable
         evict
         fail
@@ -151,8 +158,17 @@ fn histories_reach_every_state_and_every_event() {
         submit
         suspect
         token issued
+        update closed
+        update failed
+        update opened
+        update paused
         update pending
+        update resumed
         update running
+        update skipped
+        update succeeded
+        update undoing
+        update undone
         user added
         user revoked
     "#]]
@@ -302,6 +318,7 @@ fn of_kill(why: &KillReason) -> String {
         KillReason::ParentEnded(_) => "killed with its parent".to_owned(),
         KillReason::PredecessorEnded(_) => "killed with its predecessor".to_owned(),
         KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),
+        KillReason::Removed => "removed".to_owned(),
     }
 }
 
@@ -311,6 +328,7 @@ fn of_cause(cause: EvictionCause) -> &'static str {
         EvictionCause::OutOfResources => "out of resources",
         EvictionCause::MachineFailure => "machine failure",
         EvictionCause::MachineShutdown => "machine shutdown",
+        EvictionCause::Updated => "updated",
         EvictionCause::Other => "evicted",
     }
 }

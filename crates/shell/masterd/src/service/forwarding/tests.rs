@@ -83,7 +83,7 @@ async fn a_request_counts_for_what_its_message_takes() {
     for (bytes, counts) in [(10, SMALL_BYTES), (3 << 20, 3 << 20)] {
         let (service, by) = (held.service.clone(), Caller::of("root"));
         let (machine, reason) = ("m1".parse().expect("a name"), "soon".to_owned());
-        let drain = Mutation::DrainMachine(DrainMachine { machine, reason });
+        let drain = Mutation::DrainMachine(DrainMachine::of(machine, reason));
         let id = id();
         let mut asking: Asking = Box::pin(async move {
             let (index, reply) = service.mutate(id, by, drain, bytes).await?;
@@ -129,7 +129,7 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
         (at("https://m2:7801"), "it has more than a host and a port"),
         (at("m2"), "it has no host or no valid port"),
         (
-            Mutation::DrainMachine(DrainMachine { machine: machine(), reason: megabytes.clone() }),
+            Mutation::DrainMachine(DrainMachine::of(machine(), megabytes.clone())),
             "a reason must be 1 to 1000 characters",
         ),
         (set(&[(megabytes.clone(), None)]), "an attribute's name must be 1 to 256 characters"),

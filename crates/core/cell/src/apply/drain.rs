@@ -1,0 +1,301 @@
+//! Draining machines for maintenance: nothing new is placed on them, and their tasks leave as the
+//! disruption budgets of their jobs allow (paper, section 4).
+
+use std::sync::Arc;
+
+use model::{
+    Capability, CollectionId, End, InstanceId, MachineId, MachineName, Span, TaskIndex, Time,
+    UserName,
+};
+
+use super::task::Again;
+use super::{Events, text_bounds};
+use crate::apply::mutation::Change;
+use crate::bounds::TIME_MAX;
+use crate::lifecycle::Transition;
+use crate::state::Tallied;
+use crate::{
+    Cell, Drain, EventKind, EvictionCause, KillReason, Rejection, Reply, StopReason, Subject,
+};
+
+/// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice, as their
+/// disruption budgets allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainMachine {
+    /// The machine.
+    pub machine: MachineName,
+    /// The reason; may be empty.
+    pub reason: String,
+    /// When it ends at the latest.
+    pub deadline: Option<Time>,
+    /// Whether it then evicts what is left, beyond the budgets.
+    pub force: bool,
+}
+
+impl DrainMachine {
+    /// A drain without a deadline.
+    #[must_use]
+    pub fn of(machine: MachineName, reason: impl Into<String>) -> Self {
+        Self { machine, reason: reason.into(), deadline: None, force: false }
+    }
+}
+
+impl Change for DrainMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        let capability = Capability::DrainMachines;
+        cell.only_holders(by, capability, || format!("drain machine {name}"))
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        text_bounds::reason(&self.reason)?;
+        if self.force && self.deadline.is_none() {
+            let why = "a forced drain needs a deadline, at which it evicts what is left";
+            return Err(Rejection::Impossible(why.to_owned()));
+        }
+        if self.deadline.is_some_and(|deadline| deadline > TIME_MAX) {
+            let why = "the deadline of a drain must be before the end of the year 9999";
+            return Err(Rejection::Impossible(why.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.within_bounds()?;
+        let (name, reason) = (&self.machine, self.reason.as_str());
+        let id = cell.machine_id(name)?;
+        if self.deadline.is_some_and(|deadline| deadline < cell.time) {
+            let why = format!("the deadline of the drain of machine {name} is in the past");
+            return Err(Rejection::Impossible(why));
+        }
+        let Some(machine) = cell.machines.get_mut(id) else { return Ok(Reply::Done) };
+        let known = machine.drain.as_deref();
+        // Repeating it without a reason keeps the reason.
+        let reason = match known {
+            Some(known) if reason.is_empty() => known.reason.clone(),
+            _ => reason.to_owned(),
+        };
+        let (deadline, force) = (self.deadline, self.force);
+        let same = |known: &Drain| {
+            (&known.reason, known.deadline, known.force, known.expired)
+                == (&reason, deadline, force, None)
+        };
+        if !known.is_some_and(same) {
+            let goes_on = known.filter(|known| known.expired.is_none());
+            let since = goes_on.map_or(cell.time, |known| known.since);
+            let by_whom = by.clone();
+            let drain = Drain {
+                since,
+                by: by_whom,
+                reason: reason.clone(),
+                deadline,
+                force,
+                expired: None,
+            };
+            machine.drain = Some(Arc::new(drain));
+            cell.draining.insert(id);
+            events.add(Subject::Machine(id), EventKind::MachineDrained { reason });
+            cell.used(by, Capability::DrainMachines, Subject::Machine(id), events);
+        }
+        let tasks = cell.evict_allowed(id, events);
+        Ok(Reply::Drained { tasks })
+    }
+}
+
+/// Accept tasks on a drained machine again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndrainMachine {
+    /// The machine.
+    pub machine: MachineName,
+}
+
+impl Change for UndrainMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        let capability = Capability::DrainMachines;
+        cell.only_holders(by, capability, || format!("undrain machine {name}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let id = cell.machine_id(&self.machine)?;
+        if let Some(machine) = cell.machines.get_mut(id)
+            && machine.drain.take().is_some()
+        {
+            cell.draining.remove(&id);
+            events.add(Subject::Machine(id), EventKind::MachineUndrained);
+            cell.used(by, Capability::DrainMachines, Subject::Machine(id), events);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+impl Cell {
+    /// The instances that have to leave a machine that is being drained, tasks before the allocs that
+    /// they run in.
+    #[must_use]
+    pub fn to_leave(&self, machine: MachineId) -> Vec<InstanceId> {
+        let Some(machine) = self.machines.get(machine) else { return Vec::new() };
+        let stays = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.stop.is_none());
+        let all = machine.instances().iter().copied().filter(stays).collect();
+        self.innermost_first(all)
+    }
+
+    /// The cell as it would be if these machines were drained now and what `leaves` had left them;
+    /// and the tasks that left. It shares everything else with this one.
+    #[must_use]
+    pub fn preview_drain(
+        &self,
+        now: Time,
+        by: &UserName,
+        machines: &[MachineId],
+        mut leaves: impl FnMut(InstanceId) -> bool,
+    ) -> (Self, Vec<InstanceId>) {
+        let (mut cell, mut events) = (self.clone(), Events::default());
+        cell.time = cell.time.max(now);
+        for id in machines {
+            let since = cell.time;
+            if let Some(machine) = cell.machines.get_mut(*id)
+                && machine.drain.is_none()
+            {
+                let (by, reason) = (by.clone(), String::new());
+                let drain =
+                    Drain { since, by, reason, deadline: None, force: false, expired: None };
+                machine.drain = Some(Arc::new(drain));
+                cell.draining.insert(*id);
+            }
+        }
+        let mut left = Vec::new();
+        let all = machines.iter().flat_map(|id| self.to_leave(*id));
+        for instance in all.filter(|instance| leaves(*instance)) {
+            let how = Again::Evicted(EvictionCause::MachineShutdown);
+            cell.begin_again(instance, how, Span::ZERO, &End::Stopped, &mut events);
+            left.push(instance);
+        }
+        (cell, left)
+    }
+
+    /// Evicts what the disruption budgets allow. What runs in an alloc leaves with it, or alone where
+    /// the budgets do not allow the whole alloc.
+    fn evict_allowed(&mut self, machine: MachineId, events: &mut Events) -> u32 {
+        let mut tasks = 0;
+        for instance in self.to_leave(machine) {
+            if self.may_disrupt(instance).is_ok() {
+                let why = StopReason::Evict(EvictionCause::MachineShutdown);
+                tasks += u32::from(self.stop(instance, &why, events));
+            }
+        }
+        tasks
+    }
+
+    pub(super) fn evict_draining(
+        &mut self,
+        id: MachineId,
+        instances: &[InstanceId],
+        events: &mut Events,
+    ) {
+        let Some(machine) = self.machines.get(id) else { return };
+        let Some(drain) = machine.drain.clone().filter(|drain| drain.expired.is_none()) else {
+            return;
+        };
+        let forced = drain.force && drain.deadline.is_some_and(|deadline| deadline <= self.time);
+        for instance in instances {
+            let there = self.placement(*instance).is_some_and(|placed| placed.machine == id);
+            if there && (forced || self.may_disrupt(*instance).is_ok()) {
+                let why = StopReason::Evict(EvictionCause::MachineShutdown);
+                self.stop(*instance, &why, events);
+            }
+        }
+    }
+
+    pub(super) fn expire_drain(&mut self, id: MachineId, events: &mut Events) {
+        let now = self.time;
+        let Some(machine) = self.machines.get_mut(id) else { return };
+        let left = u32::try_from(machine.instances.len()).unwrap_or(u32::MAX);
+        let Some(drain) = &mut machine.drain else { return };
+        let over = drain.deadline.is_some_and(|deadline| deadline <= now);
+        if over && !drain.force && drain.expired.is_none() && left > 0 {
+            Arc::make_mut(drain).expired = Some(now);
+            events.add(Subject::Machine(id), EventKind::DrainExpired { left });
+        }
+    }
+
+    /// Whether a further task of a job may be started: it is a job of tasks outside of allocs, and
+    /// has none that is not up yet.
+    #[must_use]
+    pub fn may_start_replacement(&self, id: CollectionId) -> bool {
+        self.jobs.get(id).is_some_and(|job| {
+            let replaceable = !job.spec.kind.is_alloc_set() && job.alloc_set.is_none();
+            replaceable
+                && job.state == crate::JobState::Running
+                && self.tasks < crate::bounds::TASKS_MAX
+                && job.rows() < spec::limits::TASKS_MAX
+                && job.extra_tasks().all(|(_, task)| task.up_since().is_some())
+        })
+    }
+
+    pub(super) fn start_replacement(&mut self, id: CollectionId, events: &mut Events) {
+        if !self.may_start_replacement(id) {
+            return;
+        }
+        let Some(job) = self.jobs.get(id) else { return };
+        let removed = (job.spec.tasks..job.rows())
+            .map(TaskIndex)
+            .find(|index| job.task(*index).is_some_and(crate::Task::is_removed));
+        self.replaced.insert(id);
+        match removed {
+            Some(index) => drop(self.revive(id, index, events)),
+            None => self.add_task(id, events),
+        }
+    }
+
+    pub(super) fn remove_replacements(&mut self, id: CollectionId, events: &mut Events) {
+        let Some(job) = self.jobs.get(id).filter(|job| job.is_alive()) else {
+            self.replaced.remove(&id);
+            return;
+        };
+        let extra: Vec<_> = job.extra_tasks().map(|(index, _)| index).collect();
+        let up = job.extra_tasks().filter(|(_, task)| task.up_since().is_some()).count();
+        let (counts, up) = (job.counts(), u32::try_from(up).unwrap_or(u32::MAX));
+        let wanted = counts.alive().saturating_sub(u32::try_from(extra.len()).unwrap_or(u32::MAX));
+        if counts.up.saturating_sub(up) < wanted {
+            return;
+        }
+        self.replaced.remove(&id);
+        for index in extra {
+            self.kill_task(id, index, &KillReason::Removed, events);
+        }
+    }
+
+    /// Adds a pending task to a job.
+    pub(super) fn add_task(&mut self, id: CollectionId, events: &mut Events) {
+        let now = self.time;
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let before = Tallied::of(job);
+        let index = TaskIndex(job.rows());
+        job.add_task(now);
+        self.tasks = self.tasks.saturating_add(1);
+        let Some(instance) = job.instance(index) else { return };
+        let cause = crate::PendingCause::Submitted;
+        events.add(Subject::Task(instance), EventKind::Submit { cause });
+        let queued = crate::TaskState::Queued { since: now };
+        let waits = job.state == crate::JobState::Queued;
+        if waits && job.step(index, Transition::Queue, queued).is_ok() {
+            events.add(Subject::Task(instance), EventKind::Queue);
+        } else {
+            self.pending.insert(id);
+        }
+        let after = Tallied::of(job);
+        self.tally.replace(before, after);
+        self.recharge_task(id, index, &[]);
+    }
+}

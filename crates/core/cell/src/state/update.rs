@@ -1,0 +1,327 @@
+//! Updates of jobs: from one version of the description to the next, task by task (paper, section
+//! 2.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{
+    End, Generation, InstanceId, Resources, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+};
+use spec::{JobSpec, UpdatePolicy};
+
+use super::{Death, Health, Job, KillReason, Phase, Placement, Task, TaskState};
+
+/// An update of a job. A job has at most one; when it has ended it is kept until the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The version to which an undo goes back: the last one that was closed.
+    pub from: Version,
+    /// The new version.
+    pub to: Version,
+    /// The tasks that are changed; added tasks have the new version in any case.
+    pub tasks: TaskSelection,
+    /// How it proceeds.
+    pub policy: UpdatePolicy,
+    /// When it was opened.
+    pub opened: Time,
+    /// Who opened it.
+    pub by: UserName,
+    /// Its state.
+    pub state: UpdateState,
+    /// The tasks that were changed and have not been healthy for long enough yet.
+    pub changing: BTreeMap<TaskIndex, Changing>,
+    /// The tasks that failed once after they had been healthy for long enough. The next failure of
+    /// one is the update's.
+    pub relapsed: BTreeSet<TaskIndex>,
+    /// How many running tasks it has restarted or moved.
+    pub disruptions: u32,
+    /// The tasks that it leaves as they are, and why.
+    pub skipped: BTreeMap<TaskIndex, SkipReason>,
+    /// When the last of its changed tasks was healthy for long enough; `None` before the first.
+    pub last_passed: Option<Time>,
+    /// The failure that stopped it, if one did.
+    pub failure: Option<UpdateFailure>,
+}
+
+/// A task that an update has changed and that has not been healthy for long enough yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changing {
+    /// Since when.
+    pub since: Time,
+    /// Its first incarnation whose failure is the update's.
+    pub generation: Generation,
+}
+
+/// The state of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpdateState {
+    /// It changes tasks.
+    Rolling,
+    /// It changes no further task until it is resumed or undone.
+    Paused {
+        /// Since when.
+        at: Time,
+        /// Who paused it; `None` if it failed.
+        by: Option<UserName>,
+    },
+    /// Every task is updated or skipped. It can be undone until it is closed.
+    Succeeded {
+        /// Since when.
+        at: Time,
+    },
+    /// It changes tasks back.
+    Undoing {
+        /// Since when.
+        since: Time,
+        /// Who undid it; `None` if it failed.
+        by: Option<UserName>,
+    },
+    /// Every task is back on the version that was closed last.
+    Undone {
+        /// Since when.
+        at: Time,
+        /// Who undid it; `None` if it failed.
+        by: Option<UserName>,
+    },
+    /// It succeeded and can no longer be undone, or its job ended.
+    Closed {
+        /// Since when.
+        at: Time,
+    },
+}
+
+/// Why an update failed: a task did not become healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateFailure {
+    /// The task, in the incarnation that ended or is not healthy.
+    pub instance: InstanceId,
+    /// How it ended; `None` if it was not healthy in time.
+    pub end: Option<End>,
+}
+
+/// Why an update skipped a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SkipReason {
+    /// It would have exceeded the number of disruptions that the update may cause.
+    Disruptions,
+    /// The job's disruption budget allows no disruption at all.
+    Budget,
+}
+
+impl UpdateState {
+    /// Whether the update is open: another one would continue from it, and it can be undone.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Self::Undone { .. } | Self::Closed { .. })
+    }
+}
+
+impl Update {
+    /// The version that tasks are being changed to.
+    #[must_use]
+    pub fn target(&self) -> Version {
+        match self.state {
+            UpdateState::Undoing { .. } | UpdateState::Undone { .. } => self.from,
+            _ => self.to,
+        }
+    }
+
+    /// Whether it changes tasks now.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        matches!(self.state, UpdateState::Rolling | UpdateState::Undoing { .. })
+    }
+
+    /// The end of the wait between two batches, while none is being changed; an undo does not wait.
+    #[must_use]
+    pub fn next_batch(&self) -> Option<Time> {
+        let waits = self.state == UpdateState::Rolling && self.changing.is_empty();
+        let passed = self.last_passed.filter(|_| waits && self.policy.wait > Span::ZERO);
+        passed.map(|passed| passed + self.policy.wait)
+    }
+
+    fn is_to_change(&self, index: TaskIndex, task: &Task) -> bool {
+        if self.changing.contains_key(&index) || matches!(task.state, TaskState::Dead { .. }) {
+            return false;
+        }
+        match self.state {
+            UpdateState::Rolling | UpdateState::Paused { .. } => {
+                task.version != self.to
+                    && self.tasks.contains(index)
+                    && !self.skipped.contains_key(&index)
+            }
+            UpdateState::Undoing { .. } => task.version > self.from,
+            _ => false,
+        }
+    }
+}
+
+impl Job {
+    /// Whether its open update has still to change a task.
+    #[must_use]
+    pub fn is_to_change(&self, index: TaskIndex) -> bool {
+        let (Some(update), Some(task)) = (self.open_update(), self.task(index)) else {
+            return false;
+        };
+        index.0 < self.spec.tasks && update.is_to_change(index, task)
+    }
+
+    /// The failure of a task that an update has changed: the incarnation that ended, and how.
+    #[must_use]
+    pub fn failed_change(&self, index: TaskIndex) -> Option<(InstanceId, &End)> {
+        let update = self.update.as_ref()?;
+        let (changing, task) = (update.changing.get(&index)?, self.task(index)?);
+        let last = task.last_incarnation.as_deref()?;
+        let counts = last.generation >= changing.generation && last.version == update.target();
+        let failed = !matches!(last.end, End::Exited { code: 0 } | End::Lost { .. } | End::Stopped);
+        let id = model::TaskId { collection: self.id, index };
+        (counts && failed).then(|| (id.generation(last.generation), &last.end))
+    }
+}
+
+impl Task {
+    /// Takes over another version while it does not run. What made it fail before may be changed: its
+    /// failures no longer count, and it is retried at once.
+    pub(crate) fn take_version(&mut self, version: Version, now: Time) {
+        (self.version, self.failures) = (version, 0);
+        if let TaskState::Pending { not_before, .. } = &mut self.state {
+            *not_before = now.min(*not_before);
+        }
+    }
+
+    /// Whether it was removed because its job needed it no more: it can start again.
+    #[must_use]
+    pub(crate) fn is_removed(&self) -> bool {
+        matches!(self.state, TaskState::Dead { death: Death::Killed(KillReason::Removed), .. })
+    }
+
+    /// Since when it is up: its program runs, is healthy, and is not being stopped.
+    #[must_use]
+    pub fn up_since(&self) -> Option<Time> {
+        match &self.state {
+            TaskState::Running(placement) => placement.up_since(),
+            _ => None,
+        }
+    }
+}
+
+impl Placement {
+    /// See [`Task::up_since`].
+    #[must_use]
+    pub fn up_since(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Started { health: Health::Healthy, since, .. } if self.stop.is_none() => {
+                Some(since)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Job {
+    /// The description that a task's current incarnation has.
+    #[must_use]
+    pub fn described(&self, index: TaskIndex) -> &Arc<JobSpec> {
+        match self.task(index) {
+            Some(task) if task.version != self.version => {
+                self.description(task.version).unwrap_or(&self.spec)
+            }
+            _ => &self.spec,
+        }
+    }
+
+    /// A version of its description, if it is still stored: the current one, those of its tasks, and
+    /// that to which an open update can be undone.
+    #[must_use]
+    pub fn description(&self, version: Version) -> Option<&Arc<JobSpec>> {
+        if version == self.version {
+            return Some(&self.spec);
+        }
+        self.others.iter().find(|(other, _)| *other == version).map(|(_, spec)| spec)
+    }
+
+    /// The stored versions of its description besides the current one, oldest first.
+    pub fn other_descriptions(&self) -> impl Iterator<Item = (Version, &Arc<JobSpec>)> {
+        self.others.iter().map(|(version, spec)| (*version, spec))
+    }
+
+    /// Its open update.
+    #[must_use]
+    pub fn open_update(&self) -> Option<&Arc<Update>> {
+        self.update.as_ref().filter(|update| update.state.is_open())
+    }
+
+    /// The description to which its open update can be undone.
+    #[must_use]
+    pub(crate) fn undo_description(&self) -> Option<&Arc<JobSpec>> {
+        let update = self.open_update()?;
+        let undoing = matches!(update.state, UpdateState::Undoing { .. });
+        self.description(if undoing { update.to } else { update.from })
+    }
+
+    /// Number of rows: its tasks, and after them those that were removed or are replacements.
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Number of tasks to show: those of its description, and further ones that are alive.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        let rows = self.rows();
+        let alive = |index: &u32| {
+            self.task(TaskIndex(*index))
+                .is_some_and(|task| !matches!(task.state, TaskState::Dead { .. }))
+        };
+        (self.spec.tasks..rows).rev().find(alive).map_or(self.spec.tasks, |last| last + 1)
+    }
+
+    /// The tasks beyond its description that are alive: being removed, or replacements.
+    pub fn extra_tasks(&self) -> impl Iterator<Item = (TaskIndex, &Task)> {
+        let extra = (self.spec.tasks..self.rows()).map(TaskIndex);
+        let tasks = extra.filter_map(|index| Some((index, self.task(index)?)));
+        tasks.filter(|(_, task)| !matches!(task.state, TaskState::Dead { .. }))
+    }
+
+    /// Whether it has an extra task that is not being removed.
+    #[must_use]
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.extra_tasks().any(|(_, task)| match &task.state {
+            TaskState::Running(placement) => placement.killed().is_none(),
+            _ => true,
+        })
+    }
+
+    /// Number of its live tasks without the extra ones.
+    #[must_use]
+    pub fn wanted(&self) -> u32 {
+        let extra = u32::try_from(self.extra_tasks().count()).unwrap_or(u32::MAX);
+        self.counts.alive().saturating_sub(extra)
+    }
+
+    /// Number of its tasks that are down: alive but not up. Extra tasks make up for others.
+    #[must_use]
+    pub fn down(&self) -> u32 {
+        self.wanted().saturating_sub(self.counts.up)
+    }
+
+    /// The charged amount of a task: while an update is open, enough for both descriptions, so that
+    /// an undo never lacks quota.
+    pub(crate) fn charged_limit(&self, index: TaskIndex) -> Resources {
+        let none = Resources::default();
+        let Some(task) = self.task(index) else { return none };
+        let limit = |spec: &Arc<JobSpec>| match index.0 < spec.tasks {
+            true => spec.limit(index),
+            false => none,
+        };
+        let back = self.undo_description().map_or(none, limit);
+        match &task.state {
+            TaskState::Dead { death: Death::Killed(KillReason::Removed), .. } => back,
+            TaskState::Dead { .. } => none,
+            _ => back.most(limit(&self.spec)).most(match index.0 < self.spec.tasks {
+                true => self.limit(index),
+                false => none,
+            }),
+        }
+    }
+}

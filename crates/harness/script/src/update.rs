@@ -1,0 +1,133 @@
+//! Updates and drains.
+
+use std::sync::Arc;
+
+use cell::{
+    ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, SkipReason, UpdateAction, UpdateFailure,
+    UpdateJob, UpdateStep,
+};
+use model::{Address, CollectionId, MachineName, TaskIndex, Time, UserName, Version};
+
+use crate::policy::{POLICY, policy};
+use crate::words::{no_such_option, not, number, option, seconds, small_number, value};
+use crate::{ScriptError, job_spec};
+
+/// The owner, the job and its tasks in an address; who asks is the owner, unless the line says.
+fn addressed(
+    by: Option<&UserName>,
+    text: &str,
+) -> Result<(UserName, UserName, Address), ScriptError> {
+    let address: Address = text.parse()?;
+    let owner = address.user.clone().or_else(|| by.cloned());
+    let owner = owner.ok_or_else(|| ScriptError::NoUser(text.to_owned()))?;
+    Ok((by.cloned().unwrap_or_else(|| owner.clone()), owner, address))
+}
+
+/// A request about an update, if the words say that: who asks, and for what.
+pub(crate) fn request(
+    by: Option<&UserName>,
+    words: &[&str],
+) -> Result<Option<(UserName, Mutation)>, ScriptError> {
+    Ok(Some(match words {
+        ["update", address, tasks, options @ ..] => {
+            let (by, owner, Address { job, tasks: chosen, .. }) = addressed(by, address)?;
+            let (mut expected, mut of_job, mut own) = (None, Vec::new(), None);
+            for word in options {
+                let (key, text) = option(word)?;
+                let mut changed = own.unwrap_or_default();
+                if key == "expected" {
+                    expected = Some(Version(small_number(text)?));
+                } else if POLICY.contains(&key) && policy(&mut changed, key, text)? {
+                    own = Some(changed);
+                } else {
+                    of_job.push(*word);
+                }
+            }
+            let spec = Arc::new(job_spec(job.as_str(), small_number(tasks)?, &of_job)?);
+            (by, UpdateJob { owner, spec, tasks: chosen, policy: own, expected }.into())
+        }
+        ["resize", address, tasks] => {
+            let (by, owner, Address { job, .. }) = addressed(by, address)?;
+            (by, ResizeJob { owner, job, tasks: small_number(tasks)?, expected: None }.into())
+        }
+        ["control", action, address, expected @ ..] if expected.len() <= 1 => {
+            let (by, owner, Address { job, .. }) = addressed(by, address)?;
+            let all = [
+                UpdateAction::Pause,
+                UpdateAction::Resume,
+                UpdateAction::Undo,
+                UpdateAction::Close,
+            ];
+            let found = all.into_iter().find(|other| other.name() == *action);
+            let action = found.ok_or_else(|| not(action, "pause, resume, undo or close"))?;
+            let expected = expected.first().map(|word| small_number(word).map(Version));
+            let expected = expected.transpose()?;
+            (by, ControlUpdate { owner, job, action, expected }.into())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// `drain MACHINE [by=SECONDS] [force] [REASON]`.
+pub(crate) fn drain(name: &str, words: &[&str]) -> Result<Mutation, ScriptError> {
+    let mut drain = DrainMachine::of(MachineName::new(name)?, "");
+    let mut words = words;
+    loop {
+        match words {
+            ["force", rest @ ..] => (drain.force, words) = (true, rest),
+            [word, rest @ ..] if word.starts_with("by=") => {
+                drain.deadline = Some(Time::ZERO + seconds(&word[3..])?);
+                words = rest;
+            }
+            reason => {
+                drain.reason = reason.join(" ");
+                return Ok(drain.into());
+            }
+        }
+    }
+}
+
+/// A step of an update, of a drain, or of replacements, if the words say that.
+pub(crate) fn op(
+    machine: impl Fn(&str) -> Result<model::MachineId, ScriptError>,
+    words: &[&str],
+) -> Result<Option<Op>, ScriptError> {
+    let job = |word: &str| number(word).map(CollectionId);
+    Ok(Some(match words {
+        ["step", id, version, steps @ ..] => Op::StepUpdate {
+            job: job(id)?,
+            version: Version(small_number(version)?),
+            steps: steps.iter().map(|word| step(word)).collect::<Result<_, _>>()?,
+        },
+        ["evict", name, instances @ ..] => {
+            let instance = |word: &&str| value(word, "an instance such as 1-0-1");
+            let instances = instances.iter().map(instance).collect::<Result<_, _>>()?;
+            Op::EvictDraining { machine: machine(name)?, instances }
+        }
+        ["expire", name] => Op::ExpireDrain { machine: machine(name)? },
+        ["replace", id] => Op::StartReplacement { job: job(id)? },
+        ["unreplace", id] => Op::RemoveReplacements { job: job(id)? },
+        _ => return Ok(None),
+    }))
+}
+
+/// `change=0`, `passed=0`, `skip=0`, `fail=1-0-2`, `finish`, `close`.
+fn step(word: &str) -> Result<UpdateStep, ScriptError> {
+    match word {
+        "finish" => return Ok(UpdateStep::Finish),
+        "close" => return Ok(UpdateStep::Close),
+        _ => {}
+    }
+    let (key, text) = option(word)?;
+    let index = || small_number(text).map(TaskIndex);
+    Ok(match key {
+        "change" => UpdateStep::Change(index()?),
+        "passed" => UpdateStep::Passed(index()?),
+        "skip" => UpdateStep::Skip(index()?, SkipReason::Disruptions),
+        "fail" => {
+            let instance = value(text, "an instance such as 1-0-1")?;
+            UpdateStep::Fail(UpdateFailure { instance, end: None })
+        }
+        _ => return Err(no_such_option(key, &["change", "passed", "skip", "fail"])),
+    })
+}

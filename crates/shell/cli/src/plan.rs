@@ -1,0 +1,138 @@
+//! `bourg plan`: what submitting or updating the jobs of a file would do.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use client::{Connection, Target};
+use model::Resources;
+use proto::{v1, word};
+use spec::JobSpec;
+
+use crate::change::{ChangeArgs, change_text, tasks};
+use crate::exit::{Code, Done, Failure};
+use crate::output::{self, Format};
+use crate::{evaluate, with_cell};
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// A BCL or JSON file.
+    file: PathBuf,
+    #[command(flatten)]
+    change: ChangeArgs,
+    /// Output format: table, json, yaml, or the path of a field.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+}
+
+pub(crate) fn plan(cell: Target<'_>, args: &PlanArgs) -> Done {
+    let jobs = evaluate::evaluate(&args.file)?;
+    if jobs.is_empty() {
+        return Err(Failure::usage(format!("error: {} has no jobs", args.file.display())));
+    }
+    with_cell(cell, async |mut connection| {
+        show(&mut connection, &jobs, &args.output, |job| v1::PlanRequest {
+            tasks: args.change.tasks(),
+            policy: args.change.policy(job),
+            ..v1::PlanRequest::default()
+        })
+        .await
+    })
+}
+
+/// Shows the plan of each job.
+///
+/// # Errors
+/// If one of them would be rejected.
+pub(crate) async fn show(
+    connection: &mut Connection,
+    jobs: &[JobSpec],
+    format: &Format,
+    request: impl Fn(&JobSpec) -> v1::PlanRequest,
+) -> Done {
+    let mut rejected = None;
+    for job in jobs {
+        let change = Some(v1::plan_request::Change::Spec(job.into()));
+        let request = v1::PlanRequest { change, ..request(job) };
+        let plan =
+            connection.ask(request, async |mut client, request| client.plan(request).await).await?;
+        let name = format!("{}/{}", plan.user, plan.job);
+        output::object(format, &plan, &name, || describe(&name, &plan))?;
+        if !plan.rejected.is_empty() && rejected.is_none() {
+            rejected = Some(format!("error: {name} would be rejected: {}", plan.rejected));
+        }
+    }
+    rejected.map_or(Ok(()), |text| Err(Failure::new(Code::Refused, text)))
+}
+
+/// A plan for people.
+fn describe(name: &str, plan: &v1::PlanResponse) -> String {
+    let total = plan.total.and_then(|total| Resources::try_from(total).ok()).unwrap_or_default();
+    let mut text = match (plan.new, plan.unchanged) {
+        (true, _) => format!("+ {name}  {}  {total}\n", tasks(plan.size)),
+        (false, true) => format!("= {name}  unchanged, version {}\n", plan.version),
+        (false, false) => String::new(),
+    };
+    let mut line = |line: String| {
+        let _infallible = writeln!(text, "{line}");
+    };
+    for planned in &plan.changes {
+        let change = planned.change.as_ref().map(change_text).unwrap_or_default();
+        line(format!("~ {name}  {change}   {}", planned.effect));
+    }
+    let changed = |kind: &&v1::PlannedTasks| kind.kind() != v1::ChangeKind::Unchanged;
+    if !plan.new && !plan.unchanged {
+        for kind in plan.tasks.iter().filter(changed) {
+            let ranges: Vec<_> = kind.tasks.iter().take(8).map(range).collect();
+            let more = if kind.tasks.len() > 8 { ",…" } else { "" };
+            let (what, count) = (word::<v1::ChangeKind>(kind.kind), tasks(kind.count));
+            line(format!("  {what:10} {count}: {}{more}", ranges.join(",")));
+        }
+    }
+    if !plan.rejected.is_empty() || plan.unchanged {
+        return text;
+    }
+    if !plan.new {
+        let at_once = plan.at_once.map_or("any number".to_owned(), |most| most.to_string());
+        let skipped = match plan.skipped {
+            0 => String::new(),
+            some => format!(", {} skipped", tasks(some)),
+        };
+        line(format!("disruptions {} (at most {at_once} down at once){skipped}", plan.disruptions));
+        if !plan.blocked.is_empty() {
+            line(format!("note: {}", plan.blocked));
+        }
+    }
+    match (plan.placed, plan.unplaced) {
+        (_, 0) if plan.new => line("fits now, within quota".to_owned()),
+        (0, 0) => line("fits now, within quota; no task moves".to_owned()),
+        (placed, 0) => line(format!("fits now, within quota; {} to place", tasks(placed))),
+        (_, unplaced) => {
+            line(format!(
+                "within quota, but {} would stay pending: {}",
+                tasks(unplaced),
+                plan.why_unplaced
+            ));
+        }
+    }
+    match plan.evictions.as_slice() {
+        [] => line("nobody else is affected".to_owned()),
+        some => {
+            line(format!("evicts {}:", tasks(u32::try_from(some.len()).unwrap_or(u32::MAX))));
+            for evicted in some {
+                line(format!(
+                    "  {} on {}, priority {}",
+                    evicted.task, evicted.machine, evicted.priority
+                ));
+            }
+        }
+    }
+    text
+}
+
+fn range(range: &v1::IndexRange) -> String {
+    match range.first == range.last {
+        true => range.first.to_string(),
+        false => format!("{}-{}", range.first, range.last),
+    }
+}

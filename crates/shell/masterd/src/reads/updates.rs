@@ -1,0 +1,380 @@
+//! Updates and drains as they are shown, and the plan of a change that is not made yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cell::{
+    Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Rejection,
+    TaskState, Update, UpdateJob, UpdateState,
+};
+use model::{TaskIndex, TaskSelection, Time, UserName};
+use proto::v1;
+use spec::{JobSpec, UpdatePolicy};
+
+use super::Reads;
+use super::rejections::in_words;
+use super::views::{job_name, task_name};
+
+/// The maximum number of changing tasks, of skipped tasks, of evictions and of reasons in an answer.
+pub(super) const LISTED_MAX: usize = 100;
+
+/// A job's update, at a time.
+pub(crate) fn status(cell: &Cell, job: &Job, update: &Update, now: Time) -> v1::UpdateStatus {
+    let by = |by: &Option<UserName>| by.as_ref().map(ToString::to_string).unwrap_or_default();
+    let (since, state_by) = match &update.state {
+        UpdateState::Rolling => (update.opened, String::new()),
+        UpdateState::Paused { at, by: who } => (*at, by(who)),
+        UpdateState::Succeeded { at } | UpdateState::Closed { at } => (*at, String::new()),
+        UpdateState::Undoing { since, by: who } => (*since, by(who)),
+        UpdateState::Undone { at, by: who } => (*at, by(who)),
+    };
+    let closes = match &update.state {
+        UpdateState::Succeeded { at } => (*at + update.policy.close_after).0,
+        _ => 0,
+    };
+    let target = update.target();
+    let (mut tasks, mut done) = (0, 0);
+    for (index, task) in job.tasks().take(job.spec.tasks as usize) {
+        let left = job.is_to_change(index) || update.changing.contains_key(&index);
+        let changed = task.version == target && !matches!(task.state, TaskState::Dead { .. });
+        tasks += u32::from(left || changed);
+        done += u32::from(changed && !left);
+    }
+    let changing = update.changing.iter().take(LISTED_MAX);
+    let skipped = update.skipped.iter().take(LISTED_MAX);
+    v1::UpdateStatus {
+        from: update.from.0,
+        to: update.to.0,
+        state: v1::UpdateState::from(&update.state).into(),
+        since: since.0,
+        state_by,
+        opened: update.opened.0,
+        opened_by: update.by.to_string(),
+        policy: Some((&update.policy).into()),
+        tasks,
+        done,
+        changing: changing
+            .map(|(index, changing)| v1::ChangingTask {
+                index: index.0,
+                since: changing.since.0,
+                waits_for: task_waits_for(job, update, *index, now),
+            })
+            .collect(),
+        skipped: skipped
+            .map(|(index, why)| v1::SkippedTask {
+                index: index.0,
+                why: v1::SkipReason::from(*why).into(),
+                text: why.to_string(),
+            })
+            .collect(),
+        disruptions: update.disruptions,
+        failure: update.failure.as_ref().map(Into::into),
+        failure_text: update.failure.as_ref().map(failed).unwrap_or_default(),
+        waits_for: waits_for(cell, job, update, now),
+        closes,
+    }
+}
+
+fn failed(failure: &cell::UpdateFailure) -> String {
+    let index = failure.instance.index;
+    match &failure.end {
+        Some(end) => format!("task {index}: {end}"),
+        None => format!("task {index} was not healthy in time"),
+    }
+}
+
+/// What a changed task waits for.
+fn task_waits_for(job: &Job, update: &Update, index: TaskIndex, now: Time) -> String {
+    let Some(task) = job.task(index) else { return String::new() };
+    match &task.state {
+        TaskState::Queued { .. } => "waits for other jobs".to_owned(),
+        TaskState::Pending { not_before, .. } if *not_before > now => {
+            format!("waits for its next retry, in {}", seconds(not_before.since(now)))
+        }
+        TaskState::Pending { .. } => "waits for a machine (bourg why)".to_owned(),
+        TaskState::Running(placed) if placed.stop.is_some() => "is stopping".to_owned(),
+        TaskState::Running(placed) => match placed.up_since() {
+            Some(since) => {
+                let healthy = now.since(since);
+                format!("healthy for {} of {}", seconds(healthy), update.policy.healthy_for)
+            }
+            None => "starts, or is not healthy yet".to_owned(),
+        },
+        TaskState::Dead { .. } => "is dead".to_owned(),
+    }
+}
+
+/// A number of whole seconds.
+fn seconds(span: model::Span) -> String {
+    match span.0 / 1_000_000 {
+        0 => "0 s".to_owned(),
+        whole => model::Span::from_secs(whole).to_string(),
+    }
+}
+
+/// What an update that is moving waits for.
+fn waits_for(cell: &Cell, job: &Job, update: &Update, now: Time) -> String {
+    if !update.is_moving() {
+        return String::new();
+    }
+    if let Some(index) = update.changing.keys().next() {
+        let text = task_waits_for(job, update, *index, now);
+        let more = match update.changing.len() {
+            1 => String::new(),
+            several => format!(", and {} more", several - 1),
+        };
+        return format!("task {index} {text}{more}");
+    }
+    let next = (0..job.spec.tasks).map(TaskIndex).find(|index| job.is_to_change(*index));
+    let Some(index) = next else { return String::new() };
+    if let Some(begins) = update.next_batch().filter(|begins| *begins > now) {
+        let left = begins.since(now);
+        return format!("task {index} is next after the wait between batches, in {left}");
+    }
+    let blocked = job.instance(index).and_then(|instance| cell.may_update(instance).err());
+    match blocked {
+        Some(why) => {
+            format!("task {index} waits for the disruption budget: {}", budget(cell, &why))
+        }
+        None => format!("task {index} is next"),
+    }
+}
+
+/// Why a budget allows no disruption, with the job's name.
+fn budget(cell: &Cell, why: &BudgetExhausted) -> String {
+    let name = job_name(cell, why.job());
+    match why {
+        BudgetExhausted::AtOnce { down, more, most, .. } => {
+            format!("{down} of {name} down, {more} more would be, {most} allowed at once")
+        }
+        BudgetExhausted::PerHour { most, next: Some(_), .. } => {
+            format!("{name} had its {most} disruptions of this hour")
+        }
+        BudgetExhausted::PerHour { .. } => format!("{name} allows no disruption"),
+    }
+}
+
+/// What the drain of a machine waits for.
+pub(crate) fn drain_waits_for(cell: &Cell, machine: &Machine) -> Vec<String> {
+    let Some(drain) = machine.drain.as_deref() else { return Vec::new() };
+    let mut found = Vec::new();
+    let silent = machine.state != MachineState::Up;
+    for instance in machine.instances().iter().take(LISTED_MAX) {
+        let Some(placed) = cell.placement(*instance) else { continue };
+        let name = task_name(cell, *instance);
+        let text = match (placed.stop.is_some(), cell.may_disrupt(*instance)) {
+            _ if silent => format!("{name}: the machine does not answer"),
+            (true, _) => format!("{name} is stopping"),
+            (false, Err(why)) => {
+                let job = cell.job(instance.collection);
+                let starting = job.is_some_and(|job| job.extra_tasks().next().is_some());
+                let then = match (drain.expired.is_some(), starting) {
+                    (true, _) => "",
+                    (false, true) => ": waits for its replacement to be healthy",
+                    (false, false) => ": waits",
+                };
+                format!("{name}{then} ({})", budget(cell, &why))
+            }
+            (false, Ok(())) => format!("{name} leaves next"),
+        };
+        found.push(text);
+    }
+    found
+}
+
+/// What is to be planned.
+pub(crate) struct Asked {
+    pub(crate) owner: UserName,
+    pub(crate) spec: Arc<JobSpec>,
+    pub(crate) tasks: TaskSelection,
+    pub(crate) policy: Option<UpdatePolicy>,
+}
+
+impl Reads<'_> {
+    /// What submitting or updating a job would do now. It changes nothing.
+    pub(crate) fn plan(&self, asked: Asked) -> v1::PlanResponse {
+        let Asked { owner, spec, tasks, policy } = asked;
+        let living = self.cell.job_named(&owner, &spec.name).filter(|job| job.is_alive());
+        let mut plan = v1::PlanResponse {
+            index: self.cell.index().0,
+            time: self.now.0,
+            user: owner.to_string(),
+            job: spec.name.to_string(),
+            new: living.is_none(),
+            version: living.map_or(0, |job| job.last_version.0),
+            size: spec.tasks,
+            total: Some((&spec.total()).into()),
+            ..v1::PlanResponse::default()
+        };
+        let mutation: Mutation = match living {
+            None => Mutation::Submit(Arc::clone(&spec)),
+            Some(_) => {
+                let (owner, spec, tasks) = (owner.clone(), Arc::clone(&spec), tasks.clone());
+                UpdateJob { owner, spec, tasks, policy, expected: None }.into()
+            }
+        };
+        if let Some(job) = living {
+            let changes = job.spec.changes(&spec).into_iter();
+            plan.changes = changes
+                .map(|(change, class)| v1::PlannedChange {
+                    change: Some((&change).into()),
+                    effect: class.to_string(),
+                })
+                .collect();
+            self.plan_tasks(job, &spec, &tasks, policy.as_ref(), &mut plan);
+        } else {
+            let kind = v1::ChangeKind::Add.into();
+            let all = v1::IndexRange { first: 0, last: spec.tasks.saturating_sub(1) };
+            plan.tasks = vec![v1::PlannedTasks { kind, count: spec.tasks, tasks: vec![all] }];
+        }
+        match self.cell.preview(self.now, self.me, &mutation) {
+            Err(rejection) => plan.rejected = self.why_rejected(&rejection),
+            Ok(preview) => match preview.job_named(&owner, &spec.name) {
+                Some(job) if living.is_some_and(|old| old.last_version == job.last_version) => {
+                    plan.unchanged = true;
+                    plan.changes.clear();
+                }
+                Some(job) => {
+                    plan_placements(&preview, job, self.now, &mut plan);
+                    if let Some(set) = living.filter(|set| set.spec.kind.is_alloc_set()) {
+                        plan.evictions.extend(self.leave_with_allocs(set, spec.tasks));
+                    }
+                }
+                None => {}
+            },
+        }
+        plan
+    }
+
+    /// The tasks in the allocs that are removed when an alloc set shrinks.
+    fn leave_with_allocs(&self, set: &Job, size: u32) -> Vec<v1::PlannedEviction> {
+        let children = self.cell.children(set.id).filter_map(|id| self.cell.job(id));
+        let inside = children.filter(|job| job.alloc_set == Some(set.id));
+        let tasks = inside.flat_map(|job| job.tasks().map(move |(index, task)| (job, index, task)));
+        let leave = tasks.filter_map(|(job, index, task)| {
+            let TaskState::Running(placement) = &task.state else { return None };
+            placement.alloc().filter(|alloc| alloc.index.0 >= size)?;
+            let machine = self.cell.machine(placement.machine);
+            Some(v1::PlannedEviction {
+                task: format!("{}/{index}", job_name(self.cell, job.id)),
+                machine: machine.map(|machine| machine.name.to_string()).unwrap_or_default(),
+                priority: job.spec.priority.number().into(),
+            })
+        });
+        leave.take(LISTED_MAX).collect()
+    }
+
+    fn why_rejected(&self, rejection: &Rejection) -> String {
+        in_words(self.cell, rejection)
+    }
+
+    fn plan_tasks(
+        &self,
+        job: &Job,
+        spec: &JobSpec,
+        tasks: &TaskSelection,
+        policy: Option<&UpdatePolicy>,
+        plan: &mut v1::PlanResponse,
+    ) {
+        let mut kinds: BTreeMap<ChangeKind, Vec<v1::IndexRange>> = BTreeMap::new();
+        let mut counts: BTreeMap<ChangeKind, u32> = BTreeMap::new();
+        for index in (0..job.size().max(spec.tasks)).map(TaskIndex) {
+            let kind = match self.cell.change_kind(job, spec, index) {
+                kind @ (ChangeKind::Add | ChangeKind::Remove) if job.task(index).is_none() => kind,
+                ChangeKind::Remove => ChangeKind::Remove,
+                _ if !tasks.contains(index) => ChangeKind::Unchanged,
+                kind => kind,
+            };
+            *counts.entry(kind).or_default() += 1;
+            let ranges = kinds.entry(kind).or_default();
+            match ranges.last_mut() {
+                Some(range) if range.last + 1 == index.0 => range.last = index.0,
+                _ => ranges.push(v1::IndexRange { first: index.0, last: index.0 }),
+            }
+        }
+        let of = |kind| counts.get(&kind).copied().unwrap_or_default();
+        let policy = policy.copied().unwrap_or(spec.update);
+        let disruptive = of(ChangeKind::Restart) + of(ChangeKind::Move);
+        let never = spec.disruptions.per_hour == Some(0);
+        let most = if never { 0 } else { policy.disruptions.unwrap_or(u32::MAX) };
+        plan.disruptions = disruptive.min(most);
+        plan.skipped = disruptive.saturating_sub(most);
+        let at_once = spec.down_max();
+        plan.at_once = (at_once != u32::MAX).then_some(at_once);
+        if disruptive > 0 {
+            plan.blocked = match (never, at_once) {
+                (true, _) => {
+                    "its disruption budget has perHour: 0, which allows no restart ever: those \
+                     tasks are skipped"
+                        .to_owned()
+                }
+                (false, 0) => {
+                    "its disruption budget has atOnce: 0: a further task is started first, and each \
+                     change waits until it is healthy"
+                        .to_owned()
+                }
+                _ => {
+                    let in_an_hour = job.room(self.now).per_hour.min(spec.disruptions.per_hour.unwrap_or(u32::MAX));
+                    match plan.disruptions.checked_sub(in_an_hour) {
+                        None | Some(0) => String::new(),
+                        Some(later) => format!(
+                            "its disruption budget allows {in_an_hour} within this hour: {later} \
+                             wait"
+                        ),
+                    }
+                }
+            };
+        }
+        plan.tasks = kinds
+            .into_iter()
+            .map(|(kind, tasks)| v1::PlannedTasks {
+                kind: v1::ChangeKind::from(kind).into(),
+                count: of(kind),
+                tasks,
+            })
+            .collect();
+    }
+}
+
+/// Where the tasks would be placed that are then pending, and who would be evicted.
+fn plan_placements(preview: &Cell, job: &Job, now: Time, plan: &mut v1::PlanResponse) {
+    let found = scheduler::preview(preview, job, now);
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    plan.placed = count(found.assignments.len());
+    plan.unplaced = count(found.unplaced);
+    if found.unplaced > 0 {
+        plan.why_unplaced = why_unplaced(preview, job, &TaskSelection::All, now);
+    }
+    plan.evictions = planned_evictions(preview, &found.assignments);
+}
+
+/// Why tasks fit nowhere, in short.
+pub(super) fn why_unplaced(cell: &Cell, job: &Job, tasks: &TaskSelection, now: Time) -> String {
+    let why = scheduler::why(cell, job, tasks, now);
+    let reasons = why.groups.iter().flat_map(|group| &group.reasons).take(3);
+    let texts = reasons.map(|reason| match reason.machines {
+        1 => format!("1 machine: {}", reason.text),
+        several => format!("{several} machines: {}", reason.text),
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+/// Who would be evicted for assignments.
+pub(super) fn planned_evictions(
+    preview: &Cell,
+    assignments: &[Assignment],
+) -> Vec<v1::PlannedEviction> {
+    let victims = assignments.iter().flat_map(|assignment| {
+        assignment.victims.iter().map(|victim| (assignment.machine, *victim))
+    });
+    let evicted = victims.take(LISTED_MAX).map(|(machine, victim)| {
+        let priority = preview.job(victim.collection).map(|job| job.spec.priority.number());
+        let machine = preview.machine(machine);
+        v1::PlannedEviction {
+            task: task_name(preview, victim),
+            machine: machine.map(|machine| machine.name.to_string()).unwrap_or_default(),
+            priority: priority.unwrap_or_default().into(),
+        }
+    });
+    evicted.collect()
+}

@@ -1,0 +1,165 @@
+//! Updates of jobs and their plans, as they arrive in the API.
+
+use std::sync::Arc;
+
+use cell::{ControlUpdate, Reply, ResizeJob, UpdateJob};
+use model::{JobName, TaskSelection, UserName};
+use prost::Message as _;
+use proto::v1;
+use spec::{JobSpec, UpdatePolicy};
+use tonic::{Request, Status};
+
+use crate::caller::tasks::{may_submit, may_touch};
+use crate::reads::updates::Asked;
+use crate::reads::{Reads, job_address, selection};
+use crate::service::tasks::split;
+use crate::service::{Answer, Service, malformed};
+
+/// The owner in a request: the caller unless it names one.
+fn owner(user: &UserName, asked: &str) -> Result<UserName, Status> {
+    match asked {
+        "" => Ok(user.clone()),
+        name => UserName::new(name).map_err(|error| Status::invalid_argument(error.to_string())),
+    }
+}
+
+fn job_name(name: &str) -> Result<JobName, Status> {
+    JobName::new(name).map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+fn description(spec: v1::JobSpec) -> Result<JobSpec, Status> {
+    spec.try_into().map_err(|error| malformed(&error))
+}
+
+fn policy(policy: Option<v1::UpdatePolicy>) -> Result<Option<UpdatePolicy>, Status> {
+    policy.map(UpdatePolicy::try_from).transpose().map_err(|error| malformed(&error))
+}
+
+fn tasks(asked: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
+    asked.map_or(Ok(TaskSelection::All), |asked| selection(Some(asked)))
+}
+
+fn no_change() -> Status {
+    Status::invalid_argument("neither a description nor a number of tasks is given")
+}
+
+impl Service {
+    pub(crate) async fn update_a_job(
+        &self,
+        request: Request<v1::UpdateRequest>,
+    ) -> Answer<v1::UpdateResponse> {
+        use v1::update_request::Change;
+
+        let by = self.anyone(&request).await?;
+        let bytes = request.get_ref().encoded_len();
+        let (asked, asks) = split(request);
+        let owner = owner(&by.user, &asked.user)?;
+        let expected = asked.expected.map(model::Version);
+        let before = |name: &JobName| {
+            let view = self.core.view();
+            view.cell.job_named(&owner, name).map(|job| Arc::clone(&job.spec))
+        };
+        let (mutation, name, after) = match asked.change.ok_or_else(no_change)? {
+            Change::Spec(spec) => {
+                let spec = Arc::new(description(spec)?);
+                self.own(&by, &asks, || {
+                    may_submit(&by.user, &spec)?;
+                    may_touch(&by.user, &owner, &spec.name)
+                })?;
+                let (tasks, policy) = (tasks(asked.tasks)?, policy(asked.policy)?);
+                let (owner, name) = (owner.clone(), spec.name.clone());
+                let after = Arc::clone(&spec);
+                let update = UpdateJob { owner, spec, tasks, policy, expected };
+                (cell::Mutation::from(update), name, Some(after))
+            }
+            Change::Resize(resize) => {
+                let job = job_name(&resize.job)?;
+                self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
+                let (owner, name, tasks) = (owner.clone(), job.clone(), resize.tasks);
+                (ResizeJob { owner, job, tasks, expected }.into(), name, None)
+            }
+        };
+        let before = before(&name);
+        let user = owner.to_string();
+        let view = self.core.clone();
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Updated { collection, version, unchanged } => {
+                let after = after
+                    .or_else(|| view.view().cell.job(*collection).map(|job| Arc::clone(&job.spec)));
+                let changes = match (&before, &after, unchanged) {
+                    (Some(before), Some(after), false) => before.changes(after),
+                    _ => Vec::new(),
+                };
+                Some(v1::UpdateResponse {
+                    index,
+                    collection: collection.0,
+                    user,
+                    version: version.0,
+                    unchanged: *unchanged,
+                    changes: changes.iter().map(|(change, _)| change.into()).collect(),
+                })
+            }
+            _ => None,
+        })
+        .await
+    }
+
+    pub(crate) async fn control_an_update(
+        &self,
+        request: Request<v1::ControlUpdateRequest>,
+    ) -> Answer<v1::ControlUpdateResponse> {
+        let by = self.anyone(&request).await?;
+        let bytes = request.get_ref().encoded_len();
+        let (asked, asks) = split(request);
+        let (owner, job) = job_address(&by.user, &asked.job.unwrap_or_default())?;
+        self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
+        let action = proto::update_action(asked.action).map_err(|error| malformed(&error))?;
+        let (user, expected) = (owner.to_string(), asked.expected.map(model::Version));
+        let control = ControlUpdate { owner, job, action, expected };
+        self.change((asked.id, by, bytes), control, |index, reply| match reply {
+            Reply::Updated { version, .. } => {
+                Some(v1::ControlUpdateResponse { index, user, version: version.0 })
+            }
+            _ => None,
+        })
+        .await
+    }
+
+    pub(crate) async fn plan_a_job(
+        &self,
+        request: Request<v1::PlanRequest>,
+    ) -> Answer<v1::PlanResponse> {
+        use v1::plan_request::Change;
+
+        let by = self.anyone(&request).await?;
+        let (asked, asks) = split(request);
+        let owner = owner(&by.user, &asked.user)?;
+        let (name, spec, size) = match asked.change.ok_or_else(no_change)? {
+            Change::Spec(spec) => {
+                let spec = description(spec)?;
+                (spec.name.clone(), Some(spec), 0)
+            }
+            Change::Resize(resize) => (job_name(&resize.job)?, None, resize.tasks),
+        };
+        self.own(&by, &asks, || may_touch(&by.user, &owner, &name))?;
+        let mut tasks = tasks(asked.tasks)?;
+        let policy = policy(asked.policy)?;
+        let spec = match spec {
+            Some(spec) => spec,
+            None => {
+                let view = self.core.view();
+                let address = v1::JobAddress { user: owner.to_string(), job: name.to_string() };
+                let mut spec = JobSpec::clone(&Reads::of(&view, &by).find(&address)?.spec);
+                spec.tasks = size;
+                spec.overrides.retain(|index, _| index.0 < size);
+                tasks = TaskSelection::Some(Vec::new());
+                spec
+            }
+        };
+        if let Some(problem) = spec.problems().first() {
+            return Err(Status::invalid_argument(problem.to_string()));
+        }
+        let spec = Arc::new(spec);
+        self.read_much(&by, move |reads| Ok(reads.plan(Asked { owner, spec, tasks, policy }))).await
+    }
+}

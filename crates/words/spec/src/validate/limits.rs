@@ -1,0 +1,41 @@
+//! Limits of a description. They keep a single job from filling the log, a machine's argument list
+//! or a terminal, and are far above practical use.
+
+/// Tasks per job.
+pub const TASKS_MAX: u32 = 100_000;
+/// Arguments per command.
+pub const CMD_ARGUMENTS_MAX: usize = 4_096;
+/// Bytes of a command with all its arguments.
+pub const CMD_BYTES_MAX: usize = 128 << 10;
+/// Variables per environment.
+pub const ENV_VARIABLES_MAX: usize = 1_024;
+/// Bytes of an environment.
+pub const ENV_BYTES_MAX: usize = 128 << 10;
+/// Named ports per task.
+pub const PORTS_MAX: usize = 64;
+/// Labels per job.
+pub const LABELS_MAX: usize = 64;
+/// Characters of a label's key or value.
+pub const LABEL_CHARACTERS_MAX: usize = 256;
+/// Processes and threads per task.
+pub const PROCESSES_MAX: u32 = 1 << 20;
+/// Maximum of any duration in a description, in seconds: a day.
+pub const SPAN_SECONDS_MAX: u64 = 86_400;
+/// Minimum memory of a task in bytes, for its init and stack.
+pub const RAM_BYTES_MIN: u64 = 4 << 20;
+/// Maximum CPU of all tasks of a job together, in milli-cores.
+pub const CPU_MILLI_MAX: u64 = 1 << 40;
+/// Maximum of all tasks of a job together in each of the other dimensions, in bytes.
+pub const BYTES_MAX: u64 = 1 << 60;
+/// Bytes of a health check's path.
+pub const HEALTH_PATH_BYTES_MAX: usize = 2_048;
+/// Failures that a restart policy may allow, and consecutive failures of a health check.
+pub const FAILURES_MAX: u32 = 1_000_000;
+/// Disruptions per hour that a budget may allow.
+pub const DISRUPTIONS_PER_HOUR_MAX: u32 = 10_000;
+/// Constraints per task.
+pub const CONSTRAINTS_MAX: usize = 64;
+/// Entries of a job's `after` list.
+pub const AFTER_MAX: usize = 64;
+/// Users who may submit jobs into an alloc set, besides its owner.
+pub const ALLOC_SET_USERS_MAX: usize = 1_024;
