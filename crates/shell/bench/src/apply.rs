@@ -7,6 +7,7 @@
 //! generation of operations. Meanwhile another thread writes a view of the cell to a checkpoint, as
 //! a master does; the longest single operation in that time is the writer's pause.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use model::{
     MachineReport, MilliCores, Resources, SessionId, Span, TaskId, TaskIndex, Term, Time, UserName,
 };
 use serde::Serialize;
-use spec::{JobSpec, TaskSpec};
+use spec::{JobSpec, RestartPolicy, TaskSpec};
 use store::DataDirectory;
 
 use super::thread_time;
@@ -97,7 +98,7 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Figures> {
 
     let mut spent = Spent::default();
     while spent.operations < size.operations {
-        world.turn(&mut spent);
+        world.turn(&mut spent)?;
     }
     // The number of operations during the snapshot does not depend on the seed alone.
     let state_hash = proto::image::state_hash(&world.cell).to_string();
@@ -109,7 +110,7 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Figures> {
     });
     let mut meanwhile = Spent::default();
     while !writing.is_finished() || meanwhile.operations == 0 {
-        world.turn(&mut meanwhile);
+        world.turn(&mut meanwhile)?;
     }
     let written = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
 
@@ -231,7 +232,9 @@ impl World {
         task.limit.cpu = MilliCores(10);
         let name = JobName::new(&format!("job-{number}"))?;
         let mut spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
-        (spec.restart.failures_max, spec.restart.delay) = (None, Span::ZERO);
+        // The cell's minimum of the delay, however often a task has failed.
+        spec.restart =
+            RestartPolicy { failures_max: None, delay: Span::ZERO, delay_max: Span::ZERO };
         let collection = self.request(Mutation::Submit(Arc::new(spec)));
         let collection = collection.context("a job was rejected")?;
         for index in (0..tasks).map(TaskIndex) {
@@ -272,10 +275,14 @@ impl World {
     }
 
     /// Some tasks start, then fail, and are placed elsewhere.
-    fn turn(&mut self, spent: &mut Spent) {
+    fn turn(&mut self, spent: &mut Spent) -> anyhow::Result<()> {
+        let mut drawn = BTreeSet::new();
         let mut steps: [Vec<Op>; 3] = std::array::from_fn(|_| Vec::with_capacity(BATCH / 3));
         for _ in 0..BATCH / 3 {
             let position = usize::try_from(self.draw(self.lives.len() as u64)).unwrap_or(0);
+            if !drawn.insert(position) {
+                continue;
+            }
             let machine = self.any_machine();
             let incarnation = &mut self.lives[position];
             let instance = incarnation.instance();
@@ -289,11 +296,14 @@ impl World {
             (incarnation.generation, incarnation.machine) = (incarnation.generation + 1, machine);
             steps[2].push(incarnation.assigned());
         }
+        let mut rejected = false;
         for ops in steps {
+            // A task that failed starts again after a second at the earliest.
+            self.now = self.now + Span::from_secs(1);
             let (cpu, begun) = (thread_time(), Instant::now());
             let mut last = begun;
             for op in &ops {
-                self.apply(op);
+                rejected |= is_rejected(&self.apply(op));
                 let now = Instant::now();
                 spent.longest = spent.longest.max(now - last);
                 last = now;
@@ -302,7 +312,15 @@ impl World {
             spent.wall += begun.elapsed();
             spent.cpu += thread_time().saturating_sub(cpu);
         }
+        ensure!(!rejected, "an operation was rejected: what was measured is not what is applied");
+        Ok(())
     }
+}
+
+/// Whether an assignment was rejected; observations of what is not there do nothing, and show up as
+/// that.
+fn is_rejected(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Assigned(answers) if answers.iter().any(Result::is_err))
 }
 
 /// One task for three jobs of four, twenty for the others, and a thousand for one in four hundred.

@@ -8,6 +8,7 @@ mod scheduling;
 mod sim;
 mod start;
 mod trace_files;
+mod update;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,6 +67,8 @@ pub enum Benchmark {
     Pack(scheduling::pack::Options),
     /// Measure the scheduler: passes over a long queue while tasks come and go.
     Pass(scheduling::pass::Options),
+    /// Measure plans and updates of a large job, with a fail-over in the middle.
+    Update(update::Options),
     /// Measure the state machine: operations per second, snapshots, and the size of the state.
     Apply {
         /// The number of machines of the cell.
@@ -127,6 +130,7 @@ impl Benchmark {
             Self::Cell(options) => scheduling::cell::measure(&options),
             Self::Pack(options) => scheduling::pack::measure(&options),
             Self::Pass(options) => scheduling::pass::measure(&options),
+            Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }

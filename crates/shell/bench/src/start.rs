@@ -32,6 +32,7 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
             directory: None,
             name,
             replicas: 1,
+            machines: None,
             log: "warn".to_owned(),
             master: Vec::new(),
         };

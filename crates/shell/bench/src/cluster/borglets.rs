@@ -330,14 +330,20 @@ fn simulated(
             ends.insert((end, launch.instance), ());
             Some(Input::Started(launch.instance))
         }
-        Effect::Terminate(instance) | Effect::Kill(instance) => killed(instance),
+        Effect::Terminate(instance, _) | Effect::Kill(instance) => killed(instance),
         Effect::Check { instance, .. } => Some(Input::Checked(instance, Ok(()))),
         Effect::Resize { instance, limit } | Effect::ResizeAlloc { instance, limit } => {
             Some(Input::Resized(instance, Some(limit)))
         }
         Effect::MakeAlloc(alloc) => Some(Input::AllocMade(alloc.instance, Ok(()))),
-        Effect::RemoveAlloc(instance) => Some(Input::AllocRemoved(instance)),
-        Effect::PersistStamp(_) | Effect::Retire(_) => None,
+        Effect::RemoveAlloc { instance, .. } => Some(Input::AllocRemoved(instance)),
+        Effect::RunSaver(launch) => Some(Input::SaverEnded(launch.kept.instance, Ok(()))),
+        Effect::PersistStamp(_)
+        | Effect::Retire(_)
+        | Effect::MeasureData(_)
+        | Effect::KillSaver(_)
+        | Effect::EndData(_)
+        | Effect::ForgetData(_) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod cell;
 mod dump;
-mod input;
+pub(crate) mod input;
 pub(crate) mod pack;
 pub(crate) mod pass;
-mod run;
+pub(crate) mod run;
