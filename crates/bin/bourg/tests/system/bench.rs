@@ -98,13 +98,14 @@ fn every_task_that_arrives_comes_to_run() {
 /// Those that have a test of their own above, and the one below.
 const ALONE: [&str; 6] = ["agents", "arrivals", "commit", "failover", "reads", "sim"];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 7] = [
+const IN_SMALL: [(&str, &[&str]); 8] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
     ("cell --machines 100 --tasks 1000", &["placed", "accepted", "passes"]),
     ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
+    ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
     ("apply --machines 50 --tasks 500 --operations 2000", &["operations", "state_bytes"]),
 ];
 

@@ -165,7 +165,7 @@ fn every_exit_code_means_what_help_says() {
     cell.fails(2, "bourg kill hello/99");
     cell.fails(2, "bourg logs 'hello/5-2'");
     cell.fails(2, "bourg run $EXAMPLES/hello.bcl --timeout soon");
-    cell.fails(3, "sed s/tasks=3/tasks=2/ $EXAMPLES/hello.bcl > less.bcl; bourg run less.bcl");
+    cell.fails(3, "bourg update undo hello");
     cell.fails(4, "bourg run $EXAMPLES/too-big.bcl --timeout 100ms");
     cell.stop();
     // The client directory remains with the cell's directory; no process answers there.
@@ -186,12 +186,13 @@ fn commands_that_other_systems_have_are_answered_with_those_that_are_here() {
         ("submit web.bcl", "`bourg run FILE`"),
         ("sbatch web.sh", "`bourg run FILE`"),
         ("squeue", "`bourg status`"),
-        ("drain m1", "`bourg machine drain NAME`"),
-        ("scale web 5", "yet: the number of tasks of a live job cannot change"),
+        ("cordon m1", "`bourg drain NAME`"),
+        ("scale web 5", "`bourg resize JOB N`"),
         ("exec web -- sh", "yet: there is no access to a running task"),
         ("ssh web/0", "yet: there is no access to a running task"),
         ("top", "yet: the usage of tasks is not measured"),
-        ("rollout restart web", "yet: there are no rolling updates"),
+        ("rollout restart web", "`bourg update FILE`"),
+        ("rollback web", "`bourg update undo JOB`"),
         ("cron list", "yet: there are no scheduled jobs"),
     ] {
         let said = terminal.fails(2, &format!("bourg {line}"));

@@ -20,7 +20,7 @@ use crate::processes;
 use crate::security::{issued, to, wait};
 
 /// A cell whose master has three replicas.
-struct Three(Cell);
+pub(crate) struct Three(Cell);
 
 impl std::ops::Deref for Three {
     type Target = Cell;
@@ -33,7 +33,13 @@ impl std::ops::Deref for Three {
 impl Three {
     #[track_caller]
     fn start() -> Self {
-        Self(Cell::start_with(&["--replicas", "3"]))
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments.
+    #[track_caller]
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self(Cell::start_with(&[&["--replicas", "3"], arguments].concat()))
     }
 
     fn replicas(&self) -> Vec<Value> {
@@ -44,7 +50,7 @@ impl Three {
 
     /// The leader, as reported by any replica that answers.
     #[track_caller]
-    fn leader(&self) -> u64 {
+    pub(crate) fn leader(&self) -> u64 {
         eventually("somebody leads", || {
             let told = self.types("bourg master list").stdout;
             let line = told.lines().find(|line| line.contains(" leads "))?.to_owned();
@@ -52,7 +58,8 @@ impl Three {
         })
     }
 
-    fn pid(&self, replica: u64) -> i32 {
+    /// The pid of a replica's process.
+    pub(crate) fn pid(&self, replica: u64) -> i32 {
         let name = match replica {
             1 => "master.pid".to_owned(),
             replica => format!("master-{replica}.pid"),

@@ -49,6 +49,7 @@ pages! {
     readme: "README.md",
     tutorial: "docs/tutorial.md",
     jobs: "docs/jobs.md",
+    updates: "docs/updates.md",
     allocs: "docs/allocs.md",
     pending: "docs/pending.md",
     watching: "docs/watching.md",
