@@ -1,5 +1,5 @@
-//! What a change of each field means for tasks that run (paper, section 2.3). This table is the only
-//! place that says so: plans, the cell and the reference read it.
+//! What a change of each field means for tasks that run (paper, section 2.3). Plans and the cell
+//! read this table, and a test compares it with the one in `docs/updates.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -420,5 +420,34 @@ mod tests {
         other.tasks = 1;
         other.overrides.insert(TaskIndex(2), TaskOverride::default());
         assert_eq!(job().fixed_fields_changed(&other), [""; 0]);
+    }
+
+    /// The page says of each field what a change of it means, as plans and the cell decide it.
+    #[test]
+    fn the_table_of_fields_is_the_one_that_updates_follow() {
+        let page = include_str!("../../../../docs/updates.md");
+        let (_, section) =
+            page.split_once("\n## What a change of a field does").expect("the section");
+        let rows = [
+            (FieldClass::InPlace, "| in place, no restart |"),
+            (FieldClass::MayMove, "| in place where the task fits its machine"),
+            (FieldClass::Restart, "| restart on the same machine"),
+            (FieldClass::Size, "| adds or removes tasks"),
+            (FieldClass::Fixed, "| rejected while the job is alive"),
+        ];
+        for (class, begins) in rows {
+            let row = section.lines().find(|line| line.starts_with(begins)).expect(begins);
+            let cell = row.split(" | ").nth(1).expect("a second column");
+            let said: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+            // An override has the class of what it overrides.
+            let of_class = FIELDS.iter().filter(|field| field.class == class);
+            let own =
+                of_class.map(|field| field.name).filter(|name| !name.starts_with("overrides."));
+            let mut own: Vec<&str> = own.collect();
+            let mut listed = said.clone();
+            own.sort_unstable();
+            listed.sort_unstable();
+            assert_eq!(listed, own, "{begins}");
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use client::Connection;
 use client::Target;
-use model::MachineName;
+use model::{MachineName, Span, Time};
+use process::clock::wall_clock;
 use proto::v1;
 use proto::v1::change_machine_request::{Change, Drain};
 
@@ -18,7 +19,7 @@ use crate::{duration, output, with_cell};
 
 /// The polling interval while machines drain.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long the command waits for a drain without a deadline.
+/// How long the command waits for a drain without a deadline, or after it.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// The interval of progress lines if stderr is not a terminal.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,8 +44,8 @@ pub(crate) struct DrainArgs {
     /// Do not wait until the tasks have left.
     #[arg(long)]
     detach: bool,
-    /// How long to wait until the tasks have left; the drain goes on afterwards. Default: until
-    /// the time given with --by, else 5m.
+    /// How long to wait until the tasks have left; the drain goes on afterwards. Default: 5m, and
+    /// with --by 5m longer than until that time.
     #[arg(long, value_parser = duration)]
     timeout: Option<Duration>,
 }
@@ -72,12 +73,18 @@ pub(crate) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
             eprintln!("{}: draining{tasks}", machine.name);
             names.extend(MachineName::new(&machine.name));
         }
-        let usual = args.by.is_none().then_some(PATIENCE);
+        let timeout = args.timeout.unwrap_or_else(|| patience(args.by, wall_clock()));
         match args.detach {
             true => Ok(()),
-            false => wait(&mut connection, &names, args.timeout.or(usual)).await,
+            false => wait(&mut connection, &names, timeout).await,
         }
     })
+}
+
+/// How long the command waits: past the drain's deadline, too, since a machine may not answer.
+fn patience(by: Option<When>, now: Time) -> Duration {
+    let until = by.map_or(Span::ZERO, |When(at)| at.since(now));
+    Duration::from_micros(until.0) + PATIENCE
 }
 
 /// Where the tasks of the machines would go, for example `9 tasks move, 0 wait`.
@@ -111,11 +118,7 @@ async fn plan(
 }
 
 /// Waits until none of the machines has a task.
-async fn wait(
-    connection: &mut Connection,
-    names: &[MachineName],
-    timeout: Option<Duration>,
-) -> Done {
+async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Duration) -> Done {
     let begun = tokio::time::Instant::now();
     let mut progress = Progress { live: std::io::stderr().is_terminal(), reported: None };
     loop {
@@ -155,7 +158,7 @@ async fn wait(
             return Err(Failure::new(Code::Budget, text)
                 .next(format!("bourg drain {first} --by TIME --force · bourg undrain {first}")));
         }
-        if let Some(timeout) = timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+        if begun.elapsed() >= timeout {
             progress.end();
             let seconds = timeout.as_secs();
             let reasons: String = waits().map(|why| format!("\n  {why}")).collect();
@@ -222,5 +225,20 @@ impl Progress {
         if self.live && self.reported.is_some() {
             eprint!("\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_waits_past_the_deadline_and_not_for_ever() {
+        let now = Time(1_000_000_000);
+        for (by, seconds) in [(None, 300), (Some(60), 360), (Some(0), 300)] {
+            let by = by.map(|seconds| When(now + Span::from_secs(seconds)));
+            assert_eq!(patience(by, now), Duration::from_secs(seconds));
+        }
+        assert_eq!(patience(Some(When(Time(1))), now), PATIENCE, "it is over");
     }
 }
