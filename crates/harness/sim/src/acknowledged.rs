@@ -79,7 +79,7 @@ impl Promises {
         }
         for (index, id, tasks) in &self.kills {
             let Some(job) = cell.job(*id) else { continue };
-            // An undo brings back what the update had removed, whoever killed it then.
+            // An undo starts the tasks again that the update had removed, also those that a user killed.
             let undone = job.update.as_ref().is_some_and(|update| {
                 matches!(update.state, UpdateState::Undoing { .. } | UpdateState::Undone { .. })
             });

@@ -226,10 +226,10 @@ pub(super) fn few(what: &str, has: usize) -> Result<(), Status> {
 pub(super) fn job_has(job: &Job, query: &LabelQuery) -> bool {
     let whole = query.holds(|key| job.spec.labels.get(key).map(String::as_str));
     let mut overridden = job.spec.overrides.iter().filter(|(_, change)| !change.labels.is_empty());
-    let mut earlier = job.tasks().filter(|(_, task)| task.version != job.version);
+    let has_others = job.other_descriptions().next().is_some();
     whole
         || overridden.any(|(index, _)| task_has(job, *index, query))
-        || earlier.any(|(index, _)| task_has(job, index, query))
+        || has_others && job.tasks().any(|(index, _)| task_has(job, index, query))
 }
 
 /// Whether a task has the labels: its job's, and those of its override.

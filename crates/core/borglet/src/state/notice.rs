@@ -6,7 +6,7 @@ use model::{InstanceId, NoticeDelivery, Span, Time};
 use super::{Borglet, Phase};
 use crate::{Notice, Stop};
 
-/// The notice of a task that stops for a reason: its own, bounded by whoever preempts it.
+/// The notice of a task: as long as its description says, or shorter if the order says so.
 pub(super) fn of(own: Span, stop: Option<Stop>) -> Notice {
     let Some(Stop { reason, cause, notice_max, .. }) = stop else {
         return Notice { reason: model::NoticeReason::Other, cause: String::new(), length: own };

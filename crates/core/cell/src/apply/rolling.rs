@@ -1,6 +1,6 @@
 //! What an open update does to the tasks of its job, step by step. The leader decides on the steps;
-//! here each is carried out if it is still possible, so that a repeated or outdated step changes
-//! nothing, and budgets hold whoever decides.
+//! here each is carried out if it is still possible and within the budgets. A repeated or outdated
+//! step changes nothing.
 
 use std::sync::Arc;
 

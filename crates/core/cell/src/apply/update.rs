@@ -561,7 +561,7 @@ pub(super) fn wants_revival(task: &crate::Task) -> bool {
     }
 }
 
-/// The rejection of a request by somebody who has seen another version of the job.
+/// The rejection of a request that was made for an earlier version of the job.
 fn changed_meanwhile(job: &Job, seen: Version) -> Rejection {
     let (owner, name) = (job.owner.clone(), job.spec.name.clone());
     let now = job.last_version;

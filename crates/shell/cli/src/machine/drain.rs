@@ -147,7 +147,7 @@ async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Durat
                 .next(format!("bourg events --machine {}", machine.name)));
         }
         let waits = || machines.iter().flat_map(|machine| &machine.drain_waits_for);
-        let tasks = if left == 1 { "1 task is" } else { &format!("{left} tasks are") };
+        let tasks = tasks_are(left);
         let first = busy.first().copied().unwrap_or_default();
         let (on, next) = (busy.join(", "), format!("bourg machine show {first}"));
         if machines.iter().all(|machine| machine.tasks == 0 || machine.drain_expired > 0) {
@@ -186,6 +186,10 @@ fn safe(machines: &[v1::MachineStatus]) -> String {
     }
 }
 
+fn tasks_are(count: u32) -> String {
+    format!("{} {}", tasks(count), if count == 1 { "is" } else { "are" })
+}
+
 /// The machines with what their drains wait for.
 async fn with_tasks(
     connection: &mut Connection,
@@ -206,8 +210,7 @@ struct Progress {
 
 impl Progress {
     fn say(&mut self, left: u32, waits_for: &str) {
-        let tasks = if left == 1 { "1 task is".to_owned() } else { format!("{left} tasks are") };
-        let text = format!("{tasks} left: {waits_for}");
+        let text = format!("{} left: {waits_for}", tasks_are(left));
         let is_new = self.reported.as_ref().is_none_or(|(before, _)| *before != text);
         let may = self.live
             || self.reported.as_ref().is_none_or(|(_, at)| at.elapsed() >= REPORT_INTERVAL);

@@ -34,7 +34,7 @@ pub(crate) enum Awaited {
 /// Shows the progress of an update until it has succeeded or is undone.
 ///
 /// # Errors
-/// If it failed, was paused, superseded or undone by somebody else, or does not end in time.
+/// If the update failed, another user paused, superseded or undid it, or it does not end in time.
 pub(crate) async fn watch(
     connection: &mut Connection,
     job: &v1::JobAddress,
