@@ -14,11 +14,12 @@ const LISTS: [&str; 3] = [
 /// Job descriptions, whose JSON is terse: fields with their default values are omitted. All other
 /// messages have all their fields except absent messages, so that a program that reads a field
 /// finds it, even if it is 0.
-const DESCRIPTION: [&str; 7] = [
+const DESCRIPTION: [&str; 8] = [
     ".bourg.v1.Constraint",
     ".bourg.v1.DisruptionBudget",
     ".bourg.v1.JobSpec",
     ".bourg.v1.HealthCheck",
+    ".bourg.v1.MetricsPage",
     ".bourg.v1.RestartPolicy",
     ".bourg.v1.TaskOverride",
     ".bourg.v1.UpdatePolicy",
@@ -52,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "scheduling",
         "borgmaster",
         "enrolment",
+        "exec",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");

@@ -81,6 +81,11 @@ const TOOLS: &[Tool] = &[
         needed_by: "bin/bourg/tests/system/metrics.rs",
     },
     Tool {
+        program: "stress-ng",
+        package: "stress-ng",
+        needed_by: "bin/bourg/tests/system/usage.rs",
+    },
+    Tool {
         program: "systemd-analyze",
         package: "systemd",
         needed_by: "bin/bourg/tests/system/units.rs",

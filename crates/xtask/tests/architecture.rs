@@ -48,6 +48,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "spec",
             "cell",
             "scheduler",
+            "borglet",
             "master",
             "replica",
             "proto",
@@ -59,7 +60,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("schedulerd", &["model", "cell", "scheduler", "proto", "rpc", "process"]),
-    ("borgletd", &["model", "borglet", "proto", "linux", "rpc", "process", "client"]),
+    ("borgletd", &["model", "borglet", "proto", "linux", "store", "rpc", "process", "client"]),
     (
         "cli",
         &[
@@ -95,6 +96,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "trace",
             "proto",
             "store",
+            "linux",
             "rpc",
             "checkpoint",
             "process",

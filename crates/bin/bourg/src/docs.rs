@@ -16,7 +16,7 @@ const COLUMNS: usize = 100;
 
 /// Commands that pages mention but nobody types: the Borglet starts shims itself, and `exec` is not
 /// built yet.
-const NOT_TYPED: [&str; 2] = ["shim", "exec"];
+const NOT_TYPED: [&str; 3] = ["shim", "shims", "exec"];
 
 /// A command line on a page.
 #[derive(Debug)]

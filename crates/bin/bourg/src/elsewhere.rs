@@ -117,15 +117,21 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         ),
     ),
     (
-        &["exec", "ssh", "borgssh", "attach", "shell", "enter", "rsh", "cp"],
-        NotYet(
-            "there is no access to a running task: `bourg logs -f JOB` shows its output, \
-                `bourg status JOB` its machine",
+        &["ssh", "borgssh", "attach", "shell", "enter", "rsh"],
+        Here(
+            "`bourg exec -it JOB/3` opens a shell inside a task, `bourg logs -f JOB` shows its output",
         ),
     ),
     (
-        &["top", "stats", "usage", "metrics", "sstat"],
-        NotYet("the usage of tasks is not measured: `bourg machines` shows what they requested"),
+        &["cp", "scp"],
+        NotYet(
+            "`bourg exec JOB/3 -- cat FILE` writes a file of a task to the standard output, and \
+                `bourg exec -i JOB/3 -- tee FILE` reads one from the standard input",
+        ),
+    ),
+    (
+        &["stats", "sstat", "htop"],
+        Here("`bourg usage JOB` shows what tasks use, `bourg top` everything live"),
     ),
     (
         &["cron", "cronjob", "schedule", "timer", "scrontab"],
@@ -255,7 +261,7 @@ mod tests {
         assert_eq!(first("--cell=a machine list"), Some("machine".to_owned()));
         assert_eq!(first("--help"), None);
         assert!(of("apply").is_some_and(|said| said.contains("`bourg run FILE`")));
-        assert!(of("exec").is_some_and(|said| said.contains("no command 'exec' yet: ")));
+        assert!(of("cp").is_some_and(|said| said.contains("no command 'cp' yet: ")));
         assert_eq!(of("stauts"), None);
     }
 }

@@ -71,14 +71,31 @@ struct MasterCommand {
 }
 
 fn main() -> ExitCode {
-    // There is a long-lived shim for each task: start it without any of the setup that the other
-    // commands need.
+    // There is a long-lived shim for each task, forked from one process: without any of the setup that
+    // the other commands need.
     let mut arguments = std::env::args_os().skip(1);
-    if let (Some(first), Some(directory), None) =
+    if let (Some(first), Some(second), None) =
         (arguments.next(), arguments.next(), arguments.next())
-        && first == "shim"
     {
-        return linux::shim::run(Path::new(&directory));
+        if first == "shims" {
+            return linux::shim::serve();
+        }
+        if first == "shim" {
+            return linux::shim::run(Path::new(&second));
+        }
+    }
+    // Only a process with one thread may enter a task.
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map_while(|it| it.into_string().ok()).collect();
+    if let [first, directory, word, dashes, argv @ ..] = arguments.as_slice()
+        && first == "enter"
+        && dashes == "--"
+    {
+        linux::machine::with_huge_pages();
+        if let Some(code) = linux::session::run(Path::new(directory), word, argv) {
+            return code;
+        }
+        return linux::enter::run(Path::new(directory), argv, word == "tty");
     }
     let bourg = match Bourg::try_parse() {
         Ok(bourg) => bourg,

@@ -26,7 +26,8 @@ use model::{
 };
 use proto::image::state_hash;
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, TaskOverride, TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Probe, Relation, TaskOverride,
+    TaskSpec,
 };
 
 use super::{Origin, read, write_as};
@@ -444,7 +445,10 @@ impl Life {
         self.assign("1-0-1 1-1-1 1-2-1 1-3-1 1-4-1", "m1", "");
         self.started("m1", "1-1-1 1-2-1 1-3-1 1-4-1");
         for (instance, healthy) in [("1-2-1", true), ("1-3-1", true), ("1-3-1", false)] {
-            self.observe("m1", &[Observation::Health { instance: id(instance), healthy }]);
+            self.observe(
+                "m1",
+                &[Observation::Health { instance: id(instance), healthy, check: String::new() }],
+            );
         }
         let fifth = TaskSelection::Some(vec![(TaskIndex(4), TaskIndex(4))]);
         self.does("ana", self.kill("web", fifth));
@@ -644,7 +648,7 @@ fn service(job: &mut JobSpec) {
         limit,
         processes: Some(64),
         ports: Some([http.clone()].into()),
-        health_check: Some(HealthCheck { path: "/canary".to_owned(), ..HealthCheck::on(http) }),
+        health_check: Some(HealthCheck::of(Probe::Http { port: http, path: "/canary".to_owned() })),
         notice: Some(Span::from_secs(1)),
         constraints: Some(vec![]),
         labels: [("track".to_owned(), "canary".to_owned())].into(),

@@ -1,4 +1,4 @@
-//! Runs another program in a running task, as `bourg ssh` does.
+//! Runs another program in a running task, as health checks do; [`crate::session`] does it for users.
 //!
 //! The program joins the task's cgroups and namespaces and is confined like the task itself, so it
 //! has the same rights and ends with the task. A separate process, `bourg enter`, does the work,
@@ -25,8 +25,8 @@ use crate::process::open_exact;
 use crate::record::{Launch, RecordError, Running};
 use crate::{Isolation, confine, sys};
 
-/// The exit status of [`run`] when the program could not be executed, as in shells.
-const NOT_FOUND: u8 = 127;
+/// The exit status when the program could not be executed, as in shells.
+pub(crate) const NOT_FOUND: u8 = 127;
 
 /// The task could not be entered.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum EnterError {
     },
 }
 
-fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> EnterError {
+pub(crate) fn step<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> EnterError {
     move |error| EnterError::Step { step, source: error.into() }
 }
 
@@ -154,7 +154,12 @@ pub fn resize(terminal: impl AsFd, rows: u16, columns: u16) -> Result<(), EnterE
 /// 127.
 #[must_use]
 pub fn run(dir: &Path, argv: &[String], tty: bool) -> ExitCode {
-    match enter(dir, argv, tty) {
+    exit_code(enter(dir, argv, tty))
+}
+
+/// The exit status for a program's raw wait status.
+pub(crate) fn exit_code(ended: Result<i32, EnterError>) -> ExitCode {
+    match ended {
         Ok(status) if libc::WIFSIGNALED(status) => code(128 + libc::WTERMSIG(status)),
         Ok(status) => code(libc::WEXITSTATUS(status)),
         Err(error) => {
@@ -168,8 +173,17 @@ fn code(status: i32) -> ExitCode {
     ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
 }
 
-/// Runs the program in the task and returns its raw wait status.
-fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
+/// What is needed to enter a task, opened while the host's files are still visible.
+pub(crate) struct Opened {
+    pub(crate) launch: Launch,
+    pub(crate) alone: sys::SingleThread,
+    pub(crate) cgroups: Vec<File>,
+    init: OwnedFd,
+    user: CloneFlags,
+}
+
+/// Opens the running task of a directory.
+pub(crate) fn open(dir: &Path) -> Result<Opened, EnterError> {
     let launch = Launch::read(dir)?.ok_or(EnterError::NotRunning)?;
     let running = Running::read(dir)?.ok_or(EnterError::NotRunning)?;
     // Checked now, because later /proc is the task's, which does not contain this process.
@@ -177,7 +191,6 @@ fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
     let init = open_exact(running.init_pid, running.init_start_ticks, &running.boot_id)
         .map_err(step("open the task's init"))?
         .ok_or(EnterError::NotRunning)?;
-    // Opened while the host's files are still visible.
     let (cgroups, user) = match launch.isolation {
         Isolation::Jail => {
             let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?;
@@ -186,13 +199,27 @@ fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
         // Those of the init, which the other namespaces belong to.
         Isolation::Rootless => (Vec::new(), CloneFlags::CLONE_NEWUSER),
     };
+    Ok(Opened { launch, alone, cgroups, init, user })
+}
+
+impl Opened {
+    /// Joins the namespaces of the task; the pid namespace holds for later children.
+    pub(crate) fn join_namespaces(&self) -> Result<(), EnterError> {
+        let namespaces = CloneFlags::CLONE_NEWPID
+            | CloneFlags::CLONE_NEWNS
+            | CloneFlags::CLONE_NEWIPC
+            | CloneFlags::CLONE_NEWUTS
+            | CloneFlags::CLONE_NEWCGROUP;
+        setns(&self.init, self.user | namespaces).map_err(step("join the task's namespaces"))
+    }
+}
+
+/// Runs the program in the task and returns its raw wait status.
+fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
+    let opened = open(dir)?;
     let (alive_read, alive_write) = pipe2(OFlag::O_CLOEXEC).map_err(step("make a pipe"))?;
-    let namespaces = CloneFlags::CLONE_NEWPID
-        | CloneFlags::CLONE_NEWNS
-        | CloneFlags::CLONE_NEWIPC
-        | CloneFlags::CLONE_NEWUTS
-        | CloneFlags::CLONE_NEWCGROUP;
-    setns(&init, user | namespaces).map_err(step("join the task's namespaces"))?;
+    opened.join_namespaces()?;
+    let Opened { launch, alone, cgroups, .. } = opened;
     let mut mask = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
         mask.add(signal);

@@ -1,9 +1,10 @@
 //! Linux: the mechanisms that run a task on a machine, below the Borglet's decisions.
 //!
 //! ```text
-//! Borglet ── task::TaskDirectory::start ──▶ shim (own session, outside the task's cgroup)
-//!                                             └─ init (pid 1 of a new pid namespace, in the cgroup)
-//!                                                  └─ the task (own uid, no capabilities, jailed)
+//! Borglet ── task::ShimServer ──▶ server of shims (one for each Borglet, ends with it)
+//!               forks for each task └─ shim (own session, outside the task's cgroup, lives on)
+//!                                        └─ init (pid 1 of a new pid namespace, in the cgroup)
+//!                                             └─ the task (own uid, no capabilities, jailed)
 //! ```
 //!
 //! A task's *directory* is the single source of truth about it: `launch.json` specifies what to
@@ -19,6 +20,7 @@
 
 pub mod alloc;
 pub mod cgroup;
+pub mod child;
 mod confine;
 pub mod disk;
 pub mod enter;
@@ -32,12 +34,14 @@ pub mod ports;
 mod process;
 pub mod record;
 mod seccomp;
+pub mod session;
 pub mod shim;
 mod shim_log;
 mod sys;
 pub mod task;
 pub mod tree;
 pub mod uid;
+pub mod usage;
 
 /// The Linux capabilities that a task can keep, by number (capabilities(7)): `NET_BIND_SERVICE`,
 /// `NET_ADMIN`, `NET_RAW`, `IPC_LOCK`, `SYS_PTRACE`, `SYS_NICE` and `PERFMON`. None allows an

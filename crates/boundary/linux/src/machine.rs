@@ -229,6 +229,19 @@ fn ephemeral_ports() -> Result<(u16, u16), FileError> {
     }
 }
 
+/// Has the kernel give this process small pages only: a process that does little takes less memory
+/// so. The server of shims, and so every task, has huge pages all the same; see
+/// [`with_huge_pages`] for other children.
+pub fn without_huge_pages() {
+    // Where the kernel refuses, it only takes more memory.
+    let _as_before = crate::sys::allow_huge_pages(false);
+}
+
+/// Undoes [`without_huge_pages`] in a child.
+pub fn with_huge_pages() {
+    let _as_before = crate::sys::allow_huge_pages(true);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

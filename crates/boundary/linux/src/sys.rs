@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::dir::OwningIter;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::unistd::ForkResult;
 
 /// The result of a system call that returns -1 on error.
@@ -41,6 +42,64 @@ pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Resul
     // SAFETY: a null siginfo is allowed and means "as kill(2) would send it".
     check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, 0) })?;
     Ok(())
+}
+
+/// An event that `perf_event_open(2)` counts: its type and its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PerfEvent(u32, u64);
+
+impl PerfEvent {
+    /// CPU cycles, instructions, and misses of the last cache.
+    pub(crate) const HARDWARE: [Self; 3] = [Self(0, 0), Self(0, 1), Self(0, 3)];
+    /// CPU time in nanoseconds, page faults, and context switches.
+    #[cfg(test)]
+    pub(crate) const SOFTWARE: [Self; 3] = [Self(1, 1), Self(1, 2), Self(1, 3)];
+}
+
+/// A counter of an event in a cgroup on one processor, alone or in the group of a leader. Reading the
+/// leader gives the number of counters in the group and their values.
+pub(crate) fn perf_event_open(
+    event: PerfEvent,
+    cgroup: BorrowedFd<'_>,
+    processor: i32,
+    leader: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    /// The first version of the kernel's structure, which every kernel supports.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        kind: u32,
+        size: u32,
+        config: u64,
+        period: u64,
+        sample_type: u64,
+        read_format: u64,
+        flags: u64,
+        wakeup: u32,
+        breakpoint: u32,
+        address: u64,
+    }
+    const GROUP: u64 = 8;
+    const PID_CGROUP: libc::c_ulong = 4;
+    const CLOEXEC: libc::c_ulong = 8;
+    let size = u32::try_from(size_of::<Attributes>()).map_err(io::Error::other)?;
+    let PerfEvent(kind, config) = event;
+    let attributes = Attributes { kind, size, config, read_format: GROUP, ..Attributes::default() };
+    let leader = leader.map_or(-1, |leader| leader.as_raw_fd());
+    // SAFETY: `attributes` lives for the call, and its size is what it says.
+    let fd = check(unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            cgroup.as_raw_fd(),
+            processor,
+            leader,
+            PID_CGROUP | CLOEXEC,
+        )
+    })?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just created this descriptor; nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Whether any process has `uid` as its real user id.
@@ -162,6 +221,15 @@ pub(crate) fn wait(pid: i32) -> io::Result<i32> {
     }
 }
 
+/// Closes the three standard files.
+pub(crate) fn close_standard_files() {
+    for fd in 0..=2 {
+        // SAFETY: the standard library reads and writes them by number, and tolerates that they are
+        // closed.
+        unsafe { libc::close(fd) };
+    }
+}
+
 /// Gives every signal its default action, and unblocks all of them.
 pub(crate) fn reset_signals() {
     // Bypasses libc, which reserves two signals for itself and would leave them ignored if they
@@ -179,6 +247,52 @@ pub(crate) fn reset_signals() {
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
+}
+
+/// Receives one packet, and the files that were sent with it; no bytes mean that the other end is
+/// closed.
+pub(crate) fn receive_files(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = nix::cmsg_space!([RawFd; 4]);
+    let mut into = [io::IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let received = loop {
+        match recvmsg::<()>(socket.as_raw_fd(), &mut into, Some(&mut space), flags) {
+            Err(nix::Error::EINTR) => {}
+            received => break received?,
+        }
+    };
+    let mut files = Vec::new();
+    // Files that did not fit are missing here, and the kernel has closed them.
+    for message in received.cmsgs().into_iter().flatten() {
+        if let ControlMessageOwned::ScmRights(rights) = message {
+            // SAFETY: the kernel has just created these descriptors; nothing else owns them.
+            files.extend(rights.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    Ok((received.bytes, files))
+}
+
+/// Allows or forbids huge pages for this process, and for what it forks and executes.
+pub(crate) fn allow_huge_pages(allowed: bool) -> io::Result<()> {
+    let disabled = libc::c_ulong::from(!allowed);
+    // SAFETY: takes integers only.
+    check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, disabled, 0, 0, 0) }.into())?;
+    Ok(())
+}
+
+/// Lowers the priority of this process for the processor.
+pub(crate) fn be_nice(value: i32) {
+    // SAFETY: takes integers only. A failure leaves the usual priority.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
+}
+
+/// Gives `signal` its default action in this process and its forks.
+pub(crate) fn default_signal(signal: i32) {
+    // SAFETY: SIG_DFL installs no code.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 /// Ignores `signal` in this process and its forks.
@@ -285,10 +399,11 @@ pub(crate) fn set_window_size(fd: BorrowedFd<'_>, rows: u16, columns: u16) -> io
     Ok(())
 }
 
-/// Overwrites this process's arguments with `name`, as shown by `ps` and `/proc/<pid>/cmdline`.
+/// Overwrites this process's arguments with `name`, as shown by `ps` and `/proc/<pid>/cmdline`;
+/// several words are separated by zeros.
 ///
 /// A task can read the command line of its init, which would reveal the host's directories.
-pub(crate) fn rename_arguments(name: &str) {
+pub(crate) fn rename_arguments(name: &[u8]) {
     let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
     // After the parenthesised name, fields 48 and 49 of proc(5) are the ends of the arguments.
     let Some((_, rest)) = stat.rsplit_once(") ") else { return };
@@ -299,7 +414,7 @@ pub(crate) fn rename_arguments(name: &str) {
         return;
     }
     let length = end - start;
-    let name = &name.as_bytes()[..name.len().min(length - 1)];
+    let name = &name[..name.len().min(length - 1)];
     // SAFETY: the kernel says that the arguments of this very process are at start..end, on its
     // stack, writable; the last byte stays zero, so every argument still ends inside the range.
     unsafe {

@@ -168,7 +168,8 @@ impl From<&TaskReport> for v1::TaskReport {
             _ => None,
         };
         let status = Some((&report.status).into());
-        Self { instance: Some(report.instance.into()), status, usage }
+        let check = report.check.clone();
+        Self { instance: Some(report.instance.into()), status, usage, check }
     }
 }
 
@@ -185,6 +186,7 @@ impl TryFrom<v1::TaskReport> for TaskReport {
                 Status::Stopping(v1::Nothing {}) => TaskStatus::Stopping,
                 Status::Ended(end) => TaskStatus::Ended(end.try_into().field("ended")?, usage),
             },
+            check: report.check,
         })
     }
 }

@@ -16,6 +16,7 @@ impl From<&PendingCause> for v1::PendingCause {
             PendingCause::Submitted => Cause::Submitted(NOTHING),
             PendingCause::Failed => Cause::Failed(NOTHING),
             PendingCause::Lost => Cause::Lost(NOTHING),
+            PendingCause::Finished => Cause::Finished(NOTHING),
             PendingCause::Evicted(cause) => Cause::Evicted(cause.into()),
         };
         Self { cause: Some(cause) }
@@ -32,6 +33,7 @@ impl TryFrom<v1::PendingCause> for PendingCause {
             Cause::Submitted(NOTHING) => Self::Submitted,
             Cause::Failed(NOTHING) => Self::Failed,
             Cause::Lost(NOTHING) => Self::Lost,
+            Cause::Finished(NOTHING) => Self::Finished,
             Cause::Evicted(cause) => Self::Evicted(cause.try_into().field("evicted")?),
         })
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
-    DisruptionBudget, JobReference, JobSpec, Kind, Maximum, OnFailure, RestartPolicy, TaskOverride,
-    TaskSpec, UpdatePolicy,
+    DisruptionBudget, JobReference, JobSpec, Kind, Maximum, OnFailure, TaskOverride, TaskSpec,
+    UpdatePolicy,
 };
 
 use crate::duration::duration;
@@ -144,6 +144,7 @@ impl From<&JobSpec> for v1::JobSpec {
                 .preemption_notice_max
                 .map(|most| v1::job_spec::Preemption { notice_max: Some(duration(most)) }),
             saver: job.task.saver.as_ref().map(Into::into),
+            metrics: job.metrics.as_ref().map(Into::into),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -203,28 +204,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             update: read::optional(job.update, "update")?.unwrap_or_default(),
             after: references(&job.after)?,
             parent: read::optional_name(&job.parent, "parent")?,
-        })
-    }
-}
-
-impl From<&RestartPolicy> for v1::RestartPolicy {
-    fn from(policy: &RestartPolicy) -> Self {
-        Self {
-            failures: policy.failures_max,
-            delay: Some(duration(policy.delay)),
-            delay_max: Some(duration(policy.delay_max)),
-        }
-    }
-}
-
-impl TryFrom<v1::RestartPolicy> for RestartPolicy {
-    type Error = Malformed;
-
-    fn try_from(policy: v1::RestartPolicy) -> Result<Self, Malformed> {
-        Ok(Self {
-            failures_max: policy.failures,
-            delay: read::span(policy.delay, "delay")?,
-            delay_max: read::span(policy.delay_max, "delayMax")?,
+            metrics: read::optional(job.metrics, "metrics")?,
         })
     }
 }

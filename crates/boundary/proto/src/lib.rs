@@ -19,6 +19,8 @@ mod credential;
 mod duration;
 mod enrolment;
 pub mod event;
+mod exec;
+mod health;
 pub mod image;
 mod job;
 pub mod json;

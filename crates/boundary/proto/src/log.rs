@@ -299,12 +299,23 @@ impl From<&Observation> for v1::Observation {
     fn from(observation: &Observation) -> Self {
         let (instance, what, usage) = match observation {
             Observation::Started { instance } => (instance, What::Started(v1::Nothing {}), None),
-            Observation::Health { instance, healthy } => (instance, What::Healthy(*healthy), None),
+            Observation::Health { instance, healthy, .. } => {
+                (instance, What::Healthy(*healthy), None)
+            }
+            Observation::NotHealthyYet { instance, .. } => {
+                (instance, What::NotHealthyYet(v1::Nothing {}), None)
+            }
             Observation::Ended { instance, end, usage } => {
                 (instance, What::Ended(end.into()), crate::cell::usage(usage))
             }
         };
-        Self { instance: Some((*instance).into()), what: Some(what), usage }
+        let check = match observation {
+            Observation::Health { check, .. } | Observation::NotHealthyYet { check, .. } => {
+                check.clone()
+            }
+            Observation::Started { .. } | Observation::Ended { .. } => String::new(),
+        };
+        Self { instance: Some((*instance).into()), what: Some(what), usage, check }
     }
 }
 
@@ -315,7 +326,10 @@ impl TryFrom<v1::Observation> for Observation {
         let instance = read::message(observation.instance, "instance")?;
         Ok(match observation.what.ok_or(Fault::UnknownKind)? {
             What::Started(v1::Nothing {}) => Self::Started { instance },
-            What::Healthy(healthy) => Self::Health { instance, healthy },
+            What::Healthy(healthy) => Self::Health { instance, healthy, check: observation.check },
+            What::NotHealthyYet(v1::Nothing {}) => {
+                Self::NotHealthyYet { instance, check: observation.check }
+            }
             What::Ended(end) => Self::Ended {
                 instance,
                 end: end.try_into().field("ended")?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{
     AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling,
+    MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
     RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
     UndrainMachine, UseCapability,
 };
@@ -93,6 +93,13 @@ impl From<&Mutation> for MutationMessage {
             Mutation::UseCapability(UseCapability { capability, collection }) => {
                 let (capability, collection) = (capability.to_string(), collection.0);
                 Self::UseCapability(op::UseCapability { capability, collection })
+            }
+            Mutation::RecordExec(RecordExec { instance, command, end }) => {
+                Self::RecordExec(op::RecordExec {
+                    instance: Some((*instance).into()),
+                    command: command.clone(),
+                    end: end.map(Into::into),
+                })
             }
             Mutation::SetCapability(SetCapability { user, capability, granted }) => {
                 Self::SetCapability(op::SetCapability {
@@ -216,6 +223,11 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::UseCapability(used) => Self::UseCapability(UseCapability {
                 capability: read::word(&used.capability, "capability").field("useCapability")?,
                 collection: CollectionId(used.collection),
+            }),
+            MutationMessage::RecordExec(record) => Self::RecordExec(RecordExec {
+                instance: read::required(record.instance, "instance").field("recordExec")?.into(),
+                command: record.command,
+                end: read::optional(record.end, "end").field("recordExec")?,
             }),
             MutationMessage::SetCapability(set) => Self::SetCapability(SetCapability {
                 user: read::name(&set.user, "user").field("setCapability")?,

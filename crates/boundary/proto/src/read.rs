@@ -18,6 +18,11 @@ pub(crate) fn required<T>(value: Option<T>, field: &str) -> Result<T, Malformed>
     value.ok_or(Fault::Missing).field(field)
 }
 
+/// What a health check said; `None` if it is empty.
+pub(crate) fn check_text(text: &str) -> Option<std::sync::Arc<str>> {
+    (!text.is_empty()).then(|| text.into())
+}
+
 /// A required message.
 pub(crate) fn message<M, T>(value: Option<M>, field: &str) -> Result<T, Malformed>
 where

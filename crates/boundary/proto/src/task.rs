@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{Bytes, MilliCores, PortName, Resources};
-use spec::{Constraint, HealthCheck, Relation, Saver, TaskOverride, TaskSpec};
+use spec::{Constraint, Relation, Saver, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -89,34 +89,6 @@ impl TryFrom<v1::Saver> for Saver {
             cmd: saver.cmd,
             time_limit: read::span(saver.time_limit, "timeLimit")?,
             interval: read::span(saver.interval, "interval")?,
-        })
-    }
-}
-
-impl From<&HealthCheck> for v1::HealthCheck {
-    fn from(check: &HealthCheck) -> Self {
-        Self {
-            port: check.port.to_string(),
-            path: check.path.clone(),
-            interval: Some(duration(check.interval)),
-            timeout: Some(duration(check.timeout)),
-            start_grace: Some(duration(check.start_grace)),
-            failures: check.failures_max,
-        }
-    }
-}
-
-impl TryFrom<v1::HealthCheck> for HealthCheck {
-    type Error = Malformed;
-
-    fn try_from(check: v1::HealthCheck) -> Result<Self, Malformed> {
-        Ok(Self {
-            port: read::name(&check.port, "port")?,
-            path: check.path,
-            interval: read::span(check.interval, "interval")?,
-            timeout: read::span(check.timeout, "timeout")?,
-            start_grace: read::span(check.start_grace, "startGrace")?,
-            failures_max: check.failures,
         })
     }
 }

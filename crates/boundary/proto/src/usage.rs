@@ -1,7 +1,10 @@
 //! The resource usage of instances, as a Borglet sends it with a response: `borglet.proto`.
 
-use borglet::{Measured, SAMPLES_MAX, Usage, UsageSample, UsageWindow, WINDOWS_MAX};
-use model::{Bytes, MilliCores, Time};
+use borglet::{
+    CpuDistribution, Measured, SAMPLES_MAX, Usage, UsageSample, UsageSubject, UsageWindow,
+    WINDOWS_MAX,
+};
+use model::{Bytes, MilliCores, Permille, Time};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -12,6 +15,7 @@ impl From<&Usage> for v1::Usage {
         Self {
             samples: usage.samples.iter().map(Into::into).collect(),
             windows: usage.windows.iter().map(Into::into).collect(),
+            cursor: usage.cursor,
         }
     }
 }
@@ -25,6 +29,7 @@ impl TryFrom<v1::Usage> for Usage {
         Ok(Self {
             samples: read::list(usage.samples, "samples")?,
             windows: read::list(usage.windows, "windows")?,
+            cursor: usage.cursor,
         })
     }
 }
@@ -37,8 +42,15 @@ fn at_most(is: usize, most: usize) -> Result<(), Fault> {
 
 impl From<&UsageSample> for v1::UsageSample {
     fn from(sample: &UsageSample) -> Self {
-        let UsageSample { instance, at, measured } = sample;
-        Self { instance: Some((*instance).into()), at: at.0, measured: Some(measured.into()) }
+        use v1::usage_sample::Subject;
+
+        let UsageSample { subject, at, measured } = sample;
+        let subject = match *subject {
+            UsageSubject::Instance(instance) => Subject::Instance(instance.into()),
+            UsageSubject::Machine => Subject::Machine(v1::Nothing {}),
+            UsageSubject::System => Subject::System(v1::Nothing {}),
+        };
+        Self { subject: Some(subject), at: at.0, measured: Some(measured.into()) }
     }
 }
 
@@ -46,8 +58,14 @@ impl TryFrom<v1::UsageSample> for UsageSample {
     type Error = Malformed;
 
     fn try_from(sample: v1::UsageSample) -> Result<Self, Malformed> {
+        use v1::usage_sample::Subject;
+
         Ok(Self {
-            instance: read::message(sample.instance, "instance")?,
+            subject: match read::required(sample.subject, "subject")? {
+                Subject::Instance(instance) => UsageSubject::Instance(instance.into()),
+                Subject::Machine(_) => UsageSubject::Machine,
+                Subject::System(_) => UsageSubject::System,
+            },
             at: Time(sample.at),
             measured: read::message(sample.measured, "measured")?,
         })
@@ -56,13 +74,31 @@ impl TryFrom<v1::UsageSample> for UsageSample {
 
 impl From<&UsageWindow> for v1::UsageWindow {
     fn from(window: &UsageWindow) -> Self {
+        use v1::usage_window::Subject;
+
+        let numbers = |of: &[MilliCores]| of.iter().map(|cpu| read::signed(cpu.0)).collect();
         Self {
-            instance: Some(window.instance.into()),
+            subject: Some(match window.subject {
+                UsageSubject::Instance(instance) => Subject::Instance(instance.into()),
+                UsageSubject::Machine => Subject::Machine(v1::Nothing {}),
+                UsageSubject::System => Subject::System(v1::Nothing {}),
+            }),
             start: window.start.0,
             length: Some(duration(window.length)),
             samples: window.samples,
             average: Some((&window.average).into()),
             maximum: Some((&window.maximum).into()),
+            random_cpu_milli: window.random_cpu.map(|cpu| read::signed(cpu.0)),
+            cpu_milli_percentiles: window
+                .cpu
+                .map(|cpu| numbers(&cpu.percentiles))
+                .unwrap_or_default(),
+            cpu_milli_tail_percentiles: window
+                .cpu
+                .map(|cpu| numbers(&cpu.tail))
+                .unwrap_or_default(),
+            cycles_per_instruction_milli: window.cycles_per_instruction,
+            memory_accesses_per_instruction_micro: window.memory_accesses_per_instruction,
         }
     }
 }
@@ -71,27 +107,71 @@ impl TryFrom<v1::UsageWindow> for UsageWindow {
     type Error = Malformed;
 
     fn try_from(window: v1::UsageWindow) -> Result<Self, Malformed> {
+        use v1::usage_window::Subject;
+
+        let random_cpu = window.random_cpu_milli;
+        let random_cpu = random_cpu.map(|cpu| read::quantity(cpu, "randomCpuMilli")).transpose()?;
+        let (all, tail) = (window.cpu_milli_percentiles, window.cpu_milli_tail_percentiles);
+        let cpu = match all.is_empty() && tail.is_empty() {
+            true => None,
+            false => Some(CpuDistribution {
+                percentiles: percentiles(&all, "cpuMilliPercentiles")?,
+                tail: percentiles(&tail, "cpuMilliTailPercentiles")?,
+            }),
+        };
         Ok(Self {
-            instance: read::message(window.instance, "instance")?,
+            subject: match read::required(window.subject, "subject")? {
+                Subject::Instance(instance) => UsageSubject::Instance(instance.into()),
+                Subject::Machine(_) => UsageSubject::Machine,
+                Subject::System(_) => UsageSubject::System,
+            },
             start: Time(window.start),
             length: read::span(window.length, "length")?,
             samples: window.samples,
             average: read::message(window.average, "average")?,
             maximum: read::message(window.maximum, "maximum")?,
+            random_cpu: random_cpu.map(MilliCores),
+            cpu,
+            cycles_per_instruction: window.cycles_per_instruction_milli,
+            memory_accesses_per_instruction: window.memory_accesses_per_instruction_micro,
         })
     }
+}
+
+/// Exactly so many percentiles.
+fn percentiles<const COUNT: usize>(
+    said: &[i64],
+    field: &str,
+) -> Result<[MilliCores; COUNT], Malformed> {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let (is, due) = (number(said.len()), number(COUNT));
+    let said: &[i64; COUNT] = said
+        .try_into()
+        .map_err(|_| Fault::OutOfRange { is, least: due, most: due })
+        .field(field)?;
+    let mut found = [MilliCores(0); COUNT];
+    for (found, said) in found.iter_mut().zip(said) {
+        *found = MilliCores(read::quantity(*said, field)?);
+    }
+    Ok(found)
 }
 
 impl From<&Measured> for v1::Measured {
     fn from(measured: &Measured) -> Self {
         let bytes = |amount: Option<Bytes>| amount.map(|amount| read::signed(amount.0));
+        let share = |share: Option<Permille>| share.map(|share| u32::from(share.thousandths()));
         Self {
             cpu_milli: measured.cpu.map(|cpu| read::signed(cpu.0)),
             memory_bytes: bytes(measured.memory),
             memory_peak_bytes: bytes(measured.memory_peak),
             page_cache_bytes: bytes(measured.page_cache),
+            memory_assigned_bytes: bytes(measured.memory_assigned),
             disk_bytes: bytes(measured.disk),
             disk_rate_bytes: bytes(measured.disk_rate),
+            throttled_permille: share(measured.throttled),
+            cpu_pressure_permille: share(measured.cpu_pressure),
+            memory_pressure_permille: share(measured.memory_pressure),
+            io_pressure_permille: share(measured.io_pressure),
         }
     }
 }
@@ -103,13 +183,20 @@ impl TryFrom<v1::Measured> for Measured {
         let amount = |amount: Option<i64>, field| {
             amount.map(|amount| read::quantity(amount, field)).transpose()
         };
+        let share = |said: Option<u32>| said.map(|said| Permille::at_most_whole(u64::from(said)));
         Ok(Self {
             cpu: amount(measured.cpu_milli, "cpuMilli")?.map(MilliCores),
             memory: amount(measured.memory_bytes, "memoryBytes")?.map(Bytes),
             memory_peak: amount(measured.memory_peak_bytes, "memoryPeakBytes")?.map(Bytes),
             page_cache: amount(measured.page_cache_bytes, "pageCacheBytes")?.map(Bytes),
+            memory_assigned: amount(measured.memory_assigned_bytes, "memoryAssignedBytes")?
+                .map(Bytes),
             disk: amount(measured.disk_bytes, "diskBytes")?.map(Bytes),
             disk_rate: amount(measured.disk_rate_bytes, "diskRateBytes")?.map(Bytes),
+            throttled: share(measured.throttled_permille),
+            cpu_pressure: share(measured.cpu_pressure_permille),
+            memory_pressure: share(measured.memory_pressure_permille),
+            io_pressure: share(measured.io_pressure_permille),
         })
     }
 }
@@ -121,16 +208,16 @@ mod tests {
     #[test]
     fn an_answer_has_a_bounded_number_of_samples() {
         let sample = v1::UsageSample {
-            instance: Some(v1::InstanceId::default()),
+            subject: Some(v1::usage_sample::Subject::Machine(v1::Nothing {})),
             measured: Some(v1::Measured::default()),
             ..v1::UsageSample::default()
         };
-        let usage = |count| v1::Usage { samples: vec![sample; count], windows: Vec::new() };
+        let usage = |count| v1::Usage { samples: vec![sample; count], ..v1::Usage::default() };
         assert_eq!(
             Usage::try_from(usage(SAMPLES_MAX)).map(|usage| usage.samples.len()),
-            Ok(10_000)
+            Ok(10_002)
         );
         let refused = Usage::try_from(usage(SAMPLES_MAX + 1)).map_err(|error| error.to_string());
-        assert_eq!(refused, Err("samples: must be 0 to 10000, is 10001".to_owned()));
+        assert_eq!(refused, Err("samples: must be 0 to 10002, is 10003".to_owned()));
     }
 }

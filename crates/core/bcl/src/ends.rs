@@ -5,8 +5,7 @@ use spec::{Path, Saver};
 
 use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
-use crate::overrides::{CMD, word};
-use crate::quantity;
+use crate::quantity::{self, CMD, word};
 
 const SAVER: Shape = Shape {
     of: "a saver",

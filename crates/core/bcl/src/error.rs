@@ -137,6 +137,17 @@ pub enum ErrorKind {
         /// The other spelling.
         other: &'static str,
     },
+    /// Fields of different kinds of health checks.
+    #[error(
+        "'{other}' does not go with '{one}': a health check has a port and a path for HTTP, or tcp, or \
+         exec"
+    )]
+    TwoKinds {
+        /// A field of one kind.
+        one: &'static str,
+        /// A field of another kind.
+        other: &'static str,
+    },
     /// A value of the wrong type.
     #[error("must be {expected}, is {found}")]
     WrongType {

@@ -38,6 +38,7 @@ mod policy;
 mod problems;
 mod quantity;
 mod related;
+mod restart;
 mod schema;
 mod scope;
 mod screen;

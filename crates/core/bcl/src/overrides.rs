@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Bytes, MilliCores, PortName, Resources, Span, TaskIndex, TaskSelection};
 use spec::limits::TASKS_MAX;
-use spec::{Constraint, HealthCheck, Path, ProblemKind, TaskOverride, TaskSpec};
+use spec::{Constraint, HealthCheck, Path, Probe, ProblemKind, TaskOverride, TaskSpec};
 
 use crate::constraints::constraints;
 use crate::error::ErrorKind;
@@ -12,7 +12,7 @@ use crate::fields::{Diagnostics, Fields, Shape};
 use crate::health::{self, health_check, port_name};
 use crate::json::Json;
 use crate::limits;
-use crate::quantity::{self, wrong_type};
+use crate::quantity::{self, CMD, word, wrong_type};
 
 const OVERRIDE: Shape = Shape {
     of: "an override",
@@ -37,21 +37,9 @@ const OVERRIDES: &str = "overrides by task, such as { '3': { ram: '1 GiB' }, '5-
 const ENV: &str = "variables and their values, such as { LANG: 'C' }";
 const LABELS: &str = "labels and their values, such as { team: 'search' }";
 const PORTS: &str = "a list of port names, such as ['http']";
-pub(crate) const CMD: &str = "a list of strings, such as ['bourg', 'example-server']";
 /// The canonical JSON spellings of the quantities.
 pub(crate) const QUANTITY_SPELLINGS: &[&str] =
     &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes"];
-
-/// An argument or a variable's value: numbers and booleans become strings, because flags are often
-/// numbers.
-pub(crate) fn word(value: &Json) -> Result<String, ErrorKind> {
-    match value {
-        Json::Text(text) => Ok(text.clone()),
-        Json::Number(number) => Ok(quantity::number_text(*number)),
-        Json::Bool(value) => Ok(value.to_string()),
-        other => Err(wrong_type("a string, a number or a boolean", other)),
-    }
-}
 
 /// The fields that a job and an override share.
 pub(crate) struct Change {
@@ -202,15 +190,24 @@ pub(crate) fn overrides(
     overrides
 }
 
+fn check_texts(check: &HealthCheck) -> &[String] {
+    match &check.probe {
+        Probe::Http { path, .. } => std::slice::from_ref(path),
+        Probe::Tcp { .. } => &[],
+        Probe::Exec { cmd } => cmd,
+    }
+}
+
 /// Bytes of text in an override, which is stored for each of its tasks. Empty entries count too.
 fn size(change: &TaskOverride) -> usize {
     let cmd = change.cmd.iter().flatten();
     let maps = change.env.iter().chain(&change.labels).flat_map(|(name, value)| [name, value]);
     let constraints = change.constraints.iter().flatten();
     let constraints = constraints.flat_map(|each| [&each.attribute, &each.value]);
-    let path = change.health_check.iter().map(|check| &check.path);
+    let check = change.health_check.iter().flat_map(check_texts);
     let texts: usize =
-        cmd.chain(maps).chain(constraints).chain(path).map(|text| text.len() + 1).sum();
-    let ports = change.ports.iter().flatten().chain(change.health_check.iter().map(|c| &c.port));
+        cmd.chain(maps).chain(constraints).chain(check).map(|text| text.len() + 1).sum();
+    let checked = change.health_check.iter().filter_map(HealthCheck::port);
+    let ports = change.ports.iter().flatten().chain(checked);
     texts + ports.map(|port| port.as_str().len() + 1).sum::<usize>()
 }

@@ -14,6 +14,7 @@ pub(crate) const CORES: &str = "a number of cores, such as 0.1, '2' or '100m'";
 pub(crate) const BYTES: &str = "a number of bytes, such as '64 MiB' or 67108864";
 pub(crate) const WHOLE: &str = "a whole number, such as 3";
 pub(crate) const SPAN: &str = "a span of time, such as '10s', '500ms', '2m' or a number of seconds";
+pub(crate) const CMD: &str = "a list of strings, such as ['bourg', 'example-server']";
 
 const BYTE_UNITS: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "kB", "MB", "GB", "TB"];
 /// Largest first, with the length in microseconds.
@@ -49,6 +50,17 @@ pub(crate) fn text<'j>(expected: &'static str, value: &'j Json) -> Result<&'j st
     match value {
         Json::Text(text) => Ok(text),
         other => Err(wrong_type(expected, other)),
+    }
+}
+
+/// An argument or a variable's value: numbers and booleans become strings, because flags are often
+/// numbers.
+pub(crate) fn word(value: &Json) -> Result<String, ErrorKind> {
+    match value {
+        Json::Text(text) => Ok(text.clone()),
+        Json::Number(number) => Ok(number_text(*number)),
+        Json::Bool(value) => Ok(value.to_string()),
+        other => Err(wrong_type("a string, a number or a boolean", other)),
     }
 }
 

@@ -14,12 +14,14 @@ use spec::{JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 use crate::ends;
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
+use crate::health;
 use crate::json::Json;
 use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
 use crate::policy;
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
 use crate::related::job_reference;
+use crate::restart;
 use crate::words;
 
 const JOB: Shape = Shape {
@@ -49,6 +51,7 @@ const JOB: Shape = Shape {
         "allocSet",
         "allocs",
         "restart",
+        "metrics",
         "preemption",
         "saver",
         "estimation",
@@ -61,13 +64,6 @@ const JOB: Shape = Shape {
     ],
     spellings: QUANTITY_SPELLINGS,
 };
-const RESTART: Shape = Shape {
-    of: "a restart policy",
-    expected: "a restart policy, such as { failures: 10, delay: '1s', delayMax: '5m' }",
-    fields: &["failures", "unlimited", "delay", "delayMax"],
-    spellings: &[],
-};
-
 const MAXIMUM: Shape = Shape {
     of: "a maximum",
     expected: "a number of tasks, or one that is hard: { tasks: 1, hard: true }",
@@ -116,7 +112,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         None => BTreeMap::new(),
     };
     let restart = match fields.get("restart") {
-        Some(value) => restart(value, top.field("restart"), found),
+        Some(value) => restart::restart(value, top.field("restart"), found),
         None => RestartPolicy::default(),
     };
     task.saver =
@@ -137,6 +133,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.api = fields.read("api", found, truth).unwrap_or_default();
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
+    let metrics =
+        fields.get("metrics").and_then(|value| health::metrics(value, top.field("metrics"), found));
     if found.count() > before {
         return None;
     }
@@ -159,6 +157,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         update: update.unwrap_or_default(),
         after: after.into_iter().collect(),
         parent,
+        metrics,
     };
     problems(&job, value, top, found);
     (found.count() == before).then_some(job)
@@ -250,32 +249,4 @@ fn maximum(fields: &Fields<'_>, name: &str, found: &mut Diagnostics) -> Option<M
     fields.require("tasks", "tasks: 1", found);
     let hard = fields.read("hard", found, truth).unwrap_or(false);
     Some(Maximum { tasks: fields.read("tasks", found, quantity::whole_small)?, hard })
-}
-
-/// Without a number of failures the policy is unlimited, as in canonical JSON.
-fn restart(value: &Json, path: Path, found: &mut Diagnostics) -> RestartPolicy {
-    let usual = RestartPolicy::default();
-    let Some(fields) = Fields::open(value, path, &RESTART, found) else { return usual };
-    let unlimited = fields.read("unlimited", found, truth);
-    let failures = fields.read("failures", found, |value| match value {
-        Json::Text(text) if text == "unlimited" => Ok(None),
-        Json::Text(text) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
-            Err(wrong_type("a number of failures, or 'unlimited'", value))
-        }
-        value => quantity::whole_small(value).map(Some),
-    });
-    let failures_max = match (unlimited, failures) {
-        (Some(true), Some(Some(_))) => {
-            let (one, other) = ("failures", "unlimited");
-            found.add(fields.path.field(other), ErrorKind::Both { one, other });
-            None
-        }
-        (Some(false), None) => usual.failures_max,
-        (_, failures) => failures.flatten(),
-    };
-    RestartPolicy {
-        failures_max,
-        delay: fields.read("delay", found, quantity::span).unwrap_or(usual.delay),
-        delay_max: fields.read("delayMax", found, quantity::span).unwrap_or(usual.delay_max),
-    }
 }

@@ -8,14 +8,24 @@ use spec::HealthCheck;
 /// healthy.
 const FIRST_WAIT: Span = Span::from_millis(10);
 
+/// How long after its start a task that is not healthy yet is said to be so, and why. Most tasks fail
+/// their first checks, and each such text becomes a record in the cell's log.
+const SILENCE: Span = Span::from_secs(5);
+/// The maximum length of what a check said.
+const TEXT_BYTES_MAX: usize = 200;
+
 /// The health of one task since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthTracker {
     pub(crate) started: Time,
     next: Option<Time>,
     wait: Span,
+    /// In a row.
     failures: u32,
+    successes: u32,
     pub(crate) healthy: Option<bool>,
+    /// What the check said that gave it its health, or why it is not healthy yet.
+    pub(crate) check: String,
 }
 
 /// What a check's result means for the task.
@@ -36,7 +46,9 @@ impl HealthTracker {
             next: check.map(|_| started + FIRST_WAIT),
             wait: FIRST_WAIT,
             failures: 0,
+            successes: 0,
             healthy: check.is_none().then_some(true),
+            check: String::new(),
         }
     }
 
@@ -55,15 +67,27 @@ impl HealthTracker {
         self.next = None;
     }
 
-    /// A check succeeded or failed.
-    pub(crate) fn answered(&mut self, check: &HealthCheck, now: Time, good: bool) -> Verdict {
-        if good {
-            self.failures = 0;
-            self.healthy = Some(true);
-            self.wait = check.interval;
-            self.next = Some(now + check.interval);
-            return Verdict::Continue;
-        }
+    /// A check succeeded or failed, with what it said.
+    pub(crate) fn answered(
+        &mut self,
+        check: &HealthCheck,
+        now: Time,
+        answer: &Result<String, String>,
+    ) -> Verdict {
+        let said = match answer {
+            Ok(said) => {
+                self.failures = 0;
+                self.successes = self.successes.saturating_add(1);
+                if self.successes >= check.successes_min {
+                    self.turns(true, said);
+                }
+                self.wait = check.interval;
+                self.next = Some(now + check.interval);
+                return Verdict::Continue;
+            }
+            Err(said) => said,
+        };
+        self.successes = 0;
         let starting = self.healthy.is_none() && now.since(self.started) < check.start_grace;
         self.wait = match starting {
             true => self.wait.saturating_mul(2).min(check.interval),
@@ -71,12 +95,35 @@ impl HealthTracker {
         };
         self.next = Some(now + self.wait);
         if starting {
+            if self.check.is_empty() && now.since(self.started) >= SILENCE {
+                self.check = shown(said);
+            }
             return Verdict::Continue;
         }
-        self.failures += 1;
-        self.healthy = Some(false);
+        self.failures = self.failures.saturating_add(1);
+        self.turns(false, said);
         if self.failures >= check.failures_max { Verdict::Stop } else { Verdict::Continue }
     }
+
+    /// Only a change of health has a new text: it changes the report.
+    fn turns(&mut self, healthy: bool, said: &str) {
+        if self.healthy != Some(healthy) {
+            (self.healthy, self.check) = (Some(healthy), shown(said));
+        }
+    }
+}
+
+/// A text of bounded length without control characters.
+fn shown(said: &str) -> String {
+    let mut text = String::new();
+    for c in said.chars() {
+        let c = if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        if text.len() + c.len_utf8() > TEXT_BYTES_MAX {
+            break;
+        }
+        text.push(c);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -94,7 +141,9 @@ mod tests {
             let now = watch.next().expect("a check is due");
             watch.asked();
             assert_eq!(watch.next(), None);
-            let verdict = watch.answered(&check, now, *good);
+            let answer = if *good { Ok("HTTP 200") } else { Err("HTTP 503") };
+            let answer = answer.map(str::to_owned).map_err(str::to_owned);
+            let verdict = watch.answered(&check, now, &answer);
             (now.0 / 1_000, watch.healthy, verdict)
         };
         answers.iter().map(ask).collect()
@@ -134,5 +183,59 @@ mod tests {
         let verdicts: Vec<bool> =
             seen.iter().map(|(_, _, verdict)| *verdict == Verdict::Stop).collect();
         assert_eq!(verdicts, [false, false, false, false, false, false, true]);
+    }
+
+    /// What the tracker reports after each of these results, a second apart.
+    fn reported(
+        check: &HealthCheck,
+        answers: &[Result<&str, &str>],
+    ) -> Vec<(Option<bool>, String)> {
+        let mut watch = HealthTracker::new(Some(check), Time::ZERO);
+        let mut now = Time::ZERO;
+        let answer = |answer: &Result<&str, &str>| {
+            now = now + Span::from_secs(1);
+            watch.answered(check, now, &answer.map(str::to_owned).map_err(str::to_owned));
+            (watch.healthy, watch.check.clone())
+        };
+        answers.iter().map(answer).collect()
+    }
+
+    fn check() -> HealthCheck {
+        HealthCheck::on(PortName::new("http").expect("a name"))
+    }
+
+    #[test]
+    fn the_text_changes_with_the_health_and_not_with_every_check() {
+        let check = HealthCheck { failures_max: 10, ..check() };
+        let seen = reported(&check, &[Ok("a"), Ok("b"), Err("c"), Err("d"), Ok("e"), Err("f")]);
+        let expected =
+            [(true, "a"), (true, "a"), (false, "c"), (false, "c"), (true, "e"), (false, "f")];
+        assert_eq!(seen, expected.map(|(healthy, text)| (Some(healthy), text.to_owned())));
+    }
+
+    #[test]
+    fn one_that_is_not_healthy_after_five_seconds_says_why_once() {
+        let answers: Vec<_> = (0..8).map(|_| Err("no answer")).collect();
+        let mut answers: Vec<Result<&str, &str>> = answers;
+        answers[6] = Err("another");
+        let seen = reported(&check(), &answers);
+        assert!(seen[..4].iter().all(|seen| *seen == (None, String::new())), "{seen:?}");
+        assert!(seen[4..].iter().all(|seen| *seen == (None, "no answer".to_owned())), "{seen:?}");
+    }
+
+    #[test]
+    fn one_is_healthy_after_so_many_successes_in_a_row() {
+        let check = HealthCheck { successes_min: 2, start_grace: Span::ZERO, ..check() };
+        let seen = reported(&check, &[Ok(""), Err("x"), Ok(""), Ok("y"), Err("z"), Ok(""), Ok("")]);
+        let health: Vec<_> = seen.iter().map(|(healthy, _)| *healthy).collect();
+        let (good, bad) = (Some(true), Some(false));
+        assert_eq!(health, [None, bad, bad, good, bad, bad, good]);
+    }
+
+    #[test]
+    fn what_a_check_says_is_bounded_and_has_no_control_characters() {
+        assert_eq!(shown("a\tb\u{1b}[31m"), "a\u{fffd}b\u{fffd}[31m");
+        let long = shown(&"é".repeat(10_000));
+        assert_eq!((long.len(), long.chars().count()), (200, 100));
     }
 }

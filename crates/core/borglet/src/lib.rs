@@ -20,16 +20,19 @@ mod usage;
 pub use launch::{
     ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, NOTICE_DIRECTORY, NOTICE_FILE, environment,
 };
-pub use log_retention::{KeepAtMost, KeptLog, outdated};
+pub use log_retention::{Exceeded, KeepAtMost, KeptLog, outdated};
 pub use order::{
     Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
 };
 pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, KEPT_DATA_MAX,
-    KeptData, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus,
+    KeptData, Probe, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus,
     SAVERS_AT_ONCE, SaverLaunch, Settings,
 };
-pub use usage::{Measured, SAMPLES_MAX, Usage, UsageSample, UsageWindow, WINDOWS_MAX};
+pub use usage::{
+    Counters, CpuDistribution, Measured, Reading, Recorder, Round, SAMPLES_MAX, TaskReading, Usage,
+    UsageSample, UsageSubject, UsageWindow, WINDOW, WINDOWS_MAX,
+};
 
 #[cfg(test)]
 mod tests;

@@ -33,16 +33,27 @@ pub struct KeepAtMost {
     pub instances: usize,
 }
 
-/// Returns the logs to delete from `kept`, which is sorted oldest first.
+/// The limit because of which a log is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceeded {
+    /// The log was older than the maximum age.
+    Age,
+    /// All logs together were larger than the maximum, and its user had the largest.
+    Bytes,
+    /// There were more logs than the maximum, and its user had the most.
+    Instances,
+}
+
+/// Returns the logs to delete from `kept`, which is sorted oldest first, each with the limit.
 ///
 /// Logs over the age limit are deleted. While the rest exceeds another limit, the user with the
 /// largest logs loses the oldest one: first logs that are neither among the user's latest nor the
 /// newest of their task, then the other latest ones, then the newest of a task. So a user with
 /// smaller logs never loses one to a user with larger ones.
 #[must_use]
-pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<InstanceId> {
+pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<(InstanceId, Exceeded)> {
     let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > at_most.age);
-    let mut gone: Vec<_> = old.into_iter().map(|kept| kept.instance).collect();
+    let mut gone: Vec<_> = old.into_iter().map(|kept| (kept.instance, Exceeded::Age)).collect();
     let mut bytes: u64 = kept.iter().fold(0, |sum, kept| sum.saturating_add(kept.bytes.0));
     let mut instances = kept.len();
     let mut users = shares(&kept);
@@ -54,7 +65,7 @@ pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<InstanceId> {
         let Some(kept) = most.and_then(Share::give) else { break };
         bytes = bytes.saturating_sub(kept.bytes.0);
         instances -= 1;
-        gone.push(kept.instance);
+        gone.push((kept.instance, if by_bytes { Exceeded::Bytes } else { Exceeded::Instances }));
     }
     gone
 }
@@ -116,7 +127,7 @@ mod tests {
         let at_most =
             KeepAtMost { age: Span::from_secs(3_600), bytes: Bytes(mib << 20), instances };
         let gone = outdated(&kept(text), &at_most);
-        gone.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        gone.iter().map(|(instance, _)| instance.to_string()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -168,5 +179,19 @@ mod tests {
         for (what, text, mib, instances, expected) in table {
             assert_eq!(gone(text, mib, instances), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn each_is_deleted_because_of_the_limit_that_it_exceeds() {
+        let at_most =
+            KeepAtMost { age: Span::from_secs(3_600), bytes: Bytes(3 << 20), instances: 2 };
+        let kept = kept("ana 1-0-1 9 61, ana 1-1-1 3 9, ben 2-0-1 1 8, ben 2-1-1 1 7");
+        let gone = outdated(&kept, &at_most).into_iter();
+        let gone: Vec<_> = gone.map(|(instance, why)| (instance.to_string(), why)).collect();
+        let expected =
+            [("1-0-1", Exceeded::Age), ("1-1-1", Exceeded::Bytes)].map(|(i, e)| (i.to_owned(), e));
+        assert_eq!(gone, expected);
+        let gone = outdated(&kept[1..], &KeepAtMost { bytes: Bytes(9 << 20), ..at_most });
+        assert_eq!(gone.last().map(|(_, why)| *why), Some(Exceeded::Instances));
     }
 }

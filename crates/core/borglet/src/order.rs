@@ -123,6 +123,10 @@ pub struct TaskReport {
     pub instance: InstanceId,
     /// The status.
     pub status: TaskStatus,
+    /// What the health check said that gave a running instance its health, or why it is not healthy
+    /// yet; may be empty. It does not change with every check, because a report that differs ends
+    /// the hold of a poll.
+    pub check: String,
 }
 
 /// The status of an instance. An alloc is running and healthy once tasks can be started in it.

@@ -1,6 +1,7 @@
 //! The state of a Borglet and its step function.
 
 mod alloc;
+mod checks;
 mod disk;
 mod notice;
 mod ports;
@@ -10,12 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{
-    Bytes, End, FinalUsage, InstanceId, MachineReport, NoticeReason, Resources, Span, Stamp, Time,
-};
+use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
 use crate::capacity::Rooms;
-use crate::health::{HealthTracker, Verdict};
+use crate::health::HealthTracker;
 use crate::limit::Limit;
 use crate::{
     Desired, DesiredAlloc, Launch, Notice, Order, OrderRefused, Report, Stop, TaskReport,
@@ -23,6 +22,7 @@ use crate::{
 };
 pub use alloc::RecoveredAlloc;
 use alloc::{Allocs, REMOVE_AGAIN};
+pub use checks::Probe;
 pub use disk::{DiskAmount, DiskReport, DiskUse};
 use notice::GivenNotice;
 use ports::Ports;
@@ -79,8 +79,8 @@ pub enum Input {
     PortTaken(InstanceId, HeldPort),
     /// All ports of the machine's range that are in use.
     Ports(Vec<HeldPort>),
-    /// A health check succeeded, or failed with an explanation.
-    Checked(InstanceId, Result<(), String>),
+    /// A health check succeeded or failed, with what it said.
+    Checked(InstanceId, Result<String, String>),
     /// The limit that now applies to an instance, after [`Effect::Resize`] or
     /// [`Effect::ResizeAlloc`]: the requested one, or another if the machine refuses that for now;
     /// `None` if unknown.
@@ -117,15 +117,13 @@ pub enum Effect {
     Terminate(InstanceId, Notice),
     /// Send SIGKILL to all of its processes.
     Kill(InstanceId),
-    /// Send an instance's health check; [`Input::Checked`] must follow, at the latest after the
-    /// check's timeout.
+    /// Check the health of an instance; [`Input::Checked`] must follow, at the latest when the timeout
+    /// has passed since its turn.
     Check {
         /// The instance.
         instance: InstanceId,
-        /// The port's number.
-        port: u16,
-        /// The request path.
-        path: String,
+        /// What to do.
+        probe: Probe,
         /// The timeout.
         timeout: Span,
     },
@@ -390,7 +388,11 @@ impl Borglet {
                 Phase::Stopping { .. } => TaskStatus::Stopping,
                 Phase::Ended(end, usage) => TaskStatus::Ended(end.clone(), *usage),
             };
-            TaskReport { instance: *instance, status }
+            let check = match &local.phase {
+                Phase::Running(watch) => watch.check.clone(),
+                _ => String::new(),
+            };
+            TaskReport { instance: *instance, status, check }
         };
         let mut tasks: Vec<_> = self.tasks.iter().map(task).chain(self.allocs.report()).collect();
         tasks.sort_unstable_by_key(|report| report.instance);
@@ -564,45 +566,11 @@ impl Borglet {
         local.phase = Phase::Ended(end, usage);
     }
 
-    fn checked(
-        &mut self,
-        now: Time,
-        instance: InstanceId,
-        answer: Result<(), String>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(local) = self.tasks.get_mut(&instance) else { return };
-        let Phase::Running(watch) = &mut local.phase else { return };
-        let Some(check) = &local.launch.desired.spec.health_check else { return };
-        let verdict = watch.answered(check, now, answer.is_ok());
-        if let (Verdict::Stop, Err(said)) = (verdict, answer) {
-            let reason = format!("GET {} → {said}", check.path);
-            let stop = Stop {
-                instance,
-                reason: NoticeReason::Unhealthy,
-                cause: reason.clone(),
-                notice_max: None,
-            };
-            local.stop(now, StopCause::Unhealthy(reason), Some(stop), effects);
-        }
-    }
-
     fn do_what_is_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
         for (instance, local) in &mut self.tasks {
             match &mut local.phase {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {
-                    let Some(check) = &local.launch.desired.spec.health_check else { continue };
-                    let port = local.launch.desired.ports.iter();
-                    let Some((_, port)) = port.clone().find(|(name, _)| *name == check.port) else {
-                        continue;
-                    };
-                    watch.asked();
-                    effects.push(Effect::Check {
-                        instance: *instance,
-                        port: *port,
-                        path: check.path.clone(),
-                        timeout: check.timeout,
-                    });
+                    effects.extend(checks::begin(*instance, &local.launch.desired, watch));
                 }
                 Phase::Stopping { next, notice, .. } if *next <= now => {
                     notice.killed(now);

@@ -16,7 +16,7 @@ use model::{
 use spec::{HealthCheck, TaskSpec};
 
 use crate::{
-    Borglet, Desired, Effect, Input, Launch, Order, Recovered, RecoveredStatus, SaverLaunch,
+    Borglet, Desired, Effect, Input, Launch, Order, Probe, Recovered, RecoveredStatus, SaverLaunch,
     Settings, TaskReport, TaskStatus,
 };
 
@@ -126,7 +126,15 @@ fn words(effects: &[Effect]) -> String {
         }
         Effect::Terminate(instance, _) => format!("terminate {instance}"),
         Effect::Kill(instance) => format!("kill {instance}"),
-        Effect::Check { instance, port, path, .. } => format!("check {instance} {port}{path}"),
+        Effect::Check { instance, probe: Probe::Http { port, path }, .. } => {
+            format!("check {instance} {port}{path}")
+        }
+        Effect::Check { instance, probe: Probe::Tcp { port }, .. } => {
+            format!("check {instance} tcp {port}")
+        }
+        Effect::Check { instance, probe: Probe::Exec { argv }, .. } => {
+            format!("check {instance} [{}]", argv.join(" "))
+        }
         Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
         Effect::Retire(instance) => format!("retire {instance}"),
         Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
@@ -168,7 +176,7 @@ fn a_task_is_started_checked_stopped_and_retired() {
     assert_eq!(world.state(), "0: Running { healthy: None }");
     assert_eq!(world.after(10), "check 1-0-1 31000/");
     assert_eq!(world.after(10_000), "", "one check at a time");
-    assert_eq!(world.input(Input::Checked(instance(0), Ok(()))), "");
+    assert_eq!(world.input(Input::Checked(instance(0), Ok(String::new()))), "");
     assert_eq!(world.state(), "0: Running { healthy: Some(true) }");
     assert_eq!(world.order(6, &[]), "persist 6, terminate 1-0-1");
     assert_eq!(world.after(9_999), "");
@@ -216,7 +224,7 @@ fn an_unhealthy_task_is_stopped_and_says_why() {
     world.order(5, &[(0, 31000)]);
     world.input(Input::Started(instance(0)));
     world.after(10);
-    world.input(Input::Checked(instance(0), Ok(())));
+    world.input(Input::Checked(instance(0), Ok(String::new())));
     for failure in 1..=3 {
         assert_eq!(world.after(1_000), "check 1-0-1 31000/");
         let stopped = world.input(Input::Checked(instance(0), Err("500".to_owned())));

@@ -14,6 +14,8 @@ pub const TASKS_MAX: u64 = 10_000_000;
 pub const MACHINES_MAX: u64 = 1_000_000;
 /// Maximum length, in characters, of a reason that a machine reports; the rest is cut off.
 pub const REASON_CHARACTERS_MAX: usize = 1_000;
+/// Maximum length, in characters, of the text of a health check that a machine reports.
+pub const CHECK_CHARACTERS_MAX: usize = 200;
 /// The latest time of a cell: the end of the year 9999.
 pub const TIME_MAX: model::Time = model::Time(253_402_300_799_999_999);
 /// The largest index of an image that can be loaded: as many operations again still fit after it.

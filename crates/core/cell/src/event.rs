@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CollectionId, End, FinalUsage, GcuFactor, InstanceId, Level, MachineId,
-    MachineName, ReplicaId, Resources, Serial, UserName, Version,
+    MachineName, ReplicaId, Resources, Serial, Span, UserName, Version,
 };
 
 use spec::FieldChange;
@@ -16,6 +16,16 @@ use crate::{
     Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, SkipReason,
     StopReason,
 };
+
+/// The end of a command inside a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecEnd {
+    /// How long it took.
+    pub took: Span,
+    /// Its exit status: 128 plus the signal if one ended it. `None` if it did not end by itself: its
+    /// user was disconnected, or the machine did not answer.
+    pub status: Option<u8>,
+}
 
 /// One event. Its time, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +173,8 @@ pub enum EventKind {
     Health {
         /// The new health.
         healthy: bool,
+        /// What the check said that changed it, if anything.
+        check: Option<Arc<str>>,
     },
     /// It is being stopped, and has been given notice.
     Stop {
@@ -296,6 +308,18 @@ pub enum EventKind {
         /// The capability.
         capability: Capability,
     },
+    /// A user begins to run a command inside the task.
+    ExecStarted {
+        /// The command in words, shortened.
+        command: String,
+    },
+    /// A command inside the task ended.
+    ExecEnded {
+        /// The command in words, shortened.
+        command: String,
+        /// How it ended.
+        end: ExecEnd,
+    },
     /// A join token was issued for a machine.
     TokenIssued {
         /// The machine.
@@ -400,8 +424,8 @@ impl EventKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Start { .. } => "START",
-            Self::Health { healthy: true } => "HEALTHY",
-            Self::Health { healthy: false } => "UNHEALTHY",
+            Self::Health { healthy: true, .. } => "HEALTHY",
+            Self::Health { healthy: false, .. } => "UNHEALTHY",
             Self::Stop { .. } => "STOP",
             Self::Saved { .. } => "SAVED",
             Self::SaverGivenUp { .. } => "SAVER_GIVEN_UP",
@@ -441,6 +465,8 @@ impl EventKind {
             Self::CapabilityGranted { .. } => "GRANT_CAPABILITY",
             Self::CapabilityRevoked { .. } => "REVOKE_CAPABILITY",
             Self::CapabilityUsed { .. } => "USE_CAPABILITY",
+            Self::ExecStarted { .. } => "EXEC",
+            Self::ExecEnded { .. } => "EXEC_END",
             Self::TokenIssued { .. } => "ISSUE_TOKEN",
             Self::MachineEnrolled { .. } => "ENROL",
             Self::MachineRenewed { .. } => "RENEW",
@@ -474,6 +500,7 @@ impl fmt::Display for PendingCause {
             Self::Submitted => f.write_str("new"),
             Self::Failed => f.write_str("failed, will be retried"),
             Self::Lost => f.write_str("was lost"),
+            Self::Finished => f.write_str("finished, will be restarted"),
             Self::Evicted(cause) => write!(f, "evicted: {cause}"),
         }
     }

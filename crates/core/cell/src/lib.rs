@@ -30,6 +30,7 @@ pub use apply::budget::{BudgetExhausted, Room};
 pub use apply::capability::{SetCapability, UseCapability};
 pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
+pub use apply::exec::RecordExec;
 pub use apply::job::Kill;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
@@ -42,7 +43,7 @@ pub use apply::update::{ChangeKind, ControlUpdate, ResizeJob, UpdateAction, Upda
 pub use apply::user::{AddUser, RevokeUser};
 pub use certificate::Certificate;
 pub use check::{Counted, DecisionChecker, Violation};
-pub use event::{Actor, Event, EventKind, Subject};
+pub use event::{Actor, Event, EventKind, ExecEnd, Subject};
 pub use image::{Image, ImageError};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{Rejection, RejectionClass, Reply, Submission};

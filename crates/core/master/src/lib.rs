@@ -126,7 +126,7 @@ pub enum Answer {
         /// The version of the report.
         version: u64,
         /// What instances use: no news, and of no consequence for the cell.
-        usage: Usage,
+        usage: Arc<Usage>,
     },
     /// It did not answer, or the answer was invalid.
     Failed,

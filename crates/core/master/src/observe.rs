@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use borglet::{Report, TaskStatus};
+use borglet::{Report, TaskReport, TaskStatus};
 use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
 use model::{End, FinalUsage, InstanceId, MachineId, Time};
 
@@ -37,18 +37,18 @@ pub(crate) fn compare(
         return;
     }
     let mut observations = Vec::new();
-    let reported: BTreeMap<InstanceId, &TaskStatus> =
-        report.tasks.iter().map(|task| (task.instance, &task.status)).collect();
+    let reported: BTreeMap<InstanceId, &TaskReport> =
+        report.tasks.iter().map(|task| (task.instance, task)).collect();
     for instance in machine.instances() {
         let Some(placement) = cell.placement(*instance) else { continue };
         match reported.get(instance) {
-            Some(status) => {
+            Some(said) => {
                 // Without a health check the cell itself considers a running task healthy.
                 let job = cell.job(instance.collection);
                 let checked = job.is_some_and(|job| {
                     job.described(instance.index).health_check(instance.index).is_some()
                 });
-                differs(cell, *instance, placement, status, checked, &mut observations);
+                differs(cell, placement, said, checked, &mut observations);
             }
             None if link.is_current() => {
                 let end = missing(placement, &report);
@@ -63,7 +63,9 @@ pub(crate) fn compare(
         Observation::Ended { instance, .. } => {
             cell.job(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set())
         }
-        Observation::Started { .. } | Observation::Health { .. } => false,
+        Observation::Started { .. }
+        | Observation::Health { .. }
+        | Observation::NotHealthyYet { .. } => false,
     });
     link.agrees = !new && observations.is_empty();
     if observations.is_empty() {
@@ -76,13 +78,13 @@ pub(crate) fn compare(
 
 fn differs(
     cell: &Cell,
-    instance: InstanceId,
     placement: &Placement,
-    status: &TaskStatus,
+    said: &TaskReport,
     checked: bool,
     observations: &mut Vec<Observation>,
 ) {
-    match status {
+    let (instance, check) = (said.instance, || said.check.clone());
+    match &said.status {
         TaskStatus::Starting | TaskStatus::Stopping => {}
         TaskStatus::Running { healthy } => {
             let known = match placement.phase {
@@ -96,7 +98,12 @@ fn differs(
             if let Some(healthy) = *healthy
                 && known != Some(healthy)
             {
-                observations.push(Observation::Health { instance, healthy });
+                observations.push(Observation::Health { instance, healthy, check: check() });
+            }
+            // Once in a life, however often the text changes.
+            let unknown = matches!(placement.phase, Phase::Started { health: Health::Unknown, .. });
+            if healthy.is_none() && unknown && placement.check.is_none() && !said.check.is_empty() {
+                observations.push(Observation::NotHealthyYet { instance, check: check() });
             }
         }
         TaskStatus::Ended(end, usage) => {

@@ -15,7 +15,7 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use borglet::{Measured, TaskReport, TaskStatus, Usage, UsageSample};
+use borglet::{Measured, TaskReport, TaskStatus, Usage, UsageSample, UsageSubject};
 use cell::{AddMachine, Assignment, Mutation, Observation, Outcome, RequestId};
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, LogIndex, MachineName,
@@ -142,11 +142,12 @@ impl World {
         tasks: &[(u32, TaskStatus)],
     ) {
         let tasks = tasks.iter().map(|(index, status)| TaskReport {
+            check: String::new(),
             instance: instance(*index, 1),
             status: status.clone(),
         });
         let report = Report { stamp, machine, tasks: tasks.collect() };
-        let usage = std::mem::take(&mut self.usage);
+        let usage = Arc::new(std::mem::take(&mut self.usage));
         let answer = &Answer::Report { report: Arc::new(report), version: self.version, usage };
         let (now, cell) = (self.now, &self.cell);
         self.shard.answered(now, cell, M1, had_order, answer, &mut self.actions);
@@ -266,10 +267,11 @@ fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
     world.answer(false, 5, &running);
     let (cell, next) = (world.cell.image(), world.shard.next_tick());
     let measured = Measured { memory: Some(Bytes(1 << 20)), ..Measured::default() };
-    let sample = UsageSample { instance: instance(0, 1), at: world.now, measured };
+    let sample =
+        UsageSample { subject: UsageSubject::Instance(instance(0, 1)), at: world.now, measured };
     // Of one that the cell knows nothing of, too.
-    let other = UsageSample { instance: instance(7, 9), ..sample };
-    world.usage = Usage { samples: vec![sample, other], windows: Vec::new() };
+    let other = UsageSample { subject: UsageSubject::Instance(instance(7, 9)), ..sample };
+    world.usage = Usage { samples: vec![sample, other], ..Usage::default() };
     assert_eq!(world.answer(false, 5, &running), "");
     assert_eq!(world.usage, Usage::default(), "it was sent");
     assert_eq!(world.cell.image(), cell);

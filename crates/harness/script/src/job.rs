@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, Saver, TaskOverride,
-    TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage, Relation,
+    RestartWhen, Saver, TaskOverride, TaskSpec,
 };
 
 use crate::ScriptError;
@@ -27,6 +27,8 @@ const OPTIONS: &[&str] = &[
     "after",
     "failures",
     "delay",
+    "restart",
+    "metrics",
     "on",
     "per-machine",
     "per-switch",
@@ -89,6 +91,8 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             "failures" if value == "unlimited" => job.restart.failures_max = None,
             "failures" => job.restart.failures_max = Some(small_number(value)?),
             "delay" => job.restart.delay = seconds(value)?,
+            "restart" => job.restart.when = restart(value)?,
+            "metrics" => job.metrics = Some(MetricsPage::on(PortName::new(value)?)),
             "on" => job.task.constraints = value.split(',').map(constraint).collect(),
             "per-machine" => job.max_per_machine = Some(maximum(value)?),
             "per-switch" => job.max_per_switch = Some(maximum(value)?),
@@ -127,6 +131,11 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
 fn appclass(word: &str) -> Result<Appclass, ScriptError> {
     let found = Appclass::ALL.into_iter().find(|appclass| appclass.name() == word);
     found.ok_or_else(|| not(word, "batch or latency-sensitive"))
+}
+
+fn restart(word: &str) -> Result<RestartWhen, ScriptError> {
+    let found = RestartWhen::ALL.into_iter().find(|when| when.name() == word);
+    found.ok_or_else(|| not(word, "never, on-failure or always"))
 }
 
 /// The override of a task that has more or less CPU than the others.

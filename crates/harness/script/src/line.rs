@@ -258,13 +258,18 @@ fn replica_report(
 fn observation(words: &[&str]) -> Result<Option<(InstanceId, Observation)>, ScriptError> {
     let (id, observation) = match words {
         ["started", id] => (instance(id)?, Observation::Started { instance: instance(id)? }),
-        ["health", id, state] => {
+        ["health", id, state, text @ ..] => {
             let healthy = match *state {
                 "good" => true,
                 "bad" => false,
                 _ => return Err(not(state, "good or bad")),
             };
-            (instance(id)?, Observation::Health { instance: instance(id)?, healthy })
+            let (instance, check) = (instance(id)?, text.join(" "));
+            (instance, Observation::Health { instance, healthy, check })
+        }
+        ["unready", id, text @ ..] => {
+            let (instance, check) = (instance(id)?, text.join(" "));
+            (instance, Observation::NotHealthyYet { instance, check })
         }
         ["ended", id, reason @ .., "notice", delivery] => {
             let words = NoticeDelivery::ALL.into_iter().find(|one| one.name() == *delivery);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
-    Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform, UndrainMachine,
-    UseCapability,
+    AddMachine, AddReplica, AddUser, ExecEnd, GrantQuota, IssueReplicaToken, IssueToken, Kill,
+    MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
@@ -15,7 +15,7 @@ use model::{
 use crate::language::not_a_request;
 use crate::words::{
     amount, band, no_such_option, not, number, option, seconds, serial, small_number, split, user,
-    validity,
+    validity, value,
 };
 use crate::{ScriptError, job_spec, update};
 
@@ -130,6 +130,26 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
             collection: CollectionId(number(job)?),
         }
         .into(),
+        ["exec", instance, command @ ..] if !command.is_empty() => RecordExec {
+            instance: value(instance, "an instance such as 1-0-1")?,
+            command: command.join(" "),
+            end: None,
+        }
+        .into(),
+        ["exec-ended", instance, length, status, command @ ..] if !command.is_empty() => {
+            RecordExec {
+                instance: value(instance, "an instance such as 1-0-1")?,
+                command: command.join(" "),
+                end: Some(ExecEnd {
+                    took: seconds(length)?,
+                    status: match *status {
+                        "-" => None,
+                        status => Some(value(status, "an exit status from 0 to 255, or -")?),
+                    },
+                }),
+            }
+            .into()
+        }
         ["add-replica"] => AddReplica { address: String::new() }.into(),
         ["add-replica", address] => AddReplica { address: (*address).to_owned() }.into(),
         ["remove-replica", id] => RemoveReplica { replica: replica(id)? }.into(),

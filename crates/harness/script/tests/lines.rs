@@ -46,6 +46,8 @@ const LINES: &[&str] = &[
     "allow-to ana administer-jobs",
     "forbid ana administer-jobs",
     "use administer-jobs 1",
+    "exec 1-0-1 sh -c date",
+    "exec-ended 1-0-1 2 7 sh -c date",
     "add-replica h2:1",
     "remove-replica 2",
     "token m2 1 for=60",
@@ -58,7 +60,8 @@ const LINES: &[&str] = &[
     "assign 1-1-1 m1 31000,31001 in 2-0-1 evicting 1-0-1; 2-0-1 m1",
     "reserve 1-0-1 cpu=50 ram=10",
     "started 1-0-1",
-    "health 1-0-1 bad on m1",
+    "health 1-0-1 bad HTTP 503 on m1",
+    "unready 1-0-1 no answer on m1",
     "ended 1-0-1 not-started no such file using 1500 10 on m1",
     "unreachable m1",
     "silent m1",
@@ -187,7 +190,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, ram, big, ports, cmd, check, priority, label, parent, after, failures, delay, on, per-machine, per-switch, in, allocs, estimation, api, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver
+        there is no option 'color': use cpu, ram, big, ports, cmd, check, priority, label, parent, after, failures, delay, restart, metrics, on, per-machine, per-switch, in, allocs, estimation, api, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high
@@ -319,7 +322,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 33), ("describe m1", 6), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
+        [("submit ana/api 1", 35), ("describe m1", 6), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

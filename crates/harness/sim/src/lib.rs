@@ -28,6 +28,7 @@ mod rates;
 mod replay;
 mod saver_account;
 mod scenario;
+mod usage;
 mod world;
 
 pub use campaign::{Plan, RESTS_WITHIN, Verdict};

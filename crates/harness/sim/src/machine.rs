@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use borglet::{
-    Borglet, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings,
+    Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report,
+    Settings, Usage,
 };
 use master::Poll;
 use model::{
@@ -22,6 +23,7 @@ use model::{
 use spec::TaskSpec;
 
 use crate::program::{Incarnation, Programs};
+use crate::usage::{Metered, Meters};
 pub(crate) use allocs::Alloc;
 use savers::Data;
 
@@ -100,7 +102,7 @@ pub(crate) enum Step {
     /// It ends, if it has not ended before.
     Ends(End),
     /// The result of a health check.
-    Answers(Result<(), String>),
+    Answers(Result<String, String>),
     /// It could not start: its user id is in use.
     UidTaken,
     /// An alloc was made, or could not be made.
@@ -146,6 +148,7 @@ pub(crate) struct Machine {
     /// Events that arrived while it was frozen.
     pub(crate) backlog: Vec<MachineEvent>,
     pub(crate) random: Random,
+    pub(crate) meters: Meters,
 }
 
 /// An event on a machine.
@@ -203,6 +206,7 @@ impl Machine {
             held: Vec::new(),
             tick: None,
             backlog: Vec::new(),
+            meters: Meters::new(random.clone().number()),
             random,
         };
         // It keeps nothing yet that has a time.
@@ -229,6 +233,7 @@ impl Machine {
         let settings = Settings { kept_data: KEPT_DATA, ..Settings::default() };
         let borglet = Borglet::new(settings, machine, self.stamp, allocs, recovered);
         self.borglet = Some(borglet.with_data(now, data));
+        self.meters.start_again();
         // Versions of this process must never match those of an earlier one.
         self.version += 1 << 32;
         self.tick = None;
@@ -271,6 +276,16 @@ impl Machine {
     pub(crate) fn answerable(&mut self) -> Vec<HeldPoll> {
         let version = self.version;
         self.held.extract_if(.., |held| held.seen != version).collect()
+    }
+
+    /// Measures its running tasks. Returns what goes with an answer, and what is wrong with it.
+    pub(crate) fn measure(&mut self, now: Time) -> (Usage, Option<String>) {
+        let runs = |(instance, process): (&InstanceId, &Process)| {
+            let Desired { alloc, spec, .. } = &process.launch.desired;
+            let Phase::Running(started) = process.phase else { return None };
+            Some(Metered { instance: *instance, alloc: *alloc, started, limit: spec.limit })
+        };
+        self.meters.measure(now, || self.processes.iter().filter_map(runs).collect())
     }
 
     /// The instances here that have not ended.
@@ -390,7 +405,7 @@ impl Machine {
         more.into_iter().for_each(|effect| self.execute(now, effect, programs, consequences));
     }
 
-    fn health(&self, now: Time, id: InstanceId, timeout: Span) -> (Span, Result<(), String>) {
+    fn health(&self, now: Time, id: InstanceId, timeout: Span) -> (Span, Result<String, String>) {
         let process = self.processes.get(&id);
         let Some((Phase::Running(since), incarnation)) =
             process.map(|process| (process.phase.clone(), &process.incarnation))
@@ -401,7 +416,7 @@ impl Machine {
         match incarnation.healthy_until {
             _ if age < incarnation.healthy_after => (Span::from_millis(1), Err("503".to_owned())),
             Some(until) if age >= until => (timeout, Err("no answer in time".to_owned())),
-            _ => (Span::from_millis(2), Ok(())),
+            _ => (Span::from_millis(2), Ok("HTTP 200".to_owned())),
         }
     }
 

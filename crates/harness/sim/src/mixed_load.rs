@@ -16,8 +16,8 @@ use model::{
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, OnFailure, Relation, Saver, TaskSpec,
-    UpdatePolicy,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, OnFailure, Relation, RestartWhen, Saver,
+    TaskSpec, UpdatePolicy,
 };
 
 use crate::load::{Action, Load};
@@ -78,6 +78,9 @@ impl Mixed {
         }
         if self.random.chance(200) {
             spec.restart.failures_max = Some(u32::try_from(self.random.below(4)).ok()?);
+        }
+        if self.random.chance(150) {
+            spec.restart.when = *self.random.one_of(&RestartWhen::ALL)?;
         }
         match self.random.below(20) {
             0 | 1 => self.as_alloc_set(&mut spec),

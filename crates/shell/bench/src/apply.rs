@@ -233,8 +233,9 @@ impl World {
         let name = JobName::new(&format!("job-{number}"))?;
         let mut spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
         // The cell's minimum of the delay, however often a task has failed.
+        let (delay, delay_max) = (Span::ZERO, Span::ZERO);
         spec.restart =
-            RestartPolicy { failures_max: None, delay: Span::ZERO, delay_max: Span::ZERO };
+            RestartPolicy { failures_max: None, delay, delay_max, ..RestartPolicy::default() };
         let collection = self.request(Mutation::Submit(Arc::new(spec)));
         let collection = collection.context("a job was rejected")?;
         for index in (0..tasks).map(TaskIndex) {

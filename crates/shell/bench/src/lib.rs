@@ -1,6 +1,7 @@
 //! Benchmarks as commands: they measure this program on this machine, and print the results.
 
 mod apply;
+mod borglet;
 mod cluster;
 mod history;
 mod recovery;
@@ -41,6 +42,11 @@ pub enum Benchmark {
     /// Run simulated Borglets; other benchmarks start this process.
     #[command(hide = true)]
     Borglets(cluster::borglets::Options),
+    /// Measure one Borglet: many tasks at once, their output, and its own cost.
+    Borglet(borglet::Options),
+    /// Do the work of a task; `bourg bench borglet` starts such tasks.
+    #[command(hide = true, subcommand)]
+    Work(borglet::Work),
     /// Measure the time from `kill -9` of the leader to the next acknowledged change.
     Failover(cluster::failover::Options),
     /// Measure a master's start on a log without a checkpoint, until it leads.
@@ -126,6 +132,8 @@ impl Benchmark {
             Self::Arrivals(options) => cluster::arrivals::measure(&options),
             Self::Reads(options) => cluster::reads::measure(&options),
             Self::Borglets(options) => Ok(cluster::borglets::answer(&options)?),
+            Self::Borglet(options) => borglet::measure(&options),
+            Self::Work(what) => Ok(borglet::work(&what)?),
             Self::Failover(options) => cluster::failover::measure(&options),
             Self::Cell(options) => scheduling::cell::measure(&options),
             Self::Pack(options) => scheduling::pack::measure(&options),

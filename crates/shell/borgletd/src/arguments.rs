@@ -64,6 +64,8 @@ pub struct BorgletArgs {
 /// # Errors
 /// If it cannot start, or cannot continue.
 pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
+    // An agent runs on every machine: its memory counts there.
+    linux::machine::without_huge_pages();
     process::begin()?;
     let listener = args.listen.listener()?;
     let options = Options {

@@ -1,37 +1,103 @@
-//! HTTP health checks: a GET on a local port. Any status below 400 passes.
+//! Health checks: a GET on a local port, a connection to one, or a command inside a task.
+//!
+//! Each gives a line of text, whether it passes or not. Checks are bounded in number on a machine:
+//! one that waits for its turn is late, and does not fail for it.
 
+mod command;
+
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
+use borglet::Probe;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
+use model::InstanceId;
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Performs one check; the error says why it failed.
-pub(crate) async fn get(port: u16, path: &str, timeout: Duration) -> Result<(), String> {
-    let asked = tokio::time::timeout(timeout, ask(port, path)).await;
-    asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", timeout.as_millis())))
+use super::tasks::Files;
+
+/// The maximum number of checks of ports, and of commands, at once.
+const PORTS_AT_ONCE: usize = 1_024;
+const COMMANDS_AT_ONCE: usize = 32;
+
+/// Performs health checks. Clones share the bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Checks {
+    ports: Arc<Semaphore>,
+    commands: Arc<Semaphore>,
 }
 
-async fn ask(port: u16, path: &str) -> Result<(), String> {
-    let stream = TcpStream::connect(("127.0.0.1", port))
-        .await
-        .map_err(|error| format!("cannot connect to port {port}: {error}"))?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| error.to_string())?;
+impl Checks {
+    pub(crate) fn new() -> Self {
+        let (ports, commands) = (Semaphore::new(PORTS_AT_ONCE), Semaphore::new(COMMANDS_AT_ONCE));
+        Self { ports: Arc::new(ports), commands: Arc::new(commands) }
+    }
+
+    /// Performs one check when its turn has come; the error says why it failed.
+    pub(crate) async fn run(
+        &self,
+        files: &Files,
+        instance: InstanceId,
+        probe: Probe,
+        timeout: Duration,
+    ) -> Result<String, String> {
+        match probe {
+            Probe::Http { port, path } => {
+                let _turn = turn(&self.ports).await?;
+                in_time(timeout, get(port, &path)).await
+            }
+            Probe::Tcp { port } => {
+                let _turn = turn(&self.ports).await?;
+                in_time(timeout, connect(port)).await.map(|_| format!("connected to port {port}"))
+            }
+            Probe::Exec { argv } => {
+                let turn = turn(&self.commands).await?;
+                command::run(files, instance, argv, timeout, turn).await
+            }
+        }
+    }
+}
+
+async fn turn(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, String> {
+    Arc::clone(of).acquire_owned().await.map_err(text)
+}
+
+async fn in_time<T>(
+    timeout: Duration,
+    asked: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let answered = tokio::time::timeout(timeout, asked).await;
+    answered.unwrap_or_else(|_| Err(format!("no answer within {} ms", timeout.as_millis())))
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+async fn connect(port: u16) -> Result<TcpStream, String> {
+    let connected = TcpStream::connect(("127.0.0.1", port)).await;
+    connected.map_err(|error| format!("cannot connect to port {port}: {error}"))
+}
+
+/// Any status below 400 passes.
+async fn get(port: u16, path: &str) -> Result<String, String> {
+    let stream = connect(port).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
     let request = Request::get(path)
         .header(hyper::header::HOST, format!("127.0.0.1:{port}"))
         .header(hyper::header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
-        .map_err(|error| error.to_string())?;
+        .map_err(text)?;
     let answer = async move {
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        match response.status().as_u16() {
-            ..400 => Ok(()),
-            code => Err(code.to_string()),
-        }
+        let response = sender.send_request(request).await.map_err(text)?;
+        let status = response.status().as_u16();
+        let said = format!("HTTP {status}");
+        if status < 400 { Ok(said) } else { Err(said) }
     };
     // A connection error also shows up in the response.
     let (answer, _ended) = tokio::join!(answer, connection);

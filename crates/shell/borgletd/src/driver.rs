@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use borglet::{Borglet, Effect, Input, Order, RecoveredAttempt, RecoveredData, Report, Settings};
+use borglet::{
+    Borglet, Effect, Input, Order, RecoveredAttempt, RecoveredData, RecoveredStatus, Report,
+    Settings,
+};
 use process::clock::{Clock, wall_clock};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -18,6 +21,7 @@ use super::retained_logs;
 use super::savers;
 use super::tasks::Files;
 use super::uids::Uids;
+use super::usage::UsageSampler;
 
 /// A report with its version, which changes with every change of the report.
 #[derive(Clone, Debug)]
@@ -32,9 +36,12 @@ pub(crate) struct Driver {
     messages: mpsc::Sender<Message>,
     reports: watch::Receiver<Versioned>,
     failed: watch::Receiver<Option<String>>,
+    usage: UsageSampler,
 }
 
 const QUEUE: usize = 1_024;
+/// How many messages are processed before the report is made: it lists every task.
+const TOGETHER_MAX: usize = 64;
 
 impl Driver {
     /// Gives an order; `None` if the Borglet is stopping.
@@ -47,6 +54,11 @@ impl Driver {
     /// A watch channel of the report.
     pub(crate) fn reports(&self) -> watch::Receiver<Versioned> {
         self.reports.clone()
+    }
+
+    /// What tasks use.
+    pub(crate) fn usage(&self) -> &UsageSampler {
+        &self.usage
     }
 
     /// Waits until the driver has ended on its own.
@@ -91,6 +103,11 @@ pub(super) fn start(
     }
     let Described { report, disk } = machine;
     let range = report.ports;
+    let running = recovered.iter().filter_map(|found| match found.status {
+        RecoveredStatus::Running(since) => Some((found.launch.instance, since)),
+        RecoveredStatus::Starting | RecoveredStatus::Ended(..) => None,
+    });
+    let usage = UsageSampler::start(files.clone(), clock, running.collect())?;
     let settings = Settings { kept_data: savers::room(&files.directory), ..uids.settings() };
     let borglet = Borglet::new(settings, Arc::clone(&report), stamp, allocs, recovered)
         .with_data(clock.now(), data);
@@ -110,21 +127,24 @@ pub(super) fn start(
     for instance in saving {
         executor.watch_saver(instance);
     }
+    let to_usage = usage.clone();
     tokio::spawn(async move {
-        drive(borglet, clock, from_all, &mut executor, &to_reports).await;
+        drive(borglet, clock, from_all, (&mut executor, &to_usage), &to_reports).await;
         to_failed.send_replace(Some("the Borglet's driver has ended".to_owned()));
     });
-    Ok(Driver { messages, reports, failed })
+    Ok(Driver { messages, reports, failed, usage })
 }
 
 async fn drive(
     mut borglet: Borglet,
     clock: Clock,
     mut from_all: mpsc::Receiver<Message>,
-    executor: &mut Executor,
+    (executor, usage): (&mut Executor, &UsageSampler),
     reports: &watch::Sender<Versioned>,
 ) {
     let mut effects: Vec<Effect> = Vec::new();
+    let mut messages = Vec::new();
+    let mut answers = Vec::new();
     loop {
         let next = borglet.next_tick().map(|next| clock.instant(next));
         let tick = async {
@@ -133,12 +153,21 @@ async fn drive(
                 None => std::future::pending().await,
             }
         };
-        let mut answer = None;
         tokio::select! {
-            message = from_all.recv() => match message {
-                None => return,
-                Some(Message::Input(input)) => borglet.step(clock.now(), input, &mut effects),
-                Some(Message::Order(order, waiting)) => {
+            received = from_all.recv_many(&mut messages, TOGETHER_MAX) => if received == 0 { return },
+            () = tick => messages.push(Message::Input(Input::Tick)),
+        }
+        for message in messages.drain(..) {
+            match message {
+                Message::Input(input) => {
+                    match input {
+                        Input::Started(instance) => usage.started(instance, clock.now()),
+                        Input::Ended(instance, _, used) => usage.ended(instance, clock.now(), used),
+                        _ => {}
+                    }
+                    borglet.step(clock.now(), input, &mut effects);
+                }
+                Message::Order(order, waiting) => {
                     // Before executing any of it: otherwise a restarted Borglet could obey an older
                     // order.
                     let obeyed = match executor.persist(order.stamp).await {
@@ -154,13 +183,12 @@ async fn drive(
                             Obeyed::NotNow
                         }
                     };
-                    answer = Some((waiting, obeyed));
+                    answers.push((waiting, obeyed));
                 }
-            },
-            () = tick => borglet.step(clock.now(), Input::Tick, &mut effects),
-        }
-        for effect in effects.drain(..) {
-            executor.execute(effect);
+            }
+            for effect in effects.drain(..) {
+                executor.execute(effect);
+            }
         }
         let report = borglet.report();
         reports.send_if_modified(|known| {
@@ -171,8 +199,8 @@ async fn drive(
             }
             changed
         });
-        // Answer only now, so that the sender of the order sees a report that reflects it.
-        if let Some((waiting, obeyed)) = answer {
+        // Answer only now, so that the sender of an order sees a report that reflects it.
+        for (waiting, obeyed) in answers.drain(..) {
             let _gone = waiting.send(obeyed);
         }
     }

@@ -9,17 +9,16 @@ use process::clock::wall_clock;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::checks;
+use super::checks::Checks;
 use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
 use super::message::Message;
 use super::notice;
 use super::ports;
+use super::readable::readable;
 use super::tasks::{Files, Looked};
 
 mod savers;
@@ -28,22 +27,31 @@ mod savers;
 const DELIVERY_TRIES: u32 = 1_000;
 const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 
+/// How many tasks are set up at once, and of how many the ends are looked at. More would take the
+/// processors, and the threads for blocking work, from the tasks that run and from their health checks.
+const SET_UPS_AT_ONCE: usize = 16;
+const LOOKS_AT_ONCE: usize = 16;
+
 /// Executes effects and watches instances.
 #[derive(Clone)]
 pub(crate) struct Executor {
     files: Files,
     clients: Clients,
     remover: Remover,
+    checks: Checks,
     to_driver: mpsc::Sender<Message>,
     /// The newest durable stamp.
     persisted: Stamp,
     /// Whose turn it is to work on the files of kept data.
     data_turn: Arc<tokio::sync::Mutex<()>>,
+    set_ups: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
 }
 
 /// The outcome of a start.
 enum Begun {
-    Runs(ShimChild),
+    /// The shim, and the turn of the set-up, which lasts until the program runs.
+    Runs(ShimChild, Option<OwnedSemaphorePermit>),
     PortTaken(HeldPort),
     UidTaken(Holder),
     /// The disk is full; in words.
@@ -58,8 +66,10 @@ impl Executor {
         to_driver: mpsc::Sender<Message>,
         persisted: Stamp,
     ) -> Self {
-        let data_turn = Arc::default();
-        Self { files, clients, remover, to_driver, persisted, data_turn }
+        let (checks, data_turn) = (Checks::new(), Arc::default());
+        let set_ups = Arc::new(Semaphore::new(SET_UPS_AT_ONCE));
+        let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
+        Self { files, clients, remover, checks, to_driver, persisted, data_turn, set_ups, looks }
     }
 
     /// Makes a stamp durable, unless a newer one is.
@@ -90,12 +100,12 @@ impl Executor {
                     });
                 }
             }
-            Effect::Check { instance, port, path, timeout } => {
-                let to_driver = self.to_driver.clone();
+            Effect::Check { instance, probe, timeout } => {
+                let this = self.clone();
                 tokio::spawn(async move {
-                    let answer = checks::get(port, &path, timeout.to_std()).await;
-                    let _gone =
-                        to_driver.send(Message::Input(Input::Checked(instance, answer))).await;
+                    let (checks, files) = (&this.checks, &this.files);
+                    let answer = checks.run(files, instance, probe, timeout.to_std()).await;
+                    this.tell(Input::Checked(instance, answer)).await;
                 });
             }
             Effect::Resize { instance, limit } => self.resize(instance, limit, Files::resize),
@@ -250,8 +260,8 @@ impl Executor {
         tokio::spawn(async move {
             let (instance, uid) = (launch.instance, launch.uid);
             match this.begin(launch).await {
-                Ok(Begun::Runs(child)) => {
-                    this.follow(instance, Some(child.ready), child.shim).await;
+                Ok(Begun::Runs(child, turn)) => {
+                    this.follow(instance, Some((child.ready, turn)), child.shim).await;
                 }
                 // Not a failure of the task: its next instance gets another port.
                 Ok(Begun::PortTaken(held)) => this.tell(Input::PortTaken(instance, held)).await,
@@ -281,6 +291,7 @@ impl Executor {
     async fn begin(&self, launch: Launch) -> anyhow::Result<Begun> {
         let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
+        let mut turn = turn(&self.set_ups).await;
         let task = tokio::task::spawn_blocking(move || {
             if let Some(port) = taken_port(&made) {
                 return Ok(Err(Begun::PortTaken(ports::holder(&files, port))));
@@ -298,15 +309,21 @@ impl Executor {
             Err(begun) => return Ok(begun),
         };
         let client = match launch.desired.spec.api {
-            true => Some(self.clients.begin(instance, uid).await?),
+            true => {
+                // The master may take its time for the certificate.
+                drop(turn);
+                let client = self.clients.begin(instance, uid).await?;
+                turn = self::turn(&self.set_ups).await;
+                Some(client)
+            }
             false => None,
         };
         let files = self.files.clone();
         let started = tokio::task::spawn_blocking(move || {
             let record = files.launch_record(&launch, client)?;
-            anyhow::Ok(task.start(files.executable(), &record)?)
+            anyhow::Ok(task.start(files.shims(), &record)?)
         });
-        Ok(Begun::Runs(started.await??))
+        Ok(Begun::Runs(started.await??, turn))
     }
 
     /// Watches an existing instance.
@@ -328,15 +345,26 @@ impl Executor {
     }
 
     /// Follows an instance from its start to its end, and deletes its key then.
-    async fn follow(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
+    async fn follow(
+        &self,
+        instance: InstanceId,
+        ready: Option<(OwnedFd, Option<OwnedSemaphorePermit>)>,
+        shim: OwnedFd,
+    ) {
         self.follow_to_its_end(instance, ready, shim).await;
         self.clients.end(instance);
     }
 
-    async fn follow_to_its_end(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
+    async fn follow_to_its_end(
+        &self,
+        instance: InstanceId,
+        ready: Option<(OwnedFd, Option<OwnedSemaphorePermit>)>,
+        shim: OwnedFd,
+    ) {
         let mut ended = std::pin::pin!(readable(shim));
-        if let Some(ready) = ready {
+        if let Some((ready, turn)) = ready {
             readable(ready).await;
+            drop(turn);
             self.look(instance).await;
         } else {
             // Its starter is gone, and with it the pipe that reports readiness.
@@ -357,6 +385,7 @@ impl Executor {
     /// Checks an instance and reports news to the Borglet. Returns whether it is still starting.
     async fn look(&self, instance: InstanceId) -> bool {
         let (files, remover) = (self.files.clone(), self.remover.clone());
+        let turn = turn(&self.looks).await;
         let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
             let looked = files.look(instance, &task);
@@ -368,7 +397,9 @@ impl Executor {
             }
             anyhow::Ok((looked, kept, held))
         });
-        let looked = match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
+        let looked = looked.await.map_err(anyhow::Error::from).and_then(|looked| looked);
+        drop(turn);
+        let looked = match looked {
             Ok((looked, kept, held)) => {
                 if let Some(kept) = kept {
                     self.tell(Input::Kept(Box::new(kept))).await;
@@ -398,6 +429,11 @@ impl Executor {
     }
 }
 
+/// Waits for a turn; none only if the semaphore is closed, which never happens.
+async fn turn(of: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(of).acquire_owned().await.ok()
+}
+
 /// Whether an error was caused by a full disk.
 fn is_no_room(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
@@ -417,19 +453,4 @@ fn held_port(files: &Files, task: &TaskDirectory, end: &End) -> Option<HeldPort>
     let failed = matches!(end, End::Exited { code } if *code != 0);
     let (launch, _) = failed.then(|| files.launched(task))?.ok()??;
     taken_port(&launch).map(|port| ports::holder(files, port))
-}
-
-/// Waits until a descriptor is readable, as a pipe or pidfd is when its other end is gone.
-#[expect(unsafe_code, reason = "registering a descriptor with the runtime")]
-async fn readable(descriptor: OwnedFd) {
-    // SAFETY: the registered value owns the descriptor, which always names the same open file.
-    let registered = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
-    match registered {
-        Ok(descriptor) => {
-            if let Err(error) = descriptor.readable().await {
-                tracing::error!("cannot wait for a task: {error}");
-            }
-        }
-        Err(error) => tracing::error!("cannot wait for a task: {error}"),
-    }
 }

@@ -14,20 +14,25 @@ mod capacity;
 mod checks;
 mod cleanup;
 mod clients;
+mod deleted_logs;
 mod disk;
 mod driver;
 mod effects;
+mod exec;
 mod health_endpoints;
 mod logs;
 mod message;
 mod notice;
 mod ports;
 mod program;
+mod readable;
 mod retained_logs;
 mod savers;
 mod service;
+mod task_metrics;
 mod tasks;
 mod uids;
+mod usage;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -130,6 +135,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     // A start that is under way has to be over before tasks are ended: it would be missed.
     let patience = if options.stop_tasks { STARTS_PATIENCE } else { Duration::from_millis(200) };
     runtime.shutdown_timeout(patience);
+    files.shims().stop();
     if options.stop_tasks {
         end(&files)?;
     }

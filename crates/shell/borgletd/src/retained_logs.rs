@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use borglet::{KeepAtMost, outdated};
+use borglet::{Exceeded, KeepAtMost, outdated};
 use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, Span, UserName};
 use nix::sys::statvfs::{Statvfs, statvfs};
+use process::clock::wall_clock;
+use tonic::Status;
 
 use super::cleanup::Remover;
+use super::deleted_logs::{Cause, Deleted};
 use super::disk;
 use super::tasks::Files;
 
@@ -64,6 +67,38 @@ pub(crate) fn explained(at_most: &KeepAtMost) -> String {
          of the user with the most are deleted first",
         at_most.age, at_most.instances, at_most.bytes
     )
+}
+
+/// Why the log of an instance is not here.
+pub(crate) fn why_not_kept(files: &Files, instance: InstanceId) -> String {
+    match files.deleted_logs.of(instance) {
+        Some(deleted) => deleted.to_string(),
+        None => explained(&at_most(&files.directory)),
+    }
+}
+
+/// The newest instance of the same task before this one.
+///
+/// # Errors
+/// If none is kept here.
+pub(crate) fn before(files: &Files, instance: InstanceId) -> Result<InstanceId, Status> {
+    let names = linux::task::scan(&files.tasks());
+    let names = names.map_err(|error| Status::internal(error.to_string()))?;
+    let found = names.iter().filter_map(|name| name.parse::<InstanceId>().ok());
+    let earlier = found
+        .filter(|other| other.task() == instance.task() && other.generation < instance.generation);
+    earlier.max_by_key(|other| other.generation).ok_or_else(|| {
+        let why = match files.deleted_logs.before(instance) {
+            Some(deleted) => deleted.to_string(),
+            None if instance.generation.0 <= 1 => "the task has had one life only".to_owned(),
+            None => format!(
+                "the machine has no life of the task before generation {}; {}",
+                instance.generation,
+                explained(&at_most(&files.directory))
+            ),
+        };
+        Status::not_found(why)
+    })
 }
 
 /// Discards expired logs, forever.
@@ -122,11 +157,20 @@ impl KeptIndex {
             let all = kept.iter().fold(0, |sum: u64, kept| sum.saturating_add(kept.bytes.0));
             at_most.bytes = at_most.bytes.min(Bytes(all.saturating_sub(missing.0)));
         }
-        for instance in outdated(&kept, &at_most) {
+        for (instance, exceeded) in outdated(&kept, &at_most) {
             // Retried later; keep processing the others.
             if let Err(error) = files.discard(instance) {
                 tracing::error!("cannot remove {instance}: {error:#}");
+                continue;
             }
+            let cause = match exceeded {
+                Exceeded::Age => Cause::Age(at_most.age),
+                Exceeded::Instances => Cause::Instances(at_most.instances),
+                Exceeded::Bytes if missing > Bytes(0) => Cause::DiskIsFull,
+                Exceeded::Bytes => Cause::Bytes(at_most.bytes),
+            };
+            let user = self.known.get(&instance).and_then(|known| known.user.clone());
+            files.deleted_logs.note(instance, Deleted { at: wall_clock(), cause, user });
         }
         Ok(())
     }
@@ -192,6 +236,16 @@ mod tests {
         clean_for(KeepAtMost { age: Span::ZERO, ..AT_MOST }, 0);
         assert_eq!(there(), "2-0-1", "known for longer than no time");
         assert_eq!(files.discarded().expect("a list").len(), 4);
+        for (name, expected) in [
+            ("1-0-1", "the logs of ended tasks on the machine had more than 64 KiB"),
+            ("1-0-2", "the machine had the logs of more than 2 ended tasks"),
+            ("1-0-3", "the machine's disk was short of space"),
+            ("1-0-4", "logs of ended tasks are kept for 0 µs"),
+            ("9-0-4", "a machine keeps the logs of ended tasks for 1 d"),
+        ] {
+            let said = why_not_kept(&files, name.parse().expect("an instance"));
+            assert!(said.contains(expected), "{name}: {said}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The services of a Borglet, for the master only: polls and logs. The transport rejects all other
+//! The services of a Borglet, for the master only: polls, logs and commands. The transport rejects all other
 //! peers ([`rpc::transport`]).
 
 use std::pin::Pin;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use borglet::Order;
+use model::Time;
 use proto::v1;
 use rpc::service::borglet_server::BorgletServer;
 use rpc::transport::Refusals;
@@ -13,12 +14,14 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::driver::Driver;
+use super::exec::{Outputs, Sessions};
 use super::health_endpoints::{self, Metrics};
 use super::logs;
 use super::message::Obeyed;
+use super::task_metrics::Fetcher;
 use super::tasks::Files;
 
 /// The services of a Borglet.
@@ -30,6 +33,8 @@ pub(crate) struct Service {
     /// Counts the polls: a new one ends the hold of the previous one.
     polls: Arc<watch::Sender<u64>>,
     metrics: Arc<Metrics>,
+    pages: Fetcher,
+    sessions: Sessions,
 }
 
 /// The longest hold, whatever the master requests.
@@ -41,7 +46,15 @@ impl Service {
     pub(crate) fn new(driver: Driver, files: Files, cell: &str) -> Self {
         let (polls, _) = watch::channel(0);
         let (cell, polls, metrics) = (cell.to_owned(), Arc::new(polls), Arc::default());
-        Self { driver, files, cell, polls, metrics }
+        Self {
+            driver,
+            files,
+            cell,
+            polls,
+            metrics,
+            pages: Fetcher::new(),
+            sessions: Sessions::new(),
+        }
     }
 
     pub(crate) fn routes(self, refusals: &Refusals) -> Routes {
@@ -58,6 +71,8 @@ impl Service {
 #[tonic::async_trait]
 impl rpc::service::borglet_server::Borglet for Service {
     type ReadLogStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
+    type ExecInTaskStream = Outputs;
+    type FetchMetricsStream = ReceiverStream<Result<v1::MetricsChunk, Status>>;
 
     async fn poll(
         &self,
@@ -89,13 +104,36 @@ impl rpc::service::borglet_server::Borglet for Service {
         }
         let newest = reports.borrow().clone();
         self.metrics.polls.inc();
+        let news = self.driver.usage().news(Time(asked.samples_after), asked.usage_after).await;
         Ok(Response::new(v1::PollResponse {
             report: Some(newest.report.as_ref().into()),
             version: newest.version,
             order_refused: obeyed == Obeyed::TooOld,
-            // Nothing is sampled yet.
-            usage: None,
+            usage: (!news.is_empty()).then(|| (&news).into()),
         }))
+    }
+
+    async fn read_usage(
+        &self,
+        request: Request<v1::ReadUsageRequest>,
+    ) -> Result<Response<v1::ReadUsageResponse>, Status> {
+        let read = self.driver.usage().read(request.into_inner()).await;
+        read.map(Response::new).map_err(|error| Status::internal(format!("{error:#}")))
+    }
+
+    async fn fetch_metrics(
+        &self,
+        request: Request<v1::FetchMetricsRequest>,
+    ) -> Result<Response<Self::FetchMetricsStream>, Status> {
+        let pieces = self.pages.fetch(&self.files, request.into_inner())?;
+        Ok(Response::new(ReceiverStream::new(pieces)))
+    }
+
+    async fn exec_in_task(
+        &self,
+        request: Request<Streaming<v1::ExecInTaskRequest>>,
+    ) -> Result<Response<Self::ExecInTaskStream>, Status> {
+        self.sessions.exec(&self.files, request.into_inner()).await.map(Response::new)
     }
 
     async fn read_log(
@@ -103,7 +141,7 @@ impl rpc::service::borglet_server::Borglet for Service {
         request: Request<v1::ReadLogRequest>,
     ) -> Result<Response<Self::ReadLogStream>, Status> {
         let (to_master, stream) = mpsc::channel(LOG_QUEUE);
-        logs::read(&self.files, request.into_inner(), to_master)?;
+        logs::read(&self.files, &request.into_inner(), to_master)?;
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }

@@ -14,7 +14,7 @@ use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, Bind, ExitReason, Jail, LogPolicy};
-use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
+use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
 use model::{
@@ -23,6 +23,7 @@ use model::{
 use process::clock::wall_clock;
 use proto::v1;
 
+use super::deleted_logs::DeletedLogs;
 use super::{notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
@@ -59,8 +60,11 @@ pub(crate) enum Looked {
 pub(crate) struct Files {
     pub(super) directory: Arc<Path>,
     executable: Arc<Path>,
+    shims: Arc<ShimServer>,
     pub(super) cgroup: Arc<str>,
     pub(super) isolation: Isolation,
+    /// Why logs of ended instances were deleted, as far as this process did it.
+    pub(super) deleted_logs: DeletedLogs,
 }
 
 impl Files {
@@ -91,9 +95,11 @@ impl Files {
         let cgroup = cgroup::parent_name(&directory);
         Ok(Self {
             directory: directory.into(),
+            shims: Arc::new(ShimServer::new(&executable)),
             executable: executable.into(),
             cgroup: cgroup.into(),
             isolation,
+            deleted_logs: DeletedLogs::default(),
         })
     }
 
@@ -109,6 +115,11 @@ impl Files {
 
     pub(crate) fn executable(&self) -> &Path {
         &self.executable
+    }
+
+    /// What starts the shims of tasks.
+    pub(crate) fn shims(&self) -> &ShimServer {
+        &self.shims
     }
 
     pub(crate) fn task(&self, instance: InstanceId) -> anyhow::Result<TaskDirectory> {
@@ -166,12 +177,17 @@ impl Files {
         }
         let task = TaskDirectory::create(&self.tasks(), &name)?;
         notice::prepare(&task)?;
-        write_desired(&task, &launch.desired)?;
-        // Without a durable directory the instance would be started again after a power failure.
-        let tasks = self.tasks();
-        fs::File::open(&tasks)
-            .and_then(|directory| directory.sync_all())
-            .with_context(|| format!("cannot sync {}", tasks.display()))?;
+        // Without a durable directory the instance would be started again after a power failure. It is
+        // synced when all of it is there, so that a journal needs one commit: the specification may
+        // be incomplete after a power failure, but then nothing was started.
+        let text = desired_text(&launch.desired)?;
+        let desired = write_unsynced(task.path(), DESIRED_FILE, &text)?;
+        let sync = |path: &Path| fs::File::open(path).and_then(|directory| directory.sync_all());
+        desired
+            .sync_all()
+            .and_then(|()| sync(task.path()))
+            .and_then(|()| sync(&self.tasks()))
+            .with_context(|| format!("cannot sync {}", task.path().display()))?;
         Ok(task)
     }
 
@@ -259,7 +275,12 @@ impl Files {
         instance: InstanceId,
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<Recovered>> {
-        let Some((launch, _)) = self.launched(task)? else {
+        let launched = match self.launched(task) {
+            // The machine lost power before the specification was durable.
+            Err(_) if is_never_started(task) => None,
+            launched => launched?,
+        };
+        let Some((launch, _)) = launched else {
             // The Borglet died after creating the directory.
             task.discard()?;
             return Ok(None);
@@ -364,6 +385,11 @@ impl Files {
         format!("{above}/{instance}")
     }
 
+    /// The alloc in which a task runs, from its records.
+    pub(super) fn alloc_of(&self, task: &TaskDirectory) -> anyhow::Result<Option<InstanceId>> {
+        Ok(read_desired(task, DESIRED_FILE)?.and_then(|desired| desired.alloc))
+    }
+
     /// Retires an instance: its record is no longer needed. Its directory is deleted later.
     pub(crate) fn retire(&self, instance: InstanceId) -> anyhow::Result<()> {
         let task = self.task(instance)?;
@@ -457,8 +483,13 @@ impl Files {
     }
 }
 
-/// Discards the home directory of an ended instance.
+/// Discards the home directory of an ended instance. An empty one goes with the instance's directory:
+/// where many tasks come and go, deleting each takes more than it gives.
 pub(super) fn discard_home(instance: InstanceId, task: &TaskDirectory) {
+    let home = fs::read_dir(task.path().join(record::HOME_DIRECTORY));
+    if home.is_ok_and(|mut entries| entries.next().is_none()) {
+        return;
+    }
     if let Err(error) = task.discard_home() {
         tracing::error!("cannot remove the files of {instance}: {error}");
     }
@@ -482,7 +513,16 @@ fn read_desired(task: &TaskDirectory, name: &str) -> anyhow::Result<Option<Desir
 }
 
 fn write_desired(task: &TaskDirectory, desired: &Desired) -> anyhow::Result<()> {
-    write(task.path(), DESIRED_FILE, &serde_json::to_string(&v1::Desired::from(desired))?)
+    write(task.path(), DESIRED_FILE, &desired_text(desired)?)
+}
+
+fn desired_text(desired: &Desired) -> anyhow::Result<String> {
+    Ok(serde_json::to_string(&v1::Desired::from(desired))?)
+}
+
+/// Whether no shim has ever locked the directory of an instance.
+fn is_never_started(task: &TaskDirectory) -> bool {
+    matches!(task.inspect(), Ok(Inspection::Lost { reason: LostReason::NeverStarted }))
 }
 
 /// Converts an instance's end to the cell's type.
@@ -533,6 +573,19 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Some(text))
+}
+
+/// Writes a file, of which no earlier version exists, complete or not at all; after a power failure it
+/// may be incomplete unless it is synced.
+fn write_unsynced(directory: &Path, name: &str, text: &str) -> anyhow::Result<fs::File> {
+    let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
+    let written = || -> io::Result<fs::File> {
+        let mut file = fs::File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&new, &path)?;
+        Ok(file)
+    };
+    written().with_context(|| format!("cannot write {}", path.display()))
 }
 
 pub(super) fn write(directory: &Path, name: &str, text: &str) -> anyhow::Result<()> {

@@ -120,15 +120,9 @@ fn is_transient(status: &Status) -> bool {
 fn show(format: &Format, event: &v1::EventRecord) -> Done {
     match format {
         Format::Table | Format::Wide => output::print(&line(event, *format == Format::Wide)),
-        // One line per event, so that a stream can be parsed incrementally.
-        Format::Json => {
-            let json = serde_json::to_string(event)
-                .map_err(|error| Failure::failed(format!("error: {error}")))?;
-            output::print(&format!("{json}\n"))
-        }
         other => {
             let name = format!("{}.{}", event.index, event.sub_index);
-            output::object(other, event, &name, String::new)
+            output::item(other, event, &name)
         }
     }
 }
@@ -224,6 +218,7 @@ fn detail(record: &Record) -> String {
         EventKind::Stop { why: StopReason::Evict(cause) } => {
             with(format!("to be evicted: {cause}"))
         }
+        EventKind::Health { check: Some(check), .. } => with(check.escape_debug().to_string()),
         EventKind::Saved { attempts: 1, .. } => with("after 1 attempt".to_owned()),
         EventKind::Saved { attempts, .. } => with(format!("after {attempts} attempts")),
         EventKind::SaverGivenUp { reason, .. } => with(output::one_line(reason)),
@@ -292,6 +287,11 @@ fn detail(record: &Record) -> String {
         EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
         EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
         EventKind::CapabilityUsed { capability } => with(capability.to_string()),
+        EventKind::ExecStarted { command } => with(command.clone()),
+        EventKind::ExecEnded { command, end } => with(match end.status {
+            Some(status) => format!("exit status {status} after {}: {command}", end.took),
+            None => format!("disconnected after {}: {command}", end.took),
+        }),
         EventKind::ReplicaTokenIssued { replica, token } => {
             let until = moment::shown(token.expires);
             format!("to replica {replica}, number {} until {until}", token.serial)

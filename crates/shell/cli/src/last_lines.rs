@@ -39,6 +39,7 @@ async fn read(
         start: Some(v1::LogStart { from: Some(v1::log_start::From::TailLines(LINES)) }),
         follow: false,
         version,
+        ..v1::LogsRequest::default()
     };
     let mut bytes = Vec::new();
     let chunks =

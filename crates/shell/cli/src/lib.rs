@@ -13,12 +13,14 @@ mod dev;
 mod evaluate;
 mod events;
 mod example;
+mod exec;
 mod exit;
 mod kill;
 mod last_lines;
 mod logs;
 mod machine;
 pub mod master;
+mod metrics;
 mod moment;
 pub mod output;
 mod plan;
@@ -29,7 +31,9 @@ mod selection;
 mod show;
 mod sim;
 mod token;
+mod top;
 mod update;
+mod usage;
 mod user;
 mod why;
 
@@ -48,7 +52,7 @@ pub use self::checkpoint::load::begin_anew;
 pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
 pub use self::exit::{Code, Done, Failure, TABLE};
 pub use self::master::change as change_replicas;
-use self::moment::Moment;
+use self::moment::{Moment, Since};
 use self::output::Format;
 
 /// The commands.
@@ -78,6 +82,31 @@ pub enum Command {
     Why(WhyArgs),
     /// Show the output of tasks.
     Logs(LogsArgs),
+    /// Show what the tasks of a job use: CPU, memory and disk, now and lately.
+    ///
+    /// A dash stands for what was not measured. CPU is in the cell's normalized cores. The curve has
+    /// a character for each window of 5 minutes, with a gap where nothing was measured.
+    Usage(usage::UsageArgs),
+    /// Show what the cell, its machines, jobs and tasks use, live at a terminal.
+    ///
+    /// The keys are those of top and less: arrows or j and k move, Enter goes down and Esc up, /
+    /// filters, s sorts by the next column, l shows logs, d describes, ? lists all keys, q quits.
+    Top(top::TopArgs),
+    /// Run a command inside a task, as its user and within its limits.
+    ///
+    /// The exit status is that of the command, 128 plus the signal that killed it, or 127 if it could
+    /// not be run. It may equal a code in the table of `bourg --help`: then a line that begins with
+    /// `error:` tells that the code is not the command's.
+    ///
+    /// Without -t, Ctrl-C and SIGTERM are forwarded to the command; the third one ends the session.
+    /// When the command ends or the connection is lost, everything that the command started is
+    /// killed. Both ends are recorded as events of the task.
+    Exec(exec::ExecArgs),
+    /// Print the page with metrics that a task serves itself.
+    ///
+    /// The job names it: `metrics: { port: 'http', path: '/metrics' }`. A page may have at most 8 MiB
+    /// and take 10 s. For Prometheus every master lists all of them at /sd/tasks.
+    Metrics(metrics::MetricsArgs),
     /// Show what submitting or updating the jobs of a file would do, without doing it.
     ///
     /// For each change of a running job: whether its tasks go on, restart on the same machine or
@@ -245,9 +274,19 @@ struct LogsArgs {
     /// Follow the output until the tasks have ended.
     #[arg(long, short)]
     follow: bool,
-    /// Show only output that is newer than this, such as 1m.
-    #[arg(long, value_parser = duration, conflicts_with = "tail")]
-    since: Option<Duration>,
+    /// Show only output from this time on: an age, such as 1m, or a time, such as
+    /// 2026-11-19 03:10, in UTC.
+    #[arg(long, conflicts_with = "tail")]
+    since: Option<Since>,
+    /// Show only output from before this time: an age or a time.
+    #[arg(long, conflicts_with = "follow")]
+    until: Option<Since>,
+    /// Show only lines that match this regular expression; the machines search.
+    #[arg(long, value_name = "REGEX")]
+    grep: Option<String>,
+    /// Show the life before the newest one of each task.
+    #[arg(long, conflicts_with = "follow")]
+    previous: bool,
     /// Show only the last lines of each stream.
     #[arg(long, short = 'n')]
     tail: Option<u32>,
@@ -258,6 +297,10 @@ struct LogsArgs {
     /// Show only this stream: stdout or stderr.
     #[arg(long, value_parser = ["stdout", "stderr"])]
     stream: Option<String>,
+    /// Output format: table, wide (with times), json (one object per line), or the name of a field
+    /// of it.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
 }
 
 #[derive(Debug, Args)]
@@ -382,6 +425,10 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Status(args) => show::status(cell, &args)?,
         Command::Why(args) => why::why(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
+        Command::Usage(args) => usage::usage(cell, &args)?,
+        Command::Top(args) => return top::top(cell, &args),
+        Command::Exec(args) => return exec::exec(cell, &args),
+        Command::Metrics(args) => metrics::metrics(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,
         Command::Update(args) => update::update(cell, &args)?,

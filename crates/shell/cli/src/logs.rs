@@ -1,19 +1,24 @@
 //! `bourg logs`: the output of tasks, line by line, with the task in front of each line if there
-//! are several.
+//! are several, or as JSON.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::Target;
+use model::Time;
 use process::clock::wall_clock;
+use process::moment::rfc3339;
 use proto::v1;
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status, Streaming};
 
 use super::exit::{Done, Failure};
+use super::output::{self, Format};
 use super::selection::{Among, choose};
-use super::{LogsArgs, output, with_cell};
+use super::{LogsArgs, moment, with_cell};
 
 /// The maximum length of a line, in bytes. Longer ones are split; with prefixes, each piece becomes
 /// a line.
@@ -24,12 +29,18 @@ const JOBS_MAX: usize = 100;
 const QUEUE: usize = 64;
 
 pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
+    let now = wall_clock();
+    if args.since.is_some_and(|since| since.0 > now) {
+        return Err(Failure::usage("error: --since is in the future: nothing is that new"));
+    }
+    if let (Some(since), Some(until)) = (args.since, args.until)
+        && since.0 >= until.0
+    {
+        return Err(Failure::usage("error: --since is not before --until"));
+    }
     with_cell(cell, async |mut connection| {
         let from = match (args.since, args.tail) {
-            (Some(since), _) => {
-                let since = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
-                Some(v1::log_start::From::Since(wall_clock().0.saturating_sub(since)))
-            }
+            (Some(since), _) => Some(v1::log_start::From::Since(since.0.0)),
             (None, Some(lines)) => Some(v1::log_start::From::TailLines(lines)),
             (None, None) => None,
         };
@@ -58,6 +69,9 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
                 start: from.map(|from| v1::LogStart { from: Some(from) }),
                 follow: args.follow,
                 version: args.version,
+                until: args.until.map_or(0, |until| until.0.0),
+                grep: args.grep.clone().unwrap_or_default(),
+                previous: args.previous,
             };
             let chunks = connection
                 .stream(request, async |mut client, request| client.logs(request).await)
@@ -65,7 +79,8 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
             tokio::spawn(forward(name, chunks, to_us.clone()));
         }
         drop(to_us);
-        let mut lines = Lines { prefixed: !single, open: BTreeMap::new() };
+        let mut lines =
+            Lines { format: args.output.clone(), prefixed: !single, open: BTreeMap::new() };
         while let Some((job, chunk)) = from_jobs.recv().await {
             lines.take(&job, &chunk.map_err(|status| failure(&job, status))?)?;
         }
@@ -102,40 +117,119 @@ fn single(tasks: &model::TaskSelection) -> bool {
 
 /// Reassembles chunks of several streams into whole lines.
 struct Lines {
+    format: Format,
     prefixed: bool,
     /// Incomplete lines, by job, task index and stream.
-    open: BTreeMap<(Arc<str>, u32, i32), Vec<u8>>,
+    open: BTreeMap<(Arc<str>, u32, i32), Open>,
+}
+
+/// A line that is not complete.
+struct Open {
+    origin: Origin,
+    text: Vec<u8>,
+}
+
+/// Where a line comes from, and when it began.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Origin {
+    generation: u32,
+    version: u32,
+    stream: v1::LogStream,
+    at: Time,
+}
+
+/// A line as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    job: &'a str,
+    task: u32,
+    generation: u32,
+    /// `None` if the cell does not know it any more.
+    version: Option<u32>,
+    stream: &'static str,
+    /// As in RFC 3339; `None` if the machine does not know it.
+    time: Option<String>,
+    /// Without the newline. Bytes that are not UTF-8 are replaced by U+FFFD.
+    text: Cow<'a, str>,
 }
 
 impl Lines {
     fn take(&mut self, job: &Arc<str>, chunk: &v1::LogChunk) -> Done {
-        let index = chunk.instance.map_or(0, |instance| instance.index);
+        let instance = chunk.instance.unwrap_or_default();
+        let index = instance.index;
+        if !chunk.note.is_empty() {
+            eprintln!("{job}/{index}: {}", output::one_line(&chunk.note));
+        }
+        let origin = Origin {
+            generation: instance.generation,
+            version: chunk.version,
+            stream: chunk.stream(),
+            at: Time(chunk.at),
+        };
+        let key = (Arc::clone(job), index, chunk.stream);
+        let mut open = match self.open.remove(&key) {
+            Some(open) if open.origin.generation == origin.generation && chunk.lost_bytes == 0 => {
+                open
+            }
+            // The rest of that line was never written, or is lost.
+            Some(open) => {
+                self.write(job, index, open.origin, &open.text, true)?;
+                Open { origin, text: Vec::new() }
+            }
+            None => Open { origin, text: Vec::new() },
+        };
         if chunk.lost_bytes > 0 {
             eprintln!("{job}/{index}: {} bytes before this were discarded", chunk.lost_bytes);
         }
-        let key = (Arc::clone(job), index, chunk.stream);
-        let mut open = self.open.remove(&key).unwrap_or_default();
         for byte in &chunk.data {
-            open.push(*byte);
-            if *byte == b'\n' || open.len() >= LINE_BYTES_MAX {
-                self.write(job, index, &open)?;
-                open.clear();
+            if open.text.is_empty() {
+                open.origin = origin;
+            }
+            open.text.push(*byte);
+            if *byte == b'\n' || open.text.len() >= LINE_BYTES_MAX {
+                self.write(job, index, open.origin, &open.text, false)?;
+                open.text.clear();
             }
         }
-        if !open.is_empty() {
+        if !open.text.is_empty() {
             self.open.insert(key, open);
         }
         Ok(())
     }
 
-    fn write(&self, job: &str, index: u32, line: &[u8]) -> Done {
-        let mut bytes = match self.prefixed {
-            true => format!("{job}/{index}  ").into_bytes(),
-            false => Vec::new(),
+    /// Prints a line, or a piece of a long one; `whole` if nothing more of it comes.
+    fn write(&self, job: &str, index: u32, origin: Origin, line: &[u8], whole: bool) -> Done {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let at = Some(origin.at).filter(|at| *at > Time(0));
+        let mut prefix = match self.prefixed {
+            true => format!("{job}/{index}  "),
+            false => String::new(),
         };
+        match self.format {
+            Format::Table => {}
+            Format::Wide => {
+                prefix = format!("{}  {prefix}", at.map(moment::shown).unwrap_or_default());
+            }
+            _ => {
+                let line = Line {
+                    job,
+                    task: index,
+                    generation: origin.generation,
+                    version: Some(origin.version).filter(|version| *version > 0),
+                    stream: match origin.stream {
+                        v1::LogStream::Stderr => "stderr",
+                        _ => "stdout",
+                    },
+                    time: at.map(rfc3339),
+                    text: String::from_utf8_lossy(text),
+                };
+                return output::item(&self.format, &line, &format!("{job}/{index}"));
+            }
+        }
+        let mut bytes = prefix.into_bytes();
         bytes.extend_from_slice(line);
         // Terminate a partial line, since another task's output may follow.
-        if self.prefixed && !line.ends_with(b"\n") {
+        if (whole || bytes.len() > line.len()) && !line.ends_with(b"\n") {
             bytes.push(b'\n');
         }
         output::print_from_outside(&bytes)
@@ -143,9 +237,8 @@ impl Lines {
 
     /// Prints incomplete last lines.
     fn end(mut self) -> Done {
-        for ((job, index, _), mut line) in std::mem::take(&mut self.open) {
-            line.push(b'\n');
-            self.write(&job, index, &line)?;
+        for ((job, index, _), open) in std::mem::take(&mut self.open) {
+            self.write(&job, index, open.origin, &open.text, true)?;
         }
         Ok(())
     }

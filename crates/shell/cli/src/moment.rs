@@ -87,6 +87,35 @@ impl FromStr for When {
     }
 }
 
+/// A past time from which on something is shown: absolute, or an age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Since(pub(crate) Time);
+
+impl Since {
+    fn parse(text: &str, now: Time) -> Result<Self, String> {
+        let text = text.trim();
+        if let Ok(ago) = duration(text) {
+            return Ok(Self(now - Span(u64::try_from(ago.as_micros()).unwrap_or(u64::MAX))));
+        }
+        let at = read_time(text).ok_or_else(|| {
+            format!(
+                "'{}' is not a time: use an age such as 1h, or a time such as 2026-11-19 03:10, \
+                 in UTC",
+                text.escape_debug()
+            )
+        })?;
+        at.map(Self)
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text, wall_clock())
+    }
+}
+
 /// Parses RFC 3339 and common abbreviations: a space instead of the T, no seconds, no offset.
 /// `None` if the text is not a time; an error if it is before 1970.
 fn read_time(text: &str) -> Option<Result<Time, String>> {
@@ -126,5 +155,8 @@ mod tests {
         assert_eq!(When::parse("2h", now), Ok(When(now + Span::from_secs(7_200))));
         assert_eq!(When::parse("1970-01-02 00:00", now), Ok(When(Time(86_400_000_000))));
         assert!(When::parse("soon", now).is_err());
+        assert_eq!(Since::parse("2h", now), Ok(Since(now - Span::from_secs(7_200))));
+        assert_eq!(Since::parse("1970-01-02 00:00", now), Ok(Since(Time(86_400_000_000))));
+        assert!(Since::parse("88412x", now).is_err());
     }
 }

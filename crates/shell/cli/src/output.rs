@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::exit::{Code, Failure};
+use super::exit::{Code, Done, Failure};
 
 /// The field of a description that lists the variables whose values are hidden.
 const HIDDEN_ENV: &str = "hiddenEnv";
@@ -111,6 +111,19 @@ pub fn object<T: Serialize>(
     print(&text)
 }
 
+/// Prints one object of a stream, which can be parsed incrementally: JSON is on one line, YAML is a
+/// document of its own.
+pub(crate) fn item<T: Serialize>(format: &Format, item: &T, name: &str) -> Done {
+    match format {
+        Format::Json => {
+            let line = serde_json::to_string(item).map_err(Failure::failed)?;
+            print(&(json_escaped(&line) + "\n"))
+        }
+        Format::Yaml => print(&format!("---\n{}", yaml(item)?)),
+        other => object(other, item, name, String::new),
+    }
+}
+
 /// Prints data, escaped for a terminal. A closed pipe is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_from_outside(text.as_bytes())
@@ -170,7 +183,11 @@ fn value<T: Serialize>(item: &T) -> Result<Value, Failure> {
 
 fn json<T: Serialize>(item: &T) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(item).map_err(Failure::failed)?;
-    // Escapes the control characters that `serde_json` does not, in JSON's own syntax.
+    Ok(json_escaped(&text) + "\n")
+}
+
+/// Escapes the control characters that `serde_json` does not, in JSON's own syntax.
+fn json_escaped(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 1);
     for c in text.chars() {
         match c {
@@ -178,7 +195,7 @@ fn json<T: Serialize>(item: &T) -> Result<String, Failure> {
             c => json.push(c),
         }
     }
-    Ok(json + "\n")
+    json
 }
 
 fn yaml<T: Serialize>(item: &T) -> Result<String, Failure> {

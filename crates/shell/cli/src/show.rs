@@ -1,15 +1,18 @@
 //! `bourg status`, and what all commands that show state share.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use client::Target;
-use model::{FinalUsage, Priority, Resources, Time};
+use client::{Connection, Target};
+use model::{FinalUsage, Priority, Resources, Span, Time};
+use proto::v1::usage_request::{Of, Tasks};
 use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
+use super::usage::{self, amount};
 use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
 
 /// The polling interval of `--watch`.
@@ -70,9 +73,16 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
             }
             let format = args.list.output.clone();
             let with_tasks = !args.jobs.is_empty();
+            let mut used = Used::default();
+            if with_tasks && format == Format::Wide && args.list.at.is_none() {
+                used = used_by(&connection, &answer.jobs).await;
+            }
             let shown = move || match (&format, with_tasks) {
                 (Format::Table | Format::Wide, true) => {
-                    answer.jobs.iter().try_for_each(|job| show_job(&format, job, answer.time))
+                    let show = |job| show_job(&format, job, &used, answer.time);
+                    answer.jobs.iter().try_for_each(show)?;
+                    used.note.iter().for_each(|note| output::say(&format!("note: {note}\n")));
+                    Ok(())
                 }
                 _ => show_jobs(&format, &answer),
             };
@@ -80,6 +90,46 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
         })
         .await
     })
+}
+
+/// What the tasks of jobs use, as an addition to their status.
+#[derive(Default)]
+struct Used {
+    /// By the id of the job, and the index and the generation of the task.
+    tasks: BTreeMap<(u64, u32, u32), v1::Measured>,
+    /// What to say about it.
+    note: Option<String>,
+}
+
+/// What the tasks of live jobs use.
+async fn used_by(connection: &Connection, jobs: &[v1::JobStatus]) -> Used {
+    let mut used = Used::default();
+    for job in jobs.iter().filter(|job| !run::is_dead(job)) {
+        let name = job.spec.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
+        let address = v1::JobAddress { user: job.user.clone(), job: name };
+        let tasks = Some(v1::TaskSelection { all: true, ranges: Vec::new() });
+        let of = Of::Tasks(Tasks { job: Some(address), tasks, since: None });
+        let (answer, note) = usage::beside(connection, of).await;
+        let has_failed = note.is_some() && answer.tasks.is_empty();
+        for task in answer.tasks {
+            let key = (job.collection, task.index, task.generation);
+            used.tasks.extend(task.used.map(|measured| (key, measured)));
+        }
+        used.note = used.note.or(note);
+        if has_failed {
+            break;
+        }
+    }
+    used
+}
+
+impl Used {
+    /// The CPU and the memory of a task.
+    fn columns(&self, job: &v1::JobStatus, task: &v1::TaskStatus) -> [String; 2] {
+        let used = self.tasks.get(&(job.collection, task.index, task.generation));
+        let used = used.copied().unwrap_or_default();
+        [amount::cpu(used.cpu_milli), amount::bytes(used.memory_bytes)]
+    }
 }
 
 /// The index of an answer. 0 always differs: with a watched job's tasks, times change without the
@@ -172,7 +222,7 @@ fn tally(job: &v1::JobStatus) -> String {
 }
 
 /// Prints one job with its tasks.
-fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
+fn show_job(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
     let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
@@ -199,13 +249,13 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         tally(job),
     ))?;
     if is_alloc_set {
-        return show_allocs(format, job, now);
+        return show_allocs(format, job, used, now);
     }
     let row = |task: &v1::TaskStatus| {
         let health = match (task.state(), v1::Health::try_from(task.health)) {
             (v1::TaskState::Running, Ok(v1::Health::Healthy)) => "healthy".into(),
-            (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => "unhealthy".into(),
-            (v1::TaskState::Running, Ok(v1::Health::Unknown)) => "not yet".into(),
+            (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => because("unhealthy", task),
+            (v1::TaskState::Running, Ok(v1::Health::Unknown)) => because("not yet", task),
             (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
             _ => "".into(),
         };
@@ -217,8 +267,8 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
             health.into_owned(),
             task.machine.clone(),
             ports.collect::<Vec<_>>().join(" "),
-            task.failures.to_string(),
-            task.last_end_text.clone(),
+            task.restarts.to_string(),
+            last_end(task, now),
         ];
         if !job.alloc_set.is_empty() {
             let index = task.alloc.rsplit_once('/').map(|(_, index)| index.to_owned());
@@ -227,7 +277,10 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         if *format == Format::Wide {
             row.push(task.generation.to_string());
             row.push(task.version.to_string());
+            row.push(task.failures.to_string());
+            row.push(task.check.escape_debug().to_string());
             row.push(task.reason.clone());
+            row.extend(used.columns(job, task));
             row.extend(last_usage(task));
             row.push(shown_labels(&task.labels));
         }
@@ -240,11 +293,15 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "HEALTH",
         "MACHINE",
         "PORTS",
-        "FAILURES",
+        "RESTARTS",
         "LAST END",
         "GENERATION",
         "VERSION",
+        "FAILURES",
+        "CHECK",
         "REASON",
+        "CPU USED",
+        "MEMORY USED",
         "LAST CPU TIME",
         "LAST MEMORY PEAK",
         "LABELS",
@@ -257,6 +314,25 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
 }
 
+/// `unhealthy: HTTP 503`.
+fn because(health: &'static str, task: &v1::TaskStatus) -> Cow<'static, str> {
+    match task.check.as_str() {
+        "" => health.into(),
+        check => format!("{health}: {}", check.escape_debug()).into(),
+    }
+}
+
+/// `exit code 1, restarts in 3.2 s`.
+fn last_end(task: &v1::TaskStatus, now: u64) -> String {
+    let ended = &task.last_end_text;
+    match task.not_before.checked_sub(now) {
+        Some(wait) if wait > 0 && !ended.is_empty() => {
+            format!("{ended}, restarts in {}", Span(wait))
+        }
+        _ => ended.clone(),
+    }
+}
+
 /// What its last incarnation used: CPU time and peak memory; empty where that was not measured.
 fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
     let usage = task.last_usage.and_then(|usage| FinalUsage::try_from(usage).ok());
@@ -266,7 +342,7 @@ fn last_usage(task: &v1::TaskStatus) -> [String; 2] {
 }
 
 /// Prints the allocs of an alloc set, and the jobs in them.
-fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
+fn show_allocs(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done {
     let resources = |of: Option<v1::Resources>| {
         let known = of.and_then(|of| Resources::try_from(of).ok());
         known.map(|known| known.to_string()).unwrap_or_default()
@@ -288,6 +364,7 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         if *format == Format::Wide {
             row.push(alloc.generation.to_string());
             row.push(alloc.reason.clone());
+            row.extend(used.columns(job, alloc));
             row.push(shown_labels(&alloc.labels));
         }
         row
@@ -302,6 +379,8 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "LAST END",
         "GENERATION",
         "REASON",
+        "CPU USED",
+        "MEMORY USED",
         "LABELS",
     ];
     let shown = if *format == Format::Wide { headings.len() } else { 7 };
@@ -315,6 +394,20 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn usage_is_shown_for_the_incarnation_that_it_was_measured_of() {
+        let measured =
+            v1::Measured { cpu_milli: Some(250), memory_bytes: None, ..v1::Measured::default() };
+        let used = Used { tasks: BTreeMap::from([((7, 1, 2), measured)]), note: None };
+        for (collection, index, generation, expected) in
+            [(7, 1, 2, ["0.25", "-"]), (7, 1, 3, ["-", "-"]), (8, 1, 2, ["-", "-"])]
+        {
+            let job = v1::JobStatus { collection, ..v1::JobStatus::default() };
+            let task = v1::TaskStatus { index, generation, ..v1::TaskStatus::default() };
+            assert_eq!(used.columns(&job, &task), expected);
+        }
+    }
 
     #[test]
     fn what_ended_is_counted_by_how_it_ended() {

@@ -9,7 +9,7 @@ use model::Span;
 use proto::v1;
 use rpc::metadata::{CONSISTENT, RETRY_AFTER};
 use rpc::service::borgmaster_client::BorgmasterClient;
-use rpc::{Credentials, Expect, Role, Rotating};
+use rpc::{Credentials, Expect, Identity, Role, Rotating};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
@@ -42,6 +42,8 @@ pub struct Target<'a> {
 pub struct Connection {
     /// The replicas of its master with their addresses; the first one is called first.
     masters: VecDeque<(String, BorgmasterClient<Channel>)>,
+    /// The user, or the owner of the task, that the certificate names.
+    user: Option<String>,
     consistent: bool,
     notify: fn(&Notice),
     session: Option<u64>,
@@ -81,6 +83,10 @@ impl Connection {
         if let Some(notice) = expires_soon(&directory, &credentials) {
             (target.notify)(&notice);
         }
+        let user = match credentials.identity() {
+            Identity::User(user) | Identity::Task { user, .. } => Some(user.clone()),
+            _ => None,
+        };
         let (expires, ca_pem) = (credentials.expires(), credentials.ca_pem().to_owned());
         let credentials = Rotating::new(credentials).map_err(|error| unusable(&error))?;
         let client = |master: &String| {
@@ -94,6 +100,7 @@ impl Connection {
         let masters = masters.map_err(|error| unusable(&error))?;
         Ok(Self {
             masters,
+            user,
             consistent: target.consistent,
             notify: target.notify,
             session: None,
@@ -111,6 +118,12 @@ impl Connection {
     /// What another client directory of this cell needs: the cell file and the CA certificate.
     pub fn cell_file(&self) -> (CellFile, String) {
         (self.file.clone(), self.ca_pem.clone())
+    }
+
+    /// The user whose jobs are the caller's own; `None` for a certificate that names none.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Sets how long to retry a busy master.

@@ -15,9 +15,11 @@ use rpc::transport::{Link, Refusals};
 use rpc::{Expect, Identity, Rotating};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tonic::transport::Channel;
 
 use crate::message::Message;
 use crate::metrics::Metrics;
+use crate::usage::UsageMemory;
 
 /// How long an answer may take in addition to the time for which the Borglet may delay it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -50,6 +52,7 @@ struct Links {
     credentials: Rotating,
     refusals: Refusals,
     links: Mutex<HashMap<(MachineId, For), Known>>,
+    usage: Arc<UsageMemory>,
 }
 
 /// The purpose of a connection. Logs have their own, so that clients that read many logs do not
@@ -81,8 +84,8 @@ pub(crate) fn start(
         .enable_all()
         .build()
         .context("cannot start the threads that talk to the machines")?;
-    let links = Mutex::new(HashMap::new());
-    let links = Links { credentials: credentials.clone(), refusals, links };
+    let (links, usage) = (Mutex::new(HashMap::new()), Arc::default());
+    let links = Links { credentials: credentials.clone(), refusals, links, usage };
     let (links, thread) = (Arc::new(links), runtime.handle().clone());
     thread.spawn(let_go(Arc::downgrade(&links)));
     let handle = Handle { runtime: thread, links, to_core, metrics };
@@ -145,6 +148,30 @@ impl Handle {
         self.links.client((machine.id, For::Logs), &machine.name, &machine.address, said)
     }
 
+    /// A client for a machine's Borglet, for running one command inside a task. Links send requests of
+    /// one message only, so a command has a connection of its own.
+    pub(crate) fn client_for_command(
+        &self,
+        machine: &Machine,
+    ) -> anyhow::Result<BorgletClient<Channel>> {
+        let is_revoked = machine.credentials.as_ref().is_some_and(|said| said.revoked.is_some());
+        anyhow::ensure!(
+            !is_revoked,
+            "certificates of machine {} were revoked: no commands run on it until it is removed and \
+             added again",
+            machine.name
+        );
+        let _inside = self.runtime.enter();
+        let expect = Expect::Identity(Identity::Borglet(machine.name.to_string()));
+        let channel = rpc::transport::connect(&machine.address, &self.links.credentials, &expect)?;
+        Ok(BorgletClient::new(channel))
+    }
+
+    /// What is used on the machines that this replica polls.
+    pub(crate) fn usage(&self) -> &Arc<UsageMemory> {
+        &self.links.usage
+    }
+
     /// The error of the last poll of a machine, if this replica polls it and the poll failed.
     pub(crate) fn trouble(&self, machine: MachineId) -> Option<String> {
         let links = self.links.links.lock().ok()?;
@@ -202,16 +229,20 @@ impl Links {
     async fn poll(&self, poll: &Poll, said: Option<Arc<Credentials>>) -> anyhow::Result<Answer> {
         let mut client =
             self.client((poll.machine, For::Polls), &poll.name, &poll.address, said)?;
+        let known = self.usage.known(poll.machine);
         let mut request = tonic::Request::new(v1::PollRequest {
             order: poll.order.as_ref().map(Into::into),
             hold: Some(proto::duration(poll.hold)),
             seen: poll.seen,
+            usage_after: known.cursor,
+            samples_after: known.sampled.0,
         });
         request.set_timeout(poll.hold.to_std() + PATIENCE);
         let response =
             client.poll(request).await.map_err(|status| self.failed(poll, &status))?.into_inner();
         let report = response.report.context("an answer without a report")?.try_into()?;
-        let usage = usage(&poll.name, response.usage);
+        let usage = Arc::new(usage(&poll.name, response.usage));
+        self.usage.take_in(poll.machine, &usage, Instant::now());
         Ok(Answer::Report { report: Arc::new(report), version: response.version, usage })
     }
 
@@ -244,9 +275,9 @@ mod tests {
     fn usage_that_cannot_be_read_is_left_out() {
         let machine = MachineName::new("m1").expect("a name");
         assert_eq!(usage(&machine, None), Usage::default());
-        let (instance, measured) = (Some(v1::InstanceId::default()), Some(v1::Measured::default()));
-        let sample = v1::UsageSample { instance, at: 7, measured };
-        let said = |sample| Some(v1::Usage { samples: vec![sample], windows: Vec::new() });
+        let subject = Some(v1::usage_sample::Subject::Machine(v1::Nothing {}));
+        let sample = v1::UsageSample { subject, at: 7, measured: Some(v1::Measured::default()) };
+        let said = |sample| Some(v1::Usage { samples: vec![sample], ..v1::Usage::default() });
         assert_eq!(usage(&machine, said(sample)).samples.len(), 1);
         let bad = v1::UsageSample { measured: None, ..sample };
         assert_eq!(usage(&machine, said(bad)), Usage::default());
@@ -259,7 +290,8 @@ mod tests {
         let validity = Validity::lasting(Duration::from_secs(60));
         let credentials = authority.issue(&Identity::Master, validity).expect("a certificate");
         let credentials = Rotating::new(credentials).expect("a certificate");
-        let links = Links { credentials, refusals: Refusals::default(), links: Mutex::default() };
+        let (refusals, links, usage) = Default::default();
+        let links = Links { credentials, refusals, links, usage };
         let name = MachineName::new("m1").expect("a name");
         let talk_for = |what| {
             let key = (MachineId(1), what);

@@ -49,6 +49,9 @@ pub struct MasterArgs {
     /// How long to keep them.
     #[arg(long, default_value = "30d", value_parser = duration)]
     events_age: Duration,
+    /// Name the tasks with the most memory in its metrics, up to 10,000. Otherwise only jobs are named.
+    #[arg(long)]
+    task_metrics: bool,
     /// The validity of the certificates that it issues to itself, machines and schedulers. They are
     /// renewed when a third of it is left.
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
@@ -99,6 +102,7 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
         validity: args.certificate_validity,
+        task_metrics: args.task_metrics,
     };
     crate::run(&options, listener)
 }

@@ -36,6 +36,7 @@ mod restarts;
 mod service;
 mod threads;
 mod unresponsive;
+mod usage;
 mod view;
 
 use std::net::TcpListener;
@@ -58,6 +59,7 @@ pub use self::arguments::{MasterArgs, ReplicaArgs, start};
 pub use self::identity::Dismissed;
 pub use self::records::Records;
 pub use self::unresponsive::SilenceArgs;
+pub use self::usage::UsageMemory;
 
 /// The options of a master.
 #[derive(Clone, Debug)]
@@ -82,6 +84,8 @@ struct Options {
     pub(crate) events: Retention,
     /// The validity of the certificates that it issues to itself, machines and schedulers.
     pub(crate) validity: Duration,
+    /// Whether its metrics name tasks.
+    pub(crate) task_metrics: bool,
 }
 
 /// The maximum number of messages that wait for the core, and of requests that wait for their
@@ -179,7 +183,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         past::Past::of(directory.path()),
         service::event_watch::EventSource::new(&directory.events(), keeper.kept()),
         refusals.clone(),
-        metrics,
+        (metrics, options.task_metrics),
     );
     let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
     let routes = service.routes(replicas)?;

@@ -44,6 +44,8 @@ pub(super) const PARCEL_BYTES_MAX: usize = 128 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The timeout for connecting, and for a replica to accept a message.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The timeout for an answer about usage, which can be large.
+const USAGE_PATIENCE: Duration = Duration::from_secs(2);
 /// The timeout for sending a snapshot, including its installation.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 /// The maximum number of replicas whose self-reported addresses are kept before the cell has them.
@@ -331,6 +333,19 @@ impl Handle {
             tonic::Request::new(replication::v1::TroubleRequest { machine: machine.0 });
         request.set_timeout(PATIENCE);
         Ok(self.client(replica)?.trouble(request).await?.into_inner().why)
+    }
+
+    /// What is used on the machines that another replica polls.
+    pub(crate) async fn usage(
+        &self,
+        replica: ReplicaId,
+        query: replication::v1::UsageQuery,
+    ) -> Result<replication::v1::UsageAnswer, Status> {
+        let mut request = tonic::Request::new(query);
+        request.set_timeout(USAGE_PATIENCE);
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let mut client = self.client(replica)?.max_decoding_message_size(most);
+        Ok(client.usage(request).await?.into_inner())
     }
 
     /// Forwards a scheduler's proposals to the leader.

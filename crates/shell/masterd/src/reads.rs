@@ -6,6 +6,7 @@ pub(crate) mod notices;
 pub(crate) mod rejections;
 pub(crate) mod unchecked_health;
 pub(crate) mod updates;
+pub(crate) mod usage;
 pub(crate) mod views;
 
 use std::collections::BTreeSet;

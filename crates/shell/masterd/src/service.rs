@@ -5,6 +5,7 @@ mod checkpoint_download;
 mod dispatch;
 mod enrolment;
 pub(crate) mod event_watch;
+mod exec;
 mod forwarding;
 mod gate;
 mod health;
@@ -18,12 +19,16 @@ mod rescheduling;
 mod routes;
 mod scheduling;
 mod scrape;
+mod scrape_usage;
+mod service_discovery;
 mod streams;
 mod summary;
+mod task_metrics;
 mod tasks;
 #[cfg(test)]
 mod test_services;
 mod updates;
+mod usage;
 mod users;
 
 use std::pin::Pin;
@@ -31,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{AddMachine, Kill, Machine, Mutation, Outcome, Reply, Submission};
-use model::{Capability, InstanceId, MachineId, MachineName, Time, UserName};
+use model::{MachineId, MachineName, Time, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
@@ -40,14 +45,11 @@ use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Limiter, Refusals};
 use rpc::{Authority, Identity};
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::Semaphore;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use self::event_watch::EventSource;
-use self::logs::{incarnation_of, newest_incarnation, relay, say_not_kept};
 use self::streams::{Streams, holding};
 use self::summary::Summary;
 use self::tasks::split;
@@ -57,7 +59,7 @@ use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
 use crate::past::Past;
 use crate::reads::rejections::rejected;
-use crate::reads::{Reads, few, job_address, selection, selection_of};
+use crate::reads::{Reads, few, job_address, selection};
 use crate::{agents, peers, request};
 
 /// The services of a master.
@@ -72,6 +74,8 @@ pub(crate) struct Service {
     watchers: Streams,
     log_readers: Streams,
     log_readers_there: Limiter<(MachineId, UserName)>,
+    metrics_readers: Streams,
+    commands: Streams,
     pub(super) health_watchers: Limiter<Identity>,
     pub(super) authority: Arc<Authority>,
     /// The validity of certificates for machines and schedulers.
@@ -102,8 +106,6 @@ const ASKERS_OF_ONE: usize = 128;
 const TASKS_BESIDE: u32 = 1_000;
 /// The maximum number of stream messages that wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
-/// The same for logs, in pieces of 64 KiB.
-const LOG_QUEUE: usize = 8;
 /// The maximum number of watched jobs, in all and per user: each `bourg run` watches one. A job
 /// counts once more for each thousand tasks.
 const WATCHERS_MAX: usize = 2_048;
@@ -122,7 +124,7 @@ impl Service {
         past: Past,
         events: EventSource,
         refusals: Refusals,
-        metrics: Arc<Metrics>,
+        (metrics, task_metrics): (Arc<Metrics>, bool),
     ) -> Self {
         let cell = authority.cell().to_owned();
         let requests = routes::requests();
@@ -131,6 +133,7 @@ impl Service {
             core.clone(),
             refusals,
             Arc::clone(&requests),
+            (Arc::clone(agents.usage()), task_metrics),
         ));
         Self {
             core,
@@ -142,6 +145,8 @@ impl Service {
             watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
             log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
+            metrics_readers: task_metrics::readers(),
+            commands: exec::commands(),
             health_watchers: Limiter::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
             authority,
             validity,
@@ -232,6 +237,8 @@ impl Borgmaster for Service {
     type WatchJobStream = Streamed<v1::StatusResponse>;
     type EventsStream = Streamed<v1::EventsResponse>;
     type LogsStream = Streamed<v1::LogChunk>;
+    type ExecStream = Streamed<v1::ExecOutput>;
+    type TaskMetricsStream = Streamed<v1::MetricsChunk>;
     type SaveCheckpointStream = Streamed<v1::SaveCheckpointResponse>;
 
     async fn open_session(
@@ -288,7 +295,7 @@ impl Borgmaster for Service {
     }
 
     async fn update(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::UpdateResponse> {
-        self.update_a_job(request).await
+        Box::pin(self.update_a_job(request)).await
     }
 
     async fn control_update(
@@ -587,83 +594,23 @@ impl Borgmaster for Service {
         Ok(self.while_accepted(caller, stream))
     }
 
+    async fn usage(&self, request: Request<v1::UsageRequest>) -> Answer<v1::UsageResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.the_usage(by, asked).await
+    }
+
+    async fn task_metrics(
+        &self,
+        request: Request<v1::TaskMetricsRequest>,
+    ) -> Answer<Self::TaskMetricsStream> {
+        self.relay_task_metrics(request).await
+    }
+
+    async fn exec(&self, request: Request<Streaming<v1::ExecRequest>>) -> Answer<Self::ExecStream> {
+        self.exec_in_a_task(request).await
+    }
+
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
-        gate::led(&self.core).await?;
-        let caller = self.anyone(&request).await?;
-        let user = &caller.user;
-        let (asked, asks) = split(request);
-        let view = self.core.view();
-        let reads = Reads::of(&view, &caller);
-        let job = reads.find(&asked.job.clone().unwrap_or_default())?;
-        self.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
-        if job.owner != *user && !caller.administers_jobs(&view.cell) {
-            return Err(Status::permission_denied(format!(
-                "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \
-                 capability {} may",
-                job.owner,
-                job.spec.name,
-                job.owner,
-                Capability::AdministerJobs
-            )));
-        }
-        if job.spec.kind.is_alloc_set() {
-            let name = format!("{}/{}", job.owner, job.spec.name);
-            return Err(Status::invalid_argument(format!(
-                "{name} is an alloc set, which runs nothing itself: bourg status {name} shows the \
-                 jobs in it"
-            )));
-        }
-        if job.owner != *user {
-            self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
-        }
-        let tasks = selection_of(job, asked.tasks)?;
-        let incarnations: Vec<(InstanceId, MachineId)> = job
-            .tasks()
-            .filter(|(index, _)| tasks.contains(*index))
-            .filter_map(|(index, _)| match asked.version {
-                None => newest_incarnation(job, index),
-                Some(version) => incarnation_of(job, index, model::Version(version)),
-            })
-            .collect();
-        if let Some(version) = asked.version.filter(|_| incarnations.is_empty()) {
-            return Err(Status::not_found(format!(
-                "no such task of {}/{} runs version {version} or ran it last: bourg update status \
-                 {}/{} shows the versions",
-                job.owner, job.spec.name, job.owner, job.spec.name
-            )));
-        }
-        let place = self.log_readers.begin_as(user, incarnations.len().max(1))?;
-        let mut permits = Vec::new();
-        for (_, machine) in &incarnations {
-            permits
-                .push(self.log_readers_there.acquire((*machine, user.clone())).map_err(|_| {
-                Status::resource_exhausted(format!(
-                    "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask \
-                     for fewer tasks, or end others"
-                ))
-            })?);
-        }
-        let (to_client, stream) = mpsc::channel(LOG_QUEUE);
-        let mut relays = JoinSet::new();
-        for (instance, machine) in incarnations {
-            let Some(machine) = view.cell.machine(machine) else { continue };
-            let client = self
-                .agents
-                .client_for_logs(machine)
-                .map_err(|error| Status::aborted(error.to_string()))?;
-            let request = v1::ReadLogRequest {
-                instance: Some(instance.into()),
-                stream: asked.stream,
-                start: asked.start,
-                follow: asked.follow,
-            };
-            let (core, id, was) = (self.core.clone(), machine.id, revoked(machine));
-            let is_believed = move || core.view().cell.machine(id).map(revoked) == Some(was);
-            relays.spawn(relay(client, request, to_client.clone(), is_believed));
-        }
-        let name = format!("{}/{}", job.owner, job.spec.name);
-        tokio::spawn(say_not_kept(name, relays, to_client));
-        let stream = holding((place, permits), ReceiverStream::new(stream));
-        Ok(self.while_accepted(caller, Response::new(stream)))
+        self.relay_logs(request).await
     }
 }

@@ -20,7 +20,7 @@ pub enum Capability {
     NoEstimation,
     /// Submit jobs whose tasks request [`KernelFeature`]s.
     KernelFeatures,
-    /// Run commands inside other users' tasks. Unused so far: there is no such command.
+    /// Run commands inside other users' tasks.
     ExecTasks,
 }
 

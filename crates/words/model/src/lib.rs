@@ -35,7 +35,7 @@ pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };
 pub use random::Random;
-pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, QuantityError, Resources};
+pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};
 pub use time::{Span, Time};

@@ -14,6 +14,37 @@ pub struct MilliCores(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
+/// A share in thousandths, from 0 to 1,000.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Permille(u16);
+
+impl Permille {
+    /// The whole.
+    pub const WHOLE: Self = Self(1_000);
+
+    /// A number of thousandths; more than the whole counts as the whole.
+    #[must_use]
+    pub fn at_most_whole(thousandths: u64) -> Self {
+        u16::try_from(thousandths).map_or(Self::WHOLE, |number| Self(number.min(1_000)))
+    }
+
+    /// The number of thousandths.
+    #[must_use]
+    pub fn thousandths(self) -> u16 {
+        self.0
+    }
+}
+
+/// `12.3 %`
+impl fmt::Display for Permille {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 % 10 {
+            0 => write!(f, "{} %", self.0 / 10),
+            tenth => write!(f, "{}.{tenth} %", self.0 / 10),
+        }
+    }
+}
+
 /// The speed of a core of a machine's platform, in thousandths of the cell's normalised core (GCU);
 /// 1,000 is the reference core (paper, section 2.3: "normalised"; trace v3, "GCU"). It scales
 /// capacity, limits and usage, so that 0.1 cores are the same amount of work on every machine.

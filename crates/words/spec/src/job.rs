@@ -8,7 +8,10 @@ use model::{
     SchedulingClass, Span, TaskIndex,
 };
 
-use crate::{Constraint, DisruptionBudget, JobReference, Kind, Saver, UpdatePolicy};
+use crate::{
+    Constraint, DisruptionBudget, HealthCheck, JobReference, Kind, MetricsPage, RestartPolicy,
+    Saver, UpdatePolicy,
+};
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
 /// jobs run.
@@ -36,7 +39,7 @@ pub struct JobSpec {
     pub max_per_machine: Option<Maximum>,
     /// The maximum number of its tasks on the machines of one network switch.
     pub max_per_switch: Option<Maximum>,
-    /// The policy for failed tasks.
+    /// What follows when a task's program ends by itself.
     pub restart: RestartPolicy,
     /// The maximum notice of the tasks that it preempts; without one they have their own.
     pub preemption_notice_max: Option<Span>,
@@ -52,6 +55,8 @@ pub struct JobSpec {
     pub after: BTreeSet<JobReference>,
     /// The parent job, if any: when it ends, this job ends (trace v3, "parent").
     pub parent: Option<JobReference>,
+    /// Where each task serves its own metrics, if it does.
+    pub metrics: Option<MetricsPage>,
 }
 
 /// The maximum number of a job's tasks in one failure domain (trace v3, `max_per_machine`,
@@ -91,38 +96,6 @@ pub struct TaskSpec {
     pub api: bool,
     /// What runs after its end, in its directory.
     pub saver: Option<Saver>,
-}
-
-/// An HTTP health check (paper, section 2.6): a task that does not respond in time, or responds
-/// with an error, is restarted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthCheck {
-    /// The port.
-    pub port: PortName,
-    /// The request path, starting with `/`.
-    pub path: String,
-    /// The interval between checks.
-    pub interval: Span,
-    /// The timeout of a check.
-    pub timeout: Span,
-    /// How long after its start a task may be unhealthy without being restarted. A task is healthy
-    /// from its first successful check on.
-    pub start_grace: Span,
-    /// How many consecutive checks must fail before the task is restarted.
-    pub failures_max: u32,
-}
-
-/// The policy for failed tasks. A task that ends with exit code 0 has finished, whatever the
-/// policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RestartPolicy {
-    /// How many times a task may fail before it is dead; without a number it is always restarted.
-    pub failures_max: Option<u32>,
-    /// The delay before the first restart; it doubles with each further failure. A cell delays by
-    /// at least a second, so 0 means a second.
-    pub delay: Span,
-    /// The maximum delay.
-    pub delay_max: Span,
 }
 
 /// Differences of one task: each field that is set replaces the job's; environments and labels are
@@ -173,6 +146,7 @@ impl JobSpec {
             update: UpdatePolicy::default(),
             after: BTreeSet::new(),
             parent: None,
+            metrics: None,
         }
     }
 
@@ -277,51 +251,6 @@ impl JobSpec {
             Some(at_once) => at_once,
             None if serves || self.kind.is_alloc_set() => 1 + self.tasks / 10,
             None => u32::MAX,
-        }
-    }
-}
-
-impl RestartPolicy {
-    /// The delay before a restart, after the given number of failures.
-    #[must_use]
-    pub fn delay_after(&self, failures: u32) -> Span {
-        let doublings = failures.saturating_sub(1).min(40);
-        self.delay.saturating_mul(1 << doublings).min(self.delay_max)
-    }
-
-    /// The same policy with delays of at least `floor`.
-    #[must_use]
-    pub fn at_least(self, floor: Span) -> Self {
-        let (delay, delay_max) = (self.delay.max(floor), self.delay_max.max(floor));
-        Self { delay, delay_max, ..self }
-    }
-
-    /// Whether a task that has failed this often is restarted.
-    #[must_use]
-    pub fn allows(&self, failures: u32) -> bool {
-        self.failures_max.is_none_or(|most| failures <= most)
-    }
-}
-
-impl Default for RestartPolicy {
-    /// Ten failures; delays from one second, doubling up to five minutes.
-    fn default() -> Self {
-        Self { failures_max: Some(10), delay: Span::from_secs(1), delay_max: Span::from_secs(300) }
-    }
-}
-
-impl HealthCheck {
-    /// `GET /` on a port every second. Three consecutive failures, or no success within 30 s of the
-    /// start, restart the task.
-    #[must_use]
-    pub fn on(port: PortName) -> Self {
-        Self {
-            port,
-            path: "/".to_owned(),
-            interval: Span::from_secs(1),
-            timeout: Span::from_secs(5),
-            start_grace: Span::from_secs(30),
-            failures_max: 3,
         }
     }
 }

@@ -7,11 +7,14 @@
 
 mod constraint;
 mod disruption;
+mod health;
 mod job;
 mod kind;
+mod metrics;
 mod path;
 mod ports;
 mod reference;
+mod restart;
 mod saver;
 mod template;
 #[cfg(test)]
@@ -21,10 +24,13 @@ mod validate;
 
 pub use constraint::{Constraint, NoSuchRelation, Relation};
 pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
-pub use job::{HealthCheck, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
+pub use health::{HealthCheck, Probe};
+pub use job::{JobSpec, Maximum, TaskOverride, TaskSpec};
 pub use kind::Kind;
+pub use metrics::MetricsPage;
 pub use path::{Path, Step};
 pub use reference::JobReference;
+pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass};

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{PortName, TaskIndex};
 
 use crate::template::{self, Reference};
-use crate::{JobSpec, TaskOverride, TaskSpec};
+use crate::{HealthCheck, JobSpec, TaskOverride, TaskSpec};
 
 impl TaskSpec {
-    /// All ports of the task, ordered by name: those it lists, those it refers to, and the one its
+    /// All ports of the task, ordered by name: those it lists, those it refers to, and those its
     /// health check uses.
     #[must_use]
     pub fn all_ports(&self) -> BTreeSet<PortName> {
         let referred = self.cmd.iter().chain(self.env.values()).flat_map(|text| referred(text));
-        let checked = self.health_check.iter().map(|check| check.port.clone());
+        let checked = self.health_check.iter().flat_map(checked);
         self.ports.iter().cloned().chain(referred).chain(checked).collect()
     }
 }
@@ -27,7 +27,7 @@ impl TaskOverride {
         self.changes_ports_of_texts() || self.health_check.is_some()
     }
 
-    /// The same without the health check's port, which validation does not count.
+    /// The same without the health check's ports, which validation does not count.
     pub(crate) fn changes_ports_of_texts(&self) -> bool {
         self.cmd.is_some() || self.ports.is_some() || !self.env.is_empty()
     }
@@ -43,9 +43,15 @@ impl JobSpec {
         let kept = self.task.env.iter().filter(|(name, _)| !change.env.contains_key(*name));
         let env = kept.map(|(_, value)| value).chain(change.env.values());
         let referred = cmd.iter().chain(env).flat_map(|text| referred(text));
-        let checked = self.health_check(index).map(|check| check.port.clone());
+        let checked = self.health_check(index).into_iter().flat_map(checked);
         listed.iter().cloned().chain(referred).chain(checked).collect()
     }
+}
+
+/// The ports that a health check uses.
+fn checked(check: &HealthCheck) -> impl Iterator<Item = PortName> {
+    let referred = check.cmd().iter().flat_map(|text| referred(text));
+    check.port().cloned().into_iter().chain(referred)
 }
 
 /// The ports that a text refers to.
@@ -84,7 +90,9 @@ impl<'a> UsualPorts<'a> {
             ports.entry(name).or_default().cmd = true;
         }
         if let Some(check) = &task.health_check {
-            ports.entry(check.port.clone()).or_default().checked = true;
+            for name in checked(check) {
+                ports.entry(name).or_default().checked = true;
+            }
         }
         for (variable, text) in &task.env {
             let names: BTreeSet<PortName> = referred(text).collect();
@@ -103,12 +111,29 @@ impl<'a> UsualPorts<'a> {
         self.ports.len()
     }
 
+    /// Whether the task has a port.
+    pub(crate) fn has(&self, name: &PortName) -> bool {
+        self.ports.contains_key(name)
+    }
+
     /// The number of ports with an override applied.
     pub(crate) fn count_with(&self, change: &TaskOverride) -> usize {
+        let (own, kept) = self.with(change);
+        own.len() + kept.len()
+    }
+
+    /// Whether the task has a port with an override applied.
+    pub(crate) fn has_with(&self, change: &TaskOverride, name: &PortName) -> bool {
+        let (own, kept) = self.with(change);
+        own.contains(name) || kept.contains(&name)
+    }
+
+    /// The ports of an override, and those that the task keeps with it.
+    fn with(&self, change: &TaskOverride) -> (BTreeSet<PortName>, Vec<&PortName>) {
         let texts = change.cmd.iter().flatten().chain(change.env.values());
         let mut own: BTreeSet<PortName> = texts.flat_map(|text| referred(text)).collect();
         own.extend(change.ports.iter().flatten().cloned());
-        own.extend(change.health_check.iter().map(|check| check.port.clone()));
+        own.extend(change.health_check.iter().flat_map(checked));
 
         let mut replaced: BTreeMap<&PortName, usize> = BTreeMap::new();
         let variables = change.env.keys().filter_map(|name| self.variables.get(name.as_str()));
@@ -122,7 +147,8 @@ impl<'a> UsualPorts<'a> {
                 || from.variables > replaced.get(name).copied().unwrap_or_default();
             stays && !own.contains(*name)
         });
-        own.len() + kept.count()
+        let kept = kept.map(|(name, _)| name).collect();
+        (own, kept)
     }
 }
 
@@ -132,7 +158,7 @@ mod tests {
 
     use super::*;
     use crate::testing::job;
-    use crate::{HealthCheck, limits};
+    use crate::{HealthCheck, Probe, limits};
 
     fn name(text: &str) -> PortName {
         PortName::new(text).expect("a name")
@@ -151,7 +177,7 @@ mod tests {
             |task| task.ports.extend(["a", "e"].map(name)),
             |task| task.health_check = Some(HealthCheck::on(name("a"))),
         ];
-        let changes: [Change<TaskOverride>; 8] = [
+        let changes: [Change<TaskOverride>; 9] = [
             |change| change.cmd = Some(vec!["${port.b} ${port.f}".to_owned()]),
             |change| drop(change.env.insert("X".to_owned(), "${port.g}".to_owned())),
             |change| drop(change.env.insert("Y".to_owned(), String::new())),
@@ -160,6 +186,10 @@ mod tests {
             |change| change.ports = Some(BTreeSet::new()),
             |change| change.ports = Some(["e", "i"].map(name).into()),
             |change| change.health_check = Some(HealthCheck::on(name("j"))),
+            |change| {
+                let cmd = vec!["${port.a} ${port.k}".to_owned()];
+                change.health_check = Some(HealthCheck::of(Probe::Exec { cmd }));
+            },
         ];
         for base in 0..1_u32 << bases.len() {
             let mut job = job();
@@ -175,6 +205,10 @@ mod tests {
                 let change = &job.overrides[&TaskIndex(1)];
                 let usual = UsualPorts::of(&job.task);
                 assert_eq!(usual.count_with(change), slow.len(), "{base:b} {bits:b}");
+                for port in ["a", "e", "k"].map(name) {
+                    let has = slow.contains(&port);
+                    assert_eq!(usual.has_with(change, &port), has, "{port} {base:b} {bits:b}");
+                }
                 let all = job.task.all_ports();
                 assert_eq!(usual.count(), all.len());
                 assert!(change.touches_ports() || slow == all);

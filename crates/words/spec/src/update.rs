@@ -6,7 +6,7 @@ use std::fmt;
 
 use model::{Dimension, TaskIndex};
 
-use crate::{HealthCheck, JobSpec, TaskOverride};
+use crate::{HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
 
 /// The maximum number of changes that are listed for an update; more are counted.
 pub const CHANGES_MAX: usize = 64;
@@ -79,6 +79,7 @@ pub const FIELDS: &[Field] = fields! {
     "maxPerMachine" InPlace |a, b| a.max_per_machine != b.max_per_machine;
     "maxPerSwitch" InPlace |a, b| a.max_per_switch != b.max_per_switch;
     "restart" InPlace |a, b| a.restart != b.restart;
+    "metrics" InPlace |a, b| a.metrics != b.metrics;
     "estimation" MayMove |a, b| a.estimation != b.estimation;
     "preemption" InPlace |a, b| a.preemption_notice_max != b.preemption_notice_max;
     "disruptions" InPlace |a, b| a.disruptions != b.disruptions;
@@ -249,6 +250,14 @@ impl JobSpec {
                     values(field.name, self.update.values(), other.update.values(), add);
                 }
                 "saver" => add(field.name, saver(one), saver(two)),
+                "metrics" => {
+                    let (old, new) = (self.metrics.as_ref(), other.metrics.as_ref());
+                    add(field.name, page(old), page(new));
+                }
+                "restart" if self.restart.when != other.restart.when => {
+                    let (old, new) = (self.restart.when, other.restart.when);
+                    add("restart.policy", old.to_string(), new.to_string());
+                }
                 name => add(name, String::new(), String::new()),
             }
         }
@@ -325,17 +334,27 @@ fn list<T: fmt::Display>(all: &BTreeSet<T>) -> String {
 
 fn check(check: Option<&HealthCheck>) -> String {
     check.map_or_else(String::new, |check| {
-        let HealthCheck { port, path, interval, timeout, start_grace, failures_max } = check;
-        format!("{path} on {port} every {interval}, {timeout}, {start_grace}, {failures_max}")
+        let HealthCheck { probe, interval, timeout, start_grace, .. } = check;
+        let probe = match probe {
+            Probe::Http { port, path } => format!("{path} on {port}"),
+            Probe::Tcp { port } => format!("a connection to {port}"),
+            Probe::Exec { cmd } => cmd.join(" "),
+        };
+        let (failures, successes) = (check.failures_max, check.successes_min);
+        format!("{probe} every {interval}, {timeout}, {start_grace}, {failures}, {successes}")
     })
+}
+
+fn page(page: Option<&MetricsPage>) -> String {
+    page.map_or_else(String::new, |MetricsPage { port, path }| format!("{path} on {port}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::job;
-    use crate::{Constraint, Relation};
-    use model::{Band, Bytes, SchedulingClass};
+    use crate::{Constraint, Relation, RestartWhen};
+    use model::{Band, Bytes, PortName, SchedulingClass};
 
     type Change = fn(&mut JobSpec);
 
@@ -356,6 +375,24 @@ mod tests {
                 "labels.team + search: in place, no restart",
             ),
             (|job| job.restart.failures_max = None, "restart: in place, no restart"),
+            (
+                |job| job.restart.when = RestartWhen::Always,
+                "restart.policy on-failure → always: in place, no restart",
+            ),
+            (
+                |job| {
+                    let port = PortName::new("http").expect("a name");
+                    job.metrics = Some(MetricsPage::on(port));
+                },
+                "metrics + /metrics on http: in place, no restart",
+            ),
+            (
+                |job| {
+                    let cmd = vec!["check".to_owned(), "--all".to_owned()];
+                    job.task.health_check = Some(HealthCheck::of(Probe::Exec { cmd }));
+                },
+                "healthCheck + check --all every 1 s, 5 s, 30 s, 3, 1: restart on the same machine",
+            ),
             (
                 |job| job.disruptions.at_once = Some(2),
                 "disruptions.atOnce default → 2: in place, no restart",

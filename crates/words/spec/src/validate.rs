@@ -2,18 +2,19 @@
 //! this cell has room for it is a separate question.
 
 mod ends;
+mod health;
 pub mod limits;
 mod policy;
 
 use std::collections::BTreeMap;
 
-use model::{Bytes, MilliCores, Resources, Span};
+use model::{Bytes, MilliCores, PortName, Resources, Span};
 use thiserror::Error;
 
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{Constraint, HealthCheck, JobSpec, Kind, RestartPolicy, TaskOverride, TaskSpec};
+use crate::{Constraint, HealthCheck, JobSpec, Kind, TaskOverride, TaskSpec};
 
 /// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -87,9 +88,19 @@ pub enum ProblemKind {
         /// The highest index.
         last: u32,
     },
-    /// A health check's path that does not start with a slash.
+    /// A path of a request that does not start with a slash.
     #[error("must begin with '/'")]
     NotAPath,
+    /// A port that the task does not have.
+    #[error("'{port}' is not a port of {}: {}", of_task(.task), ports_text(.ports))]
+    NotAPort {
+        /// The port.
+        port: PortName,
+        /// The task, if only that one lacks it.
+        task: Option<u32>,
+        /// The ports that the job's tasks have, at most a few.
+        ports: Vec<PortName>,
+    },
     /// A constraint's value that must be an integer and is not.
     #[error("'{}' is not an integer, and {relation} compares integers", .value.escape_debug())]
     NotAnInteger {
@@ -123,6 +134,18 @@ pub enum ProblemKind {
     },
 }
 
+fn of_task(task: &Option<u32>) -> String {
+    task.map_or_else(|| "the tasks".to_owned(), |index| format!("task {index}"))
+}
+
+fn ports_text(ports: &[PortName]) -> String {
+    let names: Vec<&str> = ports.iter().map(PortName::as_str).collect();
+    match names.as_slice() {
+        [] => "it has none; list them in ports, or refer to them as ${port.NAME}".to_owned(),
+        names => format!("there are {}", names.join(", ")),
+    }
+}
+
 fn task_fields() -> String {
     TaskField::ALL.map(|field| format!("${{task.{}}}", field.name())).join(", ")
 }
@@ -139,6 +162,7 @@ impl JobSpec {
         found.kind(self);
         found.task(&top, &self.task, usual.count());
         found.ends(self);
+        found.metrics(self, &usual);
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();
@@ -202,12 +226,14 @@ impl JobSpec {
     #[must_use]
     pub fn slips(&self) -> Vec<Problem> {
         let mut found = Problems { problems: Vec::new() };
-        found.near_references(&Location::TOP, &self.task.cmd, &self.task.env);
+        let task = &self.task;
+        found.near_references(&Location::TOP, &task.cmd, &task.env, task.health_check.as_ref());
         let overrides = Location::TOP.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();
             let at = overrides.key(&key);
-            found.near_references(&at, change.cmd.as_deref().unwrap_or_default(), &change.env);
+            let cmd = change.cmd.as_deref().unwrap_or_default();
+            found.near_references(&at, cmd, &change.env, change.health_check.as_ref());
         }
         found.problems
     }
@@ -263,6 +289,7 @@ impl Problems {
         at: &Location<'_>,
         cmd: &[String],
         env: &BTreeMap<String, String>,
+        check: Option<&HealthCheck>,
     ) {
         let near = |found: &mut Self, at: &Location<'_>, text: &str| {
             for (text, meant) in template::near_references(text) {
@@ -275,6 +302,11 @@ impl Problems {
         }
         for (name, text) in env {
             near(self, &variables.key(name), text);
+        }
+        let check_at = at.field("healthCheck");
+        let exec = check_at.field("exec");
+        for (position, text) in check.map(HealthCheck::cmd).unwrap_or_default().iter().enumerate() {
+            near(self, &exec.element(position), text);
         }
     }
 
@@ -310,6 +342,7 @@ impl Problems {
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
+                self.of_a_task(&top.field("metrics"), job.metrics.is_some());
                 let overrides = top.field("overrides");
                 for (index, change) in &job.overrides {
                     let key = index.to_string();
@@ -366,19 +399,6 @@ impl Problems {
 
     fn notice(&mut self, at: &Location<'_>, notice: Span) {
         self.span(at, notice, Span::ZERO, Span::from_secs(limits::SPAN_SECONDS_MAX));
-    }
-
-    fn restart(&mut self, at: &Location<'_>, restart: RestartPolicy) {
-        if let Some(failures) = restart.failures_max {
-            self.range(&at.field("failures"), failures, 0, limits::FAILURES_MAX);
-        }
-        let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
-        self.span(&at.field("delay"), restart.delay, Span::ZERO, longest);
-        self.span(&at.field("delayMax"), restart.delay_max, Span::ZERO, longest);
-        if restart.delay > restart.delay_max {
-            let (other, most) = ("delayMax", restart.delay_max);
-            self.add(&at.field("delay"), ProblemKind::LongerThan { other, most });
-        }
     }
 
     fn constraints(&mut self, at: &Location<'_>, constraints: &[Constraint]) {
@@ -456,24 +476,6 @@ impl Problems {
         self.range(&at.field("ram"), limit.ram, least, most);
         self.range(&at.field("disk"), limit.disk, Bytes(0), most);
         self.range(&at.field("diskRate"), limit.disk_rate, Bytes(0), most);
-    }
-
-    fn health_check(&mut self, at: &Location<'_>, check: &HealthCheck) {
-        let path = at.field("path");
-        if !check.path.starts_with('/') {
-            self.add(&path, ProblemKind::NotAPath);
-        }
-        self.count(&path, check.path.len(), limits::HEALTH_PATH_BYTES_MAX, "bytes");
-        if let Some(bad) = check.path.chars().find(|c| !c.is_ascii_graphic()) {
-            let character = format!("'{}'", bad.escape_default());
-            self.add(&path, ProblemKind::BadCharacter { character });
-        }
-        let (shortest, longest) =
-            (Span::from_millis(10), Span::from_secs(limits::SPAN_SECONDS_MAX));
-        self.span(&at.field("interval"), check.interval, shortest, longest);
-        self.span(&at.field("timeout"), check.timeout, shortest, longest);
-        self.span(&at.field("startGrace"), check.start_grace, Span::ZERO, longest);
-        self.range(&at.field("failures"), check.failures_max, 1, limits::FAILURES_MAX);
     }
 }
 
@@ -641,8 +643,8 @@ mod tests {
     #[test]
     fn ports_are_those_listed_referred_to_and_checked() {
         let mut task = TaskSpec::of(vec!["${port.http}".to_owned()]);
-        task.ports.insert(model::PortName::new("admin").expect("a name"));
-        task.health_check = Some(HealthCheck::on(model::PortName::new("health").expect("a name")));
+        task.ports.insert(PortName::new("admin").expect("a name"));
+        task.health_check = Some(HealthCheck::on(PortName::new("health").expect("a name")));
         let names: Vec<String> = task.all_ports().iter().map(ToString::to_string).collect();
         assert_eq!(names, ["admin", "health", "http"]);
     }

@@ -195,7 +195,8 @@ fn the_page_of_job_descriptions_has_every_field() {
         ("Health check", "health.rs", "a health check"),
         ("Preemption", "ends.rs", "a preemption policy"),
         ("Saver", "ends.rs", "a saver"),
-        ("Restart policy", "schema.rs", "a restart policy"),
+        ("Restart policy", "restart.rs", "a restart policy"),
+        ("Metrics", "health.rs", "a page with metrics"),
         ("Maximum", "schema.rs", "a maximum"),
         ("Constraint", "constraints.rs", "a constraint"),
     ] {

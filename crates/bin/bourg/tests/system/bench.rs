@@ -95,8 +95,30 @@ fn every_task_that_arrives_comes_to_run() {
     assert!(large * 4 <= jobs && jobs <= large * 4 + 3, "{large} are large: {found:#}");
 }
 
+#[test]
+fn one_borglet_is_measured_by_sections() {
+    let sizes = "--tasks 20 --checked 3 --log-mib 64 --idle-seconds 2 --usage-tasks 2000";
+    let found = found(&format!("borglet {sizes}"));
+    let starts = &found["starts"];
+    positive(starts, &["per_second", "cpu_ms_per_start", "borglet_cpu_ms_per_start"]);
+    positive(
+        starts,
+        &["bare_cpu_ms_per_start", "bare_per_second", "ratio_to_bare", "ends_seconds"],
+    );
+    for checks in ["checks_during_starts", "checks_during_ends"] {
+        assert_eq!(starts[checks]["tasks"], 3);
+        assert_eq!(starts[checks]["failed"], 0, "{starts:#}");
+    }
+    let logs = &found["logs"];
+    assert_eq!(logs["lines"], (64 << 20) / 64_000 * 1_000);
+    positive(logs, &["mb_per_second", "cpu_s_per_gb", "page_cache_mb_per_second", "kept_lines"]);
+    let idle = &found["idle"];
+    positive(idle, &["resident_mib", "proportional_mib", "private_mib", "core_percent"]);
+    positive(&found["leader"], &["resident_mib", "samples_us_per_machine", "us_per_window"]);
+}
+
 /// Those that have a test of their own above, and the one below.
-const ALONE: [&str; 6] = ["agents", "arrivals", "commit", "failover", "reads", "sim"];
+const ALONE: [&str; 7] = ["agents", "arrivals", "borglet", "commit", "failover", "reads", "sim"];
 /// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 8] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs"]),

@@ -190,7 +190,7 @@ fn commands_that_other_systems_have_are_answered_with_those_that_are_here() {
         ("scale web 5", "`bourg resize JOB N`"),
         ("exec web -- sh", "yet: there is no access to a running task"),
         ("ssh web/0", "yet: there is no access to a running task"),
-        ("top", "yet: the usage of tasks is not measured"),
+        ("stats", "`bourg usage JOB`"),
         ("rollout restart web", "`bourg update FILE`"),
         ("rollback web", "`bourg update undo JOB`"),
         ("cron list", "yet: there are no scheduled jobs"),

@@ -161,6 +161,9 @@ fn the_guide_has_every_metric_with_its_meaning() {
     run_hello(&cell);
     let guide = include_str!("../../../../../docs/metrics.md");
     for (of, title) in [(Of::Master, "### Of a master"), (Of::Borglet, "### Of a Borglet")] {
+        if let Of::Master = of {
+            until("the job is measured", || metrics(&cell, of).contains("bourg_job_cpu_cores{"));
+        }
         let exported = table(&metrics(&cell, of));
         let (_, section) = guide.split_once(title).expect("the guide has its section");
         let section = section.split("\n#").next().unwrap_or_default();

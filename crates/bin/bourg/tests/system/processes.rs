@@ -104,6 +104,12 @@ fn try_uid(pid: i32) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// The processes in the cgroup of a task, below a parent.
+pub(crate) fn of_instance(parent: &str, instance: &str) -> Vec<i32> {
+    let is_there = |pid: &i32| cgroup_below(parent, *pid).as_deref() == Some(instance);
+    all().map(|(pid, _)| pid).filter(is_there).collect()
+}
+
 /// The name of a process's cgroup directly below a parent.
 pub(crate) fn cgroup_below(parent: &str, pid: i32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;

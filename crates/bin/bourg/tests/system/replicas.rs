@@ -32,7 +32,7 @@ impl std::ops::Deref for Three {
 
 impl Three {
     #[track_caller]
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
@@ -83,7 +83,7 @@ impl Three {
     }
 
     /// A client directory that knows only one replica.
-    fn only(&self, replica: u64) -> PathBuf {
+    pub(crate) fn only(&self, replica: u64) -> PathBuf {
         let client = self.directory().join("client");
         let only = self.path(&format!("only-{replica}"));
         std::fs::create_dir_all(&only).expect("a directory");

@@ -143,8 +143,8 @@ fn one_that_is_not_healthy_is_restarted_and_says_why() {
     let status = cell
         .job("sick", "has been restarted", |job| job["tasks"][0]["generation"].as_u64() >= Some(3));
     let end = status["tasks"][0]["lastEndText"].as_str().unwrap_or_default();
-    assert_eq!(end, "unhealthy: GET / → 500");
-    assert!(cell.ok("bourg status sick").contains("GET / → 500"));
+    assert_eq!(end, "unhealthy: GET / → HTTP 500");
+    assert!(cell.ok("bourg status sick").contains("GET / → HTTP 500"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["shim", dir] => linux::shim::run(Path::new(dir)),
+        ["shims", _padding] => linux::shim::serve(),
         ["preflight"] => match linux::machine::preflight() {
             Ok(isolation) => {
                 println!("{}", isolation.name());
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: bare-shim shim DIR | preflight | enter DIR tty|plain -- PROGRAM [ARGUMENT]..."
+                "usage: bare-shim shim DIR | shims PADDING | preflight | enter DIR tty|plain -- PROGRAM [ARGUMENT]..."
             );
             ExitCode::from(2)
         }

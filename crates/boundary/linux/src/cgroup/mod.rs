@@ -6,6 +6,7 @@
 //!
 //! Not here: the choice of limits, and controllers other than cpu, memory and pids.
 
+mod details;
 mod empty;
 mod error;
 mod usage;
@@ -16,6 +17,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
@@ -23,8 +25,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::FileError;
 use crate::error::At;
+pub(crate) use details::StallReader;
+pub use details::{DetailReader, Details, Stalls};
 use empty::{is_removed, kill_one_by_one, remove_children};
 pub use error::CgroupError;
+pub(crate) use usage::{Counter, keyed};
 pub use usage::{Usage, UsageReader};
 
 /// How long [`TaskCgroup::remove`] waits for the kernel to release ended processes.
@@ -73,11 +78,20 @@ pub struct V1Mounts {
 }
 
 impl Hierarchy {
-    /// Detects the hierarchy of this machine.
+    /// Detects the hierarchy of this machine; once found, it is remembered, also by forks.
     ///
     /// # Errors
     /// [`CgroupError::NoController`] if a required controller is missing.
     pub fn detect() -> Result<Self, CgroupError> {
+        static DETECTED: OnceLock<Hierarchy> = OnceLock::new();
+        if let Some(known) = DETECTED.get() {
+            return Ok(known.clone());
+        }
+        let found = Self::look()?;
+        Ok(DETECTED.get_or_init(|| found).clone())
+    }
+
+    fn look() -> Result<Self, CgroupError> {
         let root = PathBuf::from("/sys/fs/cgroup");
         let kind = statfs(&root).at("look at the cgroup file system", &root)?;
         if kind.filesystem_type() == CGROUP2_SUPER_MAGIC {
@@ -218,6 +232,14 @@ impl TaskCgroup {
         }
     }
 
+    /// The cgroup's directory in the unified tree, if the machine has one.
+    pub(crate) fn unified_directory(&self) -> Option<PathBuf> {
+        match &self.hierarchy {
+            Hierarchy::V1(mounts) => Some(mounts.unified.as_ref()?.join(&self.name)),
+            Hierarchy::V2 { root } => Some(root.join(&self.name)),
+        }
+    }
+
     /// Changes the limits of an existing cgroup; its processes keep running.
     ///
     /// # Errors
@@ -328,6 +350,15 @@ impl TaskCgroup {
         }
     }
 
+    /// Opens what else the kernel says about the usage of the cgroup; what it does not say is absent.
+    #[must_use]
+    pub fn detail_reader(&self) -> DetailReader {
+        match &self.hierarchy {
+            Hierarchy::V1(mounts) => DetailReader::v1(mounts, &self.name),
+            Hierarchy::V2 { root } => DetailReader::v2(&root.join(&self.name)),
+        }
+    }
+
     /// Reads the counters once; use [`usage_reader`](Self::usage_reader) for repeated reading.
     ///
     /// # Errors
@@ -362,7 +393,7 @@ impl TaskCgroup {
             Hierarchy::V2 { root } => root.join(&self.name).join("memory.events"),
         };
         let content = fs::read_to_string(&path).at("read", &path)?;
-        usage::keyed(&content, "oom_kill")
+        keyed(&content, "oom_kill")
             .ok_or_else(|| usage::unexpected(&path, &content, "a list with `oom_kill`"))
     }
 
@@ -375,7 +406,7 @@ impl TaskCgroup {
         let Hierarchy::V2 { root } = &self.hierarchy else { return Ok(None) };
         let path = root.join(&self.name).join("memory.events");
         let content = fs::read_to_string(&path).at("read", &path)?;
-        let count = usage::keyed(&content, "oom");
+        let count = keyed(&content, "oom");
         count.map(Some).ok_or_else(|| usage::unexpected(&path, &content, "a list with `oom`"))
     }
 

@@ -39,30 +39,31 @@ pub(super) enum CpuFormat {
     Stat,
 }
 
+/// An open file of the kernel that is read again and again.
 #[derive(Debug)]
-struct Counter {
+pub(crate) struct Counter {
     file: File,
     path: PathBuf,
 }
 
 impl Counter {
-    fn open(path: PathBuf) -> Result<Self, FileError> {
+    pub(crate) fn open(path: PathBuf) -> Result<Self, FileError> {
         Ok(Self { file: File::open(&path).at("open", &path)?, path })
     }
 
     /// Parses the start of the file, which is long enough for what we need of any counter.
-    fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         expected: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, CgroupError> {
-        let mut buffer = [0; 512];
+        let mut buffer = [0; 4_096];
         let length = self.file.read_at(&mut buffer, 0).at("read", &self.path)?;
         let content = String::from_utf8_lossy(&buffer[..length]);
         parse(&content).ok_or_else(|| unexpected(&self.path, &content, expected))
     }
 
-    fn number(&self) -> Result<u64, CgroupError> {
+    pub(crate) fn number(&self) -> Result<u64, CgroupError> {
         self.read("a number", |content| content.trim().parse().ok())
     }
 }
@@ -112,7 +113,7 @@ impl UsageReader {
 }
 
 /// The number after `key` in a list of `key number` lines.
-pub(super) fn keyed(content: &str, key: &str) -> Option<u64> {
+pub(crate) fn keyed(content: &str, key: &str) -> Option<u64> {
     let value = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok();
     content.lines().find_map(value)
 }

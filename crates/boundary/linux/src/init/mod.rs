@@ -95,7 +95,7 @@ fn prepare(
         return Err("the shim has died".to_owned());
     }
     let _cosmetic = prctl::set_name(c"bourg-init");
-    sys::rename_arguments("bourg-init");
+    sys::rename_arguments(b"bourg-init");
     // Blocked before the first child exists, so that no SIGCHLD is missed. Pid 1 receives a signal
     // without a handler only if it is blocked: an unblocked SIGTERM would be discarded.
     let mut mask = SigSet::empty();

@@ -91,11 +91,11 @@ pub(super) fn write<T: Serialize>(
     file.write_all(&content).at("write", &temporary)?;
     // Not earlier: its blocks were reserved for this.
     file.set_len(content.len() as u64).at("write", &temporary)?;
-    if durable == Durable::Yes {
-        file.sync_all().at("sync", &temporary)?;
-    }
     fs::rename(&temporary, &path).at("rename to", &path)?;
     if durable == Durable::Yes {
+        // After the rename, so that a journal needs one commit for both. Nothing was there before that
+        // an incomplete file could replace.
+        file.sync_all().at("sync", &path)?;
         File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)?;
     }
     Ok(())

@@ -2,6 +2,10 @@
 //!
 //! JSON with a `version`, so that an operator can `cat` them and a later release can read them.
 //! They are written to a temporary file and renamed, so a reader sees a complete record or none.
+//! Only the exit record is synced, before the lock is released: whoever sees that the shim is gone
+//! finds a record that survives a power loss. After a power loss before that, the record may be
+//! missing or incomplete, and the task counts as lost, as if it had not ended. The others mean
+//! nothing after a reboot: all processes are gone.
 //! Content from the disk is not trusted: its size is bounded, and it is decoded and validated.
 
 mod check;
@@ -282,8 +286,6 @@ macro_rules! record {
 }
 
 // The kernel accepts at most 2 MiB of arguments and environment, and JSON may escape every byte.
-// After a power loss only the exit record still means something; a sync of the others would be a
-// slow waste.
 record!(Launch, LAUNCH_FILE, 16 << 20, file::Durable::No);
 record!(Running, RUNNING_FILE, 64 << 10, file::Durable::No);
 record!(Exit, EXIT_FILE, 64 << 10, file::Durable::Yes);

@@ -1,4 +1,4 @@
-//! Starts a shim: detached, alone, and known to its starter.
+//! The first steps of a shim: detached, alone, and known to its starter.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -59,13 +59,19 @@ pub(super) fn begin(task_dir: &Path) -> Result<Begun, BeginError> {
     {
         return Ok(Begun::Starter);
     }
+    become_shim(dir).map(Begun::Shim)
+}
+
+/// Makes this process, which is not the leader of a process group, the shim of the task in `dir`.
+/// Its standard input, output and error are those of [`super::run`], and nothing else is open.
+pub(super) fn become_shim(dir: PathBuf) -> Result<Shim, BeginError> {
     let mut ready = detach().map_err(BeginError::Detach)?;
     match lock(&dir) {
         Ok(lock) => {
             let hello = format!("pid {}\n", std::process::id());
             let _starter_is_gone = ready.write_all(hello.as_bytes());
             wait_for_go_ahead().map_err(BeginError::Detach)?;
-            Ok(Begun::Shim(Shim { dir, ready: Some(ready), _lock: lock }))
+            Ok(Shim { dir, ready: Some(ready), _lock: lock })
         }
         Err(error) => {
             let _starter_is_gone = ready.write_all(format!("error {error}\n").as_bytes());

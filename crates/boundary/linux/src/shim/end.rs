@@ -3,15 +3,21 @@
 use crate::cgroup::{CgroupError, TaskCgroup, UsageReader};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, ExitReason, Launch};
+use crate::sys;
 
 use super::message;
 use super::supervise::Ended;
+
+/// The nice value of a shim whose task has ended: where many end together, what still runs comes
+/// first, the Borglet and its health checks included.
+const NICE: i32 = 10;
 
 /// Empties and removes the task's cgroup, and returns how the task ended. Without a cgroup nothing
 /// was measured, and the end of the init has ended everything.
 pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) -> Exit {
     let Ended { reason, alloc_was_full } = ended;
     let ended_at_unix_us = unix_micros_now();
+    sys::be_nice(NICE);
     let Some(cgroup) = cgroup else {
         return Exit { reason, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
     };

@@ -9,6 +9,7 @@
 
 pub(crate) mod begin;
 mod end;
+mod server;
 mod supervise;
 
 use std::fs;
@@ -24,10 +25,12 @@ use crate::process::unix_micros_now;
 use crate::record::{Exit, ExitReason, HOME_DIRECTORY, LOG_DIRECTORY, Launch};
 use crate::shim_log::message;
 use begin::{Begun, Shim};
+pub use server::serve;
+pub(crate) use server::{REQUEST_BYTES_MAX, REQUEST_FILES, command_line};
 use supervise::Ended;
 
-/// The implementation of `bourg shim DIR`; call it before the process has a second thread or opens
-/// a file.
+/// The implementation of `bourg shim DIR`, a shim without a server ([`serve`]); call it before the
+/// process has a second thread or opens a file.
 ///
 /// Protocol with the starter: standard input is a pipe that the starter closes as the go-ahead;
 /// standard output is the ready pipe, which receives one line, `pid N` or `error TEXT`, and closes
@@ -39,24 +42,27 @@ use supervise::Ended;
 pub fn run(task_dir: &Path) -> ExitCode {
     match begin::begin(task_dir) {
         Ok(Begun::Starter) => ExitCode::SUCCESS,
-        Ok(Begun::Shim(mut shim)) => {
-            let exit = run_task(&mut shim);
-            let mut code = ExitCode::SUCCESS;
-            if let Err(error) = exit.write(&shim.dir) {
-                message(&format_args!(
-                    "cannot record the end of the task: {error}; how it ended: {exit:?}"
-                ));
-                code = ExitCode::FAILURE;
-            }
-            // Only now: whoever sees the lock released or the pipe closed finds the record.
-            drop(shim);
-            code
-        }
+        Ok(Begun::Shim(shim)) => supervise_to_the_end(shim),
         Err(error) => {
             message(&format_args!("bourg shim {}: {error}", task_dir.display()));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the shim's task to its end, and records how it ended.
+fn supervise_to_the_end(mut shim: Shim) -> ExitCode {
+    let exit = run_task(&mut shim);
+    let mut code = ExitCode::SUCCESS;
+    if let Err(error) = exit.write(&shim.dir) {
+        message(&format_args!(
+            "cannot record the end of the task: {error}; how it ended: {exit:?}"
+        ));
+        code = ExitCode::FAILURE;
+    }
+    // Only now: whoever sees the lock released or the pipe closed finds the record.
+    drop(shim);
+    code
 }
 
 /// Runs the shim's task to its end.

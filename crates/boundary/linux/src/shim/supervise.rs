@@ -22,8 +22,10 @@ use crate::record::{ExitReason, Launch, Running};
 use crate::shim_log::message;
 use crate::sys;
 
-/// How much output is copied at a time.
-const CHUNK_BYTES: usize = 32 << 10;
+/// How much output is copied at a time, and how much the pipe of a stream holds: its pages count as
+/// the task's memory. With the kernel's 64 KiB, task and shim wake each other for each block.
+const CHUNK_BYTES: usize = 256 << 10;
+const PIPE_BYTES: i32 = 256 << 10;
 /// The maximum output that is still copied after the task has ended: more than any pipe holds, so
 /// only another process that was handed the pipe can exceed it.
 const REMAINDER_BYTES_MAX: usize = 4 << 20;
@@ -132,6 +134,10 @@ fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Lin
     let (stderr_read, stderr_write) = pipe()?;
     for fd in [&trouble_read, &status_read, &stdout_read, &stderr_read] {
         fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| say(error.into()))?;
+    }
+    for output in [&stdout_read, &stderr_read] {
+        // Refused where a user's pipes are limited: they are then only slower.
+        let _smaller = fcntl(output, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     }
     let oom = cgroup.map(TaskCgroup::oom_watch).transpose().map_err(cgroup_say)?.flatten();
     let alloc = cgroup.filter(|_| launch.in_alloc).and_then(TaskCgroup::parent);

@@ -8,6 +8,7 @@
 mod discard;
 mod inspect;
 mod resize;
+mod shims;
 mod start;
 mod stop;
 mod sweep;
@@ -23,6 +24,7 @@ use crate::record::{Invalid, RecordError};
 pub use discard::{discard, discarded};
 pub use inspect::{Inspection, LostReason};
 pub use resize::Resized;
+pub use shims::ShimServer;
 pub use start::ShimChild;
 pub use stop::Delivery;
 pub use sweep::{Swept, sweep};

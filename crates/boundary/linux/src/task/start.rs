@@ -2,15 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 
-use super::{TaskDirectory, TaskError};
+use super::{ShimServer, TaskDirectory, TaskError};
 use crate::error::At;
 use crate::record::{self, HOME_DIRECTORY, LOG_DIRECTORY, Launch, ROOT_DIRECTORY, SHIM_LOG_FILE};
 use crate::sys;
@@ -27,16 +26,15 @@ pub struct ShimChild {
 }
 
 impl TaskDirectory {
-    /// Starts the task: runs `bourg_executable` as `bourg shim DIR`, which leaves the caller's
-    /// session.
+    /// Starts the task: has `shims` fork a shim for it, which leaves every session and outlives both.
     ///
     /// Returns when the shim holds the directory's lock, so from then on an inspection never
     /// mistakes the task for lost; [`ShimChild::ready`] tells when its program runs.
     ///
     /// # Errors
     /// [`TaskError::Invalid`] before anything is done; [`TaskError::NoShim`] when the directory has
-    /// been used before, or the executable is not valid.
-    pub fn start(&self, bourg_executable: &Path, launch: &Launch) -> Result<ShimChild, TaskError> {
+    /// been used before, or the server's executable is not valid.
+    pub fn start(&self, shims: &ShimServer, launch: &Launch) -> Result<ShimChild, TaskError> {
         launch
             .check()
             .map_err(|source| TaskError::Invalid { label: launch.label.clone(), source })?;
@@ -46,40 +44,24 @@ impl TaskDirectory {
         launch.write(self.path())?;
         self.make_room()?;
         let log_path = self.path().join(SHIM_LOG_FILE);
+        let log = File::options().create(true).append(true).mode(0o600).open(&log_path);
+        let log = log.at("open", &log_path)?;
+        let dir = std::path::absolute(self.path()).at("find", self.path())?;
+        let start = || -> io::Result<Result<ShimChild, String>> {
+            let mut said = request(shims, &dir, &log)?;
+            if said.hello.is_empty() {
+                // The server died before it had forked. Had there been a shim, it could do nothing
+                // before its first word, and the lock admits only one.
+                said = request(shims, &dir, &log)?;
+            }
+            said.shim()
+        };
         let no_shim = |reason: String| TaskError::NoShim {
             label: launch.label.clone(),
             reason,
             log: log_path.clone(),
         };
-        let log = File::options().create(true).append(true).mode(0o600).open(&log_path);
-        let log = log.at("open", &log_path)?;
-        let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|error| no_shim(error.to_string()));
-        let (go_read, go_write) = pipe()?;
-        let (ready_read, ready_write) = pipe()?;
-        let mut command = Command::new(bourg_executable);
-        // An empty environment, so that nothing of the Borglet's reaches a task by mistake.
-        let dir = std::path::absolute(self.path()).at("find", self.path())?;
-        command.arg("shim").arg(dir).env_clear().current_dir("/");
-        command.stdin(go_read).stdout(ready_write).stderr(Stdio::from(log));
-        let mut starter = command
-            .spawn()
-            .map_err(|error| no_shim(format!("{}: {error}", bourg_executable.display())))?;
-        // The command holds the far ends of the pipes, which would keep them open.
-        drop(command);
-        let mut ready = File::from(ready_read);
-        let hello = read_line(&mut ready);
-        // The shim proper is its child; this process has returned at once.
-        let _status = starter.wait();
-        let hello = hello.map_err(|error| no_shim(error.to_string()))?;
-        let Some(shim_pid) = hello.strip_prefix("pid ").and_then(|pid| pid.parse().ok()) else {
-            let said = hello.strip_prefix("error ").unwrap_or(&hello);
-            let said = if said.is_empty() { "it ended without a message" } else { said };
-            return Err(no_shim(said.to_owned()));
-        };
-        // The shim waits for the go-ahead, so the pid still refers to it.
-        let shim = sys::pidfd_open(shim_pid).map_err(|error| no_shim(error.to_string()))?;
-        drop(go_write);
-        Ok(ShimChild { ready: ready.into(), shim, shim_pid })
+        start().map_err(|error| no_shim(error.to_string()))?.map_err(no_shim)
     }
 
     /// Reserves the space for everything that the task and its shim must write, or starts nothing:
@@ -96,6 +78,45 @@ impl TaskDirectory {
             fs::set_permissions(&path, mode).at("open to its task", &path)?;
         }
         Ok(())
+    }
+}
+
+/// What a shim, or whoever failed to start it, said first.
+struct Said {
+    hello: String,
+    ready: File,
+    go_ahead: OwnedFd,
+}
+
+/// Requests a shim and waits for its first word.
+fn request(shims: &ShimServer, dir: &Path, log: &File) -> io::Result<Said> {
+    let (go_read, go_ahead) = pipe2(OFlag::O_CLOEXEC)?;
+    let (ready, ready_write) = pipe2(OFlag::O_CLOEXEC)?;
+    let requested = shims.request(dir, [go_read.as_fd(), ready_write.as_fd(), log.as_fd()]);
+    requested.map_err(|error| {
+        let what = format!("{}: {error}", shims.executable().display());
+        io::Error::new(error.kind(), what)
+    })?;
+    // The near ends of what the shim has would keep its pipes open.
+    drop((go_read, ready_write));
+    let mut ready = File::from(ready);
+    let hello = read_line(&mut ready)?;
+    Ok(Said { hello, ready, go_ahead })
+}
+
+impl Said {
+    /// The shim that said its process id, and now goes ahead; otherwise the reason why there is none.
+    fn shim(self) -> io::Result<Result<ShimChild, String>> {
+        let Self { hello, ready, go_ahead } = self;
+        let Some(shim_pid) = hello.strip_prefix("pid ").and_then(|pid| pid.parse().ok()) else {
+            let said = hello.strip_prefix("error ").unwrap_or(&hello);
+            let said = if said.is_empty() { "it ended without a message" } else { said };
+            return Ok(Err(said.to_owned()));
+        };
+        // The shim waits for the go-ahead, so the pid still refers to it.
+        let shim = sys::pidfd_open(shim_pid)?;
+        drop(go_ahead);
+        Ok(Ok(ShimChild { ready: ready.into(), shim, shim_pid }))
     }
 }
 

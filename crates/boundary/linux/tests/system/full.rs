@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use crate::support::{SmallDisk, Tasks, executable, read_log, wait_readable, wait_until};
+use crate::support::{SmallDisk, Tasks, read_log, wait_readable, wait_until};
 use linux::disk::{Disk, replace, unnamed};
 use linux::logs::{Start, Stream};
 use linux::record::ExitReason;
@@ -33,7 +33,7 @@ fn how_a_task_ended_is_recorded_on_a_full_disk() {
         let directory = TaskDirectory::create(disk.0.path(), "full").unwrap();
         // Neither its output nor the shim's message about that has room.
         let script = "echo said; exec sleep 1000";
-        let child = directory.start(&executable(), &tasks.script("full", script)).unwrap();
+        let child = directory.start(&tasks.shims, &tasks.script("full", script)).unwrap();
         fill(disk.0.path());
         wait_readable(&child.ready);
         assert!(matches!(directory.inspect(), Ok(Inspection::Running(_))), "{options}");
@@ -58,7 +58,7 @@ fn a_task_that_finds_no_room_is_not_begun_and_it_is_said_why() {
         let disk = SmallDisk::new(options);
         let directory = TaskDirectory::create(disk.0.path(), "full").unwrap();
         fill(disk.0.path());
-        let error = directory.start(&executable(), &launch).expect_err("there is no room");
+        let error = directory.start(&tasks.shims, &launch).expect_err("there is no room");
         assert!(error.is_no_room(), "{options}: {error}");
         assert_eq!(directory.shim_pid().unwrap(), None);
         let error = TaskDirectory::create(disk.0.path(), "another").expect_err("there is no room");
@@ -92,7 +92,7 @@ fn files_without_a_name_are_found_and_counted_once() {
     let script =
         "echo seen > seen; exec 3> hidden 4< seen 5< hidden; head -c 1000000 /dev/zero >&3;
                   rm hidden; echo up; exec sleep 1000";
-    let child = directory.start(&executable(), &tasks.script("open", script)).unwrap();
+    let child = directory.start(&tasks.shims, &tasks.script("open", script)).unwrap();
     let logs = directory.path().join("logs");
     wait_until("it has a file without a name", || {
         logs.is_dir() && read_log(&logs, Stream::Stdout, Start::Beginning) == "up\n"

@@ -119,7 +119,7 @@ fn a_full_disk_never_blocks_the_task_and_the_gap_is_told() {
         "head -c 2000000 /dev/zero | tr '\\0' x; echo; echo flooded >&2
          while [ ! -e /home/task/go ]; do sleep 0.02; done; echo after",
     );
-    let child = directory.start(&crate::support::executable(), &launch).unwrap();
+    let child = directory.start(&tasks.shims, &launch).unwrap();
     // The ballast is deleted only after all output of the flood was read from the task.
     let flooded = || {
         let status = directory.path().join("logs");

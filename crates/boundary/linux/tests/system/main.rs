@@ -17,3 +17,4 @@ mod run;
 mod stop;
 mod survive;
 mod trees;
+mod usage;

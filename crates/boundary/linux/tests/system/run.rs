@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{Tasks, executable, wait_until};
 use linux::logs::Stream;
 use linux::record::{ExitReason, Running};
-use linux::task::{Inspection, LostReason, TaskDirectory, TaskError, scan};
+use linux::task::{Inspection, LostReason, ShimServer, TaskDirectory, TaskError, scan};
 
 #[test]
 fn exit_statuses_arrive_exactly() {
@@ -57,7 +57,7 @@ fn says_why_a_program_did_not_start() {
         directory
     };
     let reason = |directory: TaskDirectory, name: &str, argv: &[&str]| {
-        let child = directory.start(&executable(), &tasks.launch(name, argv)).unwrap();
+        let child = directory.start(&tasks.shims, &tasks.launch(name, argv)).unwrap();
         crate::support::wait_readable(&child.shim);
         match directory.inspect().unwrap() {
             Inspection::Ended(exit) => match exit.reason {
@@ -94,12 +94,12 @@ fn refuses_what_cannot_be_launched_before_doing_anything() {
     let directory = TaskDirectory::create(tasks.base.path(), "bad").unwrap();
     let mut launch = tasks.script("bad", "exit 0");
     launch.uid = 0;
-    let error = directory.start(&executable(), &launch).unwrap_err();
+    let error = directory.start(&tasks.shims, &launch).unwrap_err();
     assert!(matches!(error, TaskError::Invalid { .. }), "{error}");
     let lost = Inspection::Lost { reason: LostReason::NeverStarted };
     assert_eq!(directory.inspect().unwrap(), lost);
     launch.uid = crate::support::UID;
-    let error = directory.start("/no/such/bourg".as_ref(), &launch).unwrap_err();
+    let error = directory.start(&ShimServer::new("/no/such/bourg".as_ref()), &launch).unwrap_err();
     assert!(error.to_string().contains("/no/such/bourg: No such file"), "{error}");
     assert!(TaskDirectory::create(tasks.base.path(), "bad").is_err(), "directories are used once");
     for name in ["", ".", "..", ".x", "a/b", "a\0b"] {
@@ -112,7 +112,7 @@ fn a_directory_is_used_once_and_by_one_shim() {
     let tasks = Tasks::new();
     let task = tasks.run("once", "read never < /dev/zero; exec sleep 1000");
     let launch = tasks.script("once", "exit 0");
-    let error = task.directory.start(&executable(), &launch).unwrap_err();
+    let error = task.directory.start(&tasks.shims, &launch).unwrap_err();
     assert!(matches!(error, TaskError::InUse { shim_pid, .. } if shim_pid == task.shim.shim_pid));
     assert!(matches!(task.directory.remove(), Err(TaskError::InUse { .. })));
     // A second shim started by hand also refuses, and leaves the task alone.
@@ -127,7 +127,7 @@ fn a_directory_is_used_once_and_by_one_shim() {
     assert!(matches!(task.directory.inspect().unwrap(), Inspection::Running(_)));
     task.directory.kill().unwrap();
     task.wait_end();
-    let error = task.directory.start(&executable(), &launch).unwrap_err();
+    let error = task.directory.start(&tasks.shims, &launch).unwrap_err();
     assert!(error.to_string().contains("has ended already"), "{error}");
     task.directory.remove().unwrap();
     assert!(!task.directory.path().exists());

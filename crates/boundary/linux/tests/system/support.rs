@@ -9,7 +9,7 @@ use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::logs::{LogReader, Start, Stream};
 use linux::record::{Exit, ExitReason, Jail, Launch, LogPolicy};
-use linux::task::{Inspection, ShimChild, TaskDirectory, sweep};
+use linux::task::{Inspection, ShimChild, ShimServer, TaskDirectory, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// No step of any test takes this long unless something hangs, not even in an emulated machine on a
@@ -30,6 +30,7 @@ pub(crate) const EXECUTABLE_VARIABLE: &str = "BOURG_TEST_EXECUTABLE";
 /// A directory of tasks; tasks that still run are killed in the end.
 pub(crate) struct Tasks {
     pub(crate) base: tempfile::TempDir,
+    pub(crate) shims: ShimServer,
     isolation: Isolation,
 }
 
@@ -43,7 +44,10 @@ pub(crate) struct Task {
 impl Tasks {
     pub(crate) fn new() -> Self {
         match linux::machine::preflight() {
-            Ok(isolation) => Self { base: tempfile::tempdir().unwrap(), isolation },
+            Ok(isolation) => {
+                let shims = ShimServer::new(&executable());
+                Self { base: tempfile::tempdir().unwrap(), shims, isolation }
+            }
             Err(missing) => panic!("these tests run real tasks on the real kernel: {missing}"),
         }
     }
@@ -80,7 +84,7 @@ impl Tasks {
 
     pub(crate) fn start(&self, name: &str, launch: &Launch) -> Task {
         let directory = TaskDirectory::create(self.base.path(), name).unwrap();
-        let shim = directory.start(&executable(), launch).unwrap();
+        let shim = directory.start(&self.shims, launch).unwrap();
         let hierarchy = Hierarchy::detect().unwrap();
         let cgroup = TaskCgroup::open(&hierarchy, &launch.cgroup).unwrap();
         Task { directory, shim, cgroup }

@@ -1,5 +1,5 @@
-//! Deaths of other processes: the Borglet's, which a task survives, and the shim's, which it does
-//! not.
+//! Deaths of other processes: of the Borglet and of its server of shims, which a task survives, and
+//! of its shim, which it does not.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::support::{Tasks, executable, wait_readable, wait_until};
 use linux::logs::Stream;
 use linux::record::{ExitReason, Running};
-use linux::task::{Delivery, Inspection, LostReason, TaskDirectory};
+use linux::task::{Delivery, Inspection, LostReason, ShimServer, TaskDirectory};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -111,4 +111,67 @@ fn shims_are_cheap_and_leave_no_zombies() {
     assert_ne!(parent, std::process::id().to_string(), "not ours to reap");
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     assert!(fds < 16, "{fds} open files");
+}
+
+/// The parent of a process, which is the server of shims for the shims of this test.
+fn parent(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_task_survives_the_server_of_shims_and_another_starts_the_next() {
+    let tasks = Tasks::new();
+    let first = tasks.run("first", "trap 'exit 9' TERM; echo up; while :; do sleep 0.02; done");
+    first.wait_output("up");
+    let server = parent(first.shim.shim_pid);
+    let same = tasks.run("same", "exec sleep 1000");
+    assert_eq!(parent(same.shim.shim_pid), server, "one server forks them all");
+    kill(Pid::from_raw(server), Signal::SIGTERM).unwrap();
+    let again = tasks.run("again", "exec sleep 1000");
+    assert_eq!(parent(again.shim.shim_pid), server, "only its client ends it");
+
+    // Stopped first, so that the request is in its queue when it dies.
+    kill(Pid::from_raw(server), Signal::SIGSTOP).unwrap();
+    let next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| tasks.run("next", "exec sleep 1000"));
+        let directory = tasks.base.path().join("next");
+        wait_until("the log of the shim", || directory.join("shim.log").exists());
+        kill(Pid::from_raw(server), Signal::SIGKILL).unwrap();
+        next.join().unwrap()
+    });
+    assert_ne!(parent(next.shim.shim_pid), server);
+    assert_ne!(parent(first.shim.shim_pid), server, "it has another parent");
+    for task in [&first, &same, &again, &next] {
+        assert!(matches!(task.directory.inspect().unwrap(), Inspection::Running(_)));
+    }
+    first.directory.terminate().unwrap();
+    assert_eq!(first.wait_end().reason, ExitReason::Exited { code: 9 });
+}
+
+#[test]
+fn the_server_of_shims_ends_with_its_client_and_its_shims_stay() {
+    let mut tasks = Tasks::new();
+    let task = tasks.run("stays", "echo up; exec sleep 1000");
+    task.wait_output("up");
+    let server = parent(task.shim.shim_pid);
+    drop(std::mem::replace(&mut tasks.shims, ShimServer::new(&executable())));
+    wait_until("the end of the server", || !fs::exists(format!("/proc/{server}")).unwrap());
+    assert_ne!(parent(task.shim.shim_pid), server);
+    assert!(matches!(task.directory.inspect().unwrap(), Inspection::Running(_)));
+    let next = parent(tasks.run("next", "exec sleep 1000").shim.shim_pid);
+    tasks.shims.stop();
+    assert!(!fs::exists(format!("/proc/{next}")).unwrap(), "it is gone at once");
+}
+
+#[test]
+fn a_shim_is_found_by_its_command_line() {
+    let tasks = Tasks::new();
+    let task = tasks.run("shown", "exec sleep 1000");
+    let line = |pid: i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
+    let (program, dir) = (executable(), task.directory.path().to_owned());
+    let expected = format!("{}\0shim\0{}", program.display(), dir.display());
+    assert_eq!(line(task.shim.shim_pid).trim_end_matches('\0'), expected);
+    let server = line(parent(task.shim.shim_pid));
+    assert_eq!(server.trim_end_matches('\0'), format!("{}\0shims", program.display()));
 }

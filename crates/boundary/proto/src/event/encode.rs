@@ -178,9 +178,10 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::Drained => wire.nothing(99),
         EventKind::DrainExpired { left } => wire.given_number(100, (*left).into()),
         EventKind::Start { machine } => wire.message(20, |wire| wire.number(1, machine.0)),
-        EventKind::Health { healthy } => {
-            wire.message(21, |wire| wire.number(1, u64::from(*healthy)));
-        }
+        EventKind::Health { healthy, check } => wire.message(21, |wire| {
+            wire.number(1, u64::from(*healthy));
+            wire.text(2, check.as_deref().unwrap_or_default());
+        }),
         EventKind::Stop { why } => wire.message(22, |wire| stop_reason(wire, why)),
         EventKind::Saved { machine, attempts } => wire.message(110, |wire| {
             wire.number(1, machine.0);
@@ -240,6 +241,16 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(2, capability.name());
         }),
         EventKind::CapabilityUsed { capability } => wire.given_text(56, capability.name()),
+        EventKind::ExecStarted { command } => wire.given_text(57, command),
+        EventKind::ExecEnded { command, end } => wire.message(58, |wire| {
+            wire.text(1, command);
+            wire.message(2, |wire| {
+                wire.number(1, end.took.0);
+                if let Some(status) = end.status {
+                    wire.given_number(2, status.into());
+                }
+            });
+        }),
         EventKind::TokenIssued { machine, token } => wire.message(80, |wire| {
             wire.text(1, machine.as_str());
             wire.message(2, |wire| certificate(wire, token));
@@ -308,6 +319,7 @@ fn pending_cause(wire: &mut Wire<'_>, cause: PendingCause) {
         PendingCause::Failed => wire.nothing(2),
         PendingCause::Lost => wire.nothing(3),
         PendingCause::Evicted(cause) => wire.message(4, |wire| eviction_cause(wire, cause)),
+        PendingCause::Finished => wire.nothing(5),
     }
 }
 

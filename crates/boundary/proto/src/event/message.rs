@@ -153,8 +153,9 @@ impl From<&EventKind> for Kind {
             EventKind::Drained => Self::Drained(NOTHING),
             EventKind::DrainExpired { left } => Self::DrainExpired(*left),
             EventKind::Start { machine } => Self::Start(message::Start { machine: machine.0 }),
-            EventKind::Health { healthy } => {
-                Self::Health(message::HealthChange { healthy: *healthy })
+            EventKind::Health { healthy, check } => {
+                let check = check.as_deref().unwrap_or_default().to_owned();
+                Self::Health(message::HealthChange { healthy: *healthy, check })
             }
             EventKind::Stop { why } => Self::Stop(why.into()),
             EventKind::Saved { machine, attempts } => {
@@ -208,6 +209,11 @@ impl From<&EventKind> for Kind {
             EventKind::CapabilityUsed { capability } => {
                 Self::CapabilityUsed(capability.to_string())
             }
+            EventKind::ExecStarted { command } => Self::ExecStarted(command.clone()),
+            EventKind::ExecEnded { command, end } => Self::ExecEnded(message::ExecEnded {
+                command: command.clone(),
+                end: Some((*end).into()),
+            }),
             EventKind::ReschedulingAllowed => Self::ReschedulingAllowed(NOTHING),
             EventKind::UserAdded { user, certificate } => Self::UserAdded(message::UserAdded {
                 user: user.to_string(),
@@ -296,7 +302,10 @@ impl TryFrom<Kind> for EventKind {
             Kind::Drained(NOTHING) => Self::Drained,
             Kind::DrainExpired(left) => Self::DrainExpired { left },
             Kind::Start(start) => Self::Start { machine: MachineId(start.machine) },
-            Kind::Health(change) => Self::Health { healthy: change.healthy },
+            Kind::Health(change) => {
+                let (healthy, check) = (change.healthy, read::check_text(&change.check));
+                Self::Health { healthy, check }
+            }
             Kind::Stop(why) => Self::Stop { why: why.try_into().field("stop")? },
             Kind::Saved(message::Saved { machine, attempts }) => {
                 Self::Saved { machine: MachineId(machine), attempts }
@@ -357,6 +366,10 @@ impl TryFrom<Kind> for EventKind {
             }
             Kind::CapabilityUsed(capability) => {
                 Self::CapabilityUsed { capability: read::word(&capability, "capabilityUsed")? }
+            }
+            Kind::ExecStarted(command) => Self::ExecStarted { command },
+            Kind::ExecEnded(message::ExecEnded { command, end }) => {
+                Self::ExecEnded { command, end: read::message(end, "end").field("execEnded")? }
             }
             Kind::TokenIssued(issued) => Self::TokenIssued {
                 machine: read::name(&issued.machine, "machine").field("tokenIssued")?,

@@ -115,6 +115,7 @@ impl From<&Task> for v1::TaskImage {
         Self {
             generation: task.generation.0,
             failures: task.failures,
+            finishes: task.finishes,
             last_incarnation: task.last_incarnation.as_deref().map(Into::into),
             crashes: task.crashes.iter().flat_map(|all| all.iter().map(crash)).collect(),
             reserved: task.reserved.as_deref().map(Into::into),
@@ -152,6 +153,7 @@ impl TryFrom<v1::TaskImage> for Task {
             generation: Generation(task.generation),
             version: Version(task.version),
             failures: task.failures,
+            finishes: task.finishes,
             last_incarnation: read::optional(task.last_incarnation, "lastLife")?.map(Arc::new),
             crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
             reserved: read::optional(task.reserved, "reserved")?.map(Arc::new),
@@ -207,6 +209,7 @@ impl From<&Placement> for task_image::Placement {
             health: health.into(),
             health_since,
             stop: placement.stop.as_deref().map(Into::into),
+            check: placement.check.as_deref().unwrap_or_default().to_owned(),
         }
     }
 }
@@ -238,6 +241,7 @@ impl TryFrom<task_image::Placement> for Placement {
             ports: read::ports(&placement.ports, "ports")?,
             since: Time(placement.since),
             phase,
+            check: read::check_text(&placement.check),
             stop: read::optional(placement.stop, "stop")?.map(Arc::new),
         })
     }

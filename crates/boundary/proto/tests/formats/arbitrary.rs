@@ -10,14 +10,14 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use borglet::{
-    Desired, DesiredAlloc, Measured, Order, Report, Stop, TaskReport, TaskStatus, Usage,
-    UsageSample, UsageWindow,
+    CpuDistribution, Desired, DesiredAlloc, Measured, Order, Report, Stop, TaskReport, TaskStatus,
+    Usage, UsageSample, UsageSubject, UsageWindow,
 };
 use cell::{Certificate, Grant, MemberChange};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, FinalUsage, GcuFactor, Generation, GrantId,
     HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores,
-    NoticeDelivery, NoticeReason, PortName, PortRange, Priority, ReplicaId, Resources,
+    NoticeDelivery, NoticeReason, Permille, PortName, PortRange, Priority, ReplicaId, Resources,
     SaverOutcome, Saving, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
     Time,
 };
@@ -250,34 +250,73 @@ pub(crate) fn usage() -> impl Strategy<Value = FinalUsage> {
 
 fn measured() -> impl Strategy<Value = Measured> {
     let bytes = || of((0..=i64::MAX.unsigned_abs()).prop_map(Bytes));
-    let cpu = of((0..=i64::MAX.unsigned_abs()).prop_map(MilliCores));
-    (cpu, bytes(), bytes(), bytes(), bytes(), bytes()).prop_map(
-        |(cpu, memory, memory_peak, page_cache, disk, disk_rate)| Measured {
+    let share = || of((0..=1_000_u64).prop_map(Permille::at_most_whole));
+    let amounts = (milli_cores(), bytes(), bytes(), bytes(), bytes(), bytes(), bytes());
+    (amounts, (share(), share(), share(), share())).prop_map(
+        |(
+            (cpu, memory, memory_peak, page_cache, memory_assigned, disk, disk_rate),
+            (throttled, cpu_pressure, memory_pressure, io_pressure),
+        )| Measured {
             cpu,
             memory,
             memory_peak,
             page_cache,
+            memory_assigned,
             disk,
             disk_rate,
+            throttled,
+            cpu_pressure,
+            memory_pressure,
+            io_pressure,
+        },
+    )
+}
+
+fn milli_cores() -> impl Strategy<Value = Option<MilliCores>> {
+    of((0..=i64::MAX.unsigned_abs()).prop_map(MilliCores))
+}
+
+fn usage_subject() -> impl Strategy<Value = UsageSubject> {
+    prop_oneof![
+        instance().prop_map(UsageSubject::Instance),
+        Just(UsageSubject::Machine),
+        Just(UsageSubject::System),
+    ]
+}
+
+fn usage_window() -> impl Strategy<Value = UsageWindow> {
+    let cpu = of(vec((0..=i64::MAX.unsigned_abs()).prop_map(MilliCores), 20).prop_map(|all| {
+        CpuDistribution {
+            percentiles: std::array::from_fn(|index| all[index]),
+            tail: std::array::from_fn(|index| all[11 + index]),
+        }
+    }));
+    let times = any::<(u64, u64, u32)>();
+    let counters = any::<(Option<u32>, Option<u32>)>();
+    (usage_subject(), times, measured(), measured(), milli_cores(), cpu, counters).prop_map(
+        |(subject, (start, length, samples), average, maximum, random_cpu, cpu, counters)| {
+            UsageWindow {
+                subject,
+                start: Time(start),
+                length: Span(length),
+                samples,
+                average,
+                maximum,
+                random_cpu,
+                cpu,
+                cycles_per_instruction: counters.0,
+                memory_accesses_per_instruction: counters.1,
+            }
         },
     )
 }
 
 /// What a Borglet sends besides its report.
 pub(crate) fn all_usage() -> impl Strategy<Value = Usage> {
-    let sample = (instance(), any::<u64>(), measured())
-        .prop_map(|(instance, at, measured)| UsageSample { instance, at: Time(at), measured });
-    let window = (instance(), any::<(u64, u64, u32)>(), measured(), measured()).prop_map(
-        |(instance, (start, length, samples), average, maximum)| UsageWindow {
-            instance,
-            start: Time(start),
-            length: Span(length),
-            samples,
-            average,
-            maximum,
-        },
-    );
-    (vec(sample, 0..3), vec(window, 0..3)).prop_map(|(samples, windows)| Usage { samples, windows })
+    let sample = (usage_subject(), any::<u64>(), measured())
+        .prop_map(|(subject, at, measured)| UsageSample { subject, at: Time(at), measured });
+    (vec(sample, 0..3), vec(usage_window(), 0..3), any::<u64>())
+        .prop_map(|(samples, windows, cursor)| Usage { samples, windows, cursor })
 }
 
 pub(crate) fn report() -> impl Strategy<Value = Report> {
@@ -287,7 +326,11 @@ pub(crate) fn report() -> impl Strategy<Value = Report> {
         Just(TaskStatus::Stopping),
         (end(), usage()).prop_map(|(end, usage)| TaskStatus::Ended(end, usage)),
     ];
-    let task = (instance(), status).prop_map(|(instance, status)| TaskReport { instance, status });
+    let task = (instance(), status, ".{0,9}").prop_map(|(instance, status, check)| TaskReport {
+        instance,
+        status,
+        check,
+    });
     (stamp(), machine_report().prop_map(Arc::new), vec(task, 0..3))
         .prop_map(|(stamp, machine, tasks)| Report { stamp, machine, tasks })
 }

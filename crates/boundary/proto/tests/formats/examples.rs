@@ -10,11 +10,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, Grant, GrantQuota,
-    Kill, MeterQuota, Mutation, Observation, Op, Oversell, RemoveMachine, RequestId, Reservation,
-    ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
-    UseCapability,
+    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
+    GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
+    RequestId, Reservation, ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob,
+    UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
@@ -23,8 +23,9 @@ use model::{
     SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, OnFailure,
-    Relation, RestartPolicy, Saver, TaskOverride, TaskSpec, UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
+    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
+    UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -64,12 +65,12 @@ fn constraints() -> Vec<Constraint> {
 
 fn health_check(port: &str, path: &str) -> HealthCheck {
     HealthCheck {
-        port: name(port),
-        path: path.to_owned(),
+        probe: Probe::Http { port: name(port), path: path.to_owned() },
         interval: Span::from_secs(1),
         timeout: Span::from_millis(1_500),
         start_grace: Span(30_000_001),
         failures_max: 3,
+        successes_min: 2,
     }
 }
 
@@ -93,8 +94,10 @@ pub(crate) fn full_job() -> JobSpec {
         env: words([("GREETING", "hallo")]),
         limit: Some(resources(500, 128 << 20, 0, 0)),
         processes: Some(1_024),
-        ports: Some(BTreeSet::from([name("debug")])),
-        health_check: Some(health_check("canary", "/")),
+        ports: Some(BTreeSet::from([name("debug"), name("http")])),
+        health_check: Some(HealthCheck::of(Probe::Exec {
+            cmd: vec!["check".to_owned(), "${port.canary}".to_owned()],
+        })),
         notice: Some(Span::from_millis(500)),
         constraints: Some(constraints().split_off(6)),
         labels: words([("tier", "canary")]),
@@ -118,6 +121,7 @@ pub(crate) fn full_job() -> JobSpec {
         max_per_machine: None,
         max_per_switch: None,
         restart: RestartPolicy {
+            when: RestartWhen::Always,
             failures_max: Some(0),
             delay: Span::ZERO,
             delay_max: Span::from_secs(300),
@@ -128,6 +132,7 @@ pub(crate) fn full_job() -> JobSpec {
         update: update_policy(),
         after: ["ben/extract", "load"].map(reference).into(),
         parent: Some(reference("fleet")),
+        metrics: Some(MetricsPage::on(name("http"))),
     }
 }
 
@@ -303,6 +308,21 @@ fn of_quota() -> Vec<Mutation> {
         Mutation::SetCapability(SetCapability { user: user.clone(), capability, granted: true }),
         Mutation::SetCapability(SetCapability { user, capability, granted: false }),
         Mutation::UseCapability(UseCapability { capability, collection: CollectionId(7) }),
+        Mutation::RecordExec(RecordExec {
+            instance: instance(2),
+            command: "ls -l".to_owned(),
+            end: None,
+        }),
+        Mutation::RecordExec(RecordExec {
+            instance: instance(2),
+            command: "sleep 1000".to_owned(),
+            end: Some(ExecEnd { took: Span::from_secs(7), status: Some(137) }),
+        }),
+        Mutation::RecordExec(RecordExec {
+            instance: instance(2),
+            command: "sleep 1000".to_owned(),
+            end: Some(ExecEnd { took: Span::from_secs(7), status: None }),
+        }),
     ]
 }
 
@@ -313,8 +333,12 @@ pub(crate) fn all_ops() -> Vec<Op> {
         |end| Observation::Ended { instance: instance(0), end, usage: FinalUsage::UNMEASURED };
     let mut observations = vec![
         Observation::Started { instance: instance(0) },
-        Observation::Health { instance: instance(0), healthy: true },
-        Observation::Health { instance: instance(0), healthy: false },
+        Observation::Health { instance: instance(0), healthy: true, check: String::new() },
+        Observation::Health { instance: instance(0), healthy: false, check: "HTTP 503".to_owned() },
+        Observation::NotHealthyYet {
+            instance: instance(0),
+            check: "connection refused".to_owned(),
+        },
     ];
     observations.extend(ends().into_iter().map(ended));
     let assignment = |index, ports, victims| Assignment {
@@ -451,6 +475,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::MeterQuota(_) => "say whether quota is metered",
             Mutation::SetCapability(_) => "set capability",
             Mutation::UseCapability(_) => "use capability",
+            Mutation::RecordExec(_) => "record exec",
             Mutation::IssueToken(_) => "issue token",
             Mutation::IssueReplicaToken(_) => "issue replica token",
             Mutation::RevokeMachine(_) => "revoke machine",

@@ -242,7 +242,12 @@ impl Life {
             Step::Assign(evict) => self.apply(Op::Assign(self.assignments(evict))),
             Step::Started => self.observe(|instance, _| Observation::Started { instance }),
             Step::Health(healthy) => {
-                self.observe(|instance, _| Observation::Health { instance, healthy });
+                let check = "HTTP 503".to_owned();
+                self.observe(|instance, _| Observation::Health {
+                    instance,
+                    healthy,
+                    check: check.clone(),
+                });
             }
             Step::Ended(which, end) => self.observe(|instance, position| {
                 let end = if position == which % 3 { end.clone() } else { End::Exited { code: 1 } };

@@ -46,6 +46,29 @@ fn a_malformed_job_is_refused_with_its_place() {
             "restart.delayMax: is missing",
         ),
         (
+            |job| job.health_check.as_mut().expect("there").tcp = "http".to_owned(),
+            "healthCheck.tcp: is given for another kind of health check",
+        ),
+        (
+            |job| job.health_check.as_mut().expect("there").exec.push("check".to_owned()),
+            "healthCheck.exec: is given for another kind of health check",
+        ),
+        (
+            |job| {
+                let check = job.health_check.as_mut().expect("there");
+                (check.port, check.tcp) = (String::new(), "http".to_owned());
+            },
+            "healthCheck.path: is given for another kind of health check",
+        ),
+        (
+            |job| job.health_check.as_mut().expect("there").port.clear(),
+            "healthCheck.port: is missing",
+        ),
+        (
+            |job| job.restart.as_mut().expect("there").policy = 7,
+            "restart.policy: has the value 7, which this build does not know",
+        ),
+        (
             |job| job.health_check.as_mut().expect("there").port = "HTTP".to_owned(),
             "healthCheck.port: 'HTTP' is not a port name: use lower-case letters, digits and inner \
              hyphens, for example 'http'",
@@ -72,7 +95,7 @@ fn a_malformed_job_is_refused_with_its_place() {
                 let change = job.overrides.get_mut(&7).expect("there");
                 change.ports.as_mut().expect("there").names.push("Debug".to_owned());
             },
-            "overrides[\"7\"].ports[1]: 'Debug' is not a port name: use lower-case letters, \
+            "overrides[\"7\"].ports[2]: 'Debug' is not a port name: use lower-case letters, \
              digits and inner hyphens, for example 'debug'",
         ),
         (
@@ -221,18 +244,18 @@ fn a_malformed_record_is_refused_with_its_place() {
             "op.assign.assignments[0].ports[1]: must be 0 to 65535, is 65536".to_owned(),
         ),
         (
-            observe(v1::Observation { instance: None, what: ended(None), usage: None }),
+            observe(v1::Observation { instance: None, what: ended(None), ..Default::default() }),
             "op.observe.observations[0].instance: is missing".to_owned(),
         ),
         (
-            observe(v1::Observation { instance, what: None, usage: None }),
+            observe(v1::Observation { instance, ..Default::default() }),
             format!("op.observe.observations[0]: {unknown}"),
         ),
         (
             observe(v1::Observation {
                 instance,
                 what: ended(Some(v1::end::How::Exited(256))),
-                usage: None,
+                ..Default::default()
             }),
             "op.observe.observations[0].ended.exited: must be 0 to 255, is 256".to_owned(),
         ),
@@ -244,6 +267,7 @@ fn a_malformed_record_is_refused_with_its_place() {
                     memory_peak_bytes: Some(-1),
                     ..v1::FinalUsage::default()
                 }),
+                check: String::new(),
             }),
             format!(
                 "op.observe.observations[0].usage.memoryPeakBytes: must be 0 to {}, is -1",
@@ -377,18 +401,18 @@ fn a_malformed_image_is_refused_with_its_place() {
         ),
         (
             |all| {
-                let State::Dead(dead) = state(all, 7) else { panic!("not dead") };
+                let State::Dead(dead) = state(all, 8) else { panic!("not dead") };
                 dead.death = None;
             },
-            "parts[4].job.tasks[7].dead.death: is missing".to_owned(),
+            "parts[4].job.tasks[8].dead.death: is missing".to_owned(),
         ),
         (
             |all| {
-                let State::Pending(pending) = state(all, 8) else { panic!("not pending") };
+                let State::Pending(pending) = state(all, 9) else { panic!("not pending") };
                 let cause = v1::PendingCause { cause: None };
                 pending.cause = Some(cause);
             },
-            "parts[4].job.tasks[8].pending.cause: has no kind that this build knows".to_owned(),
+            "parts[4].job.tasks[9].pending.cause: has no kind that this build knows".to_owned(),
         ),
         (
             |all| {

@@ -12,8 +12,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, OnFailure,
-    Relation, RestartPolicy, Saver, TaskOverride, TaskSpec, UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
+    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
+    UpdatePolicy,
 };
 
 use crate::with_files;
@@ -60,11 +61,21 @@ fn ports_json(ports: &BTreeSet<PortName>) -> Value {
 }
 
 fn check_json(check: &HealthCheck) -> Value {
-    json!({
-        "port": check.port.as_str(), "path": check.path, "interval": span(check.interval),
-        "timeout": span(check.timeout), "startGrace": span(check.start_grace),
-        "failures": check.failures_max,
-    })
+    let mut fields = json!({
+        "interval": span(check.interval), "timeout": span(check.timeout),
+        "startGrace": span(check.start_grace), "failures": check.failures_max,
+    });
+    if check.successes_min != 1 {
+        fields["successes"] = json!(check.successes_min);
+    }
+    match &check.probe {
+        Probe::Http { port, path } => {
+            (fields["port"], fields["path"]) = (json!(port.as_str()), json!(path));
+        }
+        Probe::Tcp { port } => fields["tcp"] = json!(port.as_str()),
+        Probe::Exec { cmd } => fields["exec"] = json!(cmd),
+    }
+    fields
 }
 
 fn canonical(job: &JobSpec) -> Value {
@@ -137,10 +148,16 @@ fn canonical(job: &JobSpec) -> Value {
     let mut restart = json!({
         "delay": span(job.restart.delay), "delayMax": span(job.restart.delay_max),
     });
+    if job.restart.when != RestartWhen::OnFailure {
+        restart["policy"] = json!(job.restart.when.name().replace('-', "_").to_uppercase());
+    }
     if let Some(failures) = job.restart.failures_max {
         restart["failures"] = json!(failures);
     }
     field("restart", restart);
+    if let Some(MetricsPage { port, path }) = &job.metrics {
+        field("metrics", json!({ "port": port.as_str(), "path": path }));
+    }
     let overrides = job.overrides.iter().map(|(index, change)| {
         let mut fields = Map::new();
         if let Some(cmd) = &change.cmd {
@@ -222,14 +239,20 @@ fn env() -> impl Strategy<Value = BTreeMap<String, String>> {
 }
 
 fn health_check() -> impl Strategy<Value = HealthCheck> {
-    (port(), "/[!-~]{0,9}", spans(), spans(), spans(), 1..1_000_000_u32).prop_map(
-        |(port, path, interval, timeout, start_grace, failures_max)| HealthCheck {
-            port,
-            path,
-            interval,
-            timeout,
-            start_grace,
-            failures_max,
+    let probe = prop_oneof![
+        (port(), "/[!-~]{0,9}").prop_map(|(port, path)| Probe::Http { port, path }),
+        port().prop_map(|port| Probe::Tcp { port }),
+        cmd().prop_map(|cmd| Probe::Exec { cmd }),
+    ];
+    let numbers = (1..1_000_000_u32, prop_oneof![Just(1), 1..1_000_000_u32]);
+    (probe, spans(), spans(), spans(), numbers).prop_map(
+        |(probe, interval, timeout, start_grace, (failures_max, successes_min))| {
+            let longest = match probe {
+                Probe::Exec { .. } => Span::from_secs(60),
+                Probe::Http { .. } | Probe::Tcp { .. } => timeout,
+            };
+            let timeout = timeout.min(longest);
+            HealthCheck { probe, interval, timeout, start_grace, failures_max, successes_min }
         },
     )
 }
@@ -343,7 +366,7 @@ prop_compose! {
         task in task(),
         overrides in btree_map((0..5_u32).prop_map(TaskIndex), change(), 0..4),
         failures_max in option::of(0..1_000_000_u32),
-        delays in (spans(), spans()),
+        (when, delays) in (select(&RestartWhen::ALL[..]), (spans(), spans())),
         after in btree_set(reference(), 0..3),
         parent in option::of(reference()),
         maxima in (option::of(maximum()), option::of(maximum())),
@@ -352,6 +375,7 @@ prop_compose! {
         (estimation, features) in (any::<bool>(), btree_set(select(&KernelFeature::ALL[..]), 0..3)),
         api in any::<bool>(),
         (disruptions, update) in (disruptions(), update()),
+        metrics in any::<bool>(),
         (saver, preemption_notice_max) in (option::of(saver()), option::of(spans())),
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
@@ -368,6 +392,15 @@ prop_compose! {
                 Kind::AllocSet { users: users.into_iter().map(user).collect() }
             }
         };
+        let is_job = matches!(kind, Kind::Job { .. });
+        let has = |at: &TaskIndex, port: &PortName| {
+            let (task, change) = (task.clone(), overrides[at].clone());
+            let job = JobSpec::of(JobName::new("x").expect("a name"), model::Band::Free.usual(), 30, task);
+            JobSpec { overrides: [(*at, change)].into(), ..job }.ports(*at).contains(port)
+        };
+        let in_all = |port: &PortName| overrides.keys().all(|at| has(at, port));
+        let port = task.all_ports().into_iter().find(in_all).filter(|_| metrics && is_job);
+        let metrics = port.map(MetricsPage::on);
         let (delay, delay_max) = (delays.0.min(delays.1), delays.0.max(delays.1));
         JobSpec {
             kind,
@@ -381,13 +414,14 @@ name: JobName::new(&name).expect("a label"),
             overrides,
             max_per_machine: maxima.0,
             max_per_switch: maxima.1,
-            restart: RestartPolicy { failures_max, delay, delay_max },
+            restart: RestartPolicy { when, failures_max, delay, delay_max },
             preemption_notice_max,
             estimation,
             disruptions,
             update,
             after,
             parent,
+            metrics,
         }
     }
 }
@@ -416,7 +450,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|estimation|kernelFeatures|api|disruptions|update",
+                  ports|healthCheck|metrics|estimation|kernelFeatures|api|disruptions|update",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

@@ -43,7 +43,8 @@ fn two_lines_run_a_service() {
     assert_eq!(job.task.cmd, ["bourg", "example-server", "--port", "${port.http}"]);
     assert_eq!(job.total().to_string(), "0.3 cores, 192 MiB");
     let check = job.task.health_check.expect("a health check");
-    assert_eq!((check.port.as_str(), check.path.as_str()), ("http", "/"));
+    let http = model::PortName::new("http").expect("a name");
+    assert_eq!(check.probe, spec::Probe::Http { port: http, path: "/".to_owned() });
     assert_eq!(job.restart.failures_max, None);
 }
 

@@ -6,8 +6,8 @@ use model::{
     Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
 };
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum, OnFailure, Relation,
-    RestartPolicy, Saver, TaskSpec, UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum, MetricsPage, OnFailure,
+    Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskSpec, UpdatePolicy,
 };
 
 use crate::{job, jobs, with_files};
@@ -32,6 +32,7 @@ fn usual() -> JobSpec {
         update: UpdatePolicy::default(),
         after: BTreeSet::new(),
         parent: None,
+        metrics: None,
     }
 }
 
@@ -223,19 +224,43 @@ fn health_checks_and_restarts_have_usual_values() {
     });
     check(
         "healthCheck: { port: 'http', path: '/x', interval: 2, timeout: '1s', startGrace: '1m', \
-         failures: 5 }",
+         failures: 5, successes: 2 }",
         |job| {
             job.task.health_check = Some(HealthCheck {
-                port: http(),
-                path: "/x".to_owned(),
+                probe: Probe::Http { port: http(), path: "/x".to_owned() },
                 interval: Span::from_secs(2),
                 timeout: Span::from_secs(1),
                 start_grace: Span::from_secs(60),
                 failures_max: 5,
+                successes_min: 2,
             });
         },
     );
     check("healthCheck: { port: null, path: '/' }", |_| {});
+    check("healthCheck: { tcp: 'http' }", |job| {
+        job.task.health_check = Some(HealthCheck::of(Probe::Tcp { port: http() }));
+    });
+    // A template's path stays beside a check of another kind.
+    for exec in ["{ exec: ['check', 7] }", "{ port: null, path: '/', exec: ['check', '7'] }"] {
+        check(&format!("healthCheck: {exec}"), |job| {
+            let cmd = vec!["check".to_owned(), "7".to_owned()];
+            job.task.health_check = Some(HealthCheck::of(Probe::Exec { cmd }));
+        });
+    }
+    for when in RestartWhen::ALL {
+        check(&format!("restart: '{when}'"), |job| job.restart = RestartPolicy::on(when));
+        check(&format!("restart: {{ policy: '{when}', failures: 3 }}"), |job| {
+            (job.restart.when, job.restart.failures_max) = (when, Some(3));
+        });
+    }
+    check("ports: ['http'], metrics: { port: 'http' }", |job| {
+        job.task.ports.insert(http());
+        job.metrics = Some(MetricsPage::on(http()));
+    });
+    check("healthCheck: { tcp: 'http' }, metrics: { port: 'http', path: '/m' }", |job| {
+        job.task.health_check = Some(HealthCheck::of(Probe::Tcp { port: http() }));
+        job.metrics = Some(MetricsPage { port: http(), path: "/m".to_owned() });
+    });
     for restart in ["{ failures: 'unlimited' }", "{ unlimited: true }", "{}"] {
         check(&format!("restart: {restart}"), |job| job.restart.failures_max = None);
     }
@@ -245,6 +270,7 @@ fn health_checks_and_restarts_have_usual_values() {
             failures_max: Some(3),
             delay: Span::from_secs(2),
             delay_max: Span::from_secs(60),
+            ..RestartPolicy::default()
         };
     });
 }
@@ -285,7 +311,7 @@ fn everything_of_a_task_can_be_overridden() {
     let (first, last) = (job.task(TaskIndex(1)), job.task(TaskIndex(2)));
     assert_eq!(first.ports, BTreeSet::from([port("debug")]));
     assert_eq!(first.notice, Span::from_secs(1));
-    let check = HealthCheck { path: "/leader".to_owned(), ..HealthCheck::on(port("debug")) };
+    let check = HealthCheck::of(Probe::Http { port: port("debug"), path: "/leader".to_owned() });
     assert_eq!(first.health_check, Some(check), "the whole check is replaced");
     assert_eq!(first.constraints, [constraint("gpu", Relation::Equal, "H200", true)]);
     let label = |index, key| job.label(TaskIndex(index), key);
@@ -304,25 +330,20 @@ fn everything_of_a_task_can_be_overridden() {
 fn templates_compute_from_the_final_fields() {
     let served = "borg.service('x', tasks=2, cmd=['a', borg.port('http')])";
     let check = |source: &str| job(source).task.health_check;
-    assert_eq!(check(served).expect("one").path, "/");
+    let of = |source: &str| match check(source).expect("one").probe {
+        Probe::Http { port, path } => (port.to_string(), path),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of(served).1, "/");
     assert_eq!(check(&format!("{served} {{ cmd: ['a'] }}")), None);
     assert_eq!(check(&format!("{served} {{ healthCheck: null }}")), None);
     assert_eq!(
-        check("borg.service('x', cmd=['a']) { cmd+: ['--port=' + borg.port('http')] }")
-            .expect("one")
-            .port
-            .as_str(),
+        of("borg.service('x', cmd=['a']) { cmd+: ['--port=' + borg.port('http')] }").0,
         "http"
     );
+    assert_eq!(of(&format!("{served} {{ healthCheck+: {{ path: '/healthz' }} }}")).1, "/healthz");
     assert_eq!(
-        check(&format!("{served} {{ healthCheck+: {{ path: '/healthz' }} }}")).expect("one").path,
-        "/healthz"
-    );
-    assert_eq!(
-        check("borg.service('x', cmd=['a', 1]) { healthCheck+: { port: 'admin' } }")
-            .expect("one")
-            .port
-            .as_str(),
+        of("borg.service('x', cmd=['a', 1]) { healthCheck+: { port: 'admin' } }").0,
         "admin"
     );
     assert_eq!(
@@ -362,7 +383,8 @@ fn per_task_gives_only_what_differs() {
     let last = &job_.overrides[&TaskIndex(1)];
     assert_eq!(last.labels, BTreeMap::from([("tier".to_owned(), "canary".to_owned())]));
     let check = last.health_check.as_ref().expect("a check");
-    assert_eq!((check.port.as_str(), check.path.as_str()), ("http", "/leader"));
+    let port = PortName::new("http").expect("a name");
+    assert_eq!(check.probe, Probe::Http { port, path: "/leader".to_owned() });
     assert_eq!(last.constraints.as_ref().map(Vec::len), Some(2));
     assert_eq!((&last.cmd, last.limit, last.processes), (&None, None, None));
 }

@@ -45,6 +45,8 @@ fn wrong_names() {
             "overrides: { '0': { hiddenEnv: ['TOKEN'] } }",
             "healthCheck: { port: 'http', hiddenEnv: [] }",
             "restart: { max: 3 }",
+            "healthCheck: { grpc: 'http' }",
+            "metrics: { prot: 'http' }",
             "priority: 'prod'",
             "appclass: 'latency_sensitive'",
             "ports: ['HTTP']",
@@ -60,7 +62,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, preemption, saver, estimation, disruptions, update, kernelFeatures, api, after, parent
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, preemption, saver, estimation, disruptions, update, kernelFeatures, api, after, parent
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }
@@ -82,12 +84,24 @@ fn wrong_names() {
                 at job.bcl:2:23 `hiddenEnv: ['TOKEN']`
 
             healthCheck: { port: 'http', hiddenEnv: [] }
-                'hiddenEnv' is not a field of a health check; its fields are port, path, interval, timeout, startGrace, failures
+                'hiddenEnv' is not a field of a health check; its fields are port, path, tcp, exec, interval, timeout, startGrace, failures, successes
                 at job.bcl:2:32 `hiddenEnv`
 
             restart: { max: 3 }
-                'max' is not a field of a restart policy; its fields are failures, unlimited, delay, delayMax
+                'max' is not a field of a restart policy; its fields are policy, failures, unlimited, delay, delayMax
                 at job.bcl:2:14 `max`
+
+            healthCheck: { grpc: 'http' }
+                'grpc' is not a field of a health check; its fields are port, path, tcp, exec, interval, timeout, startGrace, failures, successes
+                at job.bcl:2:18 `grpc`
+                healthCheck: a health check needs the field 'port', such as port: 'http'
+                at job.bcl:2:3 `healthCheck: { grpc: 'http' }`
+
+            metrics: { prot: 'http' }
+                'prot' is not a field of a page with metrics; the nearest is 'port'
+                at job.bcl:2:14 `prot`
+                metrics: a page with metrics needs the field 'port', such as port: 'http'
+                at job.bcl:2:3 `metrics: { prot: 'http' }`
 
             priority: 'prod'
                 priority: 'prod' is not a priority: use a number from 0 to 450 or a band (free, best-effort-batch, mid, production, monitoring); the nearest is 'production'
@@ -154,6 +168,14 @@ fn wrong_types() {
             "overrides: { '0': 3 }",
             "overrides: []",
             "restart: { failures: 'never' }",
+            "restart: 'alwayss'",
+            "restart: 'sometimes'",
+            "restart: 5",
+            "restart: { policy: true }",
+            "healthCheck: { exec: 'check' }",
+            "healthCheck: { tcp: 'HTTP' }",
+            "metrics: 'http'",
+            "metrics: { path: '/m' }",
             "notice: function() 1",
         ],
         &expect![[r#"
@@ -186,7 +208,7 @@ fn wrong_types() {
                 at job.bcl:2:3 `ports: 'http'`
 
             healthCheck: true
-                healthCheck: must be a health check, such as { port: 'http', path: '/healthz' }, or null, is true
+                healthCheck: must be a health check, such as { port: 'http', path: '/healthz' }, { tcp: 'http' } or { exec: ['check', '--quick'] }, or null, is true
                 at job.bcl:2:3 `healthCheck: true`
 
             healthCheck: {}
@@ -204,6 +226,38 @@ fn wrong_types() {
             restart: { failures: 'never' }
                 restart.failures: must be a number of failures, or 'unlimited', is the string 'never'
                 at job.bcl:2:14 `failures: 'never'`
+
+            restart: 'alwayss'
+                restart: 'alwayss' is not a restart policy: use never, on-failure or always; the nearest is 'always'
+                at job.bcl:2:3 `restart: 'alwayss'`
+
+            restart: 'sometimes'
+                restart: 'sometimes' is not a restart policy: use never, on-failure or always
+                at job.bcl:2:3 `restart: 'sometimes'`
+
+            restart: 5
+                restart: must be 'never', 'on-failure' or 'always', or a restart policy, such as { failures: 10, delay: '1s', delayMax: '5m' }, is the number 5
+                at job.bcl:2:3 `restart: 5`
+
+            restart: { policy: true }
+                restart.policy: must be 'never', 'on-failure' or 'always', is true
+                at job.bcl:2:14 `policy: true`
+
+            healthCheck: { exec: 'check' }
+                healthCheck.exec: must be a list of strings, such as ['bourg', 'example-server'], is the string 'check'
+                at job.bcl:2:18 `exec: 'check'`
+
+            healthCheck: { tcp: 'HTTP' }
+                healthCheck.tcp: 'HTTP' is not a port name: use lower-case letters, digits and inner hyphens, for example 'http'
+                at job.bcl:2:18 `tcp: 'HTTP'`
+
+            metrics: 'http'
+                metrics: must be a page with metrics, such as { port: 'http', path: '/metrics' }, is the string 'http'
+                at job.bcl:2:3 `metrics: 'http'`
+
+            metrics: { path: '/m' }
+                metrics: a page with metrics needs the field 'port', such as port: 'http'
+                at job.bcl:2:3 `metrics: { path: '/m' }`
 
             notice: function() 1
                 notice: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is a function
@@ -242,6 +296,12 @@ fn wrong_ranges() {
             "overrides: { '0': { cpu: 1 } }, ram: 1",
             "cpu: 1, cpuMilli: 1000",
             "restart: { failures: 3, unlimited: true }",
+            "healthCheck: { port: 'http', exec: ['check'] }",
+            "healthCheck: { tcp: 'http', path: '/x' }",
+            "healthCheck: { exec: [] }",
+            "healthCheck: { exec: ['check'], timeout: '2m', successes: 0 }",
+            "ports: ['admin'], metrics: { port: 'http' }",
+            "metrics: { port: 'http', path: 'm' }, ports: ['http']",
             "env: { A: '${task.indx}' }",
             "cmd: []",
         ],
@@ -345,6 +405,32 @@ fn wrong_ranges() {
             restart: { failures: 3, unlimited: true }
                 restart.unlimited: 'failures' and 'unlimited' are two spellings of one field: use one of them
                 at job.bcl:2:27 `unlimited: true`
+
+            healthCheck: { port: 'http', exec: ['check'] }
+                healthCheck.exec: 'exec' does not go with 'port': a health check has a port and a path for HTTP, or tcp, or exec
+                at job.bcl:2:32 `exec: ['check']`
+
+            healthCheck: { tcp: 'http', path: '/x' }
+                healthCheck.path: 'path' does not go with 'tcp': a health check has a port and a path for HTTP, or tcp, or exec
+                at job.bcl:2:31 `path: '/x'`
+
+            healthCheck: { exec: [] }
+                healthCheck.exec: is empty: name the program to run and its arguments, such as ['bourg', 'example-server']
+                at job.bcl:2:18 `exec: []`
+
+            healthCheck: { exec: ['check'], timeout: '2m', successes: 0 }
+                healthCheck.timeout: must be 10 ms to 1 m, is 2 m
+                at job.bcl:2:35 `timeout: '2m'`
+                healthCheck.successes: must be 1 to 1000000, is 0
+                at job.bcl:2:50 `successes: 0`
+
+            ports: ['admin'], metrics: { port: 'http' }
+                metrics.port: 'http' is not a port of the tasks: there are admin
+                at job.bcl:2:32 `port: 'http'`
+
+            metrics: { port: 'http', path: 'm' }, ports: ['http']
+                metrics.path: must begin with '/'
+                at job.bcl:2:28 `path: 'm'`
 
             env: { A: '${task.indx}' }
                 env["A"]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}

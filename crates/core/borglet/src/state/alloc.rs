@@ -223,7 +223,7 @@ impl Allocs {
                 Phase::Made => TaskStatus::Running { healthy: Some(true) },
                 _ => TaskStatus::Starting,
             };
-            TaskReport { instance: *instance, status }
+            TaskReport { instance: *instance, status, check: String::new() }
         };
         self.0.iter().map(report)
     }

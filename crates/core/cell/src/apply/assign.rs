@@ -68,6 +68,7 @@ impl Cell {
             ports: if ports.is_empty() { Arc::default() } else { ports.as_slice().into() },
             since: self.time,
             phase: Phase::Starting,
+            check: None,
             stop: None,
         })
     }

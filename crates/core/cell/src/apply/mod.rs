@@ -7,6 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod capability;
 pub(crate) mod drain;
 pub(crate) mod enrolment;
+pub(crate) mod exec;
 pub(crate) mod job;
 pub(crate) mod machine;
 pub(crate) mod mutation;
@@ -25,9 +26,11 @@ pub(crate) mod text_bounds;
 pub(crate) mod update;
 pub(crate) mod user;
 
+use std::sync::Arc;
+
 use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 
-use crate::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
+use crate::bounds::{CHECK_CHARACTERS_MAX, REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Actor, Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
 
 /// What an operation causes besides its answer.
@@ -59,6 +62,12 @@ impl Events {
 /// Cuts a reason to the maximum length.
 fn cut(reason: &str) -> String {
     reason.chars().take(REASON_CHARACTERS_MAX).collect()
+}
+
+/// A health check's text as the cell stores it.
+fn cut_check(text: &str) -> Option<Arc<str>> {
+    let kept: String = text.chars().take(CHECK_CHARACTERS_MAX).collect();
+    (!kept.is_empty()).then(|| kept.into())
 }
 
 /// Ids are assigned once. A cell that was loaded from an edited image may have none left.

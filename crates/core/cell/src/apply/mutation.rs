@@ -10,9 +10,10 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AddMachine, AddReplica, AddUser, Cell, ControlUpdate, DrainMachine, GrantQuota,
-    IssueReplicaToken, IssueToken, Kill, MeterQuota, Oversell, Rejection, RemoveMachine,
-    RemoveReplica, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetPlatform, UndrainMachine, UpdateJob, UseCapability,
+    IssueReplicaToken, IssueToken, Kill, MeterQuota, Oversell, RecordExec, Rejection,
+    RemoveMachine, RemoveReplica, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetPlatform, UndrainMachine, UpdateJob,
+    UseCapability,
 };
 
 /// A mutation.
@@ -139,6 +140,8 @@ mutations! {
     MeterQuota(MeterQuota),
     /// Record that a user accesses another user's job.
     UseCapability(UseCapability),
+    /// Record the beginning or the end of a command inside a task.
+    RecordExec(RecordExec),
     /// Grant a capability to a user, or take it away.
     SetCapability(SetCapability),
     /// Add a replica of the Borgmaster.

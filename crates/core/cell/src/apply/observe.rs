@@ -1,11 +1,13 @@
 //! What machines report about the instances placed on them. A report about an instance that is not,
 //! or no longer, placed on the reporting machine is rejected and changes nothing.
 
-use model::{End, InstanceId, MachineId};
-use spec::RestartPolicy;
+use std::sync::Arc;
+
+use model::{End, InstanceId, MachineId, Span};
+use spec::{RestartPolicy, RestartWhen};
 
 use super::task::{Again, Ending};
-use super::{Events, cut};
+use super::{Events, cut, cut_check};
 use crate::bounds::RESTART_DELAY_MIN;
 use crate::lifecycle::{NotAStep, Transition};
 use crate::{
@@ -36,8 +38,11 @@ impl Cell {
     ) -> Observed {
         match observation {
             Observation::Started { instance } => self.started(machine, *instance, events),
-            Observation::Health { instance, healthy } => {
-                self.health(machine, *instance, *healthy, events)
+            Observation::Health { instance, healthy, check } => {
+                self.health(machine, *instance, *healthy, check, events)
+            }
+            Observation::NotHealthyYet { instance, check } => {
+                self.not_healthy_yet(machine, *instance, check)
             }
             Observation::Ended { instance, end, usage } => {
                 self.ended(machine, *instance, Ending { end, usage: *usage }, events)
@@ -105,6 +110,7 @@ impl Cell {
         machine: MachineId,
         instance: InstanceId,
         healthy: bool,
+        check: &str,
         events: &mut Events,
     ) -> Observed {
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
@@ -114,8 +120,32 @@ impl Cell {
             }
             _ => return Err(ObservationRefused::NothingNew(instance)),
         }
-        events.add(Subject::Task(instance), EventKind::Health { healthy });
+        let check = cut_check(check);
+        self.set_check(instance, check.clone());
+        events.add(Subject::Task(instance), EventKind::Health { healthy, check });
         Ok(())
+    }
+
+    /// At most once in a life: every further text would be a record in the log.
+    fn not_healthy_yet(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        check: &str,
+    ) -> Observed {
+        let placement = self.placed_there(machine, instance, None)?;
+        let unknown = matches!(placement.phase, Phase::Started { health: Health::Unknown, .. });
+        let check = cut_check(check);
+        if !unknown || placement.check.is_some() || check.is_none() {
+            return Err(ObservationRefused::NothingNew(instance));
+        }
+        self.set_check(instance, check);
+        Ok(())
+    }
+
+    fn set_check(&mut self, instance: InstanceId, check: Option<Arc<str>>) {
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        job.change_placement(instance.index, |placement| placement.check = check);
     }
 
     fn ended(
@@ -137,12 +167,15 @@ impl Cell {
                 self.ended_for_good(instance, end, Death::Killed(why.clone()), events);
             }
             // It finished before it was given notice: later ends are reported as stopped.
-            (Some(StopReason::Evict(_)), Transition::Finish) => {
+            (Some(StopReason::Evict(_)), Transition::Finish) if !self.restarts_always(instance) => {
                 self.ended_for_good(instance, end, Death::Finished, events);
             }
             (Some(StopReason::Evict(cause)), _) => {
-                let wait = model::Span::ZERO;
+                let wait = Span::ZERO;
                 self.begin_again(instance, Again::Evicted(*cause), wait, end, events);
+            }
+            (None, Transition::Finish) if self.restarts_always(instance) => {
+                self.finished(instance, end, events);
             }
             (None, Transition::Finish) => {
                 self.ended_for_good(instance, end, Death::Finished, events);
@@ -164,6 +197,28 @@ impl Cell {
         policy.at_least(RESTART_DELAY_MIN)
     }
 
+    fn restarts_always(&self, instance: InstanceId) -> bool {
+        self.restart_policy(instance).when == RestartWhen::Always
+    }
+
+    /// A task that is restarted always exited with 0. A run as long as the maximum delay is no busy
+    /// loop: the next one begins after the first delay.
+    fn finished(&mut self, instance: InstanceId, ending: Ending<'_>, events: &mut Events) {
+        let (now, policy) = (self.time, self.restart_policy(instance));
+        let ran = match self.placement(instance).map(|placed| placed.phase) {
+            Some(Phase::Started { at, .. }) => now.since(at),
+            _ => Span::ZERO,
+        };
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(task) = job.task_mut(instance.index) else { return };
+        task.finishes = task.finishes.saturating_add(1);
+        let wait = match ran >= policy.delay_max {
+            true => policy.delay,
+            false => policy.delay_after(task.restarts()),
+        };
+        self.begin_again(instance, Again::Finished, wait, ending, events);
+    }
+
     fn failed(
         &mut self,
         machine: MachineId,
@@ -177,7 +232,7 @@ impl Cell {
         let user = job.owner.clone();
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
-        let failures = task.failures;
+        let (failures, restarts) = (task.failures, task.restarts());
         // A task that exceeds its memory limit, or breaks a rule, does so everywhere; and a missing
         // program is not the machine's fault.
         let crashed = !matches!(ending.end, End::OutOfMemory { .. } | End::BrokeRule { .. });
@@ -189,7 +244,7 @@ impl Cell {
         let suspect = task.is_suspect(now);
         // While an update changes a task, it is the update that fails: an undo needs the task alive.
         if policy.allows(failures) || self.is_changing(instance) {
-            let wait = policy.delay_after(failures);
+            let wait = policy.delay_after(restarts);
             self.begin_again(instance, Again::Failed, wait, ending, events);
         } else {
             self.ended_for_good(instance, ending, Death::Failed, events);

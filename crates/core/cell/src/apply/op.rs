@@ -237,6 +237,15 @@ pub enum Observation {
         instance: InstanceId,
         /// The new state.
         healthy: bool,
+        /// What the check said that changed it; the rest of a long text is cut off.
+        check: String,
+    },
+    /// Its health check has not succeeded yet, long after its start.
+    NotHealthyYet {
+        /// The instance.
+        instance: InstanceId,
+        /// What the last check said.
+        check: String,
     },
     /// It has ended.
     Ended {

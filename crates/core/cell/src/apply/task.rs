@@ -19,6 +19,7 @@ use crate::{
 pub(super) enum Again {
     Failed,
     Lost,
+    Finished,
     Evicted(EvictionCause),
 }
 
@@ -135,6 +136,10 @@ impl Cell {
             Again::Lost => {
                 let kind = EventKind::Lost { end: ending.end.clone() };
                 (Transition::Lost, Death::Failed, kind, PendingCause::Lost)
+            }
+            Again::Finished => {
+                let kind = EventKind::of(&Death::Finished, Some(ending.end));
+                (Transition::Finish, Death::Finished, kind, PendingCause::Finished)
             }
             Again::Evicted(cause) => {
                 let kind = EventKind::Evict { cause };

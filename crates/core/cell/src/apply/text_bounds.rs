@@ -66,6 +66,10 @@ pub(super) fn reason(reason: &str) -> Result<(), Rejection> {
     Ok(())
 }
 
+pub(super) fn command(command: &str) -> Result<(), Rejection> {
+    text("a command", command, false)
+}
+
 pub(super) fn attributes(changes: &BTreeMap<String, Option<String>>) -> Result<(), Rejection> {
     for (name, value) in changes {
         text("an attribute's name", name, false)?;

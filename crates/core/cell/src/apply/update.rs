@@ -246,6 +246,14 @@ impl Cell {
             let (owner, name) = (owner.clone(), name.clone());
             return Err(Rejection::JobEnded { owner, name });
         }
+        // Its last tasks are ending, and none may start.
+        let ended = |other: &CollectionId| self.jobs.get(*other).is_none_or(|job| !job.is_alive());
+        if let Some(other) = job.parent.into_iter().chain(job.alloc_set).find(ended) {
+            let kind = if job.parent == Some(other) { "parent" } else { "alloc set" };
+            return Err(Rejection::Impossible(format!(
+                "{owner}/{name} ends with its {kind}, job {other}, which has ended"
+            )));
+        }
         if let Some(expected) = expected.filter(|expected| *expected != job.last_version) {
             return Err(changed_meanwhile(job, expected));
         }

@@ -80,6 +80,8 @@ pub struct Task {
     pub version: Version,
     /// Number of failures so far.
     pub failures: u32,
+    /// How often it was restarted after its program had exited with 0.
+    pub finishes: u32,
     /// Its previous incarnation on a machine, if there was one.
     pub last_incarnation: Option<Arc<LastIncarnation>>,
     /// The machines on which it crashed recently, oldest first.
@@ -156,6 +158,8 @@ pub enum PendingCause {
     Failed,
     /// It was lost: how it ended is not known.
     Lost,
+    /// Its program exited with 0, and its job restarts it always.
+    Finished,
     /// It was evicted from its machine.
     Evicted(EvictionCause),
 }
@@ -229,6 +233,9 @@ pub struct Placement {
     pub since: Time,
     /// Its phase.
     pub phase: Phase,
+    /// What the health check said that gave it its health; while that is unknown, why it is, if that
+    /// lasts.
+    pub check: Option<Arc<str>>,
     /// Why it is being stopped, if it is: the machine is told to end it.
     pub stop: Option<Arc<StopReason>>,
 }
@@ -618,12 +625,20 @@ impl Job {
 }
 
 impl Task {
+    /// How often its program ended by itself so far: the number of its restarts, with the one that it
+    /// waits for.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.failures.saturating_add(self.finishes)
+    }
+
     /// A new task.
     pub(crate) fn new(at: Time, version: Version) -> Self {
         Self {
             generation: Generation(1),
             version,
             failures: 0,
+            finishes: 0,
             last_incarnation: None,
             crashes: None,
             reserved: None,

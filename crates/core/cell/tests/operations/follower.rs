@@ -56,7 +56,11 @@ impl Follower {
 
     fn task(&mut self, id: InstanceId, kind: &EventKind) {
         // What became of the data of an incarnation that has ended, long ago or just now.
-        if let EventKind::Saved { .. } | EventKind::SaverGivenUp { .. } = kind {
+        if let EventKind::Saved { .. }
+        | EventKind::SaverGivenUp { .. }
+        | EventKind::ExecStarted { .. }
+        | EventKind::ExecEnded { .. } = kind
+        {
             return;
         }
         let known = self.tasks.get(&id.task()).copied();
@@ -67,9 +71,11 @@ impl Follower {
         }
         let incarnation = match (kind, known.map(|(_, incarnation)| incarnation)) {
             (EventKind::Submit { .. }, None) if id.generation == Generation(1) => State::Pending,
-            (EventKind::Submit { .. }, Some(State::Dead(how))) => {
-                // An update starts a killed task again.
-                assert!(how != Transition::Finish, "{id} after {how}");
+            (EventKind::Submit { cause }, Some(State::Dead(how))) => {
+                // An update starts a killed task again. One that finished starts again only if its job
+                // restarts it always.
+                let again = *cause == cell::PendingCause::Finished;
+                assert_eq!(how == Transition::Finish, again, "{id} after {how}");
                 assert_eq!(known.map(|(last, _)| last.next()), Some(id.generation), "{id}");
                 State::Pending
             }

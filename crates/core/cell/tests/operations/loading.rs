@@ -30,12 +30,14 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         alloc: None,
         ports: ports.into(),
         since: Time::ZERO,
+        check: None,
         phase: Phase::Starting,
         stop: None,
     };
     let task = Task {
         generation: Generation(1),
         version: Version(1),
+        finishes: 0,
         failures: 0,
         last_incarnation: None,
         crashes: None,

@@ -16,6 +16,7 @@ mod quota;
 mod random;
 mod relations;
 mod replicas;
+mod restarts;
 mod running;
 mod saving;
 mod script;

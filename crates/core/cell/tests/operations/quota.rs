@@ -540,3 +540,40 @@ fn unestimated_jobs_and_kernel_features_take_their_capability_anew_each_time() {
         job 3
     "#]]);
 }
+
+#[test]
+fn commands_inside_tasks_are_recorded_for_who_may_run_them() {
+    session(&expect![[r#"
+        > submit ana/web 2
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
+        > as ana exec 1-0-1 ls -l
+        EXEC 1-0-1 'ls -l'
+        done
+        > as bob exec 1-0-1 ls
+        refused: bob may not run commands in tasks of ana/web: ana, an administrator or a user with the capability exec-tasks may
+        > allow-to bob exec-tasks
+        GRANT_CAPABILITY bob exec-tasks
+        done
+        > as bob exec 1-1-1 ls
+        EXEC 1-1-1 'ls'
+        done
+        > as bob exec 1-1-2 ls
+        refused: ana/web/1 has just ended or been restarted: try again
+        > as bob exec 1-7-1 ls
+        refused: ana/web/7 has just ended or been restarted: try again
+        > as bob exec 9-0-1 ls
+        refused: there is no job 9
+        > forbid bob exec-tasks
+        REVOKE_CAPABILITY bob exec-tasks
+        done
+        > as bob exec-ended 1-1-1 2 137 ls
+        EXEC_END 1-1-1 'ls' 137 after 2 s
+        done
+        > as ana exec-ended 1-0-1 3 - ls -l
+        EXEC_END 1-0-1 'ls -l' - after 3 s
+        done
+    "#]]);
+}

@@ -261,7 +261,7 @@ fn usage() -> impl Strategy<Value = FinalUsage> {
 fn observation(instance: InstanceId, what: Report) -> Observation {
     match what {
         Report::Started => Observation::Started { instance },
-        Report::Health(healthy) => Observation::Health { instance, healthy },
+        Report::Health(healthy) => Observation::Health { instance, healthy, check: String::new() },
         Report::Ended(end, usage) => Observation::Ended { instance, end, usage },
     }
 }

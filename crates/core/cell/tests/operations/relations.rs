@@ -251,6 +251,8 @@ fn a_child_ends_with_its_parent_however_that_ends() {
           4-0-1 queued
         m1 up [2-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > resize ana/worker 4
+        refused: ana/worker ends with its parent, job 1, which has ended
         > ended 2-0-1 signal 15
         KILL 2-0-1 (its parent, job 1, ended)
         KILL job 2 (its parent, job 1, ended)

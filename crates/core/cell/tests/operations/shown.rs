@@ -140,6 +140,11 @@ fn what_happened(event: &Event) -> String {
         | EventKind::CapabilityRevoked { user, capability } => {
             format!("{name} {user} {capability}")
         }
+        EventKind::ExecStarted { command } => format!("{name} {subject} '{command}'"),
+        EventKind::ExecEnded { command, end } => {
+            let status = end.status.map_or("-".to_owned(), |status| status.to_string());
+            format!("{name} {subject} '{command}' {status} after {}", end.took)
+        }
         EventKind::CapabilityUsed { capability } => format!("{name} {subject} {capability}"),
         EventKind::ReschedulingStopped { silent, of } => format!("{name} {silent} of {of}"),
         _ => format!("{name} {subject}"),
@@ -354,13 +359,18 @@ fn task(task: &Task) -> String {
                 Some(why) => format!(", stopping ({})", stop(why)),
                 None => String::new(),
             };
-            format!("{phase} on {} {:?}{leaving}", placement.machine, placement.ports)
+            let check = placement.check.as_ref().map(|text| format!(" ({text})"));
+            let check = check.unwrap_or_default();
+            format!("{phase}{check} on {} {:?}{leaving}", placement.machine, placement.ports)
         }
         TaskState::Dead { death: cell::Death::Killed(why), .. } => format!("killed {why}"),
         TaskState::Dead { death, .. } => format!("{death:?}").to_lowercase(),
     };
     if task.failures > 0 {
         text += &format!(", failures {}", task.failures);
+    }
+    if task.finishes > 0 {
+        text += &format!(", finishes {}", task.finishes);
     }
     if let Some(incarnation) = &task.last_incarnation {
         text += &format!(", last: {}", incarnation.end);

@@ -1,5 +1,5 @@
 //! Machines that do not answer are marked down, and rescheduling stops where very many do not: what is
-//! heard of them ([`crate::opinion`]) and what follows from it ([`crate::lost`]).
+//! heard of them ([`crate::second_opinion`]) and what follows from it ([`crate::failure_detector`]).
 
 use cell::{Cell, Mutation, Op};
 use model::{MachineId, ReplicaId, Time};

@@ -116,6 +116,7 @@ impl World {
             _ => TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED),
         };
         let task = |(index, generation, number): &(u32, u32, u8)| TaskReport {
+            check: String::new(),
             instance: InstanceId {
                 collection,
                 index: TaskIndex(*index),
@@ -134,7 +135,7 @@ impl World {
         // Reports are repeated, and a version may be reused for another report.
         for _ in 0..2 {
             let answer =
-                Answer::Report { report: Arc::clone(&report), version, usage: Usage::default() };
+                Answer::Report { report: Arc::clone(&report), version, usage: Arc::default() };
             let (now, cell) = (self.now, &self.cell);
             self.shard.answered(now, cell, M1, false, &answer, &mut self.actions);
             assert_eq!(self.shard.overlooked(now, cell), []);

@@ -28,7 +28,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use borglet::{Borglet, Effect, Input, Usage};
+use borglet::{Borglet, Effect, Input};
 use cell::{AddMachine, Assignment, Mutation, RequestId};
 use expect_test::Expect;
 use model::{
@@ -315,7 +315,8 @@ impl Cluster {
     pub(super) fn step(&mut self, id: ReplicaId) -> bool {
         let leader = self.leader;
         let before = self.sequence;
-        if !self.replica(id).lags {
+        // Nothing is committed that the leader does not apply.
+        if id == leader || !self.replica(id).lags {
             self.apply(id);
         }
         let (now, partition) = (self.now, self.partition(id));
@@ -487,7 +488,7 @@ impl Cluster {
             true => Answer::Report {
                 report: Arc::clone(&host.said),
                 version: host.version,
-                usage: Usage::default(),
+                usage: Arc::default(),
             },
         };
         self.send(Later::Answered(call, answer));

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use borglet::{TaskReport, TaskStatus, Usage};
+use borglet::{TaskReport, TaskStatus};
 use cell::{
     AddMachine, Assignment, Mutation, Outcome, RemoveMachine, RequestId, Rescheduling,
     ResumeRescheduling,
@@ -263,6 +263,7 @@ impl World {
             Later::Answer { machine, had_order } => {
                 let borglet = &self.borglets[&machine];
                 let running = |instance: &InstanceId| TaskReport {
+                    check: String::new(),
                     instance: *instance,
                     status: TaskStatus::Running { healthy: None },
                 };
@@ -275,7 +276,7 @@ impl World {
                             tasks: borglet.runs.iter().map(running).collect(),
                         }),
                         version: borglet.stamp.index.0,
-                        usage: Usage::default(),
+                        usage: Arc::default(),
                     },
                 };
                 let mut actions = Vec::new();

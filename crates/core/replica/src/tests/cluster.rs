@@ -6,7 +6,7 @@ mod idle;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use borglet::{Report, Usage};
+use borglet::Report;
 use cell::{
     AddMachine, AddReplica, LEVEL, MachineState, Member, Mutation, Op, Outcome, RemoveReplica,
     Reply, RequestId, TEST_LEVEL,
@@ -220,7 +220,7 @@ impl Cluster {
                     Answer::Report {
                         report: Arc::new(report(*obeyed)),
                         version: obeyed.index.0,
-                        usage: Usage::default(),
+                        usage: Arc::default(),
                     }
                 }
             };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use borglet::{Effect, Input, Usage};
+use borglet::{Effect, Input};
 use master::{Answer, Poll};
 use model::{End, InstanceId, MachineReport, Span};
 use replica::Codec;
@@ -213,9 +213,14 @@ impl<C: Codec> World<C> {
     }
 
     fn answer(&mut self, number: usize, call: Call) {
-        let machine = &self.machines[number];
+        let machine = &mut self.machines[number];
         let (report, version) = (Arc::clone(&machine.said), machine.version);
-        self.send_answer(number, call, Answer::Report { report, version, usage: Usage::default() });
+        let (usage, wrong) = machine.measure(self.now);
+        if let Some(wrong) = wrong {
+            self.invariants.violated(format!("on m{number} {wrong}"));
+        }
+        let usage = Arc::new(usage);
+        self.send_answer(number, call, Answer::Report { report, version, usage });
     }
 
     fn send_answer(&mut self, number: usize, call: Call, answer: Answer) {

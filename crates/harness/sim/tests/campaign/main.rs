@@ -5,7 +5,7 @@ mod table;
 use cell::{Applied, Cell, Op};
 use model::{Span, Time};
 use replica::Codec;
-use sim::{Family, InjectedBug, Plan, Verdict};
+use sim::{Family, Fault, InjectedBug, Plan, Verdict};
 use table::Table;
 
 /// Number of seeds in which each bug has to be found.
@@ -134,11 +134,17 @@ fn a_failure_is_shrunk_to_the_faults_that_it_needs() {
     let plan = (1..50).map(with).find(fails).expect("one fails so");
     let (shrunk, verdict) = plan.shrink(Table::default, 120);
     assert!(verdict.failure.is_some_and(|failure| failure.contains("a second time")));
-    let played: Vec<_> = shrunk.faults().into_iter().filter(|(_, played)| *played).collect();
-    let [(fault, _)] = played.as_slice() else {
-        panic!("one Borglet killed is enough: {played:?}")
-    };
-    assert!(fault.to_string().contains("the Borglet of m"), "{fault}");
-    // And that fault alone causes the failure.
+    let played =
+        |(number, (fault, played)): (usize, (Fault, bool))| played.then_some((number, fault));
+    let needed: Vec<_> = shrunk.faults().into_iter().enumerate().filter_map(played).collect();
+    assert!(needed.len() <= 2, "{needed:?}");
+    let is_a_borglet = |(_, fault): &(usize, Fault)| fault.to_string().contains("the Borglet of m");
+    assert!(needed.iter().any(is_a_borglet), "a Borglet that starts again is needed: {needed:?}");
+    // Those faults alone cause the failure, and none of them can be left out.
     assert!(run(&shrunk).failure.is_some());
+    for left_out in &needed {
+        let others = needed.iter().filter(|other| *other != left_out).map(|(number, _)| *number);
+        let fewer = Plan { only: Some(others.collect()), ..shrunk.clone() };
+        assert_eq!(run(&fewer).failure, None, "without {left_out:?}");
+    }
 }

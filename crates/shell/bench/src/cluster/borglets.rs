@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_stream::Stream;
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::latencies::Latencies;
 
@@ -331,7 +331,7 @@ fn simulated(
             Some(Input::Started(launch.instance))
         }
         Effect::Terminate(instance, _) | Effect::Kill(instance) => killed(instance),
-        Effect::Check { instance, .. } => Some(Input::Checked(instance, Ok(()))),
+        Effect::Check { instance, .. } => Some(Input::Checked(instance, Ok(String::new()))),
         Effect::Resize { instance, limit } | Effect::ResizeAlloc { instance, limit } => {
             Some(Input::Resized(instance, Some(limit)))
         }
@@ -354,7 +354,9 @@ fn arrived(job: &str) -> Option<Time> {
 
 #[tonic::async_trait]
 impl borglet_server::Borglet for Simulated {
+    type ExecInTaskStream = Pin<Box<dyn Stream<Item = Result<v1::ExecOutput, Status>> + Send>>;
     type ReadLogStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
+    type FetchMetricsStream = Pin<Box<dyn Stream<Item = Result<v1::MetricsChunk, Status>> + Send>>;
 
     async fn poll(
         &self,
@@ -379,11 +381,32 @@ impl borglet_server::Borglet for Simulated {
         Ok(Response::new(v1::PollResponse { report, version, order_refused, usage }))
     }
 
+    async fn read_usage(
+        &self,
+        _: Request<v1::ReadUsageRequest>,
+    ) -> Result<Response<v1::ReadUsageResponse>, Status> {
+        Ok(Response::new(v1::ReadUsageResponse::default()))
+    }
+
+    async fn exec_in_task(
+        &self,
+        _: Request<Streaming<v1::ExecInTaskRequest>>,
+    ) -> Result<Response<Self::ExecInTaskStream>, Status> {
+        Err(Status::unimplemented("simulated tasks run no commands"))
+    }
+
     async fn read_log(
         &self,
         _: Request<v1::ReadLogRequest>,
     ) -> Result<Response<Self::ReadLogStream>, Status> {
         Err(Status::unimplemented("simulated tasks have no logs"))
+    }
+
+    async fn fetch_metrics(
+        &self,
+        _: Request<v1::FetchMetricsRequest>,
+    ) -> Result<Response<Self::FetchMetricsStream>, Status> {
+        Err(Status::unimplemented("simulated tasks serve no metrics"))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use borglet::{Order, Report, TaskReport, TaskStatus};
 use cell::{Cell, Job, Mutation, Op, Outcome, Reply, RequestId, UpdateStep};
-use master::{Answer, Poll, Usage};
+use master::{Answer, Poll};
 use masterd::Records;
 use model::{CollectionId, InstanceId, MachineId, MachineReport, Random, Span, Stamp, Term, Time};
 use replica::{
@@ -281,7 +281,7 @@ impl Steered {
     fn answer(&self, machine: MachineId, had_order: bool) -> anyhow::Result<Later> {
         let host = self.hosts.get(&machine).context("no such machine")?;
         let (report, version) = (Arc::clone(&host.report), host.version);
-        let answer = Answer::Report { report, version, usage: Usage::default() };
+        let answer = Answer::Report { report, version, usage: Arc::default() };
         Ok(Later::Input(Input::Answered { machine, had_order, answer }))
     }
 
@@ -327,7 +327,7 @@ impl Host {
                 }
                 TaskStatus::Running { healthy: None }
             });
-            TaskReport { instance, status }
+            TaskReport { instance, status, check: String::new() }
         });
         let tasks = tasks.collect();
         let machine = Arc::clone(&self.report.machine);

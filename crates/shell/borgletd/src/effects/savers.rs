@@ -3,7 +3,8 @@
 use borglet::{Input, KeptData, SaverLaunch};
 use model::InstanceId;
 
-use super::{Executor, readable};
+use super::Executor;
+use crate::readable::readable;
 
 impl Executor {
     /// Runs a saver to its end.
@@ -13,7 +14,7 @@ impl Executor {
             let (instance, files) = (launch.kept.instance, this.files.clone());
             let started = tokio::task::spawn_blocking(move || {
                 let (attempt, record) = files.prepare_saver(&launch)?;
-                anyhow::Ok(attempt.start(files.executable(), &record)?)
+                anyhow::Ok(attempt.start(files.shims(), &record)?)
             });
             match started.await.map_err(anyhow::Error::from).and_then(|started| started) {
                 Ok(child) => {

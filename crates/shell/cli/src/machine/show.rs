@@ -1,16 +1,19 @@
 //! `bourg machines` and `bourg machine show`: list machines, and show one in detail.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use clap::Args;
 use client::Target;
 use model::{Bytes, GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
+use proto::v1::usage_request::{self, Of};
 use proto::{v1, word};
 
 use crate::exit::{Done, Failure};
 use crate::moment::{self, Moment};
 use crate::output::{self, Format, Listing};
 use crate::show::{self, Shown};
+use crate::usage::{self, amount};
 use crate::{ListArgs, with_cell};
 
 /// The attribute that has a column of its own if a machine has it.
@@ -43,13 +46,30 @@ pub(crate) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
                 .await?;
             let format = args.output.clone();
             let (index, now) = (answer.index, Time(answer.time));
-            Ok((index, Box::new(move || show_list(&format, &answer.machines, now)) as Shown))
+            let (mut used, mut note) = (v1::UsageResponse::default(), None);
+            if format == Format::Wide && args.at.is_none() {
+                let of = Of::Machines(usage_request::Machines { names: Vec::new() });
+                (used, note) = usage::beside(&connection, of).await;
+            }
+            let shown = move || {
+                show_list(&format, &answer.machines, &used.machines, now)?;
+                note.iter().for_each(|note| output::say(&format!("note: {note}\n")));
+                Ok(())
+            };
+            Ok((index, Box::new(shown) as Shown))
         })
         .await
     })
 }
 
-fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done {
+fn show_list(
+    format: &Format,
+    machines: &[v1::MachineStatus],
+    used: &[v1::MachineUsage],
+    now: Time,
+) -> Done {
+    let used: BTreeMap<u64, &v1::MachineUsage> =
+        used.iter().map(|machine| (machine.id, machine)).collect();
     let mut headings = vec![
         "MACHINE",
         "STATE",
@@ -59,6 +79,12 @@ fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done
         "RAM TAKEN",
         "RAM",
         "PORTS TAKEN",
+        "CPU LIMITS",
+        "CPU RESERVED",
+        "CPU USED",
+        "RAM LIMITS",
+        "RAM RESERVED",
+        "RAM USED",
         "ADDRESS",
         "POLLED BY",
         "ATTRIBUTES",
@@ -74,12 +100,19 @@ fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done
             name: |machine| machine.name.clone(),
             headings: &headings,
             wide: headings.len() - 8,
-            row: |machine: &v1::MachineStatus| row(machine, racks, now),
+            row: |machine: &v1::MachineStatus| {
+                row(machine, used.get(&machine.id).copied(), racks, now)
+            },
         },
     )
 }
 
-fn row(machine: &v1::MachineStatus, racks: bool, now: Time) -> Vec<String> {
+fn row(
+    machine: &v1::MachineStatus,
+    used: Option<&v1::MachineUsage>,
+    racks: bool,
+    now: Time,
+) -> Vec<String> {
     let (taken, all) = (resources(machine.taken), resources(machine.capacity));
     let attributes = machine
         .attributes
@@ -94,18 +127,37 @@ fn row(machine: &v1::MachineStatus, racks: bool, now: Time) -> Vec<String> {
         taken.ram.to_string(),
         all.ram.to_string(),
         machine.ports_taken.to_string(),
+    ];
+    row.extend(usage_columns(used));
+    row.extend([
         machine.address.clone(),
         match machine.polled_by {
             0 => "-".to_owned(),
             replica => replica.to_string(),
         },
         attributes.collect::<Vec<_>>().join(" "),
-    ];
+    ]);
     if racks {
         let rack = machine.attributes.get(RACK).map(String::as_str).unwrap_or_default();
         row.insert(row.len() - 3, rack.escape_debug().to_string());
     }
     row
+}
+
+/// Limits, reservations and usage: of CPU, and of RAM.
+fn usage_columns(machine: Option<&v1::MachineUsage>) -> [String; 6] {
+    let tasks = machine.and_then(|machine| machine.tasks.as_ref());
+    let (limit, reserved) =
+        (tasks.and_then(|tasks| tasks.limit), tasks.and_then(|tasks| tasks.reservation));
+    let used = machine.and_then(|machine| machine.used).unwrap_or_default();
+    [
+        amount::cpu(limit.map(|limit| limit.cpu_milli)),
+        amount::cpu(reserved.map(|reserved| reserved.cpu_milli)),
+        amount::cpu(used.cpu_milli),
+        amount::bytes(limit.map(|limit| limit.ram_bytes)),
+        amount::bytes(reserved.map(|reserved| reserved.ram_bytes)),
+        amount::bytes(used.memory_bytes),
+    ]
 }
 
 fn resources(resources: Option<v1::Resources>) -> Resources {
@@ -332,4 +384,27 @@ fn task_row(placed: &v1::PlacedTask, now: Time) -> Vec<String> {
         ports.collect::<Vec<_>>().join(" "),
         task.reason,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_columns_are_empty_where_nothing_is_known() {
+        let resources = |cpu_milli, mib: i64| {
+            Some(v1::Resources { cpu_milli, ram_bytes: mib << 20, ..v1::Resources::default() })
+        };
+        let machine = v1::MachineUsage {
+            used: Some(v1::Measured { cpu_milli: Some(1_500), ..v1::Measured::default() }),
+            tasks: Some(v1::UsageTotal {
+                limit: resources(4_000, 512),
+                reservation: resources(2_000, 256),
+                ..v1::UsageTotal::default()
+            }),
+            ..v1::MachineUsage::default()
+        };
+        assert_eq!(usage_columns(Some(&machine)), ["4", "2", "1.5", "512 MiB", "256 MiB", "-"]);
+        assert_eq!(usage_columns(None), ["-"; 6]);
+    }
 }

@@ -23,7 +23,7 @@ const NEAREST_AMONG: usize = 500;
 /// A job at a time, with or without its tasks, and without its description: [`Reads::job`] adds
 /// that, as the caller may see it.
 ///
-/// [`Reads::job`]: super::reads::Reads::job
+/// [`Reads::job`]: super::Reads::job
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
     let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
     for (index, task) in job.tasks().take(job.spec.tasks as usize) {
@@ -128,11 +128,15 @@ fn state_reason(reason: Reason) -> v1::StateReason {
     v1::StateReason { reason: Some(reason) }
 }
 
-fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
+/// A task at a time.
+pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
     let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
     let Some(task) = job.task(index) else { return status };
     status.generation = task.generation.0;
     status.failures = task.failures;
+    // The last failure of a task that is dead was followed by no restart.
+    let last = matches!(task.state, TaskState::Dead { death: Death::Failed, .. });
+    status.restarts = task.restarts().saturating_sub(u32::from(last));
     status.version = task.version.0;
     status.labels = job.described(index).labels_of(index);
     if let Some(incarnation) = &task.last_incarnation {
@@ -204,6 +208,7 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
                     Health::Unhealthy => v1::Health::Unhealthy,
                 }
                 .into();
+                status.check = placement.check.as_deref().unwrap_or_default().to_owned();
             }
         }
         TaskState::Dead { at, death: how } => {

@@ -192,21 +192,25 @@ impl Service {
         }
     }
 
-    /// Records that a user acts on another user's job by a capability, in a session made for the
-    /// record.
+    /// Records that a user acts on another user's job by a capability.
     pub(crate) async fn record_use(
         &self,
         by: &Caller,
         capability: Capability,
         collection: CollectionId,
     ) -> Result<(), Status> {
+        self.record(by, UseCapability { capability, collection }.into()).await
+    }
+
+    /// Executes a mutation that only adds an event, in a session made for it. No client can send such
+    /// mutations.
+    pub(crate) async fn record(&self, by: &Caller, mutation: Mutation) -> Result<(), Status> {
         let session = match self.ask(Request::OpenSession(by.clone()), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => session,
             other => return Err(unexpected(&other)),
         };
         let id = Some(RequestId { session, sequence: 1 }.into());
-        let used = Mutation::UseCapability(UseCapability { capability, collection });
-        self.mutate(id, by.clone(), used, SMALL_BYTES).await.map(drop)
+        self.mutate(id, by.clone(), mutation, SMALL_BYTES).await.map(drop)
     }
 }
 

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::caller::Caller;
 use crate::message::Message;
 use crate::peers::{PARCEL_BYTES_MAX, SUPERSEDED};
-use crate::service::{Answer, Service, malformed, unexpected};
+use crate::service::{Answer, Service, malformed, unexpected, usage};
 use crate::{bounds, request};
 
 /// The largest cell that is accepted, in bytes of its image.
@@ -195,6 +195,17 @@ impl Replication for Replicas {
         let part = master::Partition { me: view.me, spread: Arc::clone(&view.spread) };
         let why = part.has(machine).then(|| self.service.agents.trouble(machine)).flatten();
         Ok(Response::new(::replication::v1::TroubleResponse { why: why.unwrap_or_default() }))
+    }
+
+    async fn usage(
+        &self,
+        request: Request<::replication::v1::UsageQuery>,
+    ) -> Answer<::replication::v1::UsageAnswer> {
+        let query = usage::query_of(request.get_ref());
+        let service = self.service.clone();
+        let used = tokio::task::spawn_blocking(move || service.used_here(&query)).await;
+        let used = used.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Response::new(usage::answer(used)))
     }
 
     async fn r#yield(

@@ -19,7 +19,7 @@ use tonic_reflection::server::Builder;
 use crate::metrics::{Requests, measure};
 use crate::service::dispatch::Front;
 use crate::service::replication::Replicas;
-use crate::service::{Service, gate, health};
+use crate::service::{Service, gate, health, service_discovery};
 
 /// The services of gRPC's reflection: the current one, and the previous one, which is the only one
 /// that common clients for Python and other languages support.
@@ -91,6 +91,7 @@ impl Service {
             .route("/livez", get(health::livez))
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(health::metrics))
+            .route(service_discovery::PATH, get(service_discovery::tasks))
             .with_state(self.clone());
         // Unknown paths are answered by the router with the pages.
         let services = services.routes().into_axum_router().reset_fallback();

@@ -20,6 +20,8 @@ use rpc::transport::{Cause, Refusals};
 use crate::disk::{events, log};
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
+use crate::service::scrape_usage::UsageMetrics;
+use crate::usage::UsageMemory;
 use crate::view::View;
 
 /// All metrics of a master.
@@ -28,11 +30,13 @@ pub(crate) fn registry(
     core: Core,
     refusals: Refusals,
     requests: Arc<Requests>,
+    (usage, tasks): (Arc<UsageMemory>, bool),
 ) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
     metrics.register(&mut registry);
     registry.register_collector(Box::new(requests));
+    registry.register_collector(Box::new(UsageMetrics { core: core.clone(), usage, tasks }));
     registry.register_collector(Box::new(Serving { core, refusals, metrics }));
     registry
 }

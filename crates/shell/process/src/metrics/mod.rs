@@ -3,7 +3,8 @@
 //! A registry belongs to an object, a master or a Borglet, and not to the process, since several
 //! replicas may share one. Frequent events are counted in atomics; values derived from a view of
 //! the cell are computed on each scrape. Names begin with `bourg_` and end in their base unit.
-//! Label values never include users, jobs, tasks or machines, which keeps cardinality bounded.
+//! Except for usage, where their number is bounded, label values never include users, jobs, tasks or
+//! machines, which keeps cardinality bounded.
 //! docs/metrics.md lists all metrics.
 
 mod histogram;

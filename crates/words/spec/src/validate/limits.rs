@@ -27,8 +27,11 @@ pub const RAM_BYTES_MIN: u64 = 4 << 20;
 pub const CPU_MILLI_MAX: u64 = 1 << 40;
 /// Maximum of all tasks of a job together in each of the other dimensions, in bytes.
 pub const BYTES_MAX: u64 = 1 << 60;
-/// Bytes of a health check's path.
+/// Bytes of the path of a health check or of metrics.
 pub const HEALTH_PATH_BYTES_MAX: usize = 2_048;
+/// The maximum timeout of a command that checks health, in seconds. A machine runs a bounded number
+/// of them at once, so a slow one delays others.
+pub const EXEC_TIMEOUT_SECONDS_MAX: u64 = 60;
 /// Failures that a restart policy may allow, and consecutive failures of a health check.
 pub const FAILURES_MAX: u32 = 1_000_000;
 /// Disruptions per hour that a budget may allow.

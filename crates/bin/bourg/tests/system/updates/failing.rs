@@ -28,7 +28,7 @@ fn an_update_that_fails_undoes_itself_and_says_why() {
         ),
         (
             "cmd+: ['--unhealthy-after', '1']",
-            " ✗ task 0: unhealthy: GET / → 500\n",
+            " ✗ task 0: unhealthy: GET / → HTTP 500\n",
             &["  | listening on port "],
         ),
     ];

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{Capability, Level, LogIndex, Time};
+use cell::{
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, PendingCause, StopReason, Subject,
+};
+use model::{Capability, Level, LogIndex, Span, Time};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -29,6 +31,7 @@ fn pending_cause() -> impl Strategy<Value = PendingCause> {
         Just(PendingCause::Submitted),
         Just(PendingCause::Failed),
         Just(PendingCause::Lost),
+        Just(PendingCause::Finished),
         eviction_cause().prop_map(PendingCause::Evicted),
     ]
 }
@@ -82,7 +85,10 @@ fn step_of_a_life() -> impl Strategy<Value = EventKind> {
         Just(EventKind::UpdatePending),
         Just(EventKind::UpdateRunning),
         machine().prop_map(|machine| EventKind::Start { machine }),
-        any::<bool>().prop_map(|healthy| EventKind::Health { healthy }),
+        (any::<bool>(), of(".{1,9}")).prop_map(|(healthy, check)| {
+            let check = check.map(Into::into);
+            EventKind::Health { healthy, check }
+        }),
         stop_reason().prop_map(|why| EventKind::Stop { why }),
         Just(EventKind::Suspect),
         (machine(), any::<u32>())
@@ -104,6 +110,11 @@ fn of_quota() -> impl Strategy<Value = EventKind> {
         (name(), capability())
             .prop_map(|(user, capability)| EventKind::CapabilityRevoked { user, capability }),
         capability().prop_map(|capability| EventKind::CapabilityUsed { capability }),
+        any::<String>().prop_map(|command| EventKind::ExecStarted { command }),
+        (any::<String>(), any::<u64>(), any::<Option<u8>>()).prop_map(|(command, took, status)| {
+            let end = ExecEnd { took: Span(took), status };
+            EventKind::ExecEnded { command, end }
+        }),
     ]
 }
 

@@ -9,8 +9,9 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, OnFailure,
-    Relation, RestartPolicy, Saver, TaskOverride, TaskSpec, UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
+    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
+    UpdatePolicy,
 };
 
 use super::{Words, any_span, appclass, name, priority, resources, scheduling_class, words};
@@ -47,21 +48,41 @@ fn valid_labels() -> impl Strategy<Value = Words> {
     btree_map("[a-z]{1,6}", "[ -~]{0,6}", 0..3)
 }
 
-fn health_check(span: impl Strategy<Value = Span> + Clone) -> impl Strategy<Value = HealthCheck> {
-    (name(), "/[a-z]{0,8}", span.clone(), span.clone(), span, 1..=1_000_000_u32).prop_map(
-        |(port, path, interval, timeout, start_grace, failures_max)| HealthCheck {
-            port,
-            path,
+fn health_check(
+    probe: impl Strategy<Value = Probe>,
+    span: impl Strategy<Value = Span> + Clone,
+) -> impl Strategy<Value = HealthCheck> {
+    let numbers = (1..=1_000_000_u32, prop_oneof![Just(1), 1..=1_000_000_u32]);
+    (probe, span.clone(), span.clone(), span, numbers).prop_map(
+        |(probe, interval, timeout, start_grace, (failures_max, successes_min))| HealthCheck {
+            probe,
             interval,
             timeout,
             start_grace,
             failures_max,
+            successes_min,
         },
     )
 }
 
+fn probe(argument: impl Strategy<Value = String>) -> impl Strategy<Value = Probe> {
+    prop_oneof![
+        (name(), "/[a-z]{0,8}").prop_map(|(port, path)| Probe::Http { port, path }),
+        name().prop_map(|port| Probe::Tcp { port }),
+        vec(argument, 1..3).prop_map(|cmd| Probe::Exec { cmd }),
+    ]
+}
+
 fn valid_check() -> impl Strategy<Value = HealthCheck> {
-    health_check((10_000..=86_400_000_000_u64).prop_map(Span))
+    health_check(probe("[a-z]{1,6}"), (10_000..=60_000_000_u64).prop_map(Span))
+}
+
+fn any_check() -> impl Strategy<Value = HealthCheck> {
+    health_check(probe(any::<String>()), any::<u64>().prop_map(Span))
+}
+
+fn restart_when() -> impl Strategy<Value = RestartWhen> {
+    select(&RestartWhen::ALL[..])
 }
 
 fn relation() -> impl Strategy<Value = Relation> {
@@ -192,11 +213,10 @@ fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = Job
 /// A valid description with a few tasks.
 pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let failures = prop_oneof![0..2_u32, 0..=1_000_000_u32];
-    let restart = (of(failures), span(0), span(0)).prop_map(|(failures_max, a, b)| RestartPolicy {
-        failures_max,
-        delay: a.min(b),
-        delay_max: a.max(b),
-    });
+    let restart =
+        (restart_when(), of(failures), span(0), span(0)).prop_map(|(when, failures_max, a, b)| {
+            RestartPolicy { when, failures_max, delay: a.min(b), delay_max: a.max(b) }
+        });
     let overrides = vec((0..100_u32, valid_override()), 0..3);
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, valid_labels(), 1..100_u32, valid_task(), overrides, restart);
@@ -229,10 +249,11 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 update: UpdatePolicy::default(),
                 after,
                 parent,
+                metrics: None,
             }
         },
     );
-    let job = job.prop_map(|mut job| {
+    let job = (job, any::<bool>()).prop_map(|(mut job, metrics)| {
         let other = |reference: &JobReference| reference.job != job.name;
         job.after.retain(other);
         job.parent = job.parent.take().filter(other);
@@ -242,6 +263,11 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
             job.task = TaskSpec { limit: job.task.limit, ..TaskSpec::of(Vec::new()) };
             job.overrides.clear();
         }
+        // Its port is one of every task.
+        let in_all =
+            |port: &model::PortName| job.overrides.keys().all(|at| job.ports(*at).contains(port));
+        let port = job.task.all_ports().into_iter().find(in_all).filter(|_| metrics);
+        job.metrics = port.map(MetricsPage::on);
         job
     });
     with_wishes(job).boxed()
@@ -260,7 +286,7 @@ pub(crate) fn any_constraint() -> impl Strategy<Value = Constraint> {
 /// Descriptions that no cell would admit but the format can represent.
 pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
     let (cmd, ports) = (vec(any::<String>(), 0..3), btree_set(name(), 0..3));
-    let check = of(health_check(any::<u64>().prop_map(Span)));
+    let check = of(any_check());
     let run = (cmd, words(), resources(), any::<u32>(), ports);
     (run, check, any_span(), any_constraints())
         .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
@@ -283,7 +309,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
 
 fn any_override() -> BoxedStrategy<TaskOverride> {
     let (cmd, ports) = (of(vec(any::<String>(), 1..3)), of(btree_set(name(), 0..3)));
-    let check = of(health_check(any::<u64>().prop_map(Span)));
+    let check = of(any_check());
     let run = (cmd, words(), of(resources()), of(any::<u32>()), ports);
     (run, (check, of(any_span()), of(any_constraints()), words()))
         .prop_map(
@@ -306,10 +332,14 @@ fn any_override() -> BoxedStrategy<TaskOverride> {
 
 pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
     let overrides = btree_map(any::<u32>().prop_map(TaskIndex), any_override(), 0..3);
-    let restart =
-        (of(any::<u32>()), any_span(), any_span()).prop_map(|(failures_max, delay, delay_max)| {
-            RestartPolicy { failures_max, delay, delay_max }
-        });
+    let restart = (restart_when(), of(any::<u32>()), any_span(), any_span()).prop_map(
+        |(when, failures_max, delay, delay_max)| RestartPolicy {
+            when,
+            failures_max,
+            delay,
+            delay_max,
+        },
+    );
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, words(), any::<u32>(), any_task(), overrides, restart);
     let maxima = (of(maximum(0..=u32::MAX)), of(maximum(0..=u32::MAX)));
@@ -336,6 +366,7 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 update: UpdatePolicy::default(),
                 after,
                 parent,
+                metrics: None,
             }
         },
     );

@@ -66,8 +66,11 @@ fn mutation() -> BoxedStrategy<Mutation> {
 fn observation() -> impl Strategy<Value = Observation> {
     prop_oneof![
         instance().prop_map(|instance| Observation::Started { instance }),
-        (instance(), any::<bool>())
-            .prop_map(|(instance, healthy)| Observation::Health { instance, healthy }),
+        (instance(), any::<bool>(), ".{0,9}").prop_map(|(instance, healthy, check)| {
+            Observation::Health { instance, healthy, check }
+        }),
+        (instance(), ".{0,9}")
+            .prop_map(|(instance, check)| Observation::NotHealthyYet { instance, check }),
         (instance(), end(), usage()).prop_map(|(instance, end, usage)| Observation::Ended {
             instance,
             end,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cell::{
-    Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, SkipReason, StopReason,
-    Subject,
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, PendingCause, SkipReason,
+    StopReason, Subject,
 };
 use model::{
-    Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Time, Version,
+    Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Span, Time, Version,
 };
 use proto::event::{Names, Record};
 use spec::FieldChange;
@@ -63,6 +63,13 @@ fn happenings() -> Vec<(Actor, Event)> {
     let capability = Capability::DrainMachines;
     let used = vec![EventKind::CapabilityUsed { capability }];
     add(&ana, Subject::Machine(MachineId(3)), used);
+    let command = || "ls -l".to_owned();
+    let ended = |status| {
+        let end = ExecEnd { took: Span::from_secs(7), status };
+        EventKind::ExecEnded { command: command(), end }
+    };
+    let commands = vec![EventKind::ExecStarted { command: command() }, ended(Some(2)), ended(None)];
+    add(&ana, task, commands);
     add(&ana, Subject::Cell, of_users());
     add(&Actor::Master, Subject::Cell, replicas::events());
     add(&ana, Subject::Cell, enrolment::events_of_the_cell());
@@ -141,6 +148,7 @@ fn of_tasks() -> Vec<EventKind> {
     vec![
         EventKind::Submit { cause: PendingCause::Failed },
         EventKind::Submit { cause: PendingCause::Lost },
+        EventKind::Submit { cause: PendingCause::Finished },
         EventKind::Submit { cause: PendingCause::Evicted(preempted) },
         EventKind::Schedule { machine, alloc: None },
         EventKind::Evict { cause: preempted },
@@ -150,8 +158,8 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Evict { cause: EvictionCause::Other },
         EventKind::Fail { end: ends().pop() },
         EventKind::Start { machine },
-        EventKind::Health { healthy: true },
-        EventKind::Health { healthy: false },
+        EventKind::Health { healthy: true, check: None },
+        EventKind::Health { healthy: false, check: Some("HTTP 503".into()) },
         EventKind::Stop { why: StopReason::Kill(KillReason::User(name("ana"))) },
         EventKind::Stop { why: StopReason::Evict(preempted) },
         EventKind::Suspect,
@@ -270,6 +278,8 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::CapabilityGranted { .. } => "capability granted",
         EventKind::CapabilityRevoked { .. } => "capability revoked",
         EventKind::CapabilityUsed { .. } => "capability used",
+        EventKind::ExecStarted { .. } => "exec started",
+        EventKind::ExecEnded { .. } => "exec ended",
         EventKind::TokenIssued { .. } => "token issued",
         EventKind::ReplicaTokenIssued { .. } => "replica token issued",
         EventKind::ReplicaJoined { .. } => "replica joined",

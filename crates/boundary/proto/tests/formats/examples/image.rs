@@ -251,6 +251,7 @@ fn task(end: Option<End>, state: TaskState) -> Task {
         generation: Generation(2),
         version: Version(1),
         failures: 3,
+        finishes: 2,
         last_incarnation: end.map(|end| {
             let (usage, version) = (FinalUsage::UNMEASURED, Version(1));
             Arc::new(LastIncarnation { generation, version, machine, alloc: None, end, usage })
@@ -284,7 +285,10 @@ fn running() -> Job {
     let placed = |phase, port: u16, stop: Option<StopReason>| {
         let (machine, ports) = (MachineId(3), Arc::from([port, port + 1]));
         let stop = stop.map(Arc::new);
-        TaskState::Running(Placement { machine, alloc: None, ports, since: Time(7), phase, stop })
+        let check = matches!(phase, Phase::Started { health: Health::Unhealthy, .. });
+        let check = check.then(|| "HTTP 503".into());
+        let since = Time(7);
+        TaskState::Running(Placement { machine, alloc: None, ports, since, phase, check, stop })
     };
     let started = |health| Phase::Started { at: Time(8), health, since: Time(9) };
     let kill = StopReason::Kill(KillReason::User(name("ana")));
@@ -297,6 +301,7 @@ fn running() -> Job {
         placed(started(Health::Unhealthy), 31_030, None),
         pending(PendingCause::Failed),
         pending(PendingCause::Lost),
+        pending(PendingCause::Finished),
         TaskState::Dead { at: Time(9), death: Death::Killed(KillReason::User(name("ana"))) },
     ];
     states.extend(eviction_causes().into_iter().map(|cause| pending(PendingCause::Evicted(cause))));
@@ -403,7 +408,7 @@ fn room() -> Job {
     let (at, health, since) = (Time(8), Health::Healthy, Time(8));
     let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
-    let placed = Placement { machine, alloc: None, ports, since, phase, stop };
+    let placed = Placement { machine, alloc: None, ports, since, phase, check: None, stop };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
@@ -422,7 +427,7 @@ fn in_the_room() -> Job {
     let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
     let alloc = Some(Arc::new(alloc.generation(Generation(2))));
     let phase = Phase::Starting;
-    let placed = Placement { machine, alloc, ports, since, phase, stop };
+    let placed = Placement { machine, alloc, ports, since, phase, check: None, stop };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);

@@ -88,6 +88,7 @@ fn histories_reach_every_state_and_every_event() {
         task: killed with its predecessor
         task: pending, evicted
         task: pending, failed
+        task: pending, finished
         task: pending, lost
         task: pending, machine failure
         task: pending, machine shutdown
@@ -102,7 +103,6 @@ fn histories_reach_every_state_and_every_event() {
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -119,7 +119,6 @@ fn histories_reach_every_state_and_every_event() {
         capability granted
         capability revoked
         capability used
-        drain expired
         drained
         enable
         evict
@@ -290,6 +289,7 @@ fn of_task(task: &Task) -> String {
             PendingCause::Submitted => "pending, new".to_owned(),
             PendingCause::Failed => "pending, failed".to_owned(),
             PendingCause::Lost => "pending, lost".to_owned(),
+            PendingCause::Finished => "pending, finished".to_owned(),
             PendingCause::Evicted(cause) => format!("pending, {}", of_cause(*cause)),
         },
         TaskState::Running(placement) => match (placement.stop.as_deref(), placement.phase) {

@@ -1,0 +1,221 @@
+//! The metrics of tasks: one task's page, and all of them for a real Prometheus.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::enrolment::free_address;
+use crate::eventually::until;
+use crate::pages::{Of, page};
+use crate::tools::needs;
+
+/// The Python in a task's jail.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Runs the example service with the page that it serves.
+fn run_hello(cell: &Cell) {
+    cell.write(
+        "hello.bcl",
+        "(import 'borg.libsonnet').service('hello', tasks=3, cmd=[
+           'bourg', 'example-server', '--port', (import 'borg.libsonnet').port('http')
+         ]) { metrics: { port: 'http' } }",
+    );
+    cell.ok("bourg run hello.bcl");
+}
+
+#[test]
+fn the_page_of_a_task_is_printed_for_those_who_may_read_its_logs() {
+    let cell = Cell::start();
+    run_hello(&cell);
+    for task in 0..3 {
+        let page = cell.ok(&format!("bourg metrics root/hello/{task}"));
+        assert!(page.starts_with("# HELP example_requests_total "), "{page}");
+    }
+    let said = cell.fails(2, "bourg metrics hello");
+    assert!(said.contains("name one task of hello"), "{said}");
+    let said = cell.fails(2, "bourg metrics hello/7");
+    assert!(said.contains("root/hello has tasks 0 to 2 only"), "{said}");
+    cell.ok("bourg user add ben");
+    let said = cell.fails(3, "bourg --cell ben metrics root/hello/1");
+    assert!(said.contains("ben may not read the metrics of root/hello"), "{said}");
+    cell.ok("bourg capability grant ben administer-jobs");
+    cell.ok("bourg --cell ben metrics root/hello/1");
+    assert!(cell.ok("bourg events hello").contains("administer-jobs"));
+    // A page that moves restarts nothing.
+    cell.ok("sed -i s/\"port: 'http' }\"/\"port: 'http', path: '\\/m' }\"/ hello.bcl");
+    cell.ok("bourg run hello.bcl");
+    let said = cell.fails(1, "bourg metrics hello/1");
+    assert!(said.contains("cannot fetch the metrics of root/hello/1: GET /m → HTTP 404"), "{said}");
+    assert_eq!(cell.status("hello")["tasks"][1]["generation"], 1);
+}
+
+/// Serves one kind of bad page, which its argument names.
+const BAD_SERVER: &str = "
+import os, socket, sys, time
+server = socket.socket()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(('0.0.0.0', int(os.environ['PORT'])))
+server.listen()
+while True:
+    peer, _ = server.accept()
+    if os.fork() > 0:
+        peer.close()
+        continue
+    peer.recv(4096)
+    kind = sys.argv[1]
+    try:
+        if kind == 'huge':
+            peer.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 100000000\\r\\n\\r\\n')
+            for _ in range(100): peer.sendall(b'x' * 1000000)
+        elif kind == 'endless':
+            peer.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\n')
+            while True: peer.sendall(b'x' * 1000000)
+        elif kind == 'slow':
+            peer.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\n')
+            while True:
+                peer.sendall(b'x 1\\n')
+                time.sleep(0.1)
+        elif kind == 'silent':
+            time.sleep(1000)
+        elif kind == 'noise':
+            peer.sendall(b'no HTTP at all\\r\\n\\r\\n')
+        elif kind == 'cut':
+            peer.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 100\\r\\n\\r\\nx 1')
+    finally:
+        os._exit(0)
+";
+
+#[test]
+fn a_page_without_end_or_beyond_its_bound_is_an_error_and_disturbs_nothing() {
+    needs(PYTHON, "python3");
+    let cell = Cell::start();
+    run_hello(&cell);
+    let run = |name: &str, cmd: &str| {
+        let more = "ports: ['http'], metrics: { port: 'http' }";
+        let job = format!("(import 'borg.libsonnet').batch('{name}', cmd={cmd}) {{ {more} }}");
+        cell.write(&format!("{name}.bcl"), job);
+        cell.ok(&format!("bourg run --detach {name}.bcl"));
+    };
+    let kinds = ["huge", "endless", "slow", "silent", "noise", "cut"];
+    for kind in kinds {
+        let check = "healthCheck: { tcp: 'http' }, ports: ['http'], metrics: { port: 'http' }";
+        let cmd = format!("['{PYTHON}', '-c', {BAD_SERVER:?}, '{kind}']");
+        let job = format!("(import 'borg.libsonnet').batch('{kind}', cmd={cmd}) {{ {check} }}");
+        cell.write(&format!("{kind}.bcl"), job);
+        cell.ok(&format!("bourg run {kind}.bcl"));
+    }
+    run("mute", "['sleep', '1000']");
+    run("over", "['true']");
+    cell.job("over", "has ended", |job| job["state"] == "finished");
+    cell.job("mute", "runs", |job| job["counts"]["running"] == 1);
+    let why = |job: &str, code: i32| {
+        let (begun, said) =
+            (Instant::now(), cell.fails(code, &format!("bourg metrics {job} > page")));
+        let printed = std::fs::read(cell.path("page")).unwrap_or_default();
+        assert!(printed.is_empty(), "{job}: {} bytes of half a page", printed.len());
+        assert!(begun.elapsed() < Duration::from_secs(25), "{job} took {:?}", begun.elapsed());
+        said
+    };
+    for (job, says) in [
+        ("huge", "cannot fetch the metrics of root/huge/0: the page has more than 8 MiB"),
+        ("endless", "cannot fetch the metrics of root/endless/0: the page has more than 8 MiB"),
+        ("slow", "cannot fetch the metrics of root/slow/0: the page did not end within 10 s"),
+        ("silent", "cannot fetch the metrics of root/silent/0: the page did not end within 10 s"),
+        ("noise", "cannot fetch the metrics of root/noise/0: port "),
+        ("cut", "cannot fetch the metrics of root/cut/0: port "),
+        ("mute", "cannot fetch the metrics of root/mute/0: cannot connect to port "),
+    ] {
+        let said = why(job, 1);
+        assert!(said.contains(says), "{job}: {said}");
+    }
+    assert!(why("over", 3).contains("root/over/0 does not run: bourg status root/over"));
+    cell.ok("sed s/hello/plain/ $EXAMPLES/hello.bcl > plain.bcl; bourg run plain.bcl");
+    assert!(why("plain/0", 3).contains("root/plain names no page with metrics"));
+    for task in 0..3 {
+        cell.ok(&format!("bourg metrics hello/{task}"));
+    }
+    let hello = cell.status("hello");
+    let unharmed = |task: &Value| task["generation"] == 1 && task["health"] == "HEALTHY";
+    assert!(hello["tasks"].as_array().expect("tasks").iter().all(unharmed), "{hello:#}");
+}
+
+#[test]
+fn every_master_lists_the_running_tasks_that_serve_metrics_for_prometheus() {
+    let cell = Cell::start();
+    run_hello(&cell);
+    cell.ok("sed s/hello/plain/ $EXAMPLES/hello.bcl > plain.bcl; bourg run plain.bcl");
+    let list = |query: &str| {
+        let (code, text) = page(&cell, Of::Master, &format!("/sd/tasks{query}"));
+        assert_eq!(code, 200, "{text}");
+        serde_json::from_str::<Vec<Value>>(&text).expect("JSON")
+    };
+    let all = list("");
+    assert_eq!(all.len(), 3, "{all:?}");
+    let status = cell.status("hello");
+    for (group, task) in all.iter().zip(status["tasks"].as_array().expect("tasks")) {
+        let address =
+            format!("{}:{}", task["host"].as_str().expect("a host"), task["ports"][0]["port"]);
+        assert_eq!(group["targets"], serde_json::json!([address]));
+        let labels = serde_json::json!({
+            "cell": "dev", "user": "root", "job": "hello", "task": task["index"].to_string(),
+            "machine": task["machine"], "__metrics_path__": "/metrics",
+        });
+        assert_eq!(group["labels"], labels);
+    }
+    assert_eq!(list("?user=root&job=hello").len(), 3);
+    assert_eq!(list("?job=other"), [Value::Null; 0]);
+    let (code, text) = page(&cell, Of::Master, "/sd/tasks?task=3");
+    assert_eq!(
+        (code, text.as_str()),
+        (400, "'task=3' is no parameter: there are user=NAME and job=NAME\n")
+    );
+    cell.ok("bourg kill hello");
+    assert_eq!(list(""), [Value::Null; 0]);
+}
+
+/// With the configuration that the example has: only names and addresses differ.
+#[test]
+fn a_prometheus_with_a_certificate_of_the_cell_scrapes_every_task() {
+    needs("prometheus", "prometheus");
+    let cell = Cell::start();
+    run_hello(&cell);
+    cell.ok("bourg user add prometheus");
+    let config = include_str!("../../../../../examples/monitoring/prometheus.yml");
+    let config = config
+        .replace("scrape_interval: 15s", "scrape_interval: 1s")
+        .replace("evaluation_interval: 15s", "evaluation_interval: 1s")
+        .replace("refresh_interval: 15s", "refresh_interval: 1s")
+        .replace("master.cc.borg", Of::Master.server_name())
+        .replace("m1.example:7800", &Of::Master.address(&cell));
+    cell.write("prometheus/prometheus.yml", config);
+    let alerts = include_str!("../../../../../examples/monitoring/alerts.yml");
+    cell.write("prometheus/alerts.yml", alerts);
+    let web = free_address();
+    let listen = format!("--web.listen-address={web}");
+    let flags = ["--config.file=prometheus/prometheus.yml", "--storage.tsdb.path=series", &listen];
+    let prometheus = cell.start("prometheus", &flags);
+    let asks =
+        |query: &str| cell.types(&format!("promtool query instant http://{web} '{query}'")).stdout;
+    let up = |job: &str| asks(&format!("up{{user=\"root\",job=\"{job}\"}} == 1")).lines().count();
+    until("every task is up", || up("hello") == 3);
+    until("the master is up", || asks("up{job=\"bourg-master\"}").contains("=> 1 @"));
+    let of_one = asks("example_requests_total{cell=\"dev\",task=\"2\"}");
+    assert!(of_one.contains("machine=\""), "{of_one}{}", prometheus.stderr());
+    until("the rules are evaluated", || asks("bourg:tasks_up:ratio_avg1h").contains("=> 1 @"));
+    // A task that comes later is found, and one that is gone is forgotten.
+    cell.ok("bourg resize hello 4");
+    until("the new task is up", || up("hello") == 4);
+    cell.ok("bourg resize hello 1");
+    until("the others are gone", || asks("up{job=\"hello\"}").lines().count() == 1);
+}
+
+#[test]
+fn promtool_accepts_the_example_alerts_and_their_tests_pass() {
+    needs("promtool", "prometheus");
+    let cell = Cell::start();
+    let checked = cell.ok("promtool check rules $EXAMPLES/monitoring/alerts.yml");
+    assert!(checked.contains("SUCCESS: 6 rules found"), "{checked}");
+    let tested = cell.ok("promtool test rules $EXAMPLES/monitoring/alerts-test.yml");
+    assert!(tested.contains("SUCCESS"), "{tested}");
+}

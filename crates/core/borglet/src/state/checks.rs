@@ -1,0 +1,86 @@
+//! Health checks of instances: what a check does, and what follows from its result.
+
+use model::{InstanceId, NoticeReason, Time};
+
+use super::{Borglet, Effect, Phase, StopCause};
+use crate::health::{HealthTracker, Verdict};
+use crate::launch::fill;
+use crate::{Desired, Stop};
+
+/// What a health check does: as its description says, with ports and references resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// `GET` on a local port.
+    Http {
+        /// The port's number.
+        port: u16,
+        /// The request path.
+        path: String,
+    },
+    /// A connection to a local port.
+    Tcp {
+        /// The port's number.
+        port: u16,
+    },
+    /// A command inside the instance.
+    Exec {
+        /// The program and its arguments.
+        argv: Vec<String>,
+    },
+}
+
+/// The check of an instance that is due; `None` if it has no check, or not its port.
+pub(super) fn begin(
+    instance: InstanceId,
+    desired: &Desired,
+    watch: &mut HealthTracker,
+) -> Option<Effect> {
+    let check = desired.spec.health_check.as_ref()?;
+    let number = |wanted| {
+        let mut ports = desired.ports.iter();
+        ports.find(|(name, _)| name == wanted).map(|(_, port)| *port)
+    };
+    let probe = match &check.probe {
+        spec::Probe::Http { port, path } => Probe::Http { port: number(port)?, path: path.clone() },
+        spec::Probe::Tcp { port } => Probe::Tcp { port: number(port)? },
+        spec::Probe::Exec { cmd } => {
+            Probe::Exec { argv: cmd.iter().map(|text| fill(desired, text)).collect() }
+        }
+    };
+    watch.asked();
+    Some(Effect::Check { instance, probe, timeout: check.timeout })
+}
+
+/// The name of a check in the reason of an end.
+fn name(probe: &spec::Probe) -> String {
+    match probe {
+        spec::Probe::Http { path, .. } => format!("GET {path}"),
+        spec::Probe::Tcp { port } => format!("connection to {port}"),
+        spec::Probe::Exec { cmd } => cmd.first().cloned().unwrap_or_default(),
+    }
+}
+
+impl Borglet {
+    pub(super) fn checked(
+        &mut self,
+        now: Time,
+        instance: InstanceId,
+        answer: Result<String, String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(local) = self.tasks.get_mut(&instance) else { return };
+        let Phase::Running(watch) = &mut local.phase else { return };
+        let Some(check) = &local.launch.desired.spec.health_check else { return };
+        let verdict = watch.answered(check, now, &answer);
+        if let (Verdict::Stop, Err(said)) = (verdict, answer) {
+            let reason = format!("{} → {said}", name(&check.probe));
+            let stop = Stop {
+                instance,
+                reason: NoticeReason::Unhealthy,
+                cause: reason.clone(),
+                notice_max: None,
+            };
+            local.stop(now, StopCause::Unhealthy(reason), Some(stop), effects);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What tasks, jobs and machines use: `bourg usage`, and the columns of other commands.
+
+pub(crate) mod amount;
+mod sparkline;
+mod table;
+
+use std::time::Duration;
+
+use clap::Args;
+use client::{Connection, Target};
+use model::Address;
+use proto::v1;
+use proto::v1::usage_request::{Of, Tasks};
+
+use crate::exit::Done;
+use crate::moment::Since;
+use crate::output::{self, Format};
+use crate::{job_address, with_cell};
+
+pub(crate) use table::missing;
+
+/// How long to wait for the usage where it is an addition to another answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
+    job: Address,
+    /// Show the CPU usage of each 5 minutes since then: an age (1h) or a time (2026-11-19 03:10,
+    /// UTC). The master keeps usage in memory only, and may have less.
+    #[arg(long, default_value = "1h", value_name = "TIME")]
+    since: Since,
+    /// Output format: table, json, yaml, or the path of a field.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+}
+
+/// Implements `bourg usage`.
+pub(crate) fn usage(cell: Target<'_>, args: &UsageArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let Since(since) = args.since;
+        let job = Some(job_address(&args.job));
+        let tasks = Some((&args.job.tasks).into());
+        let of = Of::Tasks(Tasks { job, tasks, since: Some(since.0) });
+        let answer = ask(&mut connection, of).await?;
+        let name = args.job.to_string();
+        output::object(&args.output, &answer, &name, || table::table(&answer, since))?;
+        for note in table::notes(&answer, since) {
+            output::say(&format!("note: {note}\n"));
+        }
+        Ok(())
+    })
+}
+
+/// Requests usage.
+pub(crate) async fn ask(
+    connection: &mut Connection,
+    of: Of,
+) -> Result<v1::UsageResponse, client::Error> {
+    let request = v1::UsageRequest { of: Some(of) };
+    connection.ask(request, async |mut client, request| client.usage(request).await).await
+}
+
+/// Requests usage as an addition to an answer that is there already: without patience, and without
+/// failing. Returns what to say about it, too.
+pub(crate) async fn beside(connection: &Connection, of: Of) -> (v1::UsageResponse, Option<String>) {
+    let mut connection = connection.clone();
+    connection.set_unanswered_patience(PATIENCE / 2);
+    connection.set_patience(PATIENCE / 2);
+    let why = match tokio::time::timeout(PATIENCE, ask(&mut connection, of)).await {
+        Ok(Ok(answer)) => {
+            let note = missing(&answer);
+            return (answer, note);
+        }
+        Ok(Err(error)) => why(&error),
+        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+    };
+    (v1::UsageResponse::default(), Some(format!("usage is not shown: {why}")))
+}
+
+/// The text of an error.
+pub(crate) fn why(error: &client::Error) -> String {
+    match error {
+        client::Error::Answer(status) => rpc::transport::explain(status),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,224 @@
+//! What tasks may use, and use: the cell's numbers beside those that the machines measured.
+
+use std::collections::BTreeMap;
+
+use borglet::Measured;
+use cell::{Health, Job, Machine, MachineState, Phase, Task, TaskState};
+use model::{Band, Resources, TaskIndex, TaskSelection};
+use proto::v1;
+use proto::v1::usage_request::{Of, Tasks};
+use tonic::Status;
+
+use super::views::{machine_status, task_status};
+use super::{Reads, selection_of, unchecked_health};
+use crate::usage::{MachineUsed, TaskUsed, Used};
+
+impl Reads<'_> {
+    /// The response: totals, and what is requested.
+    pub(crate) fn usage(&self, of: &Of, used: &Used) -> Result<v1::UsageResponse, Status> {
+        let (mut machines, mut jobs, mut tasks) = Default::default();
+        match of {
+            Of::Cell(_) => {}
+            Of::Machines(asked) => machines = self.machines_used(&asked.names, used)?,
+            Of::Jobs(asked) => jobs = self.jobs_used(&asked.user, used),
+            Of::Tasks(asked) => tasks = self.tasks_used(asked, used)?,
+        }
+        Ok(v1::UsageResponse {
+            index: self.cell.index().0,
+            time: self.now.0,
+            cell: Some(self.cell_used(used)),
+            machines,
+            jobs,
+            tasks,
+            missing: Vec::new(),
+        })
+    }
+
+    fn cell_used(&self, used: &Used) -> v1::CellUsage {
+        let mut bands: BTreeMap<Band, Total> = BTreeMap::new();
+        let mut pending = 0;
+        for job in self.cell.named_jobs().filter(|job| job.is_alive()) {
+            pending += job.pending();
+            if !job.spec.kind.is_alloc_set() {
+                let total = bands.entry(job.spec.priority.band()).or_default();
+                total.add(&Total::of_job(job, used));
+            }
+        }
+        let mut all = Total::default();
+        bands.values().for_each(|total| all.add(total));
+        let is_up = |machine: &&std::sync::Arc<Machine>| machine.state == MachineState::Up;
+        let up = || self.cell.machines().filter(is_up);
+        let capacity = up().fold(Resources::default(), |sum, machine| sum.plus(machine.capacity()));
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        v1::CellUsage {
+            machines: count(self.cell.machine_count()),
+            machines_up: count(up().count()),
+            capacity: Some((&capacity).into()),
+            used: Some((&used.all).into()),
+            system: Some((&used.system).into()),
+            tasks: Some(all.into()),
+            bands: bands.into_iter().map(of_band).collect(),
+            pending,
+        }
+    }
+
+    fn machines_used(
+        &self,
+        names: &[String],
+        used: &Used,
+    ) -> Result<Vec<v1::MachineUsage>, Status> {
+        let mut machines = match names {
+            [] => self.cell.machines().collect::<Vec<_>>(),
+            some => some.iter().map(|name| self.machine_named(name)).collect::<Result<_, _>>()?,
+        };
+        machines.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(machines.into_iter().map(|machine| self.machine_used(machine, used)).collect())
+    }
+
+    fn machine_used(&self, machine: &Machine, used: &Used) -> v1::MachineUsage {
+        let status = machine_status(machine, self.now);
+        let found = used.machines.get(&machine.id);
+        let MachineUsed { at, all, system, tasks, measured } = found.copied().unwrap_or_default();
+        v1::MachineUsage {
+            id: machine.id.0,
+            name: machine.name.to_string(),
+            state: status.state,
+            capacity: status.capacity,
+            at: at.0,
+            used: Some((&all).into()),
+            system: Some((&system).into()),
+            tasks: Some(v1::UsageTotal {
+                running: status.tasks,
+                measured,
+                limit: Some((&machine.taken()).into()),
+                reservation: Some((&machine.reserved()).into()),
+                used: Some((&tasks).into()),
+            }),
+            draining: machine.drain.is_some(),
+        }
+    }
+
+    fn jobs_used(&self, user: &str, used: &Used) -> Vec<v1::JobUsage> {
+        let wanted = |job: &&std::sync::Arc<Job>| {
+            job.is_alive() && (user.is_empty() || job.owner.as_str() == user)
+        };
+        self.cell.named_jobs().filter(wanted).map(|job| self.job_used(job, used)).collect()
+    }
+
+    fn job_used(&self, job: &Job, used: &Used) -> v1::JobUsage {
+        let healthy = |(index, task): (TaskIndex, &Task)| self.health(job, index, task);
+        let healthy = job.tasks().filter_map(healthy).filter(|health| *health == Health::Healthy);
+        v1::JobUsage {
+            user: job.owner.to_string(),
+            job: job.spec.name.to_string(),
+            priority: job.spec.priority.number().into(),
+            band: v1::Band::from(job.spec.priority.band()).into(),
+            alloc_set: job.spec.kind.is_alloc_set(),
+            tasks: job.spec.tasks,
+            pending: job.pending(),
+            healthy: u32::try_from(healthy.count()).unwrap_or(u32::MAX),
+            total: Some(Total::of_job(job, used).into()),
+            failures: job.tasks().map(|(_, task)| u64::from(task.failures)).sum(),
+        }
+    }
+
+    fn tasks_used(&self, asked: &Tasks, used: &Used) -> Result<Vec<v1::TaskUsage>, Status> {
+        let job = self.find(&asked.job.clone().unwrap_or_default())?;
+        let selected: TaskSelection = selection_of(job, asked.tasks.clone())?;
+        let tasks = job.tasks().filter(|(index, _)| selected.contains(*index));
+        Ok(tasks.map(|(index, task)| self.task_used(job, index, task, used)).collect())
+    }
+
+    fn task_used(&self, job: &Job, index: TaskIndex, task: &Task, used: &Used) -> v1::TaskUsage {
+        let id = model::TaskId { collection: job.id, index };
+        let first = id.generation(model::Generation(0));
+        let last = id.generation(model::Generation(u32::MAX));
+        let known = used.tasks.range(first..=last);
+        let windows = known.flat_map(|(instance, used)| {
+            used.windows.values().map(|window| v1::task_usage::Window {
+                generation: instance.generation.0,
+                window: Some(window.clone()),
+            })
+        });
+        let current: Option<&TaskUsed> = match &task.state {
+            TaskState::Running(_) => used.tasks.get(&id.generation(task.generation)),
+            _ => None,
+        };
+        let newest = current.and_then(|used| used.newest);
+        let status = task_status(self.cell, job, index, self.now);
+        v1::TaskUsage {
+            index: index.0,
+            generation: task.generation.0,
+            state: status.state,
+            health: status.health,
+            machine: match &task.state {
+                TaskState::Running(_) => status.machine,
+                _ => String::new(),
+            },
+            failures: task.failures,
+            limit: Some((&job.limit(index)).into()),
+            reservation: Some((&job.reservation(index)).into()),
+            at: newest.map_or(0, |(at, _)| at.0),
+            used: newest.map(|(_, used)| (&used).into()),
+            windows: windows.collect(),
+        }
+    }
+
+    /// The health of a task that runs.
+    fn health(&self, job: &Job, index: TaskIndex, task: &Task) -> Option<Health> {
+        let TaskState::Running(placement) = &task.state else { return None };
+        matches!(placement.phase, Phase::Started { .. })
+            .then(|| unchecked_health::shown(job, index, placement, self.now))
+    }
+}
+
+/// What running tasks may use, and use.
+#[derive(Default)]
+struct Total {
+    running: u32,
+    measured: u32,
+    limit: Resources,
+    reservation: Resources,
+    used: Measured,
+}
+
+impl Total {
+    fn of_job(job: &Job, used: &Used) -> Self {
+        let mut total = Self::default();
+        for (index, task) in job.tasks() {
+            if matches!(task.state, TaskState::Running(_)) {
+                total.running += 1;
+                total.limit = total.limit.plus(job.limit(index));
+                total.reservation = total.reservation.plus(job.reservation(index));
+            }
+        }
+        if let Some((measured, used)) = used.jobs.get(&job.id) {
+            (total.measured, total.used) = (*measured, *used);
+        }
+        total
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.running += other.running;
+        self.measured += other.measured;
+        self.limit = self.limit.plus(other.limit);
+        self.reservation = self.reservation.plus(other.reservation);
+        self.used = self.used.plus(&other.used);
+    }
+}
+
+impl From<Total> for v1::UsageTotal {
+    fn from(total: Total) -> Self {
+        Self {
+            running: total.running,
+            measured: total.measured,
+            limit: Some((&total.limit).into()),
+            reservation: Some((&total.reservation).into()),
+            used: Some((&total.used).into()),
+        }
+    }
+}
+
+fn of_band((band, total): (Band, Total)) -> v1::cell_usage::Band {
+    v1::cell_usage::Band { band: v1::Band::from(band).into(), total: Some(total.into()) }
+}

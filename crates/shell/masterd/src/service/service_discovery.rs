@@ -1,0 +1,143 @@
+//! `/sd/tasks`: the tasks that serve metrics, as targets for Prometheus' HTTP service discovery.
+//!
+//! Every replica answers from its own view. A target is the task's own port; its labels are the same
+//! names by which tasks are addressed everywhere.
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use cell::{Cell, Job, Phase, TaskState};
+use model::CellName;
+use process::health;
+use serde::Serialize;
+
+use crate::service::Service;
+use crate::service::task_metrics::port_of;
+
+/// The path of the page.
+pub(crate) const PATH: &str = "/sd/tasks";
+/// The maximum number of targets in one answer.
+const TARGETS_MAX: usize = 200_000;
+
+/// A group of targets, in Prometheus' format: here always one.
+#[derive(Debug, Serialize)]
+struct Group<'a> {
+    targets: [String; 1],
+    labels: Labels<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Labels<'a> {
+    cell: &'a str,
+    user: &'a str,
+    job: &'a str,
+    task: String,
+    machine: &'a str,
+    #[serde(rename = "__metrics_path__")]
+    path: &'a str,
+}
+
+/// Which targets are asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Filter {
+    user: Option<String>,
+    job: Option<String>,
+}
+
+/// `/sd/tasks`
+pub(crate) async fn tasks(State(service): State<Service>, uri: Uri) -> Response {
+    let filter = match Filter::parse(uri.query().unwrap_or_default()) {
+        Ok(filter) => filter,
+        Err(why) => return health::plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
+    };
+    let view = service.core.view();
+    if !view.caught_up {
+        // Prometheus keeps the targets that it has.
+        let why = "the log is still being applied: try again later\n".to_owned();
+        return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    // As many at once as other answers as large as the cell.
+    let Ok(turn) = service.much.clone().acquire_owned().await else {
+        let why = "the master is stopping\n".to_owned();
+        return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
+    };
+    let found = tokio::task::spawn_blocking(move || {
+        let _held = turn;
+        listed(&view.cell, &filter, TARGETS_MAX)
+    });
+    match found.await {
+        Ok(Ok(json)) => {
+            let kind =
+                [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+            (kind, json).into_response()
+        }
+        Ok(Err(why)) => health::plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
+        Err(error) => health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+impl Filter {
+    /// Names need no percent-encoding.
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut filter = Self::default();
+        for word in query.split('&').filter(|word| !word.is_empty()) {
+            let value = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            match word.split_once('=') {
+                Some(("user", user)) => filter.user = value(user),
+                Some(("job", job)) => filter.job = value(job),
+                _ => {
+                    let word = word.escape_debug();
+                    return Err(format!(
+                        "'{word}' is no parameter: there are user=NAME and job=NAME"
+                    ));
+                }
+            }
+        }
+        Ok(filter)
+    }
+
+    fn includes(&self, job: &Job) -> bool {
+        let is = |wanted: &Option<String>, name: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == name)
+        };
+        is(&self.user, job.owner.as_str()) && is(&self.job, job.spec.name.as_str())
+    }
+}
+
+/// The running tasks that serve metrics, as JSON; an error if there are more than `most`.
+fn listed(cell: &Cell, filter: &Filter, most: usize) -> Result<Vec<u8>, String> {
+    let (mut json, mut count) = (b"[".to_vec(), 0);
+    let name = cell.name().map(CellName::as_str).unwrap_or_default();
+    for job in cell.named_jobs().filter(|job| job.is_alive() && filter.includes(job)) {
+        for (index, task) in job.tasks() {
+            let TaskState::Running(placement) = &task.state else { continue };
+            let Phase::Started { .. } = placement.phase else { continue };
+            let Some(page) = &job.described(index).metrics else { continue };
+            let Some(port) = port_of(job, index, page, &placement.ports) else { continue };
+            let Some(machine) = cell.machine(placement.machine) else { continue };
+            let Some((host, _)) = machine.address.rsplit_once(':') else { continue };
+            if count == most {
+                return Err(format!(
+                    "more than {most} tasks serve metrics: ask for those of a user or a job, with \
+                     {PATH}?user=NAME&job=NAME"
+                ));
+            }
+            if count > 0 {
+                json.push(b',');
+            }
+            count += 1;
+            let labels = Labels {
+                cell: name,
+                user: job.owner.as_str(),
+                job: job.spec.name.as_str(),
+                task: index.to_string(),
+                machine: machine.name.as_str(),
+                path: &page.path,
+            };
+            let group = Group { targets: [format!("{host}:{port}")], labels };
+            serde_json::to_writer(&mut json, &group).map_err(|error| error.to_string())?;
+        }
+    }
+    json.push(b']');
+    Ok(json)
+}

@@ -1,0 +1,158 @@
+//! What is used, joined from all replicas: each has what the machines use that it polls.
+
+use std::time::{Duration, Instant};
+
+use borglet::Measured;
+use model::{CollectionId, ReplicaId, Time};
+use proto::v1;
+use replication::v1::usage_answer::{OfJob, OfMachine, OfTask};
+use replication::v1::{UsageAnswer, UsageQuery};
+use tokio::task::JoinSet;
+use tonic::Status;
+
+use crate::caller::Caller;
+use crate::reads::{Reads, few};
+use crate::service::{Answer, Service};
+use crate::usage::{MachineUsed, Query, TaskUsed, Used};
+
+/// Without other replicas the answer must not be late: this is for all together.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Service {
+    pub(crate) async fn the_usage(
+        &self,
+        by: Caller,
+        asked: v1::UsageRequest,
+    ) -> Answer<v1::UsageResponse> {
+        use v1::usage_request::Of;
+
+        let of = asked.of.ok_or_else(|| Status::invalid_argument("usage of what is not given"))?;
+        let query = match &of {
+            Of::Cell(_) | Of::Jobs(_) => Query::default(),
+            Of::Machines(machines) => {
+                few("machines", machines.names.len())?;
+                Query { machines: true, ..Query::default() }
+            }
+            Of::Tasks(tasks) => {
+                let view = self.core.view();
+                let address = tasks.job.clone().unwrap_or_default();
+                let job = Reads::of(&view, &by).find(&address)?.id;
+                Query { job: Some(job), since: tasks.since.map(Time), ..Query::default() }
+            }
+        };
+        let (others, missing) = self.used_elsewhere(&query).await;
+        let service = self.clone();
+        let mut answer = self
+            .read_much(&by, move |reads| {
+                let mut used = service.used_here(&query);
+                others.into_iter().for_each(|other| used.merge(other));
+                reads.usage(&of, &used)
+            })
+            .await?;
+        answer.get_mut().missing = missing.into_iter().map(|replica| replica.0).collect();
+        Ok(answer)
+    }
+
+    /// What is used on the machines that this replica polls.
+    pub(crate) fn used_here(&self, query: &Query) -> Used {
+        let view = self.core.view();
+        let gcu = |machine| view.cell.machine(machine).map(|machine| machine.gcu());
+        self.agents.usage().query(gcu, query, Instant::now())
+    }
+
+    /// The answers of the other replicas that poll machines, and those that did not answer.
+    async fn used_elsewhere(&self, query: &Query) -> (Vec<Used>, Vec<ReplicaId>) {
+        let others: Vec<ReplicaId> = {
+            let view = self.core.view();
+            let all = view.cell.replicas().map(|replica| replica.id);
+            all.filter(|id| *id != view.me).collect()
+        };
+        let mut asked = JoinSet::new();
+        for replica in &others {
+            let (peers, replica, query) = (self.peers.clone(), *replica, message(query));
+            asked.spawn(async move { (replica, peers.usage(replica, query).await) });
+        }
+        let mut missing = others;
+        let mut found = Vec::new();
+        let until = tokio::time::Instant::now() + OTHERS_PATIENCE;
+        while let Ok(Some(answered)) = tokio::time::timeout_at(until, asked.join_next()).await {
+            let Ok((replica, Ok(answer))) = answered else { continue };
+            if let Ok(used) = used_of(answer) {
+                found.push(used);
+                missing.retain(|other| *other != replica);
+            }
+        }
+        (found, missing)
+    }
+}
+
+fn message(query: &Query) -> UsageQuery {
+    UsageQuery {
+        machines: query.machines,
+        collection: query.job.map_or(0, |job| job.0),
+        since: query.since.map(|since| since.0),
+    }
+}
+
+pub(crate) fn query_of(message: &UsageQuery) -> Query {
+    Query {
+        machines: message.machines,
+        job: Some(message.collection).filter(|job| *job > 0).map(CollectionId),
+        since: message.since.map(Time),
+    }
+}
+
+pub(crate) fn answer(used: Used) -> UsageAnswer {
+    let job = |(job, (measured, used)): (CollectionId, (u32, Measured))| OfJob {
+        collection: job.0,
+        measured,
+        used: Some((&used).into()),
+    };
+    let machine = |(id, used): (model::MachineId, MachineUsed)| OfMachine {
+        machine: id.0,
+        at: used.at.0,
+        used: Some((&used.all).into()),
+        system: Some((&used.system).into()),
+        tasks: Some((&used.tasks).into()),
+        measured: used.measured,
+    };
+    let task = |(instance, used): (model::InstanceId, TaskUsed)| OfTask {
+        instance: Some(instance.into()),
+        at: used.newest.map_or(0, |(at, _)| at.0),
+        used: used.newest.map(|(_, used)| (&used).into()),
+        windows: used.windows.into_values().collect(),
+    };
+    UsageAnswer {
+        used: Some((&used.all).into()),
+        system: Some((&used.system).into()),
+        jobs: used.jobs.into_iter().map(job).collect(),
+        machines: used.machines.into_iter().map(machine).collect(),
+        tasks: used.tasks.into_iter().map(task).collect(),
+    }
+}
+
+fn used_of(answer: UsageAnswer) -> Result<Used, proto::Malformed> {
+    let measured = |message: Option<v1::Measured>| message.unwrap_or_default().try_into();
+    let mut used =
+        Used { all: measured(answer.used)?, system: measured(answer.system)?, ..Used::default() };
+    for of in answer.jobs {
+        used.jobs.insert(CollectionId(of.collection), (of.measured, measured(of.used)?));
+    }
+    for of in answer.machines {
+        let found = MachineUsed {
+            at: Time(of.at),
+            all: measured(of.used)?,
+            system: measured(of.system)?,
+            tasks: measured(of.tasks)?,
+            measured: of.measured,
+        };
+        used.machines.insert(model::MachineId(of.machine), found);
+    }
+    for of in answer.tasks {
+        let newest = of.used.map(TryInto::try_into).transpose()?.map(|used| (Time(of.at), used));
+        let windows = of.windows.into_iter().map(|window| (Time(window.start), window)).collect();
+        let instance = of.instance.unwrap_or_default().into();
+        used.tasks.insert(instance, TaskUsed { newest, windows });
+    }
+    Ok(used)
+}

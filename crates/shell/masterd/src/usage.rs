@@ -1,0 +1,386 @@
+//! What tasks and machines use, as the Borglets send it with their answers: the newest samples, and
+//! the windows of a while. In memory only: after a restart the Borglets send it again.
+//!
+//! Each replica has what the machines use that it polls. [`crate::service`] joins the replicas'
+//! answers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::size_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use borglet::{Measured, Usage, UsageSample, UsageSubject, UsageWindow};
+use model::{CollectionId, GcuFactor, InstanceId, MachineId, Time};
+use prost::Message as _;
+use proto::v1;
+
+/// A sample that arrived longer ago is outdated.
+const FRESH: Duration = Duration::from_secs(15);
+/// A machine that has sent nothing for so long is polled by another replica now, or gone.
+const UNHEARD_MAX: Duration = Duration::from_secs(3_600);
+/// The most memory for windows: the oldest are forgotten.
+const WINDOW_BYTES_MAX: usize = 256 << 20;
+/// The oldest windows are forgotten by their start, in steps of this.
+const STEP: u64 = borglet::WINDOW.0;
+
+/// The usage of the machines that a replica polls.
+#[derive(Debug)]
+pub struct UsageMemory {
+    all: Mutex<All>,
+    window_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    machines: BTreeMap<MachineId, OfMachine>,
+    window_bytes: usize,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct OfMachine {
+    heard: Instant,
+    known: Known,
+    machine: Option<UsageSample>,
+    system: Option<UsageSample>,
+    instances: BTreeMap<InstanceId, OfInstance>,
+}
+
+#[derive(Debug, Default)]
+struct OfInstance {
+    sample: Option<UsageSample>,
+    windows: VecDeque<Kept>,
+}
+
+/// A window, encoded: in this form it is small.
+#[derive(Debug)]
+struct Kept {
+    start: u64,
+    end: u64,
+    message: Box<[u8]>,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.message.len()
+    }
+}
+
+/// What is known of a machine already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// The cursor of its last window.
+    pub(crate) cursor: u64,
+    /// The time of its newest samples.
+    pub(crate) sampled: Time,
+}
+
+/// The sums that every query gives, and what it asked for. CPU is in normalised cores.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Used {
+    pub(crate) all: Measured,
+    pub(crate) system: Measured,
+    /// By job: how many tasks were measured, and what they use.
+    pub(crate) jobs: BTreeMap<CollectionId, (u32, Measured)>,
+    pub(crate) machines: BTreeMap<MachineId, MachineUsed>,
+    pub(crate) tasks: BTreeMap<InstanceId, TaskUsed>,
+}
+
+/// What a machine uses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MachineUsed {
+    pub(crate) at: Time,
+    pub(crate) all: Measured,
+    pub(crate) system: Measured,
+    pub(crate) tasks: Measured,
+    pub(crate) measured: u32,
+}
+
+/// What a task uses, and has used.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskUsed {
+    pub(crate) newest: Option<(Time, Measured)>,
+    /// By their start.
+    pub(crate) windows: BTreeMap<Time, v1::UsageWindow>,
+}
+
+/// What to give in addition to the sums.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) machines: bool,
+    /// The tasks of this job.
+    pub(crate) job: Option<CollectionId>,
+    /// With their windows that ended after this.
+    pub(crate) since: Option<Time>,
+}
+
+impl Default for UsageMemory {
+    fn default() -> Self {
+        Self { all: Mutex::default(), window_bytes_max: WINDOW_BYTES_MAX }
+    }
+}
+
+impl UsageMemory {
+    /// What is known of a machine already.
+    pub(crate) fn known(&self, machine: MachineId) -> Known {
+        self.lock().machines.get(&machine).map(|of_it| of_it.known).unwrap_or_default()
+    }
+
+    /// Takes in what came with a machine's answer.
+    pub fn take_in(&self, machine: MachineId, usage: &Usage, now: Instant) {
+        let mut all = self.lock();
+        all.sweep(now);
+        let mut added = 0;
+        let of_it = all.machines.entry(machine).or_insert_with(|| OfMachine::new(now));
+        of_it.take_in_samples(&usage.samples, now);
+        for window in &usage.windows {
+            added += of_it.take_in_window(window);
+        }
+        if !usage.windows.is_empty() {
+            of_it.known.cursor = usage.cursor;
+        }
+        all.window_bytes += added;
+        if added > 0 && all.window_bytes > self.window_bytes_max {
+            all.forget_oldest(self.window_bytes_max);
+        }
+    }
+
+    /// What is used now, by the newest samples that are not outdated. `gcu` is how fast a machine's
+    /// cores are; a machine for which there is nothing is left out.
+    pub(crate) fn query(
+        &self,
+        gcu: impl Fn(MachineId) -> Option<GcuFactor>,
+        query: &Query,
+        now: Instant,
+    ) -> Used {
+        let mut used = Used::default();
+        for (id, of_it) in &self.lock().machines {
+            let Some(gcu) = gcu(*id) else { continue };
+            let is_fresh = now.saturating_duration_since(of_it.heard) <= FRESH;
+            of_it.add_to(&mut used, (*id, gcu), query, is_fresh);
+        }
+        used
+    }
+
+    /// The newest samples of all tasks and allocs, unless they are outdated.
+    pub(crate) fn samples(
+        &self,
+        gcu: impl Fn(MachineId) -> Option<GcuFactor>,
+        now: Instant,
+    ) -> Vec<(InstanceId, Measured)> {
+        let mut found = Vec::new();
+        for (id, of_it) in &self.lock().machines {
+            let is_fresh = now.saturating_duration_since(of_it.heard) <= FRESH;
+            let Some(gcu) = gcu(*id).filter(|_| is_fresh) else { continue };
+            found.extend(of_it.instances.iter().filter_map(|(instance, of_it)| {
+                Some((*instance, normalised(&of_it.sample.as_ref()?.measured, gcu)))
+            }));
+        }
+        found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl All {
+    /// Forgets machines that are gone, now and then.
+    fn sweep(&mut self, now: Instant) {
+        let since = self.swept.get_or_insert(now);
+        if now.saturating_duration_since(*since) < UNHEARD_MAX / 10 {
+            return;
+        }
+        *since = now;
+        let is_heard = |of_it: &OfMachine| now.saturating_duration_since(of_it.heard) < UNHEARD_MAX;
+        let gone: usize =
+            self.machines.values().filter(|of_it| !is_heard(of_it)).map(OfMachine::bytes).sum();
+        self.machines.retain(|_, of_it| is_heard(of_it));
+        self.window_bytes = self.window_bytes.saturating_sub(gone);
+    }
+
+    /// Forgets the oldest windows of all tasks, until the rest has room.
+    fn forget_oldest(&mut self, bytes_max: usize) {
+        while self.window_bytes > bytes_max {
+            let instances = || self.machines.values().flat_map(|of_it| of_it.instances.values());
+            let oldest = instances().filter_map(|of_it| of_it.windows.front());
+            let Some(oldest) = oldest.map(|window| window.start).min() else { return };
+            let until = oldest - oldest % STEP + STEP;
+            let mut forgotten = 0;
+            for of_it in self.machines.values_mut() {
+                for instance in of_it.instances.values_mut() {
+                    while let Some(window) = instance.windows.pop_front_if(|w| w.start < until) {
+                        forgotten += window.bytes();
+                    }
+                }
+                of_it.instances.retain(|_, of_it| !of_it.is_empty());
+            }
+            self.window_bytes = self.window_bytes.saturating_sub(forgotten);
+            if forgotten == 0 {
+                return;
+            }
+        }
+    }
+}
+
+impl OfMachine {
+    fn new(now: Instant) -> Self {
+        let (known, machine, system, instances) = Default::default();
+        Self { heard: now, known, machine, system, instances }
+    }
+
+    fn bytes(&self) -> usize {
+        self.instances.values().flat_map(|of_it| &of_it.windows).map(Kept::bytes).sum()
+    }
+
+    /// The samples are complete: an instance without one has ended.
+    fn take_in_samples(&mut self, samples: &[UsageSample], now: Instant) {
+        let Some(newest) = samples.iter().map(|sample| sample.at).max() else { return };
+        (self.heard, self.known.sampled) = (now, newest);
+        for of_it in self.instances.values_mut() {
+            of_it.sample = None;
+        }
+        for sample in samples {
+            match sample.subject {
+                UsageSubject::Machine => self.machine = Some(*sample),
+                UsageSubject::System => self.system = Some(*sample),
+                UsageSubject::Instance(instance) => {
+                    self.instances.entry(instance).or_default().sample = Some(*sample);
+                }
+            }
+        }
+        self.instances.retain(|_, of_it| !of_it.is_empty());
+    }
+
+    /// Keeps a window; returns its size.
+    fn take_in_window(&mut self, window: &UsageWindow) -> usize {
+        let UsageSubject::Instance(instance) = window.subject else { return 0 };
+        let windows = &mut self.instances.entry(instance).or_default().windows;
+        let start = window.start.0;
+        // Sent again to a replica that polled the machine before.
+        if windows.iter().rev().any(|known| known.start == start) {
+            return 0;
+        }
+        let message = v1::UsageWindow::from(window).encode_to_vec().into_boxed_slice();
+        let kept = Kept { start, end: start.saturating_add(window.length.0), message };
+        let bytes = kept.bytes();
+        windows.push_back(kept);
+        bytes
+    }
+
+    fn add_to(
+        &self,
+        used: &mut Used,
+        (machine, gcu): (MachineId, GcuFactor),
+        query: &Query,
+        is_fresh: bool,
+    ) {
+        let of = |sample: &Option<UsageSample>| {
+            let sample = sample.as_ref().filter(|_| is_fresh)?;
+            Some((sample.at, normalised(&sample.measured, gcu)))
+        };
+        let mut found = MachineUsed::default();
+        if let Some((at, all)) = of(&self.machine) {
+            (found.at, found.all) = (at, all);
+        }
+        found.system = of(&self.system).map(|(_, system)| system).unwrap_or_default();
+        for (instance, of_it) in &self.instances {
+            let newest = of(&of_it.sample);
+            if let Some((_, measured)) = &newest {
+                let of_job = used.jobs.entry(instance.collection).or_default();
+                *of_job = (of_job.0 + 1, of_job.1.plus(measured));
+                found.tasks = found.tasks.plus(measured);
+                found.measured += 1;
+            }
+            if query.job == Some(instance.collection) {
+                let windows = of_it.windows(query.since, gcu);
+                let task = used.tasks.entry(*instance).or_default();
+                task.newest = task.newest.max_by_time(newest);
+                task.windows.extend(windows);
+            }
+        }
+        used.all = used.all.plus(&found.all);
+        used.system = used.system.plus(&found.system);
+        if query.machines {
+            used.machines.insert(machine, found);
+        }
+    }
+}
+
+impl OfInstance {
+    fn is_empty(&self) -> bool {
+        self.sample.is_none() && self.windows.is_empty()
+    }
+
+    /// The windows that ended after a time; none without one.
+    fn windows(
+        &self,
+        since: Option<Time>,
+        gcu: GcuFactor,
+    ) -> impl Iterator<Item = (Time, v1::UsageWindow)> {
+        let since = since.map_or(u64::MAX, |since| since.0);
+        self.windows.iter().filter(move |window| window.end > since).filter_map(move |window| {
+            // It was encoded here.
+            let message = v1::UsageWindow::decode(&*window.message).ok()?;
+            let mut read = UsageWindow::try_from(message).ok()?;
+            normalise_window(&mut read, gcu);
+            Some((read.start, (&read).into()))
+        })
+    }
+}
+
+/// The later of two samples.
+trait Later {
+    fn max_by_time(self, other: Self) -> Self;
+}
+
+impl Later for Option<(Time, Measured)> {
+    fn max_by_time(self, other: Self) -> Self {
+        match (self, other) {
+            (Some(one), Some(other)) => Some(if one.0 >= other.0 { one } else { other }),
+            (one, other) => one.or(other),
+        }
+    }
+}
+
+impl Used {
+    /// Adds another replica's answer. Of a machine that two have polled, the newer sample counts for
+    /// its tasks; in the sums it may count twice for a moment.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.all = self.all.plus(&other.all);
+        self.system = self.system.plus(&other.system);
+        for (job, (measured, used)) in other.jobs {
+            let of_job = self.jobs.entry(job).or_default();
+            *of_job = (of_job.0 + measured, of_job.1.plus(&used));
+        }
+        for (machine, used) in other.machines {
+            let known = self.machines.entry(machine).or_default();
+            if known.at <= used.at {
+                *known = used;
+            }
+        }
+        for (instance, used) in other.tasks {
+            let task = self.tasks.entry(instance).or_default();
+            task.newest = task.newest.max_by_time(used.newest);
+            task.windows.extend(used.windows);
+        }
+    }
+}
+
+fn normalised(measured: &Measured, gcu: GcuFactor) -> Measured {
+    Measured { cpu: measured.cpu.map(|cpu| gcu.normalised(cpu)), ..*measured }
+}
+
+fn normalise_window(window: &mut UsageWindow, gcu: GcuFactor) {
+    window.average = normalised(&window.average, gcu);
+    window.maximum = normalised(&window.maximum, gcu);
+    window.random_cpu = window.random_cpu.map(|cpu| gcu.normalised(cpu));
+    if let Some(cpu) = &mut window.cpu {
+        for value in cpu.percentiles.iter_mut().chain(&mut cpu.tail) {
+            *value = gcu.normalised(*value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

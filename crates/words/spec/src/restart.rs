@@ -1,0 +1,110 @@
+//! What follows when a task's program ends by itself.
+
+use std::fmt;
+
+use model::Span;
+
+/// The restart policy of a job. It concerns ends of the program itself: tasks that are evicted, or
+/// lost with their machine, run again under every policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestartPolicy {
+    /// Which ends are followed by a restart.
+    pub when: RestartWhen,
+    /// How many times a task may fail before it is dead; without a number it is always restarted.
+    /// Meaningless with [`RestartWhen::Never`].
+    pub failures_max: Option<u32>,
+    /// The delay before the first restart; it doubles with each further one. A cell delays by at
+    /// least a second, so 0 means a second.
+    pub delay: Span,
+    /// The maximum delay.
+    pub delay_max: Span,
+}
+
+/// Which ends of a program are followed by a restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RestartWhen {
+    /// None: a task that fails is dead.
+    Never,
+    /// Failures; a task that exits with 0 has finished.
+    #[default]
+    OnFailure,
+    /// All: a task that exits with 0 is started again, too.
+    Always,
+}
+
+impl RestartWhen {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Never, Self::OnFailure, Self::Always];
+
+    /// Its name in descriptions.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::OnFailure => "on-failure",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl fmt::Display for RestartWhen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl RestartPolicy {
+    /// The default policy for these ends; with [`RestartWhen::Always`] the number of failures is
+    /// unlimited.
+    #[must_use]
+    pub fn on(when: RestartWhen) -> Self {
+        let usual = Self::default();
+        let failures_max = usual.failures_max.filter(|_| when != RestartWhen::Always);
+        Self { when, failures_max, ..usual }
+    }
+
+    /// The delay before a restart, after the given number of ends.
+    #[must_use]
+    pub fn delay_after(&self, ends: u32) -> Span {
+        let doublings = ends.saturating_sub(1).min(40);
+        self.delay.saturating_mul(1 << doublings).min(self.delay_max)
+    }
+
+    /// The same policy with delays of at least `floor`.
+    #[must_use]
+    pub fn at_least(self, floor: Span) -> Self {
+        let (delay, delay_max) = (self.delay.max(floor), self.delay_max.max(floor));
+        Self { delay, delay_max, ..self }
+    }
+
+    /// Whether a task that has failed this often is restarted.
+    #[must_use]
+    pub fn allows(&self, failures: u32) -> bool {
+        self.when != RestartWhen::Never && self.failures_max.is_none_or(|most| failures <= most)
+    }
+}
+
+impl Default for RestartPolicy {
+    /// Ten failures; delays from one second, doubling up to five minutes.
+    fn default() -> Self {
+        Self {
+            when: RestartWhen::default(),
+            failures_max: Some(10),
+            delay: Span::from_secs(1),
+            delay_max: Span::from_secs(300),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_allows_no_failure_and_always_allows_any_number() {
+        let allows = |when, failures| RestartPolicy::on(when).allows(failures);
+        assert!(!allows(RestartWhen::Never, 1));
+        assert!(allows(RestartWhen::OnFailure, 10) && !allows(RestartWhen::OnFailure, 11));
+        assert!(allows(RestartWhen::Always, u32::MAX));
+    }
+}
