@@ -84,13 +84,26 @@ fn programs(all: &BTreeMap<i32, Vec<String>>, job: &str) -> BTreeMap<u32, i32> {
     let programs =
         all.keys().copied().filter(|pid| of_job(*pid) && !parent_of(*pid).is_none_or(of_job));
     let index = |pid| value(pid, "BORG_TASK=").and_then(|index| index.parse().ok());
-    programs.map(|pid| (index(pid).expect("a task's index"), pid)).collect()
+    // A command inside a task has the task's environment, but is younger than its program.
+    let mut programs: Vec<i32> = programs.collect();
+    programs.sort_by_key(|pid| std::cmp::Reverse(stat(*pid, STARTED).unwrap_or(u64::MAX)));
+    programs.into_iter().map(|pid| (index(pid).expect("a task's index"), pid)).collect()
+}
+
+/// The place of the parent in `/proc/PID/stat`, counted after the name (proc(5), fields 4 and 22).
+const PARENT: usize = 1;
+/// The place of the time of its start.
+const STARTED: usize = 19;
+
+/// A number in `/proc/PID/stat`; `None` if the process is gone.
+fn stat<T: std::str::FromStr>(pid: i32, place: usize) -> Option<T> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(place)?.parse().ok()
 }
 
 /// The pid of a process's parent; `None` if the process is gone.
 fn parent_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    stat(pid, PARENT)
 }
 
 /// The user id of a process.
