@@ -60,7 +60,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("schedulerd", &["model", "cell", "scheduler", "proto", "rpc", "process"]),
-    ("borgletd", &["model", "borglet", "proto", "linux", "store", "rpc", "process", "client"]),
+    (
+        "borgletd",
+        &["model", "spec", "borglet", "proto", "linux", "store", "rpc", "process", "client"],
+    ),
     (
         "cli",
         &[

@@ -18,7 +18,8 @@ impl From<&Order> for v1::Order {
         let tasks = order.tasks.iter().map(Into::into).collect();
         let stops = order.stops.iter().map(Into::into).collect();
         let settled = order.settled.iter().map(|instance| (*instance).into()).collect();
-        Self { stamp: Some(order.stamp.into()), allocs, tasks, stops, settled }
+        let logs = order.logs.as_ref().map(Into::into);
+        Self { stamp: Some(order.stamp.into()), allocs, tasks, stops, settled, logs }
     }
 }
 
@@ -31,7 +32,8 @@ impl TryFrom<v1::Order> for Order {
         let tasks = read::list(order.tasks, "tasks")?;
         let settled = order.settled.into_iter().map(Into::into).collect();
         let stops = read::list(order.stops, "stops")?;
-        Ok(Self { stamp, allocs, tasks, stops, settled })
+        let logs = read::optional(order.logs, "logs")?;
+        Ok(Self { stamp, allocs, tasks, stops, settled, logs })
     }
 }
 

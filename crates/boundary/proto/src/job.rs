@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
 use spec::{
-    DisruptionBudget, JobReference, JobSpec, Kind, Maximum, OnFailure, TaskOverride, TaskSpec,
-    UpdatePolicy,
+    DisruptionBudget, JobReference, JobSpec, Kind, LogPolicy, Maximum, OnFailure, TaskOverride,
+    TaskSpec, UpdatePolicy,
 };
 
 use crate::duration::duration;
@@ -145,6 +145,7 @@ impl From<&JobSpec> for v1::JobSpec {
                 .map(|most| v1::job_spec::Preemption { notice_max: Some(duration(most)) }),
             saver: job.task.saver.as_ref().map(Into::into),
             metrics: job.metrics.as_ref().map(Into::into),
+            logs: (job.task.logs != LogPolicy::default()).then(|| job.task.logs.into()),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -173,6 +174,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             kernel_features: read::words(&job.kernel_features, "kernelFeatures")?,
             api: job.api,
             saver: read::optional(job.saver, "saver")?,
+            logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
         };
         let preemption_notice_max = match job.preemption {
             None => None,

@@ -25,6 +25,7 @@ pub mod image;
 mod job;
 pub mod json;
 pub mod log;
+mod logs;
 mod mutation;
 mod notice;
 mod replica;

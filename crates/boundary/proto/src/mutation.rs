@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cell::{
     AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
     MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform,
     UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, ReplicaId, Time};
@@ -65,6 +65,7 @@ impl From<&Mutation> for MutationMessage {
                     factor_milli: factor.milli(),
                 })
             }
+            Mutation::SetLogs(SetLogs(settings)) => Self::SetLogs(settings.into()),
             Mutation::AddUser(AddUser { user, serial, validity }) => Self::AddUser(op::AddUser {
                 user: user.to_string(),
                 serial: serial.to_string(),
@@ -179,6 +180,9 @@ impl TryFrom<MutationMessage> for Mutation {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("setPlatform")?,
             }),
+            MutationMessage::SetLogs(set) => {
+                Self::SetLogs(SetLogs(set.try_into().field("setLogs")?))
+            }
             MutationMessage::AddUser(add) => Self::AddUser(AddUser {
                 user: read::name(&add.user, "user").field("addUser")?,
                 serial: read::serial(&add.serial, "serial").field("addUser")?,

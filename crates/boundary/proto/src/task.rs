@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{Bytes, MilliCores, PortName, Resources};
-use spec::{Constraint, Relation, Saver, TaskOverride, TaskSpec};
+use spec::{Constraint, LogPolicy, Relation, Saver, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -46,6 +46,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             kernel_features: texts(&task.kernel_features),
             api: task.api,
             saver: task.saver.as_ref().map(Into::into),
+            logs: (task.logs != LogPolicy::default()).then(|| task.logs.into()),
         }
     }
 }
@@ -67,6 +68,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             kernel_features: read::words(&task.kernel_features, "kernelFeatures")?,
             api: task.api,
             saver: read::optional(task.saver, "saver")?,
+            logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
         })
     }
 }

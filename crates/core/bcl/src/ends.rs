@@ -1,7 +1,7 @@
 //! What concerns the end of tasks: savers, and the notice of those that a job preempts.
 
 use model::Span;
-use spec::{Path, Saver};
+use spec::{LogPolicy, Path, Saver};
 
 use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
@@ -21,6 +21,13 @@ const PREEMPTION: Shape = Shape {
     spellings: &[],
 };
 
+const LOGS: Shape = Shape {
+    of: "a policy for logs",
+    expected: "a policy for logs, such as { keep: '7d', max: '256 MiB' }",
+    fields: &["keep", "max"],
+    spellings: &["maxBytes"],
+};
+
 /// What runs after the end of a task.
 pub(crate) fn saver(value: &Json, path: Path, found: &mut Diagnostics) -> Option<Saver> {
     let fields = Fields::open(value, path, &SAVER, found)?;
@@ -34,6 +41,22 @@ pub(crate) fn saver(value: &Json, path: Path, found: &mut Diagnostics) -> Option
         interval: interval.unwrap_or(usual.interval),
         cmd: usual.cmd,
     })
+}
+
+/// How long the output of tasks is kept, and how much of it.
+pub(crate) fn logs(value: &Json, path: Path, found: &mut Diagnostics) -> LogPolicy {
+    let Some(fields) = Fields::open(value, path, &LOGS, found) else {
+        return LogPolicy::default();
+    };
+    let keep = fields.read("keep", found, quantity::span);
+    LogPolicy {
+        keep,
+        max: fields.read_either(
+            ("max", quantity::bytes),
+            ("maxBytes", quantity::whole_bytes),
+            found,
+        ),
+    }
 }
 
 /// The maximum notice of those that a job preempts.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
+use spec::{JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::ends;
 use crate::error::ErrorKind;
@@ -52,6 +52,7 @@ const JOB: Shape = Shape {
         "allocs",
         "restart",
         "metrics",
+        "logs",
         "preemption",
         "saver",
         "estimation",
@@ -133,6 +134,10 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.api = fields.read("api", found, truth).unwrap_or_default();
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
+    task.logs = match fields.get("logs") {
+        Some(value) => ends::logs(value, top.field("logs"), found),
+        None => LogPolicy::default(),
+    };
     let metrics =
         fields.get("metrics").and_then(|value| health::metrics(value, top.field("metrics"), found));
     if found.count() > before {

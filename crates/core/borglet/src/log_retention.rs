@@ -18,6 +18,8 @@ pub struct KeptLog {
     pub user: Option<UserName>,
     /// The time since the instance ended.
     pub age: Span,
+    /// How long it is kept, if its job says so.
+    pub keep: Option<Span>,
     /// Its size on disk.
     pub bytes: Bytes,
 }
@@ -25,7 +27,7 @@ pub struct KeptLog {
 /// Retention limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAtMost {
-    /// The maximum age.
+    /// The maximum age of a log whose job says nothing.
     pub age: Span,
     /// The maximum total size.
     pub bytes: Bytes,
@@ -36,8 +38,8 @@ pub struct KeepAtMost {
 /// The limit because of which a log is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
-    /// The log was older than the maximum age.
-    Age,
+    /// The log was older than this maximum.
+    Age(Span),
     /// All logs together were larger than the maximum, and its user had the largest.
     Bytes,
     /// There were more logs than the maximum, and its user had the most.
@@ -52,8 +54,10 @@ pub enum Exceeded {
 /// smaller logs never loses one to a user with larger ones.
 #[must_use]
 pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<(InstanceId, Exceeded)> {
-    let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > at_most.age);
-    let mut gone: Vec<_> = old.into_iter().map(|kept| (kept.instance, Exceeded::Age)).collect();
+    let keep = |kept: &KeptLog| kept.keep.unwrap_or(at_most.age);
+    let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > keep(kept));
+    let mut gone: Vec<_> =
+        old.into_iter().map(|kept| (kept.instance, Exceeded::Age(keep(kept)))).collect();
     let mut bytes: u64 = kept.iter().fold(0, |sum, kept| sum.saturating_add(kept.bytes.0));
     let mut instances = kept.len();
     let mut users = shares(&kept);
@@ -108,15 +112,21 @@ fn shares<'a>(kept: &[&'a KeptLog]) -> BTreeMap<Option<&'a UserName>, Share<'a>>
 mod tests {
     use super::*;
 
-    /// Parses `USER INSTANCE MIB AGE`, the age in minutes, oldest first.
+    /// Parses `USER INSTANCE MIB AGE`, the age in minutes, oldest first; `AGE/KEEP` if its job says how
+    /// long it is kept.
     fn kept(text: &str) -> Vec<KeptLog> {
         let line = |line: &str| {
-            let [user, instance, mib, minutes] =
+            let [user, instance, mib, age] =
                 line.split_whitespace().collect::<Vec<_>>().try_into().expect("four words");
+            let (age, keep) =
+                age.split_once('/').map_or((age, None), |(age, keep)| (age, Some(keep)));
+            let span =
+                |minutes: &str| Span::from_secs(minutes.parse::<u64>().expect("a number") * 60);
             KeptLog {
                 instance: instance.parse().expect("an instance"),
                 user: (user != "?").then(|| user.parse().expect("a name")),
-                age: Span::from_secs(minutes.parse::<u64>().expect("a number") * 60),
+                age: span(age),
+                keep: keep.map(span),
                 bytes: Bytes(mib.parse::<u64>().expect("a number") << 20),
             }
         };
@@ -138,6 +148,13 @@ mod tests {
             ("all that fits stays", loops, 100, 100, ""),
             ("to the byte", loops, 9, 9, ""),
             ("age alone", "ana 1-0-1 1 61, ben 2-0-1 1 60", 100, 100, "1-0-1"),
+            (
+                "age as the job says",
+                "ana 1-0-1 1 61/600, ana 1-0-2 1 60, ben 2-0-1 1 7/6, ben 2-0-2 1 6/6",
+                100,
+                100,
+                "2-0-1",
+            ),
             ("too many", loops, 100, 7, "2-0-1 2-0-2"),
             ("too many bytes", loops, 7, 100, "2-0-1 2-0-2"),
             (
@@ -188,8 +205,8 @@ mod tests {
         let kept = kept("ana 1-0-1 9 61, ana 1-1-1 3 9, ben 2-0-1 1 8, ben 2-1-1 1 7");
         let gone = outdated(&kept, &at_most).into_iter();
         let gone: Vec<_> = gone.map(|(instance, why)| (instance.to_string(), why)).collect();
-        let expected =
-            [("1-0-1", Exceeded::Age), ("1-1-1", Exceeded::Bytes)].map(|(i, e)| (i.to_owned(), e));
+        let expected = [("1-0-1", Exceeded::Age(at_most.age)), ("1-1-1", Exceeded::Bytes)]
+            .map(|(i, e)| (i.to_owned(), e));
         assert_eq!(gone, expected);
         let gone = outdated(&kept[1..], &KeepAtMost { bytes: Bytes(9 << 20), ..at_most });
         assert_eq!(gone.last().map(|(_, why)| *why), Some(Exceeded::Instances));

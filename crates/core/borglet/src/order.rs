@@ -6,7 +6,7 @@ use model::{
     Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, NoticeReason,
     PortName, Priority, Resources, Span, Stamp, UserName,
 };
-use spec::{Saver, TaskSpec};
+use spec::{LogSettings, Saver, TaskSpec};
 use thiserror::Error;
 
 /// The complete set of instances that a machine is to run. Instances not in it are to be stopped.
@@ -25,6 +25,8 @@ pub struct Order {
     pub stops: Vec<Stop>,
     /// The ended instances of which the cell knows what became of their data.
     pub settled: Vec<InstanceId>,
+    /// The settings for the output of all tasks; `None`: those that were in force before.
+    pub logs: Option<LogSettings>,
 }
 
 /// Why an instance is to be stopped, and what bounds its notice.

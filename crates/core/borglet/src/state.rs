@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use spec::{LogPolicy, LogSettings};
 
 use crate::capacity::Rooms;
 use crate::health::HealthTracker;
@@ -136,7 +137,14 @@ pub enum Effect {
         limit: Resources,
     },
     /// Delete an instance's record; its logs are kept for a while.
-    Retire(InstanceId),
+    Retire {
+        /// The instance.
+        instance: InstanceId,
+        /// What its job says of its logs, if that has changed since its start.
+        logs: Option<LogPolicy>,
+    },
+    /// Apply these settings to the logs of tasks that have ended.
+    KeepLogs(LogSettings),
     /// Create an alloc, or complete it; [`Input::AllocMade`] must follow.
     MakeAlloc(Box<DesiredAlloc>),
     /// Apply another limit to an alloc, as [`Effect::Resize`] does to a running instance.
@@ -193,6 +201,8 @@ struct Local {
     phase: Phase,
     /// Ports that it holds although they are not assigned to it, and since when.
     grabbed: Option<(Time, Vec<u16>)>,
+    /// Whether what its job says of its logs has changed since its start.
+    logs_changed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -229,6 +239,8 @@ pub struct Borglet {
     disk: disk::DiskState,
     ports: Ports,
     savers: Savers,
+    /// The settings for logs; `None` before an order said them.
+    logs: Option<LogSettings>,
 }
 
 impl Borglet {
@@ -254,8 +266,8 @@ impl Borglet {
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
-        let (foreign_uids, disk, ports, savers) = Default::default();
-        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports, savers }
+        let (foreign_uids, disk, ports, savers, logs) = Default::default();
+        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports, savers, logs }
     }
 
     /// Adopts the data that an earlier Borglet kept for savers.
@@ -283,6 +295,10 @@ impl Borglet {
         if order.stamp > self.stamp {
             self.stamp = order.stamp;
             effects.push(Effect::PersistStamp(order.stamp));
+        }
+        if let Some(logs) = order.logs.filter(|logs| self.logs != Some(*logs)) {
+            self.logs = Some(logs);
+            effects.push(Effect::KeepLogs(logs));
         }
         let allocs: BTreeMap<InstanceId, DesiredAlloc> =
             order.allocs.into_iter().map(|desired| (desired.instance, desired)).collect();
@@ -441,7 +457,9 @@ impl Borglet {
             Phase::Ended(..) => {
                 let keep = desired.contains_key(instance) || stops.contains_key(instance);
                 if !keep {
-                    effects.push(Effect::Retire(*instance));
+                    let policy = local.launch.desired.spec.logs;
+                    let logs = local.logs_changed.then_some(policy);
+                    effects.push(Effect::Retire { instance: *instance, logs });
                 }
                 keep
             }
@@ -586,7 +604,7 @@ impl Borglet {
 impl Local {
     fn new(launch: Launch, phase: Phase) -> Self {
         let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase, grabbed: None }
+        Self { launch, limit, phase, grabbed: None, logs_changed: false }
     }
 
     /// Adopts changes that need no restart, and nothing else. A task that has not been started will
@@ -598,6 +616,10 @@ impl Local {
             let spec = Arc::make_mut(&mut own.spec);
             spec.limit = new.spec.limit;
             spec.constraints.clone_from(&new.spec.constraints);
+        }
+        if own.spec.logs != new.spec.logs {
+            self.logs_changed = true;
+            Arc::make_mut(&mut own.spec).logs = new.spec.logs;
         }
         if matches!(self.phase, Phase::Waiting) {
             self.limit = Limit::new(new.spec.limit);

@@ -13,7 +13,7 @@ use model::{
     JobName, LogIndex, MachineReport, MilliCores, PortName, Resources, Span, Stamp, TaskIndex,
     Term, Time, UserName,
 };
-use spec::{HealthCheck, TaskSpec};
+use spec::{HealthCheck, LogSettings, TaskSpec};
 
 use crate::{
     Borglet, Desired, Effect, Input, Launch, Order, Probe, Recovered, RecoveredStatus, SaverLaunch,
@@ -136,7 +136,9 @@ fn words(effects: &[Effect]) -> String {
             format!("check {instance} [{}]", argv.join(" "))
         }
         Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
-        Effect::Retire(instance) => format!("retire {instance}"),
+        Effect::Retire { instance, logs: None } => format!("retire {instance}"),
+        Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
+        Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),
         Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
         Effect::ResizeAlloc { instance, limit } => format!("resize {instance} to {limit}"),
         Effect::RemoveAlloc { instance, .. } => format!("remove {instance}"),
@@ -164,6 +166,36 @@ fn short(effects: &str) -> String {
         (verb == "start" || verb == "terminate").then(|| format!("{verb} {index}"))
     };
     effects.split(", ").filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn logs_are_kept_as_the_last_order_says() {
+    let mut world = World::new();
+    let mut give = |index, keep: Option<u64>, tasks: Vec<Desired>| {
+        let mut effects = Vec::new();
+        let logs =
+            keep.map(|keep| LogSettings { keep: Span::from_secs(keep), ..LogSettings::default() });
+        let order = Order { logs, ..order(index, tasks) };
+        world.borglet.obey(world.now, order, &mut effects).expect("it is newer");
+        words(&effects)
+    };
+    let keeps = |keep: Option<u64>| {
+        let mut desired = desired(0, 31_000);
+        Arc::make_mut(&mut desired.spec).logs.keep = keep.map(Span::from_secs);
+        desired
+    };
+    assert_eq!(give(5, Some(60), vec![]), "persist 5, keep logs for 1 m");
+    assert_eq!(give(6, Some(60), vec![]), "persist 6");
+    assert_eq!(give(7, None, vec![]), "persist 7", "what was said before");
+    let started = "persist 8, keep logs for 2 m, start 1-0-1 [serve 31000 0] as 200000";
+    assert_eq!(give(8, Some(120), vec![keeps(Some(5))]), started);
+    assert_eq!(give(9, None, vec![keeps(Some(9))]), "persist 9", "it runs on");
+    let mut effects = Vec::new();
+    let ended = Input::Ended(instance(0), End::Exited { code: 0 }, FinalUsage::UNMEASURED);
+    world.borglet.step(world.now, ended, &mut effects);
+    let mut effects = Vec::new();
+    world.borglet.obey(world.now, order(10, vec![]), &mut effects).expect("it is newer");
+    assert_eq!(words(&effects), "persist 10, retire 1-0-1: keep 9 s");
 }
 
 #[test]

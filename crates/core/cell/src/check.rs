@@ -248,6 +248,9 @@ impl Cell {
             found.add(Violation::Switch { machine: *machine, switch: switch.to_string() });
         }
         found.count(Counted::Cell, "machines", self.machines.len() as u64, machines);
+        if let Some(problem) = self.logs.problem() {
+            found.add(Violation::LogSettings(problem));
+        }
         found.at_most("platforms", self.platforms.len(), PLATFORMS_MAX);
         if !crate::has_level(self.level) {
             found.add(Violation::Level(self.level));

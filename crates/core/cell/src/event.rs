@@ -9,7 +9,7 @@ use model::{
     MachineName, ReplicaId, Resources, Serial, Span, UserName, Version,
 };
 
-use spec::FieldChange;
+use spec::{FieldChange, LogSettings};
 
 use crate::lifecycle::Transition;
 use crate::{
@@ -243,6 +243,8 @@ pub enum EventKind {
         /// The new factor.
         factor: GcuFactor,
     },
+    /// The settings for the output of tasks changed.
+    LogSettings(LogSettings),
     /// A user was given a certificate.
     UserAdded {
         /// The user.
@@ -451,6 +453,7 @@ impl EventKind {
             Self::UpdateClosed { .. } => "UPDATE_CLOSE",
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
+            Self::LogSettings(_) => "LOG_SETTINGS",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Bootstrapped => "FOUND",

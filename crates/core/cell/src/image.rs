@@ -10,6 +10,7 @@ use model::{
     Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId,
     MachineName, ReplicaId, Serial, SessionId, Time, UserName,
 };
+use spec::LogSettings;
 use thiserror::Error;
 
 use crate::apply::quota::charges;
@@ -35,6 +36,8 @@ pub struct Image {
     pub rescheduling: Rescheduling,
     /// How many of the tasks that were stopped had their notice.
     pub notices: Notices,
+    /// How long the output of tasks is kept, and how much of it.
+    pub logs: LogSettings,
     /// The users who were added or revoked, by name.
     pub users: Vec<(UserName, Arc<User>)>,
     /// Settings of quota.
@@ -157,6 +160,7 @@ impl Cell {
             platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
             rescheduling: self.rescheduling.clone(),
             notices: self.notices,
+            logs: self.logs,
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
             capabilities: self
@@ -207,6 +211,7 @@ impl Cell {
             platforms: image.platforms.into_iter().collect(),
             rescheduling: image.rescheduling,
             notices: image.notices,
+            logs: image.logs,
             quota: Quota {
                 metering: image.metering,
                 last_grant: image.last_grant,

@@ -32,6 +32,7 @@ pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::exec::RecordExec;
 pub use apply::job::Kill;
+pub use apply::logs::SetLogs;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};

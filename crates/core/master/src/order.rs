@@ -10,7 +10,8 @@ use spec::TaskSpec;
 /// The order for a machine: every instance placed on it that is not to be stopped, allocs and tasks
 /// separately; and why the others are.
 pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Order {
-    let mut order = Order { stamp, ..Order::default() };
+    let logs = Some(*cell.log_settings());
+    let mut order = Order { stamp, logs, ..Order::default() };
     let Some(machine) = cell.machine(machine) else { return order };
     let settled = machine.report.saving.iter().filter(|saving| saving.outcome.is_some());
     order.settled = settled.map(|saving| saving.instance).collect();
@@ -133,6 +134,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
 /// cores.
 fn described(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> TaskSpec {
     let mut spec = job.described(instance.index).task(instance.index).into_owned();
+    spec.logs.max = Some(cell.log_settings().of(spec.logs).1);
     if let Some(machine) = cell.machine(placement.machine) {
         spec.limit.cpu = machine.gcu().physical(spec.limit.cpu);
     }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use cell::{
     AddMachine, AddReplica, AddUser, ExecEnd, GrantQuota, IssueReplicaToken, IssueToken, Kill,
     MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform,
     UndrainMachine, UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
 };
+use spec::LogSettings;
 
 use crate::language::not_a_request;
 use crate::words::{
-    amount, band, no_such_option, not, number, option, seconds, serial, small_number, split, user,
-    validity, value,
+    amount, band, mebibytes, no_such_option, not, number, option, seconds, serial, small_number,
+    split, user, validity, value,
 };
 use crate::{ScriptError, job_spec, update};
 
@@ -105,6 +106,7 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         ["platform", platform, factor] => {
             SetPlatform { platform: (*platform).to_owned(), factor: factor.parse()? }.into()
         }
+        ["logs", options @ ..] => SetLogs(log_settings(options)?).into(),
         ["resume"] => ResumeRescheduling.into(),
         ["certify", name, number, length @ ..] if length.len() <= 1 => AddUser {
             user: user(name)?,
@@ -184,6 +186,20 @@ fn grant(name: &str, in_band: &str, options: &[&str]) -> Result<GrantQuota, Scri
         }
     }
     Ok(grant)
+}
+
+fn log_settings(options: &[&str]) -> Result<LogSettings, ScriptError> {
+    let mut settings = LogSettings::default();
+    for word in options {
+        let (key, value) = option(word)?;
+        match key {
+            "keep" => settings.keep = seconds(value)?,
+            "max" => settings.max = mebibytes(value)?,
+            "machine" => settings.machine = Some(mebibytes(value)?),
+            _ => return Err(no_such_option(key, &["keep", "max", "machine"])),
+        }
+    }
+    Ok(settings)
 }
 
 fn on_or_off(word: &str) -> Result<bool, ScriptError> {

@@ -385,7 +385,9 @@ impl Machine {
             | Effect::KillSaver(_)
             | Effect::EndData(_)
             | Effect::ForgetData(_) => self.save(now, effect, consequences),
-            Effect::Retire(id) => drop(self.processes.remove(&id)),
+            Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
+            // Simulated processes write no logs.
+            Effect::KeepLogs(_) => {}
         }
     }
 

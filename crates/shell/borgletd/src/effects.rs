@@ -119,10 +119,11 @@ impl Executor {
             Effect::KillSaver(instance) => self.kill_saver(instance),
             Effect::EndData(kept) => self.end_data(*kept),
             Effect::ForgetData(instance) => self.forget_data(instance),
-            Effect::Retire(instance) => {
+            Effect::KeepLogs(settings) => self.files.log_settings.set(settings),
+            Effect::Retire { instance, logs } => {
                 let files = self.files.clone();
                 tokio::task::spawn_blocking(move || {
-                    if let Err(error) = files.retire(instance) {
+                    if let Err(error) = files.retire(instance, logs) {
                         tracing::error!("cannot retire {instance}: {error:#}");
                     }
                 });

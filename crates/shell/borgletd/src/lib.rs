@@ -20,6 +20,7 @@ mod driver;
 mod effects;
 mod exec;
 mod health_endpoints;
+mod log_settings;
 mod logs;
 mod message;
 mod notice;

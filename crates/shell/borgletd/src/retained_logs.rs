@@ -10,6 +10,7 @@ use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, Span, UserName};
 use nix::sys::statvfs::{Statvfs, statvfs};
 use process::clock::wall_clock;
+use spec::LogSettings;
 use tonic::Status;
 
 use super::cleanup::Remover;
@@ -21,9 +22,7 @@ use super::tasks::Files;
 const INTERVAL: u32 = 10;
 /// ... and the interval of those checks: when disk space is short, the scan happens at once.
 const LOOK: Duration = Duration::from_secs(1);
-/// The maximum age of kept logs.
-const AGE_MAX: Span = Span::from_secs(24 * 3_600);
-/// The maximum size of kept logs, and their maximum fraction of a small disk.
+/// The maximum size of kept logs if the cell does not say, and their maximum fraction of a small disk.
 const BYTES_MAX: u64 = 1 << 30;
 const BYTES_PART: u64 = 20;
 /// The maximum number of instances with kept logs, and the number of files on a small disk per
@@ -43,37 +42,45 @@ struct Known {
     /// day may pass at once.
     since: Instant,
     user: Option<UserName>,
+    keep: Option<Span>,
     used: Used,
 }
 
 /// The limits on kept logs on the disk of a directory.
-pub(crate) fn at_most(directory: &Path) -> KeepAtMost {
+fn at_most(directory: &Path, settings: &LogSettings) -> KeepAtMost {
     let disk = statvfs(directory).ok();
     let bytes = |disk: &Statvfs| disk.blocks().saturating_mul(disk.fragment_size()) / BYTES_PART;
     // Some file systems allocate inodes dynamically and report 0.
     let files = |disk: &Statvfs| Some(disk.files() / FILES_EACH).filter(|_| disk.files() > 0);
     let instances = disk.as_ref().and_then(files).map_or(INSTANCES_MAX, |n| n.min(INSTANCES_MAX));
     KeepAtMost {
-        age: AGE_MAX,
-        bytes: Bytes(disk.as_ref().map_or(BYTES_MAX, |disk| bytes(disk).min(BYTES_MAX))),
+        age: settings.keep,
+        bytes: settings.machine.unwrap_or_else(|| {
+            Bytes(disk.as_ref().map_or(BYTES_MAX, |disk| bytes(disk).min(BYTES_MAX)))
+        }),
         instances: usize::try_from(instances).unwrap_or(usize::MAX),
     }
 }
 
 /// The same for users: the explanation of why a machine does not have some logs any more.
-pub(crate) fn explained(at_most: &KeepAtMost) -> String {
+fn explained(at_most: &KeepAtMost) -> String {
     format!(
-        "a machine keeps the logs of ended tasks for {}, of at most {} tasks and {} in total; the oldest \
-         of the user with the most are deleted first",
+        "a machine keeps the logs of ended tasks for {} unless their job says otherwise, of at most {} tasks \
+         and {} in total; the oldest of the user with the most are deleted first",
         at_most.age, at_most.instances, at_most.bytes
     )
+}
+
+/// The same with the limits of a machine.
+fn explained_here(files: &Files) -> String {
+    explained(&at_most(&files.directory, &files.log_settings.get().unwrap_or_default()))
 }
 
 /// Why the log of an instance is not here.
 pub(crate) fn why_not_kept(files: &Files, instance: InstanceId) -> String {
     match files.deleted_logs.of(instance) {
         Some(deleted) => deleted.to_string(),
-        None => explained(&at_most(&files.directory)),
+        None => explained_here(files),
     }
 }
 
@@ -94,7 +101,7 @@ pub(crate) fn before(files: &Files, instance: InstanceId) -> Result<InstanceId, 
             None => format!(
                 "the machine has no life of the task before generation {}; {}",
                 instance.generation,
-                explained(&at_most(&files.directory))
+                explained_here(files)
             ),
         };
         Status::not_found(why)
@@ -104,16 +111,28 @@ pub(crate) fn before(files: &Files, instance: InstanceId) -> Result<InstanceId, 
 /// Discards expired logs, forever.
 pub(crate) async fn clean(files: Files, remover: Remover) {
     let mut interval = tokio::time::interval(LOOK);
-    let mut kept = KeptIndex::default();
+    let (mut kept, mut applied) = (KeptIndex::default(), None);
     for look in 0_u32.. {
         interval.tick().await;
         let files = files.clone();
+        let settings = files.log_settings.get();
+        let is_new = std::mem::replace(&mut applied, settings) != settings;
         let cleaned = tokio::task::spawn_blocking(move || {
             let missing = disk::missing(&files);
-            if missing == Bytes(0) && !look.is_multiple_of(INTERVAL) {
+            if missing == Bytes(0) && !is_new && !look.is_multiple_of(INTERVAL) {
                 return kept;
             }
-            if let Err(error) = kept.clean(&files, at_most(&files.directory), missing) {
+            let limits = match settings {
+                Some(settings) => at_most(&files.directory, &settings),
+                // Nothing is deleted by the defaults before the master has said what the cell keeps.
+                None if missing == Bytes(0) => return kept,
+                None => KeepAtMost {
+                    age: Span(u64::MAX),
+                    bytes: Bytes(u64::MAX),
+                    instances: usize::MAX,
+                },
+            };
+            if let Err(error) = kept.clean(&files, limits, missing) {
                 tracing::error!("cannot list the logs of ended tasks: {error:#}");
             }
             kept
@@ -136,10 +155,10 @@ impl KeptIndex {
         let found: HashMap<InstanceId, SystemTime> = there.iter().copied().collect();
         self.known.retain(|instance, _| found.contains_key(instance));
         for instance in found.into_keys() {
-            self.known.entry(instance).or_insert_with(|| Known {
-                since: now,
-                user: files.owner_of_retired(instance),
-                used: measured(files, instance),
+            self.known.entry(instance).or_insert_with(|| {
+                let (user, logs) = files.retired_as(instance).unzip();
+                let keep = logs.and_then(|logs| logs.keep);
+                Known { since: now, user, keep, used: measured(files, instance) }
             });
         }
         // Instances older than this process are ordered by the timestamps of their files.
@@ -149,8 +168,13 @@ impl KeptIndex {
         let kept = |(instance, _): &(InstanceId, SystemTime)| {
             let known = self.known.get(instance)?;
             let age = u64::try_from((now - known.since).as_micros()).unwrap_or(u64::MAX);
-            let (user, bytes) = (known.user.clone(), Bytes(known.used.bytes));
-            Some(borglet::KeptLog { instance: *instance, user, age: Span(age), bytes })
+            Some(borglet::KeptLog {
+                instance: *instance,
+                user: known.user.clone(),
+                age: Span(age),
+                keep: known.keep,
+                bytes: Bytes(known.used.bytes),
+            })
         };
         let kept: Vec<_> = there.iter().filter_map(kept).collect();
         if missing > Bytes(0) {
@@ -164,7 +188,7 @@ impl KeptIndex {
                 continue;
             }
             let cause = match exceeded {
-                Exceeded::Age => Cause::Age(at_most.age),
+                Exceeded::Age(keep) => Cause::Age(keep),
                 Exceeded::Instances => Cause::Instances(at_most.instances),
                 Exceeded::Bytes if missing > Bytes(0) => Cause::DiskIsFull,
                 Exceeded::Bytes => Cause::Bytes(at_most.bytes),
@@ -240,7 +264,7 @@ mod tests {
             ("1-0-1", "the logs of ended tasks on the machine had more than 64 KiB"),
             ("1-0-2", "the machine had the logs of more than 2 ended tasks"),
             ("1-0-3", "the machine's disk was short of space"),
-            ("1-0-4", "logs of ended tasks are kept for 0 µs"),
+            ("1-0-4", "logs of ended tasks are kept for 0 s"),
             ("9-0-4", "a machine keeps the logs of ended tasks for 1 d"),
         ] {
             let said = why_not_kept(&files, name.parse().expect("an instance"));
@@ -251,12 +275,19 @@ mod tests {
     #[test]
     fn a_small_disk_keeps_less() {
         let place = tempfile::tempdir().expect("a temporary directory");
-        let large = at_most(place.path());
+        let settings = LogSettings::default();
+        let large = at_most(place.path(), &settings);
+        let said = LogSettings { machine: Some(Bytes(1 << 50)), ..settings };
+        assert_eq!(at_most(place.path(), &said).bytes, Bytes(1 << 50), "it was said so");
         assert!(large.bytes <= Bytes(BYTES_MAX) && large.instances <= 2_000);
         assert_eq!(
-            explained(&KeepAtMost { age: AGE_MAX, bytes: Bytes(BYTES_MAX), instances: 2_000 }),
-            "a machine keeps the logs of ended tasks for 1 d, of at most 2000 tasks and 1 GiB in total; \
-             the oldest of the user with the most are deleted first"
+            explained(&KeepAtMost {
+                age: settings.keep,
+                bytes: Bytes(BYTES_MAX),
+                instances: 2_000
+            }),
+            "a machine keeps the logs of ended tasks for 1 d unless their job says otherwise, of at most \
+             2000 tasks and 1 GiB in total; the oldest of the user with the most are deleted first"
         );
     }
 }

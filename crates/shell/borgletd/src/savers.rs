@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use borglet::{KeptData, RecoveredAttempt, RecoveredData, SaverLaunch};
 use linux::cgroup::Limits;
-use linux::record::{self, Bind, ExitReason, Jail, LogPolicy};
+use linux::record::{self, Bind, ExitReason, Jail, Rotation};
 use linux::task::{Inspection, TaskDirectory};
 use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId};
@@ -39,7 +39,7 @@ const LIMITS: Limits =
 /// Its `/tmp` counts as its memory.
 const TMP_BYTES_MAX: u64 = 16 << 20;
 /// Its output, of which the last line is told if it fails.
-const LOG_POLICY: LogPolicy = LogPolicy { file_bytes_max: 64 << 10, files_max: 1 };
+const ROTATION: Rotation = Rotation { file_bytes_max: 64 << 10, files_max: 1 };
 /// The longest last line that is told, in bytes.
 const LINE_BYTES_MAX: u64 = 200;
 /// How long a saver has from SIGTERM to SIGKILL; it is killed at once.
@@ -139,7 +139,7 @@ impl Files {
             cgroup: format!("{}/saver-{}", self.cgroup, kept.instance),
             in_alloc: false,
             limits: LIMITS,
-            log: LOG_POLICY,
+            log: ROTATION,
             tmp_bytes_max: TMP_BYTES_MAX,
             notice_ms: NOTICE_MS,
             jail,

@@ -13,7 +13,7 @@ use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatu
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
-use linux::record::{self, Bind, ExitReason, Jail, LogPolicy};
+use linux::record::{self, Bind, ExitReason, Jail, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
@@ -22,8 +22,10 @@ use model::{
 };
 use process::clock::wall_clock;
 use proto::v1;
+use spec::{LogPolicy, LogSettings};
 
 use super::deleted_logs::DeletedLogs;
+use super::log_settings::KnownLogSettings;
 use super::{notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
@@ -39,8 +41,8 @@ const STAMP_FILE: &str = "stamp.json";
 /// The maximum size of a file of ours that is read back.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// A task's log: two streams of 4 files of 8 MiB each.
-const LOG_POLICY: LogPolicy = LogPolicy { file_bytes_max: 8 << 20, files_max: 4 };
+/// The number of files of each of a task's two streams.
+const LOG_FILES: u32 = 4;
 /// The size of a task's /tmp; its content counts as the task's memory.
 const TMP_BYTES_MAX: u64 = 1 << 30;
 
@@ -65,6 +67,8 @@ pub(crate) struct Files {
     pub(super) isolation: Isolation,
     /// Why logs of ended instances were deleted, as far as this process did it.
     pub(super) deleted_logs: DeletedLogs,
+    /// How long logs are kept, as the last order said.
+    pub(super) log_settings: KnownLogSettings,
 }
 
 impl Files {
@@ -100,6 +104,7 @@ impl Files {
             cgroup: cgroup.into(),
             isolation,
             deleted_logs: DeletedLogs::default(),
+            log_settings: KnownLogSettings::default(),
         })
     }
 
@@ -236,7 +241,7 @@ impl Files {
             cgroup: self.cgroup_of(*instance, *alloc),
             in_alloc: alloc.is_some(),
             limits: limits(spec.limit, spec.processes),
-            log: LOG_POLICY,
+            log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
             jail,
@@ -391,8 +396,18 @@ impl Files {
     }
 
     /// Retires an instance: its record is no longer needed. Its directory is deleted later.
-    pub(crate) fn retire(&self, instance: InstanceId) -> anyhow::Result<()> {
+    /// `logs` is what its job says of its logs, if that has changed since its start.
+    pub(crate) fn retire(
+        &self,
+        instance: InstanceId,
+        logs: Option<LogPolicy>,
+    ) -> anyhow::Result<()> {
         let task = self.task(instance)?;
+        if let Some(logs) = logs
+            && let Err(error) = note_logs(&task, logs)
+        {
+            tracing::error!("the logs of {instance} are kept as its job said before: {error:#}");
+        }
         // Renaming needs no space on a full disk, and preserves the owner.
         let (desired, retired) = (task.path().join(DESIRED_FILE), task.path().join(RETIRED_FILE));
         match fs::rename(&desired, &retired) {
@@ -408,13 +423,10 @@ impl Files {
         }
     }
 
-    /// The owner of a retired instance; `None` if unknown.
-    pub(crate) fn owner_of_retired(&self, instance: InstanceId) -> Option<UserName> {
-        // An earlier release left an empty file beside the specification.
-        let directory = self.task(instance).ok()?;
-        [RETIRED_FILE, DESIRED_FILE]
-            .into_iter()
-            .find_map(|name| Some(read_desired(&directory, name).ok()??.user))
+    /// The owner of a retired instance, and what its job said of its logs; `None` if unknown.
+    pub(crate) fn retired_as(&self, instance: InstanceId) -> Option<(UserName, LogPolicy)> {
+        let desired = read_desired(&self.task(instance).ok()?, RETIRED_FILE).ok()??;
+        Some((desired.user, desired.spec.logs))
     }
 
     /// Records that an instance was stopped only because the Borglet is stopping.
@@ -495,6 +507,13 @@ pub(super) fn discard_home(instance: InstanceId, task: &TaskDirectory) {
     }
 }
 
+/// How the output of a task rotates.
+fn rotation(logs: LogPolicy) -> Rotation {
+    let (_, max) = LogSettings::default().of(logs);
+    let file_bytes_max = max.0 / 2 / u64::from(LOG_FILES);
+    Rotation { file_bytes_max, files_max: LOG_FILES }
+}
+
 /// The kernel limits of a task.
 pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
     Limits {
@@ -510,6 +529,13 @@ fn read_desired(task: &TaskDirectory, name: &str) -> anyhow::Result<Option<Desir
     let Some(text) = read(&task.path().join(name))? else { return Ok(None) };
     let desired: v1::Desired = serde_json::from_str(&text)?;
     Ok(Some(desired.try_into()?))
+}
+
+/// Records what a job says of an instance's logs now.
+fn note_logs(task: &TaskDirectory, logs: LogPolicy) -> anyhow::Result<()> {
+    let Some(mut desired) = read_desired(task, DESIRED_FILE)? else { return Ok(()) };
+    Arc::make_mut(&mut desired.spec).logs = logs;
+    write_desired(task, &desired)
 }
 
 fn write_desired(task: &TaskDirectory, desired: &Desired) -> anyhow::Result<()> {

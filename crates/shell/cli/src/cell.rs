@@ -6,6 +6,7 @@ use model::Time;
 use proto::{v1, word};
 
 use super::exit::{Done, Failure};
+use super::log_settings::{self, LogsArgs};
 use super::show::{self, Shown};
 use super::{ListArgs, output, run, with_cell};
 
@@ -23,6 +24,11 @@ pub(super) struct CellArgs {
 enum Command {
     /// Show the machines, log index, state hash and size of the cell. The default.
     Status(ListArgs),
+    /// Show how long the output of tasks is kept, and how much of it, or change that.
+    ///
+    /// The settings apply to tasks whose job does not say otherwise in its field logs; on a machine they
+    /// apply with its next order, also to tasks that have ended.
+    Logs(LogsArgs),
     /// Resume marking unreachable machines down although many are, so that their tasks are
     /// rescheduled.
     ///
@@ -36,6 +42,7 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
     match &args.command {
         None => status(cell, &args.list),
         Some(Command::Status(list)) => status(cell, list),
+        Some(Command::Logs(args)) => log_settings::logs(cell, args),
         Some(Command::ResumeRescheduling) => resume(cell),
     }
 }

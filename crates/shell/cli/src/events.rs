@@ -12,6 +12,7 @@ use proto::event::Record;
 use proto::v1;
 use proto::v1::events_request::From;
 use rpc::service::borgmaster_client::BorgmasterClient;
+use spec::LogSettings;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -253,6 +254,10 @@ fn detail(record: &Record) -> String {
         EventKind::MachineDrained { reason } => reason.escape_debug().to_string(),
         EventKind::Platform { platform, factor } => {
             format!("{} × {factor}", platform.escape_debug())
+        }
+        EventKind::LogSettings(LogSettings { keep, max, machine }) => {
+            let machine = machine.map(|bytes| format!(", {bytes} on each machine"));
+            format!("{keep}, {max} of each task{}", machine.unwrap_or_default())
         }
         EventKind::UserAdded { user, certificate } => {
             let until = moment::shown(certificate.expires);

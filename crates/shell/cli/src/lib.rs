@@ -17,6 +17,7 @@ mod exec;
 mod exit;
 mod kill;
 mod last_lines;
+mod log_settings;
 mod logs;
 mod machine;
 pub mod master;

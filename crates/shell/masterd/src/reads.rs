@@ -174,6 +174,7 @@ impl Reads<'_> {
             machines_down: down,
             rescheduling: Some(views::rescheduling(self.cell)),
             notices: notices::shares(self.cell.notices()),
+            logs: Some(self.cell.log_settings().into()),
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),

@@ -10,6 +10,7 @@ mod forwarding;
 mod gate;
 mod health;
 mod job_watch;
+mod log_settings;
 mod logs;
 mod machines;
 mod quota;
@@ -365,6 +366,11 @@ impl Borgmaster for Service {
     ) -> Answer<v1::SetPlatformResponse> {
         let by = self.caller(&request)?;
         self.set_a_platform(by, request.into_inner()).await
+    }
+
+    async fn set_logs(&self, request: Request<v1::SetLogsRequest>) -> Answer<v1::SetLogsResponse> {
+        let by = self.caller(&request)?;
+        self.set_log_settings(by, request.into_inner()).await
     }
 
     async fn resume_rescheduling(

@@ -89,6 +89,7 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ms, s) = (self.0 / 1_000, self.0 / 1_000_000);
         match s {
+            0 if self.0 == 0 => f.write_str("0 s"),
             0 if ms == 0 => write!(f, "{} µs", self.0),
             0 => write!(f, "{ms} ms"),
             1..60 => {
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn spans_read_as_a_person_would_say_them() {
         let cases = [
-            (0, "0 µs"),
+            (0, "0 s"),
             (999, "999 µs"),
             (80_000, "80 ms"),
             (1_000_000, "1 s"),

@@ -9,8 +9,8 @@ use model::{
 };
 
 use crate::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, Kind, MetricsPage, RestartPolicy,
-    Saver, UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage,
+    RestartPolicy, Saver, UpdatePolicy,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -96,6 +96,8 @@ pub struct TaskSpec {
     pub api: bool,
     /// What runs after its end, in its directory.
     pub saver: Option<Saver>,
+    /// How long its output is kept, and how much of it.
+    pub logs: LogPolicy,
 }
 
 /// Differences of one task: each field that is set replaces the job's; environments and labels are
@@ -275,6 +277,7 @@ impl TaskSpec {
             kernel_features: BTreeSet::new(),
             api: false,
             saver: None,
+            logs: LogPolicy::default(),
         }
     }
 }

@@ -80,6 +80,7 @@ pub const FIELDS: &[Field] = fields! {
     "maxPerSwitch" InPlace |a, b| a.max_per_switch != b.max_per_switch;
     "restart" InPlace |a, b| a.restart != b.restart;
     "metrics" InPlace |a, b| a.metrics != b.metrics;
+    "logs" InPlace |a, b| a.task.logs != b.task.logs;
     "estimation" MayMove |a, b| a.estimation != b.estimation;
     "preemption" InPlace |a, b| a.preemption_notice_max != b.preemption_notice_max;
     "disruptions" InPlace |a, b| a.disruptions != b.disruptions;
@@ -254,6 +255,7 @@ impl JobSpec {
                     let (old, new) = (self.metrics.as_ref(), other.metrics.as_ref());
                     add(field.name, page(old), page(new));
                 }
+                "logs" => add(field.name, one.logs.to_string(), two.logs.to_string()),
                 "restart" if self.restart.when != other.restart.when => {
                     let (old, new) = (self.restart.when, other.restart.when);
                     add("restart.policy", old.to_string(), new.to_string());
@@ -385,6 +387,10 @@ mod tests {
                     job.metrics = Some(MetricsPage::on(port));
                 },
                 "metrics + /metrics on http: in place, no restart",
+            ),
+            (
+                |job| job.task.logs.keep = Some(model::Span::from_secs(7_200)),
+                "logs + keep 2 h: in place, no restart",
             ),
             (
                 |job| {

@@ -4,6 +4,7 @@
 mod ends;
 mod health;
 pub mod limits;
+mod logs;
 mod policy;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use thiserror::Error;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{Constraint, HealthCheck, JobSpec, Kind, TaskOverride, TaskSpec};
+use crate::{Constraint, HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -163,6 +164,7 @@ impl JobSpec {
         found.task(&top, &self.task, usual.count());
         found.ends(self);
         found.metrics(self, &usual);
+        found.logs(&top.field("logs"), self.task.logs);
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();
@@ -343,6 +345,7 @@ impl Problems {
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
                 self.of_a_task(&top.field("metrics"), job.metrics.is_some());
+                self.of_a_task(&top.field("logs"), task.logs != LogPolicy::default());
                 let overrides = top.field("overrides");
                 for (index, change) in &job.overrides {
                     let key = index.to_string();

@@ -46,8 +46,8 @@ fn one_users_many_ends_do_not_take_anothers_logs() {
 
     // Another process of the Borglet knows the bounds only.
     cell.kill(Role::Borglet);
-    let text =
-        "a machine keeps the logs of ended tasks for 1 d, of at most 60 tasks and 20 MiB in total";
+    let text = "a machine keeps the logs of ended tasks for 1 d unless their job says otherwise, of at \
+                most 60 tasks and 20 MiB in total";
     until("it says the bounds", || cell.types("bourg logs many").stderr.contains(text));
 }
 
@@ -61,4 +61,74 @@ fn a_machine_that_does_not_answer_is_no_reason_to_start_a_cell() {
     processes::signal(borglet, Signal::SIGCONT);
     assert!(said.contains(" does not "), "{said}");
     assert!(!said.contains("bourg dev"), "{said}");
+}
+
+#[test]
+fn a_job_and_the_cell_say_how_long_logs_are_kept_and_how_much_of_them() {
+    let cell = Cell::start();
+    cell.write(
+        "jobs.bcl",
+        "local borg = import 'borg.libsonnet';
+         local says(name) = borg.batch(name, cmd=['echo', name]);
+         [
+           says('usual'),
+           says('short') { logs: { keep: '0s' } },
+           says('long') { logs: { keep: '7d' } },
+           borg.batch('wordy', cmd=['seq', '300000']) { logs: { max: '64 KiB', keep: '7d' } },
+         ]",
+    );
+    let serves = |keep: &str| {
+        format!(
+            "(import 'borg.libsonnet').service('serves', cmd=['sh', '-c', 'echo up; exec sleep 10000'])
+               {{ logs: {{ keep: '{keep}' }} }}"
+        )
+    };
+    cell.write("serves.bcl", serves("0s"));
+    cell.ok("bourg run --detach jobs.bcl");
+    cell.ok("bourg run serves.bcl");
+    for job in ["usual", "short", "long", "wordy"] {
+        cell.job(job, "is finished", |job| job["state"] == "finished");
+    }
+    let gone = |job: &str| {
+        let said = cell.types(&format!("bourg logs {job}"));
+        said.code == 1 && said.stderr.contains(" UTC: logs of ended tasks are kept for 0 s")
+    };
+    until("the log of short is deleted", || gone("short"));
+    assert_eq!(cell.ok("bourg logs usual"), "usual/0  usual\n");
+    let kept = cell.ok("bourg logs wordy");
+    let kept: Vec<&str> = kept.lines().filter_map(|line| line.strip_prefix("wordy/0  ")).collect();
+    assert!(kept.ends_with(&["299999", "300000"]), "the newest");
+    let bytes = kept.join("\n").len();
+    assert!((8 << 10..=32 << 10).contains(&bytes), "{bytes} bytes");
+
+    // Of a running task, in place; the cell's setting is for those whose job says nothing.
+    let task = cell.tasks("serves")[&0];
+    cell.write("serves.bcl", serves("7d"));
+    let said = cell.ok("bourg update serves.bcl");
+    assert!(said.contains("logs keep 0 s → keep 7 d: in place, no restart"), "{said}");
+    assert_eq!(cell.tasks("serves")[&0], task);
+    let said = cell.ok("bourg cell logs --keep 0s --max 1MiB --machine 2GiB");
+    let shown = "\
+logs                         unless their job says otherwise
+kept after the end           0 s
+of each task                 1 MiB
+of ended tasks on a machine  2 GiB
+";
+    assert_eq!(said, shown);
+    assert_eq!(cell.ok("bourg cell logs"), shown);
+    until("the log of usual is deleted", || gone("usual"));
+    cell.ok("bourg kill serves");
+    assert_eq!(cell.ok("bourg logs serves"), "serves/0  up\n");
+    assert_eq!(cell.ok("bourg logs long"), "long/0  long\n");
+    let events = cell.ok("bourg events");
+    assert!(events.contains("0 s, 1 MiB of each task, 2 GiB on each machine"), "{events}");
+
+    let said = cell.fails(2, "bourg cell logs --keep 400d");
+    assert!(said.contains("400 d is longer than logs can be kept: 365 d"), "{said}");
+    cell.ok("bourg user add ana");
+    let said = cell.fails(3, "bourg --cell ./ana cell logs --machine default");
+    assert!(said.contains("ana may not set how long logs are kept"), "{said}");
+    cell.write("bad.bcl", serves("7d").replace("keep: '7d'", "max: '1 KiB', keeps: '7d'"));
+    let said = cell.fails(2, "bourg run bad.bcl");
+    assert!(said.contains("'keeps' is not a field of a policy for logs"), "{said}");
 }

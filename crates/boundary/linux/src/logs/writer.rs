@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use super::times::{INTERVAL_US, RECORD_BYTES, Record};
 use super::{Stream, data_path, times_path};
-use crate::record::LogPolicy;
+use crate::record::Rotation;
 
 /// Writes one stream of one task. A stream has at most one writer in its lifetime.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     dir: PathBuf,
     stream: Stream,
-    policy: LogPolicy,
+    policy: Rotation,
     current: Option<Current>,
     /// The number of the newest file; 0 before the first.
     number: u64,
@@ -39,7 +39,7 @@ struct Current {
 
 impl LogWriter {
     /// A writer for a stream that has no files yet.
-    pub(crate) fn new(dir: PathBuf, stream: Stream, policy: LogPolicy) -> Self {
+    pub(crate) fn new(dir: PathBuf, stream: Stream, policy: Rotation) -> Self {
         Self { dir, stream, policy, current: None, number: 0, position: 0, dropped_bytes: 0 }
     }
 

@@ -147,7 +147,7 @@ fn absolute(field: &'static str, path: &Path) -> Result<(), Invalid> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Jail, LogPolicy};
+    use super::super::{Jail, Rotation};
     use super::*;
     use crate::Isolation;
     use crate::cgroup::Limits;
@@ -169,7 +169,7 @@ mod tests {
                 memory_bytes: 1 << 20,
                 pids_max: 10,
             },
-            log: LogPolicy { file_bytes_max: 4096, files_max: 1 },
+            log: Rotation { file_bytes_max: 4096, files_max: 1 },
             tmp_bytes_max: 0,
             notice_ms: 0,
             jail: Jail::host("/usr/bin/bourg".into()),

@@ -120,7 +120,7 @@ pub struct Launch {
     /// The limits; not enforced rootless.
     pub limits: Limits,
     /// Retention of the output.
-    pub log: LogPolicy,
+    pub log: Rotation,
     /// Size of the task's `/tmp`, and of its `/dev/shm`, in bytes; their content counts as memory.
     pub tmp_bytes_max: u64,
     /// The time between SIGTERM and SIGKILL, in milliseconds. The task's init enforces it on its
@@ -136,7 +136,7 @@ pub struct Launch {
 
 /// Retention of each of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogPolicy {
+pub struct Rotation {
     /// The file size at which a new file is started, in bytes, at least 4096; the index of times
     /// counts too.
     pub file_bytes_max: u64,

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{SmallDisk, Tasks, read_log, wait_until};
 use linux::logs::{LogReader, Start, Stream};
-use linux::record::LogPolicy;
+use linux::record::Rotation;
 
 /// Reads until `reader` is at the current end.
 fn drain(reader: &mut LogReader) -> (String, u64) {
@@ -29,7 +29,7 @@ fn files_rotate_and_a_reader_follows() {
          while [ ! -e go ]; do sleep 0.02; done
          while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done",
     );
-    launch.log = LogPolicy { file_bytes_max: 4096, files_max: 6 };
+    launch.log = Rotation { file_bytes_max: 4096, files_max: 6 };
     let task = tasks.start("rotate", &launch);
     task.wait_output("line 2499\n");
     let mut follower = LogReader::open(&task.log_dir(), Stream::Stdout, Start::Tail(2)).unwrap();

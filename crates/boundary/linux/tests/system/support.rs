@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::logs::{LogReader, Start, Stream};
-use linux::record::{Exit, ExitReason, Jail, Launch, LogPolicy};
+use linux::record::{Exit, ExitReason, Jail, Launch, Rotation};
 use linux::task::{Inspection, ShimChild, ShimServer, TaskDirectory, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -74,7 +74,7 @@ impl Tasks {
                 memory_bytes: 64 << 20,
                 pids_max: 64,
             },
-            log: LogPolicy { file_bytes_max: 1 << 20, files_max: 3 },
+            log: Rotation { file_bytes_max: 1 << 20, files_max: 3 },
             tmp_bytes_max: 1 << 20,
             notice_ms: 10_000,
             jail: Jail::host(executable()),

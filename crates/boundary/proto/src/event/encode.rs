@@ -5,7 +5,7 @@ use cell::{
     Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
     Subject,
 };
-use model::{CollectionId, End, FinalUsage, InstanceId, MachineId, Resources};
+use model::{CollectionId, End, FinalUsage, InstanceId, MachineId, Resources, Span};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use super::RecordRef;
@@ -85,17 +85,19 @@ impl Wire<'_> {
     }
 }
 
+fn span(wire: &mut Wire<'_>, span: Span) {
+    let Duration { seconds, nanos } = duration(span);
+    wire.number(1, seconds.unsigned_abs());
+    wire.number(2, nanos.unsigned_abs().into());
+}
+
 fn usage(wire: &mut Wire<'_>, usage: &FinalUsage) {
     if *usage == FinalUsage::UNMEASURED {
         return;
     }
     wire.message(40, |wire| {
         if let Some(time) = usage.cpu_time {
-            let Duration { seconds, nanos } = duration(time);
-            wire.message(1, |wire| {
-                wire.number(1, seconds.unsigned_abs());
-                wire.number(2, nanos.unsigned_abs().into());
-            });
+            wire.message(1, |wire| span(wire, time));
         }
         if let Some(peak) = usage.memory_peak {
             wire.given_number(2, read::signed(peak.0).unsigned_abs());
@@ -211,6 +213,13 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::Platform { platform, factor } => wire.message(32, |wire| {
             wire.text(1, platform);
             wire.number(2, factor.milli().into());
+        }),
+        EventKind::LogSettings(settings) => wire.message(59, |wire| {
+            wire.message(1, |wire| span(wire, settings.keep));
+            wire.number(2, settings.max.0);
+            if let Some(machine) = settings.machine {
+                wire.given_number(3, machine.0);
+            }
         }),
         EventKind::Bootstrapped => wire.nothing(33),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),

@@ -187,6 +187,7 @@ impl From<&EventKind> for Kind {
                 let (platform, factor_milli) = (platform.clone(), factor.milli());
                 Self::Platform(message::Platform { platform, factor_milli })
             }
+            EventKind::LogSettings(settings) => Self::LogSettings(settings.into()),
             EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
             EventKind::ReschedulingStopped { silent, of } => {
@@ -331,6 +332,7 @@ impl TryFrom<Kind> for EventKind {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("platform")?,
             },
+            Kind::LogSettings(set) => Self::LogSettings(set.try_into().field("logSettings")?),
             Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },
             Kind::ReschedulingStopped(message::ReschedulingStopped { silent, of }) => {

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use cell::{Image, LEVEL, Rescheduling};
 use model::{CollectionId, GcuFactor, Level, LogIndex, MachineId, SessionId, Time, UserName};
 use prost::Message;
+use spec::LogSettings;
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -84,6 +85,7 @@ fn head(image: &Image) -> v1::ImageHead {
         sessions: image.sessions.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
+        logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
         users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
@@ -183,6 +185,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         platforms: head.platforms.into_iter().map(platform).collect::<Result<_, Malformed>>()?,
         rescheduling: rescheduling_of(head.rescheduling)?,
         notices: notices::notices_of(head.notices.as_ref())?,
+        logs: read::optional(head.logs, "logs")?.unwrap_or_default(),
         users,
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,

@@ -25,7 +25,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
-use spec::TaskSpec;
+use spec::{LogSettings, TaskSpec};
 
 type Words = BTreeMap<String, String>;
 
@@ -236,8 +236,18 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
         |(instance, reason, cause, notice_max)| Stop { instance, reason, cause, notice_max },
     );
     let settled = vec(instance(), 0..3);
-    (stamp(), vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled).prop_map(
-        |(stamp, allocs, tasks, stops, settled)| Order { stamp, allocs, tasks, stops, settled },
+    let bytes = || quantity().prop_map(Bytes);
+    let logs = (any_span(), bytes(), of(bytes()));
+    let logs = of(logs.prop_map(|(keep, max, machine)| LogSettings { keep, max, machine }));
+    (stamp(), vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled, logs).prop_map(
+        |(stamp, allocs, tasks, stops, settled, logs)| Order {
+            stamp,
+            allocs,
+            tasks,
+            stops,
+            settled,
+            logs,
+        },
     )
 }
 

@@ -13,8 +13,8 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
     GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
     RequestId, Reservation, ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob,
-    UpdateStep, UseCapability,
+    SetCapability, SetLogs, SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure,
+    UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
@@ -23,9 +23,9 @@ use model::{
     SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
-    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
-    UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, LogSettings,
+    Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
+    TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -88,6 +88,7 @@ pub(crate) fn full_job() -> JobSpec {
         kernel_features: BTreeSet::new(),
         api: false,
         saver: None,
+        logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -261,7 +262,14 @@ fn requests() -> Vec<Mutation> {
         Mutation::RemoveMachine(RemoveMachine { machine: name("m1") }),
         Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
+        Mutation::SetLogs(SetLogs(log_settings())),
     ]
+}
+
+/// Nothing in it is the default.
+pub(crate) fn log_settings() -> LogSettings {
+    let (keep, max) = (Span::from_secs(172_800), Bytes(32 << 20));
+    LogSettings { keep, max, machine: Some(Bytes(5 << 30)) }
 }
 
 fn control(action: UpdateAction, expected: Option<Version>) -> Mutation {
@@ -466,6 +474,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::RemoveMachine(_) => "remove machine",
             Mutation::SetAttributes(_) => "set attributes",
             Mutation::SetPlatform(_) => "set platform",
+            Mutation::SetLogs(_) => "set logs",
             Mutation::ResumeRescheduling(ResumeRescheduling) => "resume rescheduling",
             Mutation::AddUser(_) => "add user",
             Mutation::RevokeUser(_) => "revoke user",

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
-    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
-    UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, Maximum,
+    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride,
+    TaskSpec, UpdatePolicy,
 };
 
 use crate::with_files;
@@ -311,6 +311,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             kernel_features,
             api: false,
             saver: None,
+            logs: LogPolicy::default(),
         }
     })
 }

@@ -253,6 +253,10 @@ fn health_checks_and_restarts_have_usual_values() {
             (job.restart.when, job.restart.failures_max) = (when, Some(3));
         });
     }
+    check("logs: { keep: '7d' }", |job| job.task.logs.keep = Some(Span::from_secs(604_800)));
+    for max in ["max: '256 MiB'", "maxBytes: 268435456", "maxBytes: '268435456'"] {
+        check(&format!("logs: {{ {max} }}"), |job| job.task.logs.max = Some(Bytes(256 << 20)));
+    }
     check("ports: ['http'], metrics: { port: 'http' }", |job| {
         job.task.ports.insert(http());
         job.metrics = Some(MetricsPage::on(http()));

@@ -62,7 +62,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, preemption, saver, estimation, disruptions, update, kernelFeatures, api, after, parent
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, disruptions, update, kernelFeatures, api, after, parent
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }
@@ -176,6 +176,8 @@ fn wrong_types() {
             "healthCheck: { tcp: 'HTTP' }",
             "metrics: 'http'",
             "metrics: { path: '/m' }",
+            "logs: '7d'",
+            "logs: { keep: '366d', max: '1 KiB' }",
             "notice: function() 1",
         ],
         &expect![[r#"
@@ -258,6 +260,16 @@ fn wrong_types() {
             metrics: { path: '/m' }
                 metrics: a page with metrics needs the field 'port', such as port: 'http'
                 at job.bcl:2:3 `metrics: { path: '/m' }`
+
+            logs: '7d'
+                logs: must be a policy for logs, such as { keep: '7d', max: '256 MiB' }, is the string '7d'
+                at job.bcl:2:3 `logs: '7d'`
+
+            logs: { keep: '366d', max: '1 KiB' }
+                logs.keep: must be 0 s to 365 d, is 366 d
+                at job.bcl:2:11 `keep: '366d'`
+                logs.max: must be 64 KiB to 64 GiB, is 1 KiB
+                at job.bcl:2:25 `max: '1 KiB'`
 
             notice: function() 1
                 notice: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is a function
@@ -363,7 +375,7 @@ fn wrong_ranges() {
                 at job.bcl:2:3 `priority: -1`
 
             notice: '2d'
-                notice: must be 0 µs to 1 d, is 2 d
+                notice: must be 0 s to 1 d, is 2 d
                 at job.bcl:2:3 `notice: '2d'`
 
             restart: { delay: '10m' }

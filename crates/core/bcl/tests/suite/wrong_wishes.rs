@@ -263,7 +263,7 @@ fn wrong_values() {
             overrides: { '0-2': { healthCheck: { port: 'p', path: 'x' }, notice: '2d' } }, tasks: 3
                 overrides["0"].healthCheck.path: must begin with '/'
                 at job.bcl:2:51 `path: 'x'`
-                overrides["0"].notice: must be 0 µs to 1 d, is 2 d
+                overrides["0"].notice: must be 0 s to 1 d, is 2 d
                 at job.bcl:2:64 `notice: '2d'`
 
             overrides: { '0': { constraints: [{ attribute: 'x', relation: 'present', value: 1 }] } }

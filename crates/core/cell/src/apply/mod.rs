@@ -9,6 +9,7 @@ pub(crate) mod drain;
 pub(crate) mod enrolment;
 pub(crate) mod exec;
 pub(crate) mod job;
+pub(crate) mod logs;
 pub(crate) mod machine;
 pub(crate) mod mutation;
 pub(crate) mod observe;

@@ -12,7 +12,7 @@ use crate::{
     AddMachine, AddReplica, AddUser, Cell, ControlUpdate, DrainMachine, GrantQuota,
     IssueReplicaToken, IssueToken, Kill, MeterQuota, Oversell, RecordExec, Rejection,
     RemoveMachine, RemoveReplica, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
-    RevokeUser, SetAttributes, SetCapability, SetPlatform, UndrainMachine, UpdateJob,
+    RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, UndrainMachine, UpdateJob,
     UseCapability,
 };
 
@@ -124,6 +124,8 @@ mutations! {
     SetAttributes(SetAttributes),
     /// Set the factor of a platform's cores; 1 removes it.
     SetPlatform(SetPlatform),
+    /// Set how long the output of tasks is kept, and how much of it.
+    SetLogs(SetLogs),
     /// Issue a certificate to a user, who may be new.
     AddUser(AddUser),
     /// Revoke every certificate of a user.

@@ -89,6 +89,11 @@ impl Step<'_> {
                 EvictionCause::MachineShutdown if !forced() => {}
                 _ => continue,
             }
+            // It was being removed by an update that is undone: nothing more is taken down.
+            let stops = |placement: &crate::Placement| placement.stop.is_some();
+            if self.before.placement(instance).is_some_and(stops) {
+                continue;
+            }
             let Some(job) = self.cell.job(instance.collection) else { continue };
             let before = self.before.job(instance.collection).map_or(0, |job| job.down());
             let (down, most) = (job.down(), job.spec.down_max());

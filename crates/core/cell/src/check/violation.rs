@@ -134,6 +134,9 @@ pub enum Violation {
         /// Out of how many.
         of: u32,
     },
+    /// The settings for the output of tasks are out of bounds.
+    #[error("the settings for logs: {0}")]
+    LogSettings(String),
     /// A decision exceeded a machine's capacity.
     #[error(
         "{instance} was placed on machine {machine}, whose {whose} tasks then had {taken} of {capacity}"

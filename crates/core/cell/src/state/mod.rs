@@ -39,6 +39,7 @@ use model::{
     Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
     LogIndex, MachineId, MachineName, Serial, SessionId, TaskId, Time, UserName,
 };
+use spec::LogSettings;
 
 use crate::Total;
 use crate::cow::Numbered;
@@ -53,6 +54,7 @@ pub struct Cell {
     pub(crate) platforms: OrdMap<String, GcuFactor>,
     pub(crate) rescheduling: Rescheduling,
     pub(crate) notices: Notices,
+    pub(crate) logs: LogSettings,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
     /// The capabilities of users; users without any have no entry.
@@ -110,6 +112,7 @@ impl Cell {
             platforms: OrdMap::new(),
             rescheduling: Rescheduling::Allowed,
             notices: Notices::default(),
+            logs: LogSettings::default(),
             users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),
@@ -181,6 +184,12 @@ impl Cell {
     #[must_use]
     pub fn notices(&self) -> &Notices {
         &self.notices
+    }
+
+    /// How long the output of tasks is kept, and how much of it.
+    #[must_use]
+    pub fn log_settings(&self) -> &LogSettings {
+        &self.logs
     }
 
     /// The administrators.

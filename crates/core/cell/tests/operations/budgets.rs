@@ -236,3 +236,47 @@ fn a_drained_machine_says_so_and_takes_tasks_again_after_undrain() {
         (nothing)
     "#]]);
 }
+
+#[test]
+fn a_task_that_was_being_removed_is_not_taken_down_by_the_undo() {
+    session(&expect![[r#"
+        > submit ana/web 2 at-once=1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
+        > assign 1-0-1 m1 ; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        accepted
+        > started 1-0-1
+        START 1-0-1 on 1
+        > started 1-1-1
+        START 1-1-1 on 1
+        > update ana/web 1 at-once=1
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_SUCCEED job 1
+        STOP 1-1-1 (kill, removed: its job needs it no more)
+        version 2
+        > ended 1-0-1 signal 11
+        FAIL 1-0-1 (signal 11)
+        SUBMIT 1-0-2 (failed, will be retried)
+        > control undo ana/web
+        UPDATE_UNDO job 1
+        STOP 1-1-1 (evict, update)
+        UPDATE_PENDING 1-0-2
+        version 2
+        > show
+        0 s
+        job 1 ana/web running
+          update 1 to 2 undoing, changing 0 1
+          1-0-2 pending (failed, will be retried), not before 0 s, last: signal 11
+          1-1-1 healthy on 1 [], stopping (evict, update)
+        m1 up [1-1-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}

@@ -374,7 +374,7 @@ fn a_certificate_is_renewed_before_it_expires() {
         > renew m1 1 2 for=60
         certificate 02 until 3600 s
         > renew m1 2 3 for=0
-        refused: a certificate can be valid for 1 m to 366 d, not for 0 µs
+        refused: a certificate can be valid for 1 m to 366 d, not for 0 s
         > renew m1 2 3
         RENEW machine 1 03 until 3700 s
         certificate 03 until 3700 s
@@ -466,7 +466,7 @@ fn only_administrators_issue_and_revoke_and_within_bounds() {
         > token m4 7
         refused: there is a join token with the number 07: make another
         > enrol 7 1 m3:1 8 for=0
-        refused: a certificate can be valid for 1 m to 366 d, not for 0 µs
+        refused: a certificate can be valid for 1 m to 366 d, not for 0 s
         > enrol 7 1 m3:1 8 for=34560000
         refused: a certificate can be valid for 1 m to 366 d, not for 400 d
         > enrol 7 1 m3:1 8 for=31622400

@@ -44,6 +44,12 @@ impl Controller for DeadJobs {
     }
 }
 
+/// How long a dead job is kept: at least as long as the logs of its tasks, which are found by its name.
+fn kept_for(settings: &Settings, cell: &Cell, job: CollectionId) -> Span {
+    let policy = cell.job(job).map(|job| job.spec.task.logs).unwrap_or_default();
+    settings.dead_jobs_for.max(cell.log_settings().of(policy).0)
+}
+
 /// Dead jobs that have been kept long enough, or are too many, oldest first.
 fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId> {
     let mut dead: Vec<(Time, CollectionId)> = cell
@@ -55,8 +61,8 @@ fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId>
         .collect();
     dead.sort_unstable();
     let too_many = dead.len().saturating_sub(settings.dead_jobs_max);
-    let old = |(position, (at, _)): &(usize, (Time, CollectionId))| {
-        *position < too_many || now.since(*at) >= settings.dead_jobs_for
+    let old = |(position, (at, id)): &(usize, (Time, CollectionId))| {
+        *position < too_many || now.since(*at) >= kept_for(settings, cell, *id)
     };
-    dead.into_iter().enumerate().take_while(old).map(|(_, (_, id))| id).take(FORGET_BATCH).collect()
+    dead.into_iter().enumerate().filter(old).map(|(_, (_, id))| id).take(FORGET_BATCH).collect()
 }

@@ -35,10 +35,11 @@ fn an_order_has_allocs_apart_from_tasks() {
         limit: Resources { cpu: MilliCores(1_500), ram: Bytes(1 << 28), ..Resources::default() },
         saver: None,
     };
-    let alone = |alloc| Order { allocs: vec![alloc], ..Order::default() };
+    let none = || Order { logs: Some(spec::LogSettings::default()), ..Order::default() };
+    let alone = |alloc| Order { allocs: vec![alloc], ..none() };
     assert_eq!(order(&world), alone(expected));
     world.request(kill("room", TaskSelection::All));
-    assert_eq!(order(&world), Order::default(), "it is told to stop as a task is");
+    assert_eq!(order(&world), none(), "it is told to stop as a task is");
 }
 
 #[test]

@@ -115,3 +115,28 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }
+
+#[test]
+fn a_dead_job_is_kept_as_long_as_its_logs() {
+    let mut world = World::new();
+    let days = |days: u64| Span::from_secs(days * 86_400);
+    for (name, keep) in [("usual", None), ("short", Some(days(0))), ("long", Some(days(3)))] {
+        let name = model::JobName::new(name).expect("a name");
+        let mut task = TaskSpec::of(vec!["true".to_owned()]);
+        task.logs.keep = keep;
+        world.submit_spec(JobSpec::of(name.clone(), model::Band::Free.usual(), 1, task));
+        world.request(kill(name.as_str(), TaskSelection::All));
+    }
+    let died = world.now;
+    let mut forgotten = |after: Span| {
+        world.now = died + after + Span::from_secs(60);
+        let all = proposed_by(&mut world);
+        all.into_iter().find(|(name, _)| *name == "dead-jobs").map(|(_, ops)| ops.join(", "))
+    };
+    assert_eq!(forgotten(days(0)).as_deref(), Some(""));
+    let both = "Forget { collections: [CollectionId(1), CollectionId(2)] }";
+    assert_eq!(forgotten(days(1)).as_deref(), Some(both));
+    assert_eq!(forgotten(days(2)).as_deref(), Some(both));
+    let all = "Forget { collections: [CollectionId(1), CollectionId(2), CollectionId(3)] }";
+    assert_eq!(forgotten(days(3)).as_deref(), Some(all));
+}

@@ -339,7 +339,8 @@ fn simulated(
         Effect::RemoveAlloc { instance, .. } => Some(Input::AllocRemoved(instance)),
         Effect::RunSaver(launch) => Some(Input::SaverEnded(launch.kept.instance, Ok(()))),
         Effect::PersistStamp(_)
-        | Effect::Retire(_)
+        | Effect::Retire { .. }
+        | Effect::KeepLogs(_)
         | Effect::MeasureData(_)
         | Effect::KillSaver(_)
         | Effect::EndData(_)

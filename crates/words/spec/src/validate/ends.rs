@@ -43,8 +43,8 @@ mod tests {
         assert_eq!(
             problems(|saver| (saver.interval, saver.time_limit) = (Span::ZERO, Span::ZERO)),
             [
-                "saver.timeLimit: must be 1 s to 1 d, is 0 µs",
-                "saver.interval: must be 1 s to 1 d, is 0 µs"
+                "saver.timeLimit: must be 1 s to 1 d, is 0 s",
+                "saver.interval: must be 1 s to 1 d, is 0 s"
             ]
         );
         let said = problems(|saver| saver.cmd.clear());
@@ -58,6 +58,6 @@ mod tests {
         let mut job = job();
         job.preemption_notice_max = Some(Span::from_secs(172_800));
         let said = job.problems().iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(said, ["preemption.noticeMax: must be 0 µs to 1 d, is 2 d"]);
+        assert_eq!(said, ["preemption.noticeMax: must be 0 s to 1 d, is 2 d"]);
     }
 }

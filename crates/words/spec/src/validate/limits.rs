@@ -21,6 +21,12 @@ pub const LABEL_CHARACTERS_MAX: usize = 256;
 pub const PROCESSES_MAX: u32 = 1 << 20;
 /// Maximum of any duration in a description, in seconds: a day.
 pub const SPAN_SECONDS_MAX: u64 = 86_400;
+/// How long logs can be kept after the end of a task, in seconds: a year.
+pub const LOG_KEEP_SECONDS_MAX: u64 = 365 * 86_400;
+/// The bytes of output that can be kept of one task.
+pub const LOG_BYTES_MIN: u64 = 64 << 10;
+/// See [`LOG_BYTES_MIN`].
+pub const LOG_BYTES_MAX: u64 = 64 << 30;
 /// Minimum memory of a task in bytes, for its init and stack.
 pub const RAM_BYTES_MIN: u64 = 4 << 20;
 /// Maximum CPU of all tasks of a job together, in milli-cores.

@@ -9,12 +9,14 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
-    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride, TaskSpec,
-    UpdatePolicy,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, Maximum,
+    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride,
+    TaskSpec, UpdatePolicy,
 };
 
-use super::{Words, any_span, appclass, name, priority, resources, scheduling_class, words};
+use super::{
+    Words, any_span, appclass, name, priority, quantity, resources, scheduling_class, words,
+};
 
 fn span(least_ms: u64) -> impl Strategy<Value = Span> {
     (least_ms * 1_000..=86_400_000_000).prop_map(Span)
@@ -104,25 +106,37 @@ fn valid_constraints() -> impl Strategy<Value = Vec<Constraint>> {
     vec(constraint, 0..3)
 }
 
+fn valid_logs() -> impl Strategy<Value = LogPolicy> {
+    (of(span(0)), of((1..1_u64 << 20).prop_map(|number| Bytes(number << 16))))
+        .prop_map(|(keep, max)| LogPolicy { keep, max })
+}
+
+fn any_logs() -> impl Strategy<Value = LogPolicy> {
+    (of(any_span()), of(quantity().prop_map(Bytes))).prop_map(|(keep, max)| LogPolicy { keep, max })
+}
+
 fn valid_task() -> BoxedStrategy<TaskSpec> {
     let (ports, processes) = (btree_set(name(), 0..4), 1..=1_u32 << 20);
     let run = (valid_cmd(), valid_env(), valid_limit(), processes, ports);
-    (run, of(valid_check()), span(0), valid_constraints())
-        .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
-            TaskSpec {
-                cmd,
-                env,
-                limit,
-                processes,
-                ports,
-                health_check,
-                notice,
-                constraints,
-                kernel_features: BTreeSet::new(),
-                api: false,
-                saver: None,
-            }
-        })
+    (run, of(valid_check()), span(0), valid_constraints(), valid_logs())
+        .prop_map(
+            |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
+                TaskSpec {
+                    cmd,
+                    env,
+                    limit,
+                    processes,
+                    ports,
+                    health_check,
+                    notice,
+                    constraints,
+                    kernel_features: BTreeSet::new(),
+                    api: false,
+                    saver: None,
+                    logs,
+                }
+            },
+        )
         .boxed()
 }
 
@@ -288,22 +302,25 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
     let (cmd, ports) = (vec(any::<String>(), 0..3), btree_set(name(), 0..3));
     let check = of(any_check());
     let run = (cmd, words(), resources(), any::<u32>(), ports);
-    (run, check, any_span(), any_constraints())
-        .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
-            TaskSpec {
-                cmd,
-                env,
-                limit,
-                processes,
-                ports,
-                health_check,
-                notice,
-                constraints,
-                kernel_features: BTreeSet::new(),
-                api: false,
-                saver: None,
-            }
-        })
+    (run, check, any_span(), any_constraints(), any_logs())
+        .prop_map(
+            |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
+                TaskSpec {
+                    cmd,
+                    env,
+                    limit,
+                    processes,
+                    ports,
+                    health_check,
+                    notice,
+                    constraints,
+                    kernel_features: BTreeSet::new(),
+                    api: false,
+                    saver: None,
+                    logs,
+                }
+            },
+        )
         .boxed()
 }
 

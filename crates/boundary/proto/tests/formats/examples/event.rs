@@ -189,6 +189,7 @@ fn of_machines() -> Vec<EventKind> {
 fn of_the_cell() -> Vec<EventKind> {
     vec![
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
+        EventKind::LogSettings(super::log_settings()),
         EventKind::Bootstrapped,
         EventKind::LevelRaised { to: Level(2) },
     ]
@@ -263,6 +264,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::MachineUndrained => "machine undrained",
         EventKind::MachineRemoved { .. } => "machine removed",
         EventKind::Platform { .. } => "platform",
+        EventKind::LogSettings(_) => "log settings",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",

@@ -40,6 +40,7 @@ pub(crate) fn full_image() -> Image {
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
         rescheduling: Rescheduling::Allowed,
         notices: Notices::default(),
+        logs: spec::LogSettings::default(),
         users: Vec::new(),
         metering: Metering::default(),
         capabilities: Vec::new(),
@@ -65,6 +66,7 @@ pub(crate) fn full_image() -> Image {
 pub(crate) fn image_of_an_owned_cell() -> Image {
     let mut image = full_image();
     image.users = users();
+    image.logs = super::log_settings();
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
     unreachable.state = MachineState::Unreachable { since: Time(98) };

@@ -103,6 +103,7 @@ fn histories_reach_every_state_and_every_event() {
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -119,6 +120,7 @@ fn histories_reach_every_state_and_every_event() {
         capability granted
         capability revoked
         capability used
+        drain expired
         drained
         enable
         evict

@@ -1,0 +1,41 @@
+//! The cell's settings for the output of tasks.
+
+use model::{MachineId, UserName};
+use spec::LogSettings;
+
+use super::Events;
+use crate::apply::mutation::Change;
+use crate::{Cell, EventKind, Rejection, Reply, Subject};
+
+/// Set how long the output of tasks is kept, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetLogs(pub LogSettings);
+
+impl Change for SetLogs {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        cell.only_administrators(by, || "set how long logs are kept".to_owned())
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        self.0.problem().map_or(Ok(()), |problem| Err(Rejection::Impossible(problem)))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.within_bounds()?;
+        if cell.logs == self.0 {
+            return Ok(Reply::Done);
+        }
+        cell.logs = self.0;
+        events.add(Subject::Cell, EventKind::LogSettings(self.0));
+        let machines: Vec<MachineId> = cell.machines().map(|machine| machine.id).collect();
+        for machine in machines {
+            events.reorder(machine);
+        }
+        Ok(Reply::Done)
+    }
+}
