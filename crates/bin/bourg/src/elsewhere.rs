@@ -123,10 +123,9 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         ),
     ),
     (
-        &["cp", "scp"],
-        NotYet(
-            "`bourg exec JOB/3 -- cat FILE` writes a file of a task to the standard output, and \
-                `bourg exec -i JOB/3 -- tee FILE` reads one from the standard input",
+        &["scp", "sftp", "rsync", "sbcast"],
+        Here(
+            "`bourg cp JOB/3:PATH .` copies files out of a task, `bourg cp FILE JOB/3:PATH` into it",
         ),
     ),
     (
@@ -230,7 +229,7 @@ mod tests {
                 if command.starts_with("--") {
                     continue;
                 }
-                let values = ["FILE", "JOB", "JOB/3", "NAME", "DIR", "N"];
+                let values = ["FILE", "JOB", "JOB/3", "JOB/3:PATH", "NAME", "DIR", "N"];
                 let value = |word: &str| match word {
                     "JOB" => "ana/web".to_owned(),
                     "JOB/3" => "ana/web/3".to_owned(),
@@ -261,7 +260,7 @@ mod tests {
         assert_eq!(first("--cell=a machine list"), Some("machine".to_owned()));
         assert_eq!(first("--help"), None);
         assert!(of("apply").is_some_and(|said| said.contains("`bourg run FILE`")));
-        assert!(of("cp").is_some_and(|said| said.contains("no command 'cp' yet: ")));
+        assert!(of("cron").is_some_and(|said| said.contains("no command 'cron' yet: ")));
         assert_eq!(of("stauts"), None);
     }
 }

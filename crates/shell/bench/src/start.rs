@@ -1,22 +1,44 @@
-//! `bourg bench start`: from submission to running.
+//! `bourg bench start`: from submission to running, and from the start of a command inside a task to
+//! its first output.
 
 use std::time::{Duration, Instant};
 
 use cli::output::{self, Format};
 use cli::{Client, DevCell, DevOptions, Done, Failure, grant_the_machine};
+use client::Connection;
 use model::CellName;
 use proto::v1;
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
-/// The results of `bench start`, in milliseconds.
+/// The results of `bench start`.
 #[derive(Debug, Serialize)]
-struct StartTimes {
+struct Figures {
+    runs: usize,
+    /// From submission to running.
+    #[serde(flatten)]
+    start: Times,
+    /// From the call of a command inside the task to its first output.
+    exec_median_ms: f64,
+    exec_p99_ms: f64,
+    exec_max_ms: f64,
+}
+
+/// In milliseconds.
+#[derive(Debug, Serialize)]
+struct Times {
     median_ms: f64,
     p99_ms: f64,
     min_ms: f64,
     max_ms: f64,
-    runs: usize,
+}
+
+/// What one run took.
+struct Run {
+    start: Duration,
+    exec: Duration,
 }
 
 /// Measures submission to running, for one-task jobs on an idle dev cell, one after another.
@@ -45,11 +67,11 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
             }
         };
         cell.stop().await?;
-        show(measured?, json)
+        show(&measured?, json)
     })
 }
 
-async fn measure(mut client: Client, runs: usize) -> Result<Vec<Duration>, Failure> {
+async fn measure(mut client: Client, runs: usize) -> Result<Vec<Run>, Failure> {
     let status = client.wait_until_ready().await?;
     grant_the_machine(&mut client.connection, &status).await?;
     let mut times = Vec::with_capacity(runs);
@@ -63,7 +85,7 @@ async fn measure(mut client: Client, runs: usize) -> Result<Vec<Duration>, Failu
     Ok(times)
 }
 
-async fn one(client: &mut Client, run: usize) -> Result<Duration, Failure> {
+async fn one(client: &mut Client, run: usize) -> Result<Run, Failure> {
     let connection = &mut client.connection;
     let mut task = TaskSpec::of(vec!["sleep".to_owned(), "3600".to_owned()]);
     task.notice = model::Span::from_millis(100);
@@ -78,7 +100,7 @@ async fn one(client: &mut Client, run: usize) -> Result<Duration, Failure> {
     let mut statuses = connection
         .stream(watch, async |mut client, request| client.watch_job(request).await)
         .await?;
-    let running = loop {
+    let start = loop {
         let Some(status) = statuses.message().await? else {
             return Err(Failure::failed("error: the job ended before it was running"));
         };
@@ -87,15 +109,74 @@ async fn one(client: &mut Client, run: usize) -> Result<Duration, Failure> {
             break begun.elapsed();
         }
     };
+    let exec = first_output(connection, address.clone()).await?;
     let id = Some(connection.request_id().await?);
     let request = v1::KillRequest { id, job: Some(address), tasks: None };
     connection.ask(request, async |mut client, request| client.kill(request).await).await?;
     // The stream ends when the job is dead: the next run finds an idle cell.
     while statuses.message().await?.is_some() {}
-    Ok(running)
+    Ok(Run { start, exec })
 }
 
-fn show(mut times: Vec<Duration>, json: bool) -> Done {
+/// The time from the call of a command to its first output.
+async fn first_output(
+    connection: &mut Connection,
+    job: v1::JobAddress,
+) -> Result<Duration, Failure> {
+    let begun = Instant::now();
+    let (to_master, mut outputs) = connection
+        .stream((), async |mut client, request| {
+            let (to_master, requests) = mpsc::channel(1);
+            let response = client.exec(request.map(|()| ReceiverStream::new(requests))).await?;
+            let (metadata, outputs, extensions) = response.into_parts();
+            Ok(tonic::Response::from_parts(metadata, (to_master, outputs), extensions))
+        })
+        .await?;
+    let execution = v1::Execution { argv: vec!["echo".to_owned()], terminal: None };
+    let start = v1::ExecStart { job: Some(job), task: 0, execution: Some(execution) };
+    let message = Some(v1::exec_request::Message::Start(start));
+    let _gone = to_master.send(v1::ExecRequest { message }).await;
+    let mut first = None;
+    while let Some(message) = outputs.message().await? {
+        match message.output {
+            Some(v1::exec_output::Output::Stdout(_)) => {
+                first.get_or_insert_with(|| begun.elapsed());
+            }
+            Some(v1::exec_output::Output::Exited(_)) => break,
+            _ => {}
+        }
+    }
+    first.ok_or_else(|| Failure::failed("error: the command ended without output"))
+}
+
+fn show(runs: &[Run], json: bool) -> Done {
+    let exec = times(runs.iter().map(|run| run.exec).collect());
+    let figures = Figures {
+        runs: runs.len(),
+        start: times(runs.iter().map(|run| run.start).collect()),
+        exec_median_ms: exec.median_ms,
+        exec_p99_ms: exec.p99_ms,
+        exec_max_ms: exec.max_ms,
+    };
+    let format = if json { Format::Json } else { Format::Table };
+    output::object(&format, &figures, "start", || {
+        let line = |times: &Times| {
+            format!(
+                "median {} ms, p99 {} ms, {} to {} ms",
+                times.median_ms, times.p99_ms, times.min_ms, times.max_ms
+            )
+        };
+        format!(
+            "submission to running, {} one-task jobs: {}\n\
+             a command inside a task, to its first output: {}\n",
+            figures.runs,
+            line(&figures.start),
+            line(&exec)
+        )
+    })
+}
+
+fn times(mut times: Vec<Duration>) -> Times {
     times.sort_unstable();
     let ms = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
     let at = |share: f64| {
@@ -109,18 +190,10 @@ fn show(mut times: Vec<Duration>, json: bool) -> Done {
         let rank = (times.len() as f64 * share).ceil() as usize;
         ms(times[rank.clamp(1, times.len()) - 1])
     };
-    let figures = StartTimes {
+    Times {
         median_ms: at(0.5),
         p99_ms: at(0.99),
         min_ms: ms(times[0]),
         max_ms: ms(times[times.len() - 1]),
-        runs: times.len(),
-    };
-    let format = if json { Format::Json } else { Format::Table };
-    output::object(&format, &figures, "start", || {
-        format!(
-            "submission to running, {} one-task jobs: median {} ms, p99 {} ms, {} to {} ms\n",
-            figures.runs, figures.median_ms, figures.p99_ms, figures.min_ms, figures.max_ms
-        )
-    })
+    }
 }

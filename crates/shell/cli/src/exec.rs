@@ -1,7 +1,8 @@
 //! `bourg exec`: a command inside a task, with the files or the terminal of this one.
+//! [`super::copy`] runs its other end in the same way.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal as _, Read as _, Write};
+use std::io::{IsTerminal as _, Read, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
 
@@ -46,16 +47,57 @@ pub(super) struct ExecArgs {
 }
 
 /// Runs the command and returns its exit status.
-pub(super) fn exec(cell: Target<'_>, args: &ExecArgs) -> Result<ExitCode, Failure> {
+pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure> {
     if args.tty && !std::io::stdin().is_terminal() {
         return Err(Failure::usage("error: -t needs a terminal as the standard input")
             .next("leave out -t, or run the command at a terminal"));
     }
+    let terminal = args.tty.then(|| v1::ExecTerminal {
+        window: Some(window()),
+        term: std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned()),
+    });
+    let session = Session { task: &args.task, usage: "exec", command: args.command, terminal };
+    let signals = if args.tty { OnSignal::Resize } else { OnSignal::Forward };
     let runtime = runtime()?;
-    let ended = runtime.block_on(async { run(Connection::open(cell)?, args).await });
+    let ended = runtime.block_on(async {
+        let input = args.interactive.then(|| read_input(std::io::stdin()));
+        let streams = Streams { input, output: std::io::stdout, signals };
+        session.run(Connection::open(cell)?, streams).await
+    });
     // A write to a standard output that nobody reads may never end.
     runtime.shutdown_background();
     ended.map(ExitCode::from)
+}
+
+/// A command to run in a task.
+pub(super) struct Session<'a> {
+    pub(super) task: &'a Address,
+    /// The command of `bourg` that this is for, in advice.
+    pub(super) usage: &'static str,
+    /// A shell if it is empty.
+    pub(super) command: Vec<String>,
+    pub(super) terminal: Option<v1::ExecTerminal>,
+}
+
+/// The files of a command in a task; its standard error is that of this process.
+pub(super) struct Streams<F> {
+    /// Its standard input, see [`read_input`]; empty if there is none.
+    pub(super) input: Option<mpsc::Receiver<Vec<u8>>>,
+    /// Where its standard output is written: called for each piece.
+    pub(super) output: F,
+    pub(super) signals: OnSignal,
+}
+
+/// What a signal to this process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnSignal {
+    /// It goes to the command; the third one ends the session.
+    Forward,
+    /// It ends the session; a change of the window's size goes to the command's terminal. Keys never raise
+    /// signals here, so whoever sends one wants this process to end.
+    Resize,
+    /// It ends the session.
+    End,
 }
 
 /// The settings of the terminal, restored when this is dropped.
@@ -92,50 +134,55 @@ fn window() -> v1::ExecWindow {
     v1::ExecWindow { rows: rows.into(), columns: columns.into() }
 }
 
-async fn run(mut connection: Connection, args: &ExecArgs) -> Result<u8, Failure> {
-    let task = one_task(&mut connection, &args.task).await?;
-    let terminal = args.tty.then(|| v1::ExecTerminal {
-        window: Some(window()),
-        term: std::env::var("TERM").unwrap_or_else(|_| "xterm".to_owned()),
-    });
-    let start = v1::ExecStart {
-        job: Some(job_address(&args.task)),
-        task,
-        execution: Some(v1::Execution { argv: args.command.clone(), terminal }),
-    };
-    // Nothing is sent before the call is accepted: it can be tried at another replica, and the command
-    // is never executed twice.
-    let (to_master, outputs) = connection
-        .stream((), async |mut client, request| {
-            let (to_master, requests) = mpsc::channel(QUEUE);
-            let response = client.exec(request.map(|()| ReceiverStream::new(requests))).await?;
-            let (metadata, outputs, extensions) = response.into_parts();
-            Ok(Response::from_parts(metadata, (to_master, outputs), extensions))
-        })
-        .await?;
-    let _gone = to_master.send(v1::ExecRequest { message: Some(Message::Start(start)) }).await;
-    let signals = Signals::listen()?;
-    let raw = args.tty.then(Raw::begin).transpose()?;
-    let (granted, grants) = mpsc::unbounded_channel();
-    let ended = tokio::select! {
-        ended = show(outputs, granted) => ended,
-        () = send_input(args.interactive, grants, to_master.clone()) => {
-            unreachable!("it waits for ever at the end")
-        }
-        status = signals.forward(args.tty, to_master) => Ok(status),
-    };
-    drop(raw);
-    ended
+impl Session<'_> {
+    /// Runs the command; returns its exit status.
+    pub(super) async fn run<W: Write + Send + 'static>(
+        self,
+        mut connection: Connection,
+        streams: Streams<impl Fn() -> W>,
+    ) -> Result<u8, Failure> {
+        let task = one_task(&mut connection, self.task, self.usage).await?;
+        let has_terminal = self.terminal.is_some();
+        let start = v1::ExecStart {
+            job: Some(job_address(self.task)),
+            task,
+            execution: Some(v1::Execution { argv: self.command, terminal: self.terminal }),
+        };
+        // Nothing is sent before the call is accepted: it can be tried at another replica, and the command
+        // is never executed twice.
+        let (to_master, outputs) = connection
+            .stream((), async |mut client, request| {
+                let (to_master, requests) = mpsc::channel(QUEUE);
+                let response = client.exec(request.map(|()| ReceiverStream::new(requests))).await?;
+                let (metadata, outputs, extensions) = response.into_parts();
+                Ok(Response::from_parts(metadata, (to_master, outputs), extensions))
+            })
+            .await?;
+        let _gone = to_master.send(v1::ExecRequest { message: Some(Message::Start(start)) }).await;
+        let signals = Signals::listen()?;
+        let raw = has_terminal.then(Raw::begin).transpose()?;
+        let (granted, grants) = mpsc::unbounded_channel();
+        let ended = tokio::select! {
+            ended = show(outputs, streams.output, granted) => ended,
+            () = send_input(streams.input, grants, to_master.clone()) => {
+                unreachable!("it waits for ever at the end")
+            }
+            status = signals.forward(streams.signals, to_master) => Ok(status),
+        };
+        drop(raw);
+        ended
+    }
 }
 
 /// Shows the output until the command has ended.
-async fn show(
+async fn show<W: Write + Send + 'static>(
     mut outputs: Streaming<v1::ExecOutput>,
+    stdout: impl Fn() -> W,
     granted: mpsc::UnboundedSender<u32>,
 ) -> Result<u8, Failure> {
     while let Some(message) = outputs.message().await? {
         let written = match message.output {
-            Some(Output::Stdout(bytes)) => write(std::io::stdout(), bytes).await,
+            Some(Output::Stdout(bytes)) => write(stdout(), bytes).await,
             Some(Output::Stderr(bytes)) => write(std::io::stderr(), bytes).await,
             Some(Output::Granted(bytes)) => {
                 // Without input nobody takes it.
@@ -167,9 +214,9 @@ async fn write(mut file: impl Write + Send + 'static, bytes: Vec<u8>) -> std::io
     written.await.map_err(std::io::Error::other)?
 }
 
-/// Sends the standard input as far as it is granted, and its end; then waits for ever.
+/// Sends the input as far as it is granted, and its end; then waits for ever.
 async fn send_input(
-    is_passed: bool,
+    pieces: Option<mpsc::Receiver<Vec<u8>>>,
     mut grants: mpsc::UnboundedReceiver<u32>,
     to_master: mpsc::Sender<v1::ExecRequest>,
 ) {
@@ -177,8 +224,7 @@ async fn send_input(
         let message = Some(Message::Input(v1::ExecInput { input: Some(input) }));
         let _gone = to_master.send(v1::ExecRequest { message }).await;
     };
-    if is_passed {
-        let mut pieces = read_input();
+    if let Some(mut pieces) = pieces {
         let (mut waiting, mut credit) = (VecDeque::new(), 0_u64);
         loop {
             if waiting.is_empty() {
@@ -205,14 +251,13 @@ async fn send_input(
     std::future::pending::<()>().await;
 }
 
-/// Reads the standard input in a thread of its own, which may wait for it longer than this process
-/// lives.
-fn read_input() -> mpsc::Receiver<Vec<u8>> {
+/// Reads an input in a thread of its own, which may wait for it longer than this process lives.
+pub(super) fn read_input(mut from: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (to_us, pieces) = mpsc::channel(PIECES);
     std::thread::spawn(move || {
-        let (mut stdin, mut buffer) = (std::io::stdin(), vec![0; PIECE_BYTES]);
+        let mut buffer = vec![0; PIECE_BYTES];
         loop {
-            match stdin.read(&mut buffer) {
+            match from.read(&mut buffer) {
                 Ok(bytes @ 1..) => {
                     if to_us.blocking_send(buffer[..bytes].to_vec()).is_err() {
                         return;
@@ -250,9 +295,7 @@ impl Signals {
     }
 
     /// Forwards signals until one ends the session; returns the exit status then.
-    ///
-    /// At a terminal, keys never raise signals here, so whoever sends one wants this process to end.
-    async fn forward(mut self, tty: bool, to_master: mpsc::Sender<v1::ExecRequest>) -> u8 {
+    async fn forward(mut self, on: OnSignal, to_master: mpsc::Sender<v1::ExecRequest>) -> u8 {
         let mut seen = 0;
         loop {
             let kind = tokio::select! {
@@ -264,11 +307,11 @@ impl Signals {
             };
             let number = u8::try_from(kind.as_raw_value()).unwrap_or_default();
             let input = match kind == SignalKind::window_change() {
-                true if tty => Input::Window(window()),
+                true if on == OnSignal::Resize => Input::Window(window()),
                 true => continue,
                 false => {
                     seen += 1;
-                    if tty || seen == SIGNALS_MAX {
+                    if on != OnSignal::Forward || seen == SIGNALS_MAX {
                         return 128 + number;
                     }
                     Input::Signal(number.into())
@@ -285,11 +328,17 @@ impl Signals {
     }
 }
 
-/// The index of the task that an address names.
-async fn one_task(connection: &mut Connection, address: &Address) -> Result<u32, Failure> {
+/// The index of the task that an address names. `command` is for advice.
+pub(super) async fn one_task(
+    connection: &mut Connection,
+    address: &Address,
+    command: &str,
+) -> Result<u32, Failure> {
     let wrong = || {
         let job = &address.job;
-        Failure::usage(format!("error: name one task of {job}")).next(format!("bourg exec {job}/0"))
+        let path = if command == "cp" { ":PATH" } else { "" };
+        Failure::usage(format!("error: name one task of {job}"))
+            .next(format!("bourg {command} {job}/0{path}"))
     };
     match &address.tasks {
         TaskSelection::Some(ranges) => match ranges.as_slice() {

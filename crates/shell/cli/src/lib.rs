@@ -9,6 +9,7 @@ mod cells;
 mod certify;
 mod change;
 mod checkpoint;
+mod copy;
 mod dev;
 mod evaluate;
 mod events;
@@ -103,6 +104,15 @@ pub enum Command {
     /// When the command ends or the connection is lost, everything that the command started is
     /// killed. Both ends are recorded as events of the task.
     Exec(exec::ExecArgs),
+    /// Copy files and directories into a task or out of it.
+    ///
+    /// Directories are copied with everything in them. Modes and times are kept, owners are not. Links
+    /// are copied if they lead to something that is copied with them; what is neither a file nor a
+    /// directory is left out; the command says so and exits with 1.
+    ///
+    /// Paths in a task begin at its working directory. Its end of the copy runs as its user and within its
+    /// limits, and is recorded, as of bourg exec. A file appears when it is complete.
+    Cp(copy::CopyArgs),
     /// Print the page with metrics that a task serves itself.
     ///
     /// The job names it: `metrics: { port: 'http', path: '/metrics' }`. A page may have at most 8 MiB
@@ -158,6 +168,18 @@ pub enum Command {
     ExampleServer(ExampleServerArgs),
     /// Run a computation that ends, an example of a batch job.
     ExampleBatch(ExampleBatchArgs),
+    /// The end of `bourg cp` in a task that sends: writes an archive to the standard output.
+    #[command(name = copy::PACK, hide = true)]
+    Pack {
+        /// A file or directory.
+        source: PathBuf,
+    },
+    /// The end of `bourg cp` in a task that receives: reads an archive from the standard input.
+    #[command(name = copy::UNPACK, hide = true)]
+    Unpack {
+        /// A directory, or a new name.
+        destination: PathBuf,
+    },
     /// Evaluates a file in this process, under resource limits.
     #[command(name = evaluate::COMMAND, hide = true)]
     EvaluateHere {
@@ -428,7 +450,10 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Usage(args) => usage::usage(cell, &args)?,
         Command::Top(args) => return top::top(cell, &args),
-        Command::Exec(args) => return exec::exec(cell, &args),
+        Command::Exec(args) => return exec::exec(cell, args),
+        Command::Cp(args) => return copy::copy(cell, args),
+        Command::Pack { source } => return copy::pack_here(&source),
+        Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,

@@ -4,7 +4,7 @@
 //! Each replica has what the machines use that it polls. [`crate::service`] joins the replicas'
 //! answers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::mem::size_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,13 +43,15 @@ struct OfMachine {
     known: Known,
     machine: Option<UsageSample>,
     system: Option<UsageSample>,
-    instances: BTreeMap<InstanceId, OfInstance>,
+    /// Boxed: half of a map's room may be empty.
+    instances: BTreeMap<InstanceId, Box<OfInstance>>,
 }
 
 #[derive(Debug, Default)]
 struct OfInstance {
     sample: Option<UsageSample>,
-    windows: VecDeque<Kept>,
+    /// In the order in which they came.
+    windows: Vec<Kept>,
 }
 
 /// A window, encoded: in this form it is small.
@@ -203,15 +205,15 @@ impl All {
     fn forget_oldest(&mut self, bytes_max: usize) {
         while self.window_bytes > bytes_max {
             let instances = || self.machines.values().flat_map(|of_it| of_it.instances.values());
-            let oldest = instances().filter_map(|of_it| of_it.windows.front());
+            let oldest = instances().filter_map(|of_it| of_it.windows.first());
             let Some(oldest) = oldest.map(|window| window.start).min() else { return };
             let until = oldest - oldest % STEP + STEP;
             let mut forgotten = 0;
             for of_it in self.machines.values_mut() {
                 for instance in of_it.instances.values_mut() {
-                    while let Some(window) = instance.windows.pop_front_if(|w| w.start < until) {
-                        forgotten += window.bytes();
-                    }
+                    let is_old = |window: &&Kept| window.start < until;
+                    let old = instance.windows.iter().take_while(is_old).count();
+                    forgotten += instance.windows.drain(..old).map(|w| w.bytes()).sum::<usize>();
                 }
                 of_it.instances.retain(|_, of_it| !of_it.is_empty());
             }
@@ -264,7 +266,8 @@ impl OfMachine {
         let message = v1::UsageWindow::from(window).encode_to_vec().into_boxed_slice();
         let kept = Kept { start, end: start.saturating_add(window.length.0), message };
         let bytes = kept.bytes();
-        windows.push_back(kept);
+        windows.reserve_exact(1);
+        windows.push(kept);
         bytes
     }
 

@@ -24,4 +24,4 @@ pub mod renewal;
 pub mod shutdown;
 mod start;
 
-pub use start::{LOG_VARIABLE, PARENT_VARIABLE, begin, reached_at};
+pub use start::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES, begin, reached_at};

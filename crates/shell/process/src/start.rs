@@ -12,6 +12,10 @@ use crate::arguments::ListenArgs;
 pub const PARENT_VARIABLE: &str = "BOURG_PARENT";
 /// The variable with the log level.
 pub const LOG_VARIABLE: &str = "BOURG_LOG";
+/// A variable for the environment of a Borglet, of which every machine has one: the allocator, which
+/// reads it before anything else happens, then gives free memory back in small pieces. Otherwise it
+/// keeps those that are smaller than a huge page.
+pub const SMALL_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 
 /// Logs to stderr, one line per event with time and level.
 fn log_to_stderr() {

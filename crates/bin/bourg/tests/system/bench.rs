@@ -121,7 +121,7 @@ fn one_borglet_is_measured_by_sections() {
 const ALONE: [&str; 7] = ["agents", "arrivals", "borglet", "commit", "failover", "reads", "sim"];
 /// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 8] = [
-    ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs"]),
+    ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
     ("cell --machines 100 --tasks 1000", &["placed", "accepted", "passes"]),

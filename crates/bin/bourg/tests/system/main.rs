@@ -26,6 +26,7 @@ mod batch;
 mod bench;
 mod checkpoints;
 mod clocks;
+mod copy;
 mod crashes;
 mod damage;
 mod dev;

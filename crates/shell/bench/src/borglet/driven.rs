@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
+use ::process::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES};
 use anyhow::{Context, ensure};
 use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
 use linux::Isolation;
@@ -93,6 +93,7 @@ impl Driven {
         command.arg("--dir").arg(&directory);
         command.env(LOG_VARIABLE, "error");
         command.env(PARENT_VARIABLE, std::process::id().to_string());
+        command.env(SMALL_PAGES.0, SMALL_PAGES.1);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let process = command.spawn().context("cannot start a Borglet")?;
         let pid = i32::try_from(process.id())?;

@@ -11,7 +11,7 @@ use anyhow::Context;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use process::{LOG_VARIABLE, PARENT_VARIABLE};
+use process::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
@@ -122,6 +122,9 @@ impl Process {
         command.arg(self.role).args(&self.arguments);
         command.env(LOG_VARIABLE, &self.log);
         command.env(PARENT_VARIABLE, std::process::id().to_string());
+        if self.role == BORGLET {
+            command.env(SMALL_PAGES.0, SMALL_PAGES.1);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         if let Some(listener) = &self.listener {
             command.args(["--listen-fd", &listener.as_raw_fd().to_string()]);

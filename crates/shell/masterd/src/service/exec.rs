@@ -73,7 +73,9 @@ impl Service {
         let caller = self.anyone(&asks).await?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         let (service, by) = (self.clone(), caller.clone());
-        tokio::spawn(async move { service.run_command(by, asks, requests, to_client).await });
+        tokio::spawn(async move {
+            Box::pin(service.run_command(by, asks, requests, to_client)).await;
+        });
         let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
