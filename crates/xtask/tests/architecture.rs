@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("spec", &["model"]),
     // The core.
     ("cell", &["model", "spec", "generator", "script"]),
+    ("bns", &["model", "cell", "script"]),
     ("bcl", &["model", "spec"]),
     ("borglet", &["model", "spec"]),
     ("scheduler", &["model", "spec", "cell", "trace", "script"]),
@@ -31,7 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace", "script"],
     ),
     // The boundary.
-    ("proto", &["model", "spec", "cell", "borglet", "generator"]),
+    ("proto", &["model", "spec", "cell", "bns", "borglet", "generator"]),
     ("replication", &["model", "cell", "master", "replica", "proto"]),
     ("store", &[]),
     ("linux", &[]),
@@ -47,6 +48,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "model",
             "spec",
             "cell",
+            "bns",
             "scheduler",
             "borglet",
             "master",

@@ -27,6 +27,7 @@ pub mod json;
 pub mod log;
 mod logs;
 mod mutation;
+mod names;
 mod notice;
 mod replica;
 mod saver;
@@ -37,6 +38,7 @@ mod word;
 
 pub use duration::{Duration, duration, span};
 pub use error::{At, Fault, Malformed};
+pub use names::name_task;
 pub use update::update_action;
 pub(crate) use word::Word;
 pub use word::{Words, word};

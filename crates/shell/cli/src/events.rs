@@ -5,15 +5,13 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use cell::{Actor, EventKind, Grant, StopReason, Subject};
-use client::Target;
+use client::{MasterClient, Target};
 use model::{FinalUsage, Span, Time};
 use process::clock::wall_clock;
 use proto::event::Record;
 use proto::v1;
 use proto::v1::events_request::From;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use spec::LogSettings;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::change::tasks;
@@ -68,7 +66,7 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
         let mut alone: Option<Instant> = None;
         loop {
             let again = Cell::new(false);
-            let call = async |mut client: BorgmasterClient<Channel>, request| {
+            let call = async |mut client: MasterClient, request| {
                 let opened = client.events(request).await;
                 again.set(opened.as_ref().is_err_and(is_transient));
                 opened
@@ -108,7 +106,7 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
 }
 
 /// Whether the error is transient: the connection failed or the master ended.
-fn is_transient(status: &Status) -> bool {
+pub(super) fn is_transient(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable | Code::Unknown => !rpc::transport::is_distrust(status),
         Code::Cancelled | Code::DeadlineExceeded => true,

@@ -3,6 +3,7 @@
 //! Not here: the processes of a cell and the benchmarks, which are other commands of the program,
 //! and how to find and call a cell (crate `client`).
 
+mod bns;
 mod capability;
 mod cell;
 mod cells;
@@ -113,6 +114,9 @@ pub enum Command {
     /// Paths in a task begin at its working directory. Its end of the copy runs as its user and within its
     /// limits, and is recorded, as of bourg exec. A file appears when it is complete.
     Cp(copy::CopyArgs),
+    /// Find tasks by name: where they are, on which ports, and whether they are healthy.
+    #[command(subcommand)]
+    Bns(bns::Command),
     /// Print the page with metrics that a task serves itself.
     ///
     /// The job names it: `metrics: { port: 'http', path: '/metrics' }`. A page may have at most 8 MiB
@@ -454,6 +458,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Cp(args) => return copy::copy(cell, args),
         Command::Pack { source } => return copy::pack_here(&source),
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
+        Command::Bns(command) => bns::bns(cell, &command)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,

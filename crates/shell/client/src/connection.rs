@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -9,6 +10,7 @@ use model::Span;
 use proto::v1;
 use rpc::metadata::{CONSISTENT, RETRY_AFTER};
 use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::service::names_client::NamesClient;
 use rpc::{Credentials, Expect, Identity, Role, Rotating};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
@@ -37,11 +39,33 @@ pub struct Target<'a> {
     pub notify: fn(&Notice),
 }
 
+/// The services of one replica of a master: those of [`BorgmasterClient`] are its own.
+#[derive(Clone, Debug)]
+pub struct MasterClient {
+    users: BorgmasterClient<Channel>,
+    /// The service for names.
+    pub names: NamesClient<Channel>,
+}
+
+impl Deref for MasterClient {
+    type Target = BorgmasterClient<Channel>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.users
+    }
+}
+
+impl DerefMut for MasterClient {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.users
+    }
+}
+
 /// A connection to a cell as a user.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// The replicas of its master with their addresses; the first one is called first.
-    masters: VecDeque<(String, BorgmasterClient<Channel>)>,
+    masters: VecDeque<(String, MasterClient)>,
     /// The user, or the owner of the task, that the certificate names.
     user: Option<String>,
     consistent: bool,
@@ -93,8 +117,9 @@ impl Connection {
             let expect = Expect::Role(Role::Master);
             let channel = rpc::transport::connect(master, &credentials, &expect)?;
             let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-            let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
-            Ok((master.clone(), client))
+            let names = NamesClient::new(channel.clone()).max_decoding_message_size(most);
+            let users = BorgmasterClient::new(channel).max_decoding_message_size(most);
+            Ok((master.clone(), MasterClient { users, names }))
         };
         let masters = file.masters.iter().map(client).collect::<Result<_, rpc::Error>>();
         let masters = masters.map_err(|error| unusable(&error))?;
@@ -156,7 +181,7 @@ impl Connection {
     pub async fn ask<M: Clone, T>(
         &mut self,
         message: M,
-        call: impl AsyncFn(BorgmasterClient<Channel>, Request<M>) -> Result<tonic::Response<T>, Status>,
+        call: impl AsyncFn(MasterClient, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Error> {
         let begun = tokio::time::Instant::now();
         let (until, busy_until) = (begun + self.unanswered_patience(), begun + self.patience);
@@ -189,7 +214,7 @@ impl Connection {
     }
 
     /// The replica to call next.
-    fn client(&self) -> BorgmasterClient<Channel> {
+    fn client(&self) -> MasterClient {
         // `open` rejects an empty list.
         let (_, client) =
             self.masters.front().unwrap_or_else(|| unreachable!("a cell has a master"));
@@ -248,7 +273,7 @@ impl Connection {
     pub async fn stream<M: Clone, T>(
         &mut self,
         message: M,
-        call: impl AsyncFn(BorgmasterClient<Channel>, Request<M>) -> Result<tonic::Response<T>, Status>,
+        call: impl AsyncFn(MasterClient, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Error> {
         let until = tokio::time::Instant::now() + self.unanswered_patience();
         loop {

@@ -13,6 +13,6 @@ mod directory;
 mod error;
 pub mod known;
 
-pub use connection::{Connection, Target};
+pub use connection::{Connection, MasterClient, Target};
 pub use directory::{CELL_FILE, CellFile, USER_STEM, write, write_file};
 pub use error::{Error, Notice};

@@ -24,6 +24,7 @@ pub mod identity;
 pub mod in_process;
 mod message;
 mod metrics;
+mod names;
 pub mod past;
 mod peers;
 mod previous_cell;
@@ -176,12 +177,16 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
+    let names = {
+        let _in_it = serve.enter();
+        names::follow(core.watch())
+    };
     let service = service::Service::new(
         core.clone(),
         (agents.handle(), peers.handle()),
         (Arc::clone(&authority), options.validity),
         past::Past::of(directory.path()),
-        service::event_watch::EventSource::new(&directory.events(), keeper.kept()),
+        (service::event_watch::EventSource::new(&directory.events(), keeper.kept()), names),
         refusals.clone(),
         (metrics, options.task_metrics),
     );

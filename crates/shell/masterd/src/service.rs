@@ -13,6 +13,7 @@ mod job_watch;
 mod log_settings;
 mod logs;
 mod machines;
+pub(crate) mod names;
 mod quota;
 mod replicas;
 pub(crate) mod replication;
@@ -46,7 +47,7 @@ use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Limiter, Refusals};
 use rpc::{Authority, Identity};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -58,6 +59,7 @@ use crate::caller::Caller;
 use crate::caller::tasks::{may_submit, may_touch};
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
+use crate::names::Names;
 use crate::past::Past;
 use crate::reads::rejections::rejected;
 use crate::reads::{Reads, few, job_address, selection};
@@ -77,6 +79,8 @@ pub(crate) struct Service {
     log_readers_there: Limiter<(MachineId, UserName)>,
     metrics_readers: Streams,
     commands: Streams,
+    pub(super) names: watch::Receiver<Option<Arc<Names>>>,
+    name_watches: Streams,
     pub(super) health_watchers: Limiter<Identity>,
     pub(super) authority: Arc<Authority>,
     /// The validity of certificates for machines and schedulers.
@@ -123,7 +127,7 @@ impl Service {
         (agents, peers): (agents::Handle, peers::Handle),
         (authority, validity): (Arc<Authority>, Duration),
         past: Past,
-        events: EventSource,
+        (events, names): (EventSource, watch::Receiver<Option<Arc<Names>>>),
         refusals: Refusals,
         (metrics, task_metrics): (Arc<Metrics>, bool),
     ) -> Self {
@@ -148,6 +152,8 @@ impl Service {
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
             metrics_readers: task_metrics::readers(),
             commands: exec::commands(),
+            names,
+            name_watches: names::watches(),
             health_watchers: Limiter::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
             authority,
             validity,

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 
 /// The described services, in this order, and who calls them.
-const SERVICES: [(&str, &str); 4] = [
+const SERVICES: [(&str, &str); 5] = [
     ("Borgmaster", "Users, tools and tasks call a master."),
+    ("Names", "Users, tools, tasks and Borglets call a master."),
     (
         "Enrolment",
         "Machines and replicas that join, and Borglets that renew certificates, call a master.",

@@ -104,8 +104,9 @@ fn a_job_and_the_cell_say_how_long_logs_are_kept_and_how_much_of_them() {
     // Of a running task, in place; the cell's setting is for those whose job says nothing.
     let task = cell.tasks("serves")[&0];
     cell.write("serves.bcl", serves("7d"));
-    let said = cell.ok("bourg update serves.bcl");
-    assert!(said.contains("logs keep 0 s → keep 7 d: in place, no restart"), "{said}");
+    let said = cell.ok("bourg plan serves.bcl");
+    assert!(said.contains("logs keep 0 s → keep 7 d   in place, no restart"), "{said}");
+    cell.ok("bourg update serves.bcl");
     assert_eq!(cell.tasks("serves")[&0], task);
     let said = cell.ok("bourg cell logs --keep 0s --max 1MiB --machine 2GiB");
     let shown = "\

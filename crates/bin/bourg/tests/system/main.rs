@@ -24,6 +24,7 @@ mod allocs;
 mod bad_input;
 mod batch;
 mod bench;
+mod bns;
 mod checkpoints;
 mod clocks;
 mod copy;

@@ -311,6 +311,17 @@ impl Cell {
         self.jobs.iter()
     }
 
+    /// The jobs that were added, removed or changed between an earlier state of the same cell and this
+    /// one. What both share is not looked at.
+    pub fn jobs_changed_since(&self, before: &Self) -> impl Iterator<Item = CollectionId> {
+        self.jobs.changed_since(&before.jobs).into_iter()
+    }
+
+    /// The same for machines.
+    pub fn machines_changed_since(&self, before: &Self) -> impl Iterator<Item = MachineId> {
+        self.machines.changed_since(&before.machines).into_iter()
+    }
+
     /// The newest job of each name, by owner and name.
     pub fn named_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         let mut names = self.job_names.iter().peekable();

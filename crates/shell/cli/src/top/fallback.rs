@@ -16,8 +16,8 @@ pub(super) async fn ask(
     match view {
         View::Cell | View::Machines => {
             let request = v1::MachinesRequest::default();
-            let call = async |mut client: rpc::service::borgmaster_client::BorgmasterClient<_>,
-                              request| { client.machines(request).await };
+            let call =
+                async |mut client: client::MasterClient, request| client.machines(request).await;
             let answer = connection.ask(request, call).await?;
             (response.index, response.time) = (answer.index, answer.time);
             response.cell = Some(cell(&answer.machines));

@@ -11,6 +11,7 @@ use axum::routing::get;
 use replication::v1::replication_server::{self, ReplicationServer};
 use rpc::service::borgmaster_server::{self, BorgmasterServer};
 use rpc::service::enrolment_server::{self, EnrolmentServer};
+use rpc::service::names_server::{self, NamesServer};
 use rpc::service::scheduling_server::{self, SchedulingServer};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{self, HealthServer};
@@ -29,9 +30,10 @@ const REFLECTION_BEFORE: &str = "grpc.reflection.v1alpha.ServerReflection";
 /// which has a smaller limit.
 const ENROLMENT_BYTES_MAX: usize = 16 << 10;
 /// The services of a master.
-pub(crate) const SERVICES: [&str; 7] = [
+pub(crate) const SERVICES: [&str; 8] = [
     borgmaster_server::SERVICE_NAME,
     enrolment_server::SERVICE_NAME,
+    names_server::SERVICE_NAME,
     scheduling_server::SERVICE_NAME,
     replication_server::SERVICE_NAME,
     health_server::SERVICE_NAME,
@@ -62,7 +64,9 @@ impl Service {
         let direct = users.clone();
         let joining = EnrolmentServer::new(self.clone());
         let joining = joining.max_decoding_message_size(ENROLMENT_BYTES_MAX);
-        let held = Routes::new(users).add_service(scheduling).add_service(joining);
+        let names = NamesServer::new(self.clone()).max_encoding_message_size(most);
+        let held = Routes::new(users);
+        let held = held.add_service(scheduling).add_service(joining).add_service(names);
         let held = held.into_axum_router().fallback(process::health::not_found);
         let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));
         let measured = from_fn_with_state(Arc::clone(&self.requests), measure);

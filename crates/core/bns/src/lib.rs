@@ -1,0 +1,16 @@
+//! The Borg name service, BNS (paper, section 2.6): under the name of a job, where its tasks are, on
+//! which ports, and whether they are healthy.
+//!
+//! A record follows from the cell's state alone: [`tasks`] reads it from a cell. So every replica has
+//! every record at every index, a fail-over loses nothing, and no record names two incarnations of a
+//! task. What a cell does not say is when a record changed. [`Changes`] does: it follows a cell, and a
+//! watch continues from any index.
+//!
+//! Not here: the formats of records and the service (crates `proto` and `masterd`), DNS (crate
+//! `dns`), and alloc sets, which have no ports of their own.
+
+mod changes;
+mod record;
+
+pub use changes::{Changes, Forgotten, Key};
+pub use record::{Stage, TaskRecord, is_named, named, task, tasks};

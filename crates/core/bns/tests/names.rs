@@ -1,0 +1,260 @@
+//! Records and their changes while a cell goes on: scripts as an operator would type them, and random
+//! ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bns::{Changes, Stage, TaskRecord};
+use cell::{Cell, Health, Job};
+use expect_test::{Expect, expect};
+use model::LogIndex;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use script::Script;
+
+const BEGINNING: [&str; 3] = [
+    "bootstrap cc root",
+    "machine m1 address=10.0.0.1:7801 ports=31000-31007",
+    "machine m2 address=10.0.0.2:7801 ports=31000-31007",
+];
+
+/// A task's record in one line.
+fn shown(task: &TaskRecord<'_>) -> String {
+    let ports: Vec<String> = task.ports().map(|(name, port)| format!(" {name}={port}")).collect();
+    let stage = match task.stage {
+        Stage::Starting => "starting",
+        Stage::Running => "running",
+        Stage::Stopping => "stopping",
+    };
+    let health = match task.health {
+        Health::Unknown => "unknown",
+        Health::Healthy => "healthy",
+        Health::Unhealthy => "unhealthy",
+    };
+    let reachable = if task.reachable { "" } else { ", unreachable" };
+    let serves = if task.serves() { ", serves" } else { "" };
+    let (index, generation, host) = (task.index, task.generation, task.host);
+    let ports = ports.concat();
+    format!("  {index}-{generation} on {host}{ports}, {stage}, {health}{reachable}{serves}\n")
+}
+
+/// A job's record as text.
+fn record(cell: &Cell, job: &Job) -> String {
+    let tasks: String = bns::tasks(cell, job).map(|task| shown(&task)).collect();
+    format!("{}/{} of {}\n{tasks}", job.owner, job.spec.name, job.spec.tasks)
+}
+
+/// All records, by name.
+fn all(cell: &Cell) -> BTreeMap<(String, String), String> {
+    let jobs = cell.jobs().filter(|job| bns::is_named(job));
+    jobs.map(|job| {
+        let name = (job.owner.to_string(), job.spec.name.to_string());
+        (name, record(cell, job))
+    })
+    .collect()
+}
+
+/// The expected text is the script: below each line what a watch gets.
+#[track_caller]
+fn session(expected: &Expect) {
+    let mut script = Script::default();
+    for line in BEGINNING {
+        script.command(line).unwrap_or_else(|error| panic!("'{line}': {error}"));
+    }
+    let mut changes = Changes::of(script.cell());
+    let mut text = String::new();
+    let lines = expected.data().lines().map(str::trim_start);
+    for line in lines.filter_map(|line| line.strip_prefix("> ")) {
+        let before = script.cell().clone();
+        script.command(line).unwrap_or_else(|error| panic!("'{line}': {error}"));
+        let seen = changes.index();
+        changes.follow(&before, script.cell());
+        text += &format!("> {line}\n");
+        for key in changes.after(seen).expect("they are known") {
+            let (user, job) = &**key;
+            text += &match bns::named(script.cell(), user, job) {
+                Some(job) => record(script.cell(), job),
+                None => format!("{user}/{job} is gone\n"),
+            };
+        }
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn a_record_follows_its_tasks_from_start_to_end() {
+    session(&expect![[r#"
+        > submit ana/web 2 ports=http
+        ana/web of 2
+        > assign 1-0-1 m1 31000 ; 1-1-1 m2 31000
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, starting, unknown
+          1-1 on 10.0.0.2 http=31000, starting, unknown
+        > started 1-0-1
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          1-1 on 10.0.0.2 http=31000, starting, unknown
+        > started 1-1-1
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          1-1 on 10.0.0.2 http=31000, running, healthy, serves
+        > health 1-1-1 bad
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          1-1 on 10.0.0.2 http=31000, running, unhealthy
+        > unreachable m1
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, running, healthy, unreachable
+          1-1 on 10.0.0.2 http=31000, running, unhealthy
+        > back m1
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          1-1 on 10.0.0.2 http=31000, running, unhealthy
+        > submit ana/web 2 ports=http
+        > reserve 1-0-1 cpu=50
+        > drain m1
+        ana/web of 2
+          0-1 on 10.0.0.1 http=31000, stopping, healthy
+          1-1 on 10.0.0.2 http=31000, running, unhealthy
+        > ended 1-0-1 stopped
+        ana/web of 2
+          1-1 on 10.0.0.2 http=31000, running, unhealthy
+        > kill ana/web
+        ana/web of 2
+          1-1 on 10.0.0.2 http=31000, stopping, unhealthy
+        > ended 1-1-1 stopped
+        ana/web is gone
+        > submit ana/web 1
+        ana/web of 1
+        > submit bob/room 1 allocs=none
+    "#]]);
+}
+
+/// A line of a random script. Names of tasks are filled in from the cell.
+#[derive(Clone, Debug)]
+enum Line {
+    Plain(String),
+    Place { task: Index, machine: Index },
+    Report { task: Index, what: &'static str },
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    let job = || select(vec!["ana/web", "ana/db", "bob/web"]);
+    let machine = || select(vec!["m1", "m2", "m3"]);
+    let what = select(vec![
+        "started",
+        "started",
+        "started",
+        "health good",
+        "health bad",
+        "ended exit 0",
+        "ended signal 9",
+        "ended stopped",
+    ]);
+    let options = select(vec!["", " ports=http", " labels=a=b", " cmd=new"]);
+    let on_machine = select(vec!["unreachable", "silent", "back", "drain", "undrain", "describe"]);
+    prop_oneof![
+        6 => (any::<Index>(), any::<Index>()).prop_map(|(task, machine)| Line::Place { task, machine }),
+        8 => (any::<Index>(), what).prop_map(|(task, what)| Line::Report { task, what }),
+        3 => (job(), 0..4_u32, options)
+            .prop_map(|(job, tasks, options)| Line::Plain(format!("submit {job} {tasks}{options}"))),
+        1 => job().prop_map(|job| Line::Plain(format!("kill {job}"))),
+        1 => (job(), 0..4_u32).prop_map(|(job, tasks)| Line::Plain(format!("resize {job} {tasks}"))),
+        2 => (on_machine, machine()).prop_map(|(what, on)| Line::Plain(format!("{what} {on}"))),
+        1 => (machine(), 1..4_u32)
+            .prop_map(|(on, host)| Line::Plain(format!("machine {on} address=10.0.1.{host}:7801 ports=31000-31007"))),
+        1 => machine().prop_map(|on| Line::Plain(format!("remove {on}"))),
+        1 => (1..6_u64).prop_map(|job| Line::Plain(format!("forget {job}"))),
+    ]
+}
+
+impl Line {
+    fn text(&self, cell: &Cell) -> Option<String> {
+        let placed = |is_placed: bool| {
+            let tasks = cell.jobs().flat_map(|job| {
+                let of = job.tasks().filter(move |(_, task)| {
+                    matches!(task.state, cell::TaskState::Running(_)) == is_placed
+                });
+                of.filter_map(|(index, _)| job.instance(index))
+            });
+            tasks.collect::<Vec<_>>()
+        };
+        match self {
+            Self::Plain(text) => Some(text.clone()),
+            Self::Place { task, machine } => {
+                let (tasks, machines) = (placed(false), cell.machines().collect::<Vec<_>>());
+                let (task, machine) = (task.get_in(&tasks)?, machine.get_in(&machines)?);
+                let port = machine.free_ports(1, &[]).first().copied();
+                let ports = port.filter(|_| {
+                    cell.job(task.collection).is_some_and(|job| !job.ports(task.index).is_empty())
+                });
+                let ports = ports.map_or_else(String::new, |port| format!(" {port}"));
+                Some(format!("assign {task} {}{ports}", machine.name))
+            }
+            Self::Report { task, what } => {
+                let tasks = placed(true);
+                let (what, rest) = what.split_once(' ').unwrap_or((what, ""));
+                Some(format!("{what} {} {rest}", task.get_in(&tasks)?))
+            }
+        }
+    }
+}
+
+trait GetIn {
+    fn get_in<'a, T>(&self, among: &'a [T]) -> Option<&'a T>;
+}
+
+impl GetIn for Index {
+    fn get_in<'a, T>(&self, among: &'a [T]) -> Option<&'a T> {
+        (!among.is_empty()).then(|| self.get(among))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// What a watch gets from any index on, added to the records of that index, are the newest records:
+    /// nothing is missing, and nothing is sent that has not changed. A name has one record, of one
+    /// incarnation of each task, on a port that no other has.
+    #[test]
+    fn a_watch_from_any_index_arrives_at_the_same_records(
+        lines in prop::collection::vec(line(), 1..60),
+        skip in prop::collection::vec(any::<bool>(), 60),
+    ) {
+        let mut script = Script::default();
+        for line in BEGINNING {
+            script.command(line).expect("a line");
+        }
+        let mut followed = script.cell().clone();
+        let mut changes = Changes::of(&followed);
+        let mut history = vec![(changes.index(), all(&followed))];
+        for (line, skip) in lines.iter().zip(skip) {
+            let Some(text) = line.text(script.cell()) else { continue };
+            // What the cell rejects changes nothing; a name may not exist.
+            let _unknown = script.command(&text);
+            if skip {
+                continue;
+            }
+            changes.follow(&followed, script.cell());
+            followed = script.cell().clone();
+            let now = all(&followed);
+            for (index, then) in &history {
+                let mut records = then.clone();
+                let keys: Vec<_> = changes.after(*index).expect("they are known").collect();
+                let names: BTreeSet<_> = keys.iter().collect();
+                prop_assert_eq!(names.len(), keys.len());
+                for key in keys {
+                    let name = (key.0.to_string(), key.1.to_string());
+                    match bns::named(&followed, &key.0, &key.1) {
+                        Some(job) => drop(records.insert(name, record(&followed, job))),
+                        None => drop(records.remove(&name)),
+                    }
+                }
+                prop_assert_eq!(&records, &now, "after {}, from {:?}", text, index);
+            }
+            prop_assert_eq!(changes.after(followed.index()).expect("none").count(), 0);
+            history.push((followed.index(), now));
+        }
+        // An index before all that is known is told so.
+        prop_assert!(changes.after(LogIndex(0)).is_err());
+    }
+}

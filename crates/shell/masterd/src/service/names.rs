@@ -1,0 +1,295 @@
+//! The service for names: BNS (paper, section 2.6).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cell::{Cell, Job};
+use model::{JobName, LabelQuery, LogIndex, UserName};
+use proto::v1;
+use rpc::Identity;
+use rpc::transport::Permit;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::caller::Caller;
+use crate::names::Names;
+use crate::reads::{job_address, job_has, labels};
+use crate::service::event_watch::STALLED;
+use crate::service::streams::{Streams, holding};
+use crate::service::{Answer, Service, Streamed};
+
+/// The maximum number of jobs in a query by name.
+const JOBS_MAX: usize = 10_000;
+/// The maximum number of watches of names by users and their tasks, in all and per user, and by
+/// machines.
+const WATCHES_MAX: usize = 8_192;
+const WATCHES_OF_ONE: usize = 4_096;
+/// The time between two messages of a watch: changes meanwhile are combined.
+const REST: Duration = Duration::from_millis(100);
+/// How often a watch says how far it is, if nothing else is said.
+const ALIVE: Duration = Duration::from_secs(5);
+/// The maximum number of tasks in a message, but for one large job.
+const TASKS_MAX: usize = 5_000;
+/// The maximum number of messages that wait for a slow reader.
+const QUEUE: usize = 2;
+
+/// Limits for watches of names.
+pub(crate) fn watches() -> Streams {
+    Streams::new("watch names", WATCHES_MAX, WATCHES_OF_ONE)
+}
+
+/// Who asks for names.
+enum Reader {
+    Client(Caller),
+    /// A machine, for its tasks.
+    Machine,
+}
+
+/// A query, understood.
+#[derive(Clone, Debug)]
+struct Query {
+    /// All jobs if there are none.
+    jobs: BTreeSet<(UserName, JobName)>,
+    labels: LabelQuery,
+}
+
+impl Query {
+    fn of(asked: Option<v1::NameQuery>, by: &Reader) -> Result<Self, Status> {
+        let asked = asked.unwrap_or_default();
+        let has = asked.jobs.len();
+        if has > JOBS_MAX {
+            let text = format!("query: has {has} jobs, at most {JOBS_MAX} are allowed");
+            return Err(Status::invalid_argument(text));
+        }
+        let named = |job: &v1::JobAddress| match by {
+            Reader::Client(by) => job_address(&by.user, job),
+            Reader::Machine => {
+                let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+                Ok((UserName::new(&job.user).map_err(bad)?, JobName::new(&job.job).map_err(bad)?))
+            }
+        };
+        let jobs = asked.jobs.iter().map(named).collect::<Result<_, _>>()?;
+        Ok(Self { jobs, labels: labels(&asked.labels)? })
+    }
+
+    fn is_about(&self, user: &UserName, job: &JobName) -> bool {
+        self.jobs.is_empty() || self.jobs.contains(&(user.clone(), job.clone()))
+    }
+
+    /// The job, if it has a record and the labels.
+    fn find<'a>(&self, cell: &'a Cell, user: &UserName, job: &JobName) -> Option<&'a Arc<Job>> {
+        bns::named(cell, user, job).filter(|job| job_has(job, &self.labels))
+    }
+
+    /// All jobs that it is about.
+    fn all<'a>(&'a self, cell: &'a Cell) -> Box<dyn Iterator<Item = &'a Arc<Job>> + 'a> {
+        if self.jobs.is_empty() {
+            let named = cell.named_jobs().filter(|job| bns::is_named(job));
+            return Box::new(named.filter(|job| job_has(job, &self.labels)));
+        }
+        Box::new(self.jobs.iter().filter_map(|(user, job)| self.find(cell, user, job)))
+    }
+}
+
+fn record(names: &Names, job: &Job) -> v1::NameRecord {
+    let changed = names.changes.changed(&job.owner, &job.spec.name);
+    v1::NameRecord {
+        user: job.owner.to_string(),
+        job: job.spec.name.to_string(),
+        collection: job.id.0,
+        size: job.spec.tasks,
+        labels: job.spec.labels.clone().into_iter().collect(),
+        changed: changed.unwrap_or(names.cell.index()).0,
+        tasks: bns::tasks(&names.cell, job).map(|task| proto::name_task(&task)).collect(),
+    }
+}
+
+#[tonic::async_trait]
+impl rpc::service::names_server::Names for Service {
+    type WatchStream = Streamed<v1::NamesChange>;
+
+    async fn get(&self, request: Request<v1::GetNamesRequest>) -> Answer<v1::GetNamesResponse> {
+        let reader = self.reader(&request).await?;
+        let query = Query::of(request.into_inner().query, &reader)?;
+        let names = self.names_now().await?;
+        let answer = move || {
+            let records = query.all(&names.cell).map(|job| record(&names, job)).collect();
+            let (index, time) = (names.cell.index().0, names.clock.now().0);
+            Ok(v1::GetNamesResponse { index, time, records })
+        };
+        match reader {
+            Reader::Client(by) => self.read_much(&by, move |_| answer()).await,
+            Reader::Machine => answer().map(Response::new),
+        }
+    }
+
+    async fn watch(
+        &self,
+        request: Request<v1::WatchNamesRequest>,
+    ) -> Answer<Streamed<v1::NamesChange>> {
+        let reader = self.reader(&request).await?;
+        let v1::WatchNamesRequest { query, after } = request.into_inner();
+        let query = Query::of(query, &reader)?;
+        self.names_now().await?;
+        let place: Option<Permit<UserName>> = match &reader {
+            Reader::Client(by) => Some(self.name_watches.begin(&by.user)?),
+            // As many as machines may have connections.
+            Reader::Machine => None,
+        };
+        let (to_client, stream) = mpsc::channel(QUEUE + 1);
+        let no_room = |_| Status::internal("a queue that is new has no room: report this");
+        let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
+        let watch = Watch { names: self.names.clone(), query, to_client };
+        tokio::spawn(async move {
+            if let Err(status) = watch.run(LogIndex(after)).await {
+                end.send(Err(status));
+            }
+        });
+        let stream = Response::new(holding(place, ReceiverStream::new(stream)));
+        Ok(match reader {
+            Reader::Client(by) => self.while_accepted(by, stream),
+            Reader::Machine => stream,
+        })
+    }
+}
+
+impl Service {
+    /// Who asks, if their certificate is accepted.
+    async fn reader<T: Sync>(&self, request: &Request<T>) -> Result<Reader, Status> {
+        match rpc::transport::peer_identity(request, &self.cell)? {
+            Identity::Borglet(_) => self.machine(request).map(|_| Reader::Machine),
+            _ => self.anyone(request).await.map(Reader::Client),
+        }
+    }
+
+    /// The names, at least as new as the newest view.
+    pub(crate) async fn names_now(&self) -> Result<Arc<Names>, Status> {
+        let index = self.core.view().cell.index();
+        let mut names = self.names.clone();
+        let new = |names: &Option<Arc<Names>>| {
+            names.as_ref().is_some_and(|names| names.changes.index() >= index)
+        };
+        let names = names.wait_for(new).await;
+        let names = names.ok().and_then(|names| names.clone());
+        names.ok_or_else(|| Status::unavailable("the master is stopping"))
+    }
+}
+
+struct Watch {
+    names: watch::Receiver<Option<Arc<Names>>>,
+    query: Query,
+    to_client: mpsc::Sender<Result<v1::NamesChange, Status>>,
+}
+
+impl Watch {
+    async fn run(mut self, mut after: LogIndex) -> Result<(), Status> {
+        let mut told = None;
+        let mut is_first = true;
+        loop {
+            // No cell is held while a reader takes its time.
+            let messages = {
+                let Some(names) = self.names.borrow_and_update().clone() else { return Ok(()) };
+                let messages = self.changes(&names, after, is_first);
+                (after, is_first) = (names.changes.index(), false);
+                messages
+            };
+            for message in messages {
+                told = Some(tokio::time::Instant::now());
+                match self.to_client.send_timeout(Ok(message), STALLED).await {
+                    Ok(()) => {}
+                    Err(SendTimeoutError::Closed(_)) => return Ok(()),
+                    Err(SendTimeoutError::Timeout(_)) => {
+                        return Err(Status::deadline_exceeded(format!(
+                            "the reader read nothing for {} seconds: watch again, after index {after}",
+                            STALLED.as_secs()
+                        )));
+                    }
+                }
+            }
+            let alive = told.unwrap_or_else(tokio::time::Instant::now) + ALIVE;
+            let rest = tokio::time::sleep(REST);
+            let changed = async {
+                rest.await;
+                self.names.changed().await
+            };
+            tokio::select! {
+                changed = changed => if changed.is_err() { return Ok(()) },
+                () = tokio::time::sleep_until(alive) => {
+                    let Some(names) = self.names.borrow().clone() else { return Ok(()) };
+                    let progress = v1::NamesChange {
+                        // What is newer has not been looked at.
+                        index: after.0,
+                        time: names.clock.now().0,
+                        ..v1::NamesChange::default()
+                    };
+                    told = Some(tokio::time::Instant::now());
+                    if self.to_client.try_send(Ok(progress)).is_err() && self.to_client.is_closed() {
+                        return Ok(());
+                    }
+                }
+                () = self.to_client.closed() => return Ok(()),
+            }
+        }
+    }
+
+    /// What to send of the changes after an index: nothing if none is of interest, except at the
+    /// beginning.
+    fn changes(&self, names: &Names, after: LogIndex, is_first: bool) -> Vec<v1::NamesChange> {
+        let (index, time) = (names.changes.index().0, names.clock.now().0);
+        let empty = v1::NamesChange { index, time, more: true, ..v1::NamesChange::default() };
+        let mut pages = Pages { messages: Vec::new(), page: empty.clone(), empty, tasks: 0 };
+        let known = names.changes.after(after).ok().filter(|_| after > LogIndex(0));
+        match known {
+            Some(keys) => {
+                for key in keys.filter(|key| self.query.is_about(&key.0, &key.1)) {
+                    match self.query.find(&names.cell, &key.0, &key.1) {
+                        Some(job) => pages.add(record(names, job)),
+                        None => pages.page.gone.push(v1::JobAddress {
+                            user: key.0.to_string(),
+                            job: key.1.to_string(),
+                        }),
+                    }
+                }
+            }
+            None => {
+                pages.page.complete = true;
+                pages.empty.complete = true;
+                self.query.all(&names.cell).for_each(|job| pages.add(record(names, job)));
+            }
+        }
+        pages.end(is_first)
+    }
+}
+
+/// Messages of a bounded size.
+struct Pages {
+    messages: Vec<v1::NamesChange>,
+    page: v1::NamesChange,
+    empty: v1::NamesChange,
+    tasks: usize,
+}
+
+impl Pages {
+    fn add(&mut self, record: v1::NameRecord) {
+        if self.tasks > 0 && self.tasks + record.tasks.len() > TASKS_MAX {
+            self.messages.push(std::mem::replace(&mut self.page, self.empty.clone()));
+            self.tasks = 0;
+        }
+        // A job without tasks takes room, too.
+        self.tasks += record.tasks.len() + 1;
+        self.page.records.push(record);
+    }
+
+    fn end(mut self, is_first: bool) -> Vec<v1::NamesChange> {
+        let is_empty = self.page.records.is_empty() && self.page.gone.is_empty();
+        if is_empty && self.messages.is_empty() && !is_first {
+            return Vec::new();
+        }
+        self.page.more = false;
+        self.messages.push(self.page);
+        self.messages
+    }
+}
