@@ -1,0 +1,74 @@
+//! The server and its sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UdpSocket};
+
+use crate::answering::Shared;
+use crate::metrics::Metrics;
+use crate::{Settings, Source, tcp, udp};
+
+/// How often a free port is looked for that is free over UDP and TCP.
+const PORT_ATTEMPTS: usize = 16;
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    address: SocketAddr,
+    udp: UdpSocket,
+    tcp: TcpListener,
+    metrics: Arc<Metrics>,
+}
+
+impl Server {
+    /// Listens at the address of the settings, over UDP and TCP.
+    ///
+    /// # Errors
+    /// When the address is not this host's, in use, or reserved for root.
+    pub async fn bind(settings: Settings) -> io::Result<Self> {
+        let (udp, tcp) = bind(settings.address).await?;
+        let address = udp.local_addr()?;
+        Ok(Self { settings, address, udp, tcp, metrics: Arc::new(Metrics::default()) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Answers requests until the future is dropped, which ends its tasks and connections, too.
+    ///
+    /// # Errors
+    /// When a socket fails for another reason than one request or connection.
+    pub async fn serve<S: Source>(self, source: Arc<S>) -> io::Result<()> {
+        let Self { mut settings, address, udp, tcp, metrics } = self;
+        settings.resolvers.retain(|resolver| *resolver != address);
+        let shared = Arc::new(Shared::new(settings, source, metrics));
+        tokio::try_join!(udp::serve(udp, Arc::clone(&shared)), tcp::serve(tcp, shared))?;
+        Ok(())
+    }
+}
+
+/// The sockets at one address and port.
+async fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let udp = UdpSocket::bind(address).await?;
+        match TcpListener::bind(udp.local_addr()?).await {
+            Ok(tcp) => return Ok((udp, tcp)),
+            Err(_) if address.port() == 0 && attempt < PORT_ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Requests over connections (RFC 7766): each with its length in front.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dns::Via;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::answering::{Next, Shared};
+use crate::frame::{receive, send};
+use crate::metrics::Metrics;
+
+use crate::{Client, Source};
+
+/// The longest request, in bytes. A longer one ends its connection.
+const REQUEST_BYTES_MAX: usize = 4_096;
+
+/// The pause after a failed accept, such as for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Answers connections for ever.
+pub(crate) async fn serve<S: Source>(
+    listener: TcpListener,
+    shared: Arc<Shared<S>>,
+) -> io::Result<()> {
+    let clients = Arc::new(Clients::default());
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, peer)) = accepted else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let max = shared.settings.connections_max;
+        let place = Clients::enter(&clients, shared.source.client(peer), max.div_ceil(4));
+        let Some(place) = place.filter(|_| connections.len() < max) else {
+            Metrics::count(&shared.metrics.connections_rejected);
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        connections.spawn(async move {
+            // A connection that fails concerns nobody but its client.
+            let _ = answer(stream, peer, &shared).await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers the requests of a connection, one after the other.
+async fn answer<S: Source>(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    shared: &Shared<S>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut random = Shared::<S>::random();
+    let idle = shared.settings.idle_timeout;
+    for _ in 0..shared.settings.requests_per_connection {
+        let request = timeout(idle, receive(&mut stream, REQUEST_BYTES_MAX)).await??;
+        let reply = match shared.answer(&request, Via::Tcp, peer, &mut random) {
+            Next::Reply(reply) => Some(reply),
+            Next::Wait(pending) => shared.wait(pending, &mut random).await,
+            Next::Nothing => None,
+        };
+        let Some(reply) = reply else { return Ok(()) };
+        timeout(idle, send(&mut stream, &reply)).await??;
+    }
+    Ok(())
+}
+
+/// How many connections each client has.
+#[derive(Default)]
+struct Clients(Mutex<BTreeMap<Client, usize>>);
+
+impl Clients {
+    /// Counts one more connection of a client, unless it has too many.
+    fn enter(clients: &Arc<Self>, client: Client, max: usize) -> Option<Place> {
+        let mut counts = clients.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(client).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(Place { clients: Arc::clone(clients), client })
+    }
+}
+
+/// A connection of a client, counted until it is dropped.
+struct Place {
+    clients: Arc<Clients>,
+    client: Client,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.client);
+            }
+        }
+    }
+}
