@@ -69,6 +69,11 @@ const TOOLS: &[Tool] = &[
         needed_by: "bin/bourg/tests/system/faults/volume.rs",
     },
     Tool { program: "jsonnet", package: "jsonnet", needed_by: "bin/bourg/tests/system/jsonnet.rs" },
+    Tool {
+        program: "dig",
+        package: "bind9-dnsutils",
+        needed_by: "shell/nameserver/tests/server/dig.rs",
+    },
     Tool { program: "curl", package: "curl", needed_by: "bin/bourg/tests/system/pages.rs" },
     Tool {
         program: "promtool",

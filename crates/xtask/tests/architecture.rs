@@ -37,11 +37,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("linux", &[]),
     ("link", &[]),
+    ("dns", &["model"]),
     ("rpc", &["proto", "link"]),
     ("checkpoint", &["model", "spec", "cell", "proto", "store"]),
     // The shell.
     ("process", &["model", "cell", "proto", "rpc"]),
     ("client", &["model", "proto", "rpc"]),
+    ("nameserver", &["model", "dns", "process"]),
     (
         "masterd",
         &[
@@ -58,13 +60,27 @@ const LAYERS: &[(&str, &[&str])] = &[
             "rpc",
             "checkpoint",
             "replication",
+            "dns",
+            "nameserver",
             "process",
         ],
     ),
     ("schedulerd", &["model", "cell", "scheduler", "proto", "rpc", "process"]),
     (
         "borgletd",
-        &["model", "spec", "borglet", "proto", "linux", "store", "rpc", "process", "client"],
+        &[
+            "model",
+            "spec",
+            "borglet",
+            "proto",
+            "dns",
+            "linux",
+            "store",
+            "rpc",
+            "nameserver",
+            "process",
+            "client",
+        ],
     ),
     (
         "cli",

@@ -43,7 +43,7 @@ enum Command {
     #[command(subcommand)]
     Bench(Benchmark),
     /// Run a Borgmaster replica, or manage those of a cell.
-    Master(MasterCommand),
+    Master(Box<MasterCommand>),
     /// Run a scheduler.
     Scheduler(SchedulerArgs),
     /// Run a Borglet, the agent on a machine.
@@ -115,7 +115,7 @@ fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
     match bourg.command {
         Command::Cli(command) => return cli::execute(cell, command),
         Command::Bench(what) => what.measure()?,
-        Command::Master(command) => master(cell, command)?,
+        Command::Master(command) => master(cell, *command)?,
         Command::Scheduler(args) => schedulerd::start(args)?,
         Command::Borglet(args) => borgletd::start(args)?,
         Command::Completion { shell } => {

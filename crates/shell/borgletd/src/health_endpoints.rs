@@ -12,6 +12,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use borglet::TaskStatus;
+use nameserver::Exported;
 use process::health::{self, Check};
 use process::metrics::{Process, counters, gauges};
 use prometheus_client::collector::Collector;
@@ -51,7 +52,13 @@ struct Watched {
 }
 
 /// The endpoints, for peers of a cell.
-pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics, refusals: &Refusals) -> Router {
+pub(super) fn pages(
+    cell: &str,
+    driver: Driver,
+    metrics: &Metrics,
+    refusals: &Refusals,
+    dns: Option<Arc<nameserver::Metrics>>,
+) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
     let help = "Polls answered";
@@ -60,6 +67,9 @@ pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics, refusals: &Re
     registry.register("bourg_borglet_orders_obeyed", help, metrics.orders_obeyed.clone());
     let help = "Orders rejected as older than one obeyed before";
     registry.register("bourg_borglet_orders_refused", help, metrics.orders_refused.clone());
+    if let Some(dns) = dns {
+        registry.register_collector(Box::new(Exported(dns)));
+    }
     registry.register_collector(Box::new(Tasks(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
     let watched = Watched { driver, registry: Arc::new(registry) };

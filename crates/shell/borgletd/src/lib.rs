@@ -23,6 +23,7 @@ mod health_endpoints;
 mod log_settings;
 mod logs;
 mod message;
+mod names;
 mod notice;
 mod ports;
 mod program;
@@ -37,10 +38,12 @@ mod usage;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use model::PortRange;
+use dns::Zone;
+use model::{CellName, PortRange};
 use process::joining::{self, Given, Joining};
 use process::renewal::{Masters, Renewed};
 use process::{notify, shutdown};
@@ -48,6 +51,7 @@ use rpc::transport::{Limits, Refusals};
 use rpc::{Credentials, Rotating};
 
 use clients::Clients;
+use names::{MachineNames, ResolvConf};
 
 pub use arguments::{BorgletArgs, start};
 pub use capacity::of_host;
@@ -78,6 +82,41 @@ struct Options {
     pub(crate) stop_tasks: bool,
 }
 
+/// Listens for the DNS requests of tasks, and lets them know where; `None` if there is no address for
+/// that.
+async fn listen_for_names(
+    files: &tasks::Files,
+    cell: &CellName,
+) -> anyhow::Result<Option<nameserver::Server>> {
+    let host = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
+    let zone = Zone::new(cell, None)?;
+    let settings = |address| {
+        let answers = dns::Settings { zone: zone.clone(), recursion: true };
+        let resolvers = nameserver::resolvers(&host);
+        nameserver::Settings { resolvers, ..nameserver::Settings::new(address, answers) }
+    };
+    let server = names::listen(&files.directory, settings).await;
+    if let Some(server) = &server {
+        let address = server.address().ip();
+        files.resolver.set(ResolvConf::new(address, format!("{cell}.borg"), &host));
+    }
+    Ok(server)
+}
+
+/// Answers them, forever.
+async fn resolve(
+    server: Option<nameserver::Server>,
+    names: MachineNames,
+) -> std::convert::Infallible {
+    if let Some(server) = server {
+        let ended = server.serve(Arc::new(names)).await;
+        tracing::error!("DNS is not served any more: {ended:?}");
+    }
+    std::future::pending().await
+}
+
+/// The host's resolvers.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// The grace period of tasks that stop with the Borglet.
 const STOP_NOTICE_MS: u64 = 3_000;
 /// How long starts that are under way may take before all tasks are ended.
@@ -108,6 +147,11 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
     runtime.block_on(async {
         let masters = Masters::new(renewed.masters.all());
+        let names = MachineNames::new(credentials.clone(), Masters::new(renewed.masters.all()));
+        let cell = CellName::new(credentials.credentials().cell())?;
+        // Before a task starts.
+        let dns = listen_for_names(&files, &cell).await?;
+        let dns_metrics = dns.as_ref().map(|dns| Arc::clone(dns.metrics()));
         let clients = Clients::new(&files, credentials.clone(), masters);
         let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;
         let service =
@@ -123,13 +167,15 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         // The socket listens already, and existing tasks are adopted.
         notify::ready();
         let refusals = Refusals::default();
-        let routes = service.routes(&refusals).prepare();
+        let routes = service.routes(&refusals, dns_metrics).prepare();
         let serving =
             rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
         tokio::select! {
             served = serving => served?,
             never = renewed.run() => match never {},
             never = clients.run() => match never {},
+            never = names.clone().follow() => match never {},
+            never = resolve(dns, names) => match never {},
         }
         driver.check()
     })?;

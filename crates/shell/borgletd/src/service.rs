@@ -57,10 +57,14 @@ impl Service {
         }
     }
 
-    pub(crate) fn routes(self, refusals: &Refusals) -> Routes {
+    pub(crate) fn routes(
+        self,
+        refusals: &Refusals,
+        dns: Option<Arc<nameserver::Metrics>>,
+    ) -> Routes {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let pages =
-            health_endpoints::pages(&self.cell, self.driver.clone(), &self.metrics, refusals);
+            health_endpoints::pages(&self.cell, self.driver.clone(), &self.metrics, refusals, dns);
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
         let calls = Routes::new(server).into_axum_router().fallback(process::health::not_found);

@@ -26,6 +26,7 @@ use spec::{LogPolicy, LogSettings};
 
 use super::deleted_logs::DeletedLogs;
 use super::log_settings::KnownLogSettings;
+use super::names::TaskResolver;
 use super::{notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
@@ -69,6 +70,8 @@ pub(crate) struct Files {
     pub(super) deleted_logs: DeletedLogs,
     /// How long logs are kept, as the last order said.
     pub(super) log_settings: KnownLogSettings,
+    /// The resolver of tasks.
+    pub(super) resolver: TaskResolver,
 }
 
 impl Files {
@@ -105,6 +108,7 @@ impl Files {
             isolation,
             deleted_logs: DeletedLogs::default(),
             log_settings: KnownLogSettings::default(),
+            resolver: TaskResolver::default(),
         })
     }
 
@@ -230,6 +234,7 @@ impl Files {
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
         jail.binds.extend(client);
         jail.binds.push(notice::bind(&self.task(*instance)?));
+        jail.resolv_conf = self.resolver.of(user.as_str());
         Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: launch.argv.clone(),

@@ -1,5 +1,6 @@
 //! The command-line flags of a master.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use process::joining::Given;
 use process::reached_at;
 use store::Retention;
 
+use crate::name_server::DnsOptions;
 use crate::unresponsive::SilenceArgs;
 use crate::{Bootstrap, Options};
 
@@ -52,6 +54,12 @@ pub struct MasterArgs {
     /// Name the tasks with the most memory in its metrics, up to 10,000. Otherwise only jobs are named.
     #[arg(long)]
     task_metrics: bool,
+    /// Serve DNS for the names of the cell at this address, over UDP and TCP, such as 127.0.0.1:7853.
+    #[arg(long, value_name = "IP:PORT")]
+    dns: Option<SocketAddr>,
+    /// The domain below which the zone of the cell is: CELL.borg.DOMAIN instead of CELL.borg.
+    #[arg(long, value_name = "DOMAIN", requires = "dns")]
+    dns_domain: Option<String>,
     /// The validity of the certificates that it issues to itself, machines and schedulers. They are
     /// renewed when a third of it is left.
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
@@ -103,6 +111,7 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
         events: Retention::new(args.events_bytes.0, args.events_age),
         validity: args.certificate_validity,
         task_metrics: args.task_metrics,
+        dns: args.dns.map(|address| DnsOptions { address, domain: args.dns_domain }),
     };
     crate::run(&options, listener)
 }

@@ -24,6 +24,7 @@ pub mod identity;
 pub mod in_process;
 mod message;
 mod metrics;
+mod name_server;
 mod names;
 pub mod past;
 mod peers;
@@ -49,6 +50,7 @@ use anyhow::Context;
 use disk::{checkpointer, events, log};
 use identity::ReplicaIdentity;
 use model::{DirectoryId, Level, LogIndex};
+use name_server::{DnsOptions, ReplicaNames};
 use process::joining::{Given, Joining};
 use process::{notify, renewal, shutdown};
 use replica::Bootstrap;
@@ -87,6 +89,8 @@ struct Options {
     pub(crate) validity: Duration,
     /// Whether its metrics name tasks.
     pub(crate) task_metrics: bool,
+    /// Where it serves DNS, if it does.
+    pub(crate) dns: Option<DnsOptions>,
 }
 
 /// The maximum number of messages that wait for the core, and of requests that wait for their
@@ -181,6 +185,9 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         let _in_it = serve.enter();
         names::follow(core.watch())
     };
+    let dns = options.dns.as_ref().map(|dns| name_server::bind(dns, authority.cell()));
+    let dns = dns.map(|bound| serve.block_on(bound)).transpose()?;
+    let resolved = names.clone();
     let service = service::Service::new(
         core.clone(),
         (agents.handle(), peers.handle()),
@@ -188,7 +195,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         past::Past::of(directory.path()),
         (service::event_watch::EventSource::new(&directory.events(), keeper.kept()), names),
         refusals.clone(),
-        (metrics, options.task_metrics),
+        (metrics, options.task_metrics, dns.as_ref().map(|dns| Arc::clone(dns.metrics()))),
     );
     let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
     let routes = service.routes(replicas)?;
@@ -209,9 +216,17 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
             }
             std::future::pending().await
         };
+        let resolving = async {
+            if let Some(dns) = dns {
+                let ended = dns.serve(Arc::new(ReplicaNames(resolved))).await;
+                tracing::error!("DNS is not served any more: {ended:?}");
+            }
+            std::future::pending().await
+        };
         tokio::select! {
             served = serving => served,
             never = ready => never,
+            never = resolving => never,
             never = renewal::of_authority(&credentials, &authority, options.validity) => never,
         }
     });

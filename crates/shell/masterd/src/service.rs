@@ -129,7 +129,7 @@ impl Service {
         past: Past,
         (events, names): (EventSource, watch::Receiver<Option<Arc<Names>>>),
         refusals: Refusals,
-        (metrics, task_metrics): (Arc<Metrics>, bool),
+        (metrics, task_metrics, dns): (Arc<Metrics>, bool, Option<Arc<nameserver::Metrics>>),
     ) -> Self {
         let cell = authority.cell().to_owned();
         let requests = routes::requests();
@@ -139,6 +139,7 @@ impl Service {
             refusals,
             Arc::clone(&requests),
             (Arc::clone(agents.usage()), task_metrics),
+            dns,
         ));
         Self {
             core,

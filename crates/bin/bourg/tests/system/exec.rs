@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -294,19 +296,21 @@ fn endless_output_waits_for_its_reader_and_a_signal_passes_input_that_nobody_rea
         piped(&cell, &["exec", "-i", "idle/0", "--", "sh", "-c", "echo up; exec sleep 666"]);
     session.stdout.as_mut().expect("a pipe").read_exact(&mut text).expect("it is up");
     let mut stdin = session.stdin.take().expect("a pipe");
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
     let writer = std::thread::spawn(move || {
-        let mut sent = 0;
         while stdin.write_all(&[b'x'; 4_096]).is_ok() {
-            sent += 4_096;
+            counted.fetch_add(4_096, Ordering::Relaxed);
         }
-        sent
     });
     let pid = i32::try_from(session.id()).expect("a pid");
     // Its reader waits for credit when the pipe of 64 KiB is full.
     until("the input is full", || !writer.is_finished() && is_blocked(pid));
+    // After the command's end its input is taken, and goes nowhere.
+    assert!(sent.load(Ordering::Relaxed) < 2 << 20);
     processes::signal(pid, Signal::SIGINT);
     assert_eq!(session.wait().expect("it ends").code(), Some(130));
-    assert!(writer.join().expect("it ends") < 2 << 20);
+    writer.join().expect("it ends");
 }
 
 /// Whether the pipe that a process reads as its standard input is full.

@@ -33,6 +33,7 @@ mod damage;
 mod dev;
 mod dev_machines;
 mod disk;
+mod dns;
 mod ends;
 mod enrolment;
 mod env_values;

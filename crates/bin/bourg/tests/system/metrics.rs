@@ -91,14 +91,16 @@ fn what_happens_in_a_cell_is_counted() {
 }
 
 #[test]
-fn nothing_exported_names_a_user_a_job_or_a_machine() {
+fn nothing_but_usage_names_a_user_or_a_job_and_nothing_a_machine() {
     let cell = Cell::start();
     run_hello(&cell);
     let machine = cell.ok("bourg machines -o name");
     for of in [Of::Master, Of::Borglet] {
         let text = metrics(&cell, of);
         for name in ["root", "hello", machine.trim()] {
-            let named = text.lines().find(|line| {
+            // How many jobs usage names is bounded.
+            let is_usage = |line: &str| line.starts_with("bourg_job_");
+            let named = text.lines().filter(|line| !is_usage(line)).find(|line| {
                 !line.starts_with('#') && line.split('"').skip(1).step_by(2).any(|is| is == name)
             });
             assert_eq!(named, None, "{of:?}");

@@ -35,6 +35,7 @@ fn finds(said: &Value) {
     let services = [
         "bourg.v1.Borgmaster",
         "bourg.v1.Enrolment",
+        "bourg.v1.Names",
         "bourg.v1.Replication",
         "bourg.v1.Scheduling",
         "grpc.health.v1.Health",

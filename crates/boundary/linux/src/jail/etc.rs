@@ -7,11 +7,14 @@ use super::{JailError, make_dir, show_read_only};
 use crate::error::At;
 use crate::record::Launch;
 
+/// The file that names the resolvers.
+const RESOLV_CONF: &str = "resolv.conf";
+
 /// Files that the task shares with the host to reach the network and to run the host's programs.
 ///
 /// Never `/etc/ssl` as a whole: it contains private keys.
 const OF_THE_HOST: [&str; 13] = [
-    "resolv.conf",
+    RESOLV_CONF,
     "localtime",
     "services",
     "protocols",
@@ -27,7 +30,7 @@ const OF_THE_HOST: [&str; 13] = [
 ];
 
 /// Those that depend on the machine rather than on the programs, so a package gets them too.
-const ALSO_FOR_PACKAGES: [&str; 2] = ["resolv.conf", "localtime"];
+const ALSO_FOR_PACKAGES: [&str; 2] = [RESOLV_CONF, "localtime"];
 
 /// Fills `/etc` of the jail at `base`; `package` is the `/etc` of the package that is its root.
 pub(super) fn fill(base: &Path, launch: &Launch, package: Option<&Path>) -> Result<(), JailError> {
@@ -37,10 +40,17 @@ pub(super) fn fill(base: &Path, launch: &Launch, package: Option<&Path>) -> Resu
         let path = etc.join(name);
         fs::write(&path, content).at("write", &path)?;
     }
-    let Some(package) = package else {
-        return OF_THE_HOST.iter().try_for_each(|name| show_host_file(&etc, name));
+    if let Some(content) = &launch.jail.resolv_conf {
+        let path = etc.join(RESOLV_CONF);
+        fs::write(&path, content).at("write", &path)?;
+    }
+    let is_ours = |name: &str| name == RESOLV_CONF && launch.jail.resolv_conf.is_some();
+    let show = |names: &[&str]| {
+        let mut names = names.iter().filter(|name| !is_ours(name));
+        names.try_for_each(|name| show_host_file(&etc, name))
     };
-    ALSO_FOR_PACKAGES.iter().try_for_each(|name| show_host_file(&etc, name))?;
+    let Some(package) = package else { return show(&OF_THE_HOST) };
+    show(&ALSO_FOR_PACKAGES)?;
     let Ok(entries) = fs::read_dir(package) else { return Ok(()) };
     for entry in entries {
         let entry = entry.at("list", package)?;

@@ -157,6 +157,9 @@ pub struct Jail {
     /// Further directories or files of the host shown in the jail.
     #[serde(default)]
     pub binds: Vec<Bind>,
+    /// The content of `/etc/resolv.conf`; by default the host's.
+    #[serde(default)]
+    pub resolv_conf: Option<String>,
 }
 
 impl Jail {
@@ -169,6 +172,7 @@ impl Jail {
             bourg_executable,
             root: Root::HostSystem,
             binds: Vec::new(),
+            resolv_conf: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A dev cell: directory, certificates and processes.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use model::{CellName, MachineName, Resources, UserName};
 use proto::v1;
 
 use super::addresses::Addresses;
+use super::dns;
 use super::machines::{self, Machine};
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::supervise::{BORGLET, Process, Processes, pid_file};
@@ -49,6 +51,8 @@ pub struct DevCell {
     borglets: Vec<String>,
     /// The replicas of its master; taken by `start`.
     replicas: Option<Replicas>,
+    /// Where its first replica serves DNS.
+    dns: Option<dns::Reserved>,
     known: Option<Registration>,
 }
 
@@ -72,6 +76,8 @@ pub struct Client {
     pub connection: Connection,
     machines: Vec<Member>,
     replicas: Replicas,
+    /// Where DNS is served.
+    pub(super) dns: Option<SocketAddr>,
 }
 
 impl DevCell {
@@ -123,10 +129,14 @@ impl DevCell {
         let run = of("run");
         let mut processes = Vec::new();
         let alone = addresses.len() == 1;
+        let dns = dns::reserve();
         let mut present = Vec::new();
         for Replica { id, directory, address, listener } in masters {
-            let (name, arguments) =
+            let (name, mut arguments) =
                 (replicas::process_name(id), replicas::arguments(&master_flags, &directory));
+            if let Some(dns) = dns.as_ref().filter(|_| present.is_empty()) {
+                arguments.extend(flags(&[("dns", dns.address.to_string())]));
+            }
             let process = Process::new("master", &name, arguments, Some(listener), &log, &run);
             processes.push(process.alone(alone));
             scheduler_flags.extend(["--master".to_owned(), address.clone()]);
@@ -162,6 +172,7 @@ impl DevCell {
             machines,
             borglets,
             replicas: Some(replicas),
+            dns,
             known,
         })
     }
@@ -182,6 +193,7 @@ impl DevCell {
                 .take()
                 .ok_or_else(|| Failure::failed("the cell is already running"))?,
             machines: self.members(),
+            dns: self.dns.as_ref().map(|dns| dns.address),
         };
         Ok((client, Supervisor(&mut self.processes)))
     }

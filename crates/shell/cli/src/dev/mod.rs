@@ -2,6 +2,7 @@
 
 mod addresses;
 mod cell;
+mod dns;
 mod machines;
 mod ports;
 mod quota;
@@ -80,8 +81,9 @@ async fn work(
         1 => "1 machine".to_owned(),
         several => format!("{several} machines"),
     };
+    let dns = client.dns.map(|dns| format!("   DNS {dns}")).unwrap_or_default();
     eprintln!(
-        "cell {}   {masters}, 1 scheduler, {machines_in_words} ({capacity}{isolation})",
+        "cell {}   {masters}, 1 scheduler, {machines_in_words} ({capacity}{isolation}){dns}",
         status.name
     );
     for Member { name, share, pid_file, .. } in machines {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cell::{Cell, MachineState, Rescheduling, Stages};
 use model::{Band, NoticeDelivery, NoticeReason};
+use nameserver::Exported;
 use process::clock::wall_clock;
 use process::metrics::{Process, counters, gauge, gauges};
 use prometheus_client::collector::Collector;
@@ -31,10 +32,14 @@ pub(crate) fn registry(
     refusals: Refusals,
     requests: Arc<Requests>,
     (usage, tasks): (Arc<UsageMemory>, bool),
+    dns: Option<Arc<nameserver::Metrics>>,
 ) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
     metrics.register(&mut registry);
+    if let Some(dns) = dns {
+        registry.register_collector(Box::new(Exported(dns)));
+    }
     registry.register_collector(Box::new(requests));
     registry.register_collector(Box::new(UsageMetrics { core: core.clone(), usage, tasks }));
     registry.register_collector(Box::new(Serving { core, refusals, metrics }));

@@ -55,7 +55,7 @@ impl TestServices {
             Past::of(path),
             (EventSource::new(path, watch::channel(0).1), watch::channel(None).1),
             refusals,
-            (metrics, false),
+            (metrics, false, None),
         );
         Self { service, from_all, views, _threads: (agents, peers), _directory: directory }
     }

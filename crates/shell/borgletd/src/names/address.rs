@@ -1,0 +1,58 @@
+//! Where a Borglet serves DNS for its tasks.
+//!
+//! Tasks find it by their `/etc/resolv.conf`, which has no port: it is port 53 of a loopback address that
+//! this Borglet alone has, and keeps, since tasks outlive it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use nameserver::{Server, Settings};
+
+/// The file with the address.
+const FILE: &str = "dns-address";
+/// The port that programs use.
+const PORT: u16 = 53;
+
+/// The addresses to choose from.
+fn candidates() -> impl Iterator<Item = Ipv4Addr> {
+    (1..=254).map(|last| Ipv4Addr::new(127, 0, 53, last))
+}
+
+/// Listens at the address of this Borglet, or at a new one; `None` if there is none for it, as without
+/// root.
+pub(crate) async fn listen(
+    directory: &Path,
+    settings: impl Fn(SocketAddr) -> Settings,
+) -> Option<Server> {
+    let file = directory.join(FILE);
+    let kept = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+    let mut failed = None;
+    for address in kept.into_iter().chain(candidates()) {
+        match Server::bind(settings((address, PORT).into())).await {
+            Ok(server) => {
+                if kept != Some(address) {
+                    if let Some(kept) = kept {
+                        tracing::warn!(
+                            "{kept}, the address of this machine's DNS, is taken: running tasks use the \
+                             host's resolvers until they are restarted"
+                        );
+                    }
+                    if let Err(error) = std::fs::write(&file, format!("{address}\n")) {
+                        tracing::error!("cannot write {}: {error}", file.display());
+                    }
+                }
+                return Some(server);
+            }
+            Err(error) => {
+                let final_for_all = error.kind() == std::io::ErrorKind::PermissionDenied;
+                failed = Some(error);
+                if final_for_all {
+                    break;
+                }
+            }
+        }
+    }
+    let why = failed.map(|error| error.to_string()).unwrap_or_default();
+    tracing::warn!("tasks have no DNS for names of the cell: no address with port {PORT}: {why}");
+    None
+}
