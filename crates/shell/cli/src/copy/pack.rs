@@ -39,7 +39,7 @@ pub(super) fn pack(
             header.set_entry_type(EntryType::Directory);
             archive.append_data(&mut header, &name, io::empty()).with_context(about)?;
             let mut inside = fs::read_dir(&path)
-                .and_then(|entries| entries.collect::<io::Result<Vec<_>>>())
+                .and_then(Iterator::collect::<io::Result<Vec<_>>>)
                 .with_context(about)?;
             // The last one is next.
             inside.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
