@@ -117,7 +117,7 @@ const ACTIONS: &[UpdateAction] =
     &[UpdateAction::Pause, UpdateAction::Resume, UpdateAction::Undo, UpdateAction::Close];
 
 /// Files of few users.
-const PATHS: &[&str] = &["/ana/a", "/ana/b/c", "/bob/a", "/root/a"];
+const PATHS: &[&str] = &["/ana/a", "/ana/b/c", "/bob/a", "/eva/a"];
 
 /// A sequencer of one of some paths.
 pub fn sequencer(path: impl Strategy<Value = FilePath>) -> impl Strategy<Value = Sequencer> {
