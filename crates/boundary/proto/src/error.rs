@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use model::{
-    KeyDigestError, NameError, NotListed, PriorityError, SchedulingClassError, SerialError,
+    KeyDigestError, NameError, NotListed, PathError, PriorityError, SchedulingClassError,
+    SequencerError, SerialError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -42,6 +43,12 @@ pub enum Fault {
     /// A text is not a key's digest.
     #[error(transparent)]
     KeyDigest(#[from] KeyDigestError),
+    /// A text is not a path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A text is not a sequencer.
+    #[error(transparent)]
+    Sequencer(#[from] SequencerError),
     /// A number is not a priority.
     #[error(transparent)]
     Priority(#[from] PriorityError),

@@ -24,6 +24,7 @@ mod health;
 pub mod image;
 mod job;
 pub mod json;
+mod locks;
 pub mod log;
 mod logs;
 mod mutation;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use cell::{Assignment, Observation, Op, RequestId, Reservation};
 use model::{
-    CollectionId, DirectoryId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time, Version,
+    CollectionId, DirectoryId, InstanceId, Level, LockSessionId, MachineId, ReplicaId, SessionId,
+    Time, Version,
 };
 use prost::Message;
 
@@ -145,6 +146,10 @@ impl From<&Op> for v1::Op {
                 instances: instances.iter().map(|id| (*id).into()).collect(),
             }),
             Op::ExpireDrain { machine } => Kind::ExpireDrain(machine.0),
+            Op::ExpireLockSessions { sessions } => {
+                let sessions = sessions.iter().map(|session| session.0).collect();
+                Kind::ExpireLockSessions(v1::ExpireLockSessions { sessions })
+            }
             Op::StartReplacement { job } => Kind::StartReplacement(job.0),
             Op::RemoveReplacements { job } => Kind::RemoveReplacements(job.0),
             Op::ChangeMember { replica, to } => Kind::ChangeMember(replica::change(*replica, *to)),
@@ -217,6 +222,9 @@ impl TryFrom<v1::Op> for Op {
                 instances: evict.instances.into_iter().map(InstanceId::from).collect(),
             },
             Kind::ExpireDrain(machine) => Self::ExpireDrain { machine: MachineId(machine) },
+            Kind::ExpireLockSessions(expire) => Self::ExpireLockSessions {
+                sessions: expire.sessions.into_iter().map(LockSessionId).collect(),
+            },
             Kind::StartReplacement(job) => Self::StartReplacement { job: CollectionId(job) },
             Kind::RemoveReplacements(job) => Self::RemoveReplacements { job: CollectionId(job) },
             Kind::ChangeMember(change) => {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform,
-    UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DrainMachine, GrantQuota, IssueReplicaToken,
+    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
+    RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetLogs, SetPlatform, UndrainMachine, UseCapability,
 };
-use model::{CollectionId, GrantId, ReplicaId, Time};
+use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{credential, read, v1};
@@ -130,6 +130,17 @@ impl From<&Mutation> for MutationMessage {
                 Self::AddReplica(op::AddReplica { address: address.clone() })
             }
             Mutation::RemoveReplica(RemoveReplica { replica }) => Self::RemoveReplica(replica.0),
+            Mutation::OpenLockSession(open) => Self::OpenLockSession(open.into()),
+            Mutation::RenewLockSession(RenewLockSession { session }) => {
+                Self::RenewLockSession(session.0)
+            }
+            Mutation::CloseLockSession(CloseLockSession { session }) => {
+                Self::CloseLockSession(session.0)
+            }
+            Mutation::WriteFile(write) => Self::WriteFile(write.into()),
+            Mutation::DeleteFile(delete) => Self::DeleteFile(delete.into()),
+            Mutation::AcquireLock(acquire) => Self::AcquireLock(acquire.into()),
+            Mutation::ReleaseLock(release) => Self::ReleaseLock(release.into()),
         }
     }
 }
@@ -215,6 +226,27 @@ impl TryFrom<MutationMessage> for Mutation {
             }
             MutationMessage::RemoveReplica(id) => {
                 Self::RemoveReplica(RemoveReplica { replica: ReplicaId(id) })
+            }
+            MutationMessage::OpenLockSession(open) => {
+                Self::OpenLockSession(open.try_into().field("openLockSession")?)
+            }
+            MutationMessage::RenewLockSession(id) => {
+                Self::RenewLockSession(RenewLockSession { session: LockSessionId(id) })
+            }
+            MutationMessage::CloseLockSession(id) => {
+                Self::CloseLockSession(CloseLockSession { session: LockSessionId(id) })
+            }
+            MutationMessage::WriteFile(write) => {
+                Self::WriteFile(write.try_into().field("writeFile")?)
+            }
+            MutationMessage::DeleteFile(delete) => {
+                Self::DeleteFile(delete.try_into().field("deleteFile")?)
+            }
+            MutationMessage::AcquireLock(acquire) => {
+                Self::AcquireLock(acquire.try_into().field("acquireLock")?)
+            }
+            MutationMessage::ReleaseLock(release) => {
+                Self::ReleaseLock(release.try_into().field("releaseLock")?)
             }
             MutationMessage::RevokeQuota(id) => {
                 Self::RevokeQuota(RevokeQuota { grant: GrantId(id) })

@@ -64,5 +64,27 @@ pub const TOKEN_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
 pub const TOKEN_VALIDITY_MAX: model::Span = model::Span::from_secs(7 * 86_400);
 /// Maximum number of revoked machine names whose machines do not exist.
 pub const REVOKED_MACHINES_MAX: usize = 100_000;
+/// Minimum lease of a lock session.
+pub const LOCK_LEASE_MIN: model::Span = model::Span::from_secs(5);
+/// Maximum lease of a lock session.
+pub const LOCK_LEASE_MAX: model::Span = model::Span::from_secs(60);
+/// Maximum number of lock sessions.
+pub const LOCK_SESSIONS_MAX: usize = 10_000;
+/// Maximum number of lock sessions per user.
+pub const LOCK_SESSIONS_OF_A_USER_MAX: u32 = 1_000;
+/// Maximum number of locks and ephemeral files of one lock session.
+pub const LOCKS_OF_A_SESSION_MAX: usize = 256;
+/// Maximum number of sessions that share a lock.
+pub const LOCK_HOLDERS_MAX: usize = 256;
+/// Maximum length of a file's content, in bytes.
+pub const FILE_BYTES_MAX: usize = 16 << 10;
+/// Maximum number of files, locks without a content included.
+pub const FILES_MAX: usize = 100_000;
+/// Maximum number of files per user, locks without a content included.
+pub const FILES_OF_A_USER_MAX: u32 = 10_000;
+/// Maximum size of all files, paths included, in bytes.
+pub const FILES_BYTES_MAX: u64 = 64 << 20;
+/// Maximum number of lock sessions that one operation expires.
+pub const LOCK_SESSIONS_EXPIRED_MAX: usize = 16;
 /// Maximum number of Borgmaster replicas, including those that wait or are leaving.
 pub const REPLICAS_MAX: usize = 9;

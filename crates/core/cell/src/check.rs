@@ -8,6 +8,7 @@
 
 mod decision;
 mod enrolment;
+mod locks;
 mod quota;
 mod replicas;
 mod update;
@@ -76,6 +77,7 @@ impl Cell {
         self.check_sessions(&mut found);
         self.check_quota(&mut found);
         self.check_updates(&mut found);
+        self.check_locks(&mut found);
         found.violations
     }
 

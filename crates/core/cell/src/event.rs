@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CollectionId, End, FinalUsage, GcuFactor, InstanceId, Level, MachineId,
-    MachineName, ReplicaId, Resources, Serial, Span, UserName, Version,
+    Band, Capability, CollectionId, End, FilePath, FinalUsage, GcuFactor, InstanceId, Level,
+    LockMode, LockSessionId, LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial, Span,
+    UserName, Version,
 };
 
 use spec::{FieldChange, LogSettings};
@@ -25,6 +26,17 @@ pub struct ExecEnd {
     /// Its exit status: 128 plus the signal if one ended it. `None` if it did not end by itself: its
     /// user was disconnected, or the machine did not answer.
     pub status: Option<u8>,
+}
+
+/// What happened to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockChange {
+    /// It was acquired.
+    Acquired,
+    /// It was released, by itself or with its session.
+    Released,
+    /// The lease of its session passed.
+    Expired,
 }
 
 /// One event. Its time, index and actor are those of the operation that caused it.
@@ -245,6 +257,21 @@ pub enum EventKind {
     },
     /// The settings for the output of tasks changed.
     LogSettings(LogSettings),
+    /// A lock was acquired, or is no longer held.
+    Lock {
+        /// Its file.
+        path: FilePath,
+        /// The user of the session.
+        user: UserName,
+        /// The session.
+        session: LockSessionId,
+        /// How it was held.
+        mode: LockMode,
+        /// The generation at which it was acquired.
+        generation: LogIndex,
+        /// What happened.
+        change: LockChange,
+    },
     /// A user was given a certificate.
     UserAdded {
         /// The user.
@@ -454,6 +481,9 @@ impl EventKind {
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
             Self::LogSettings(_) => "LOG_SETTINGS",
+            Self::Lock { change: LockChange::Acquired, .. } => "LOCK",
+            Self::Lock { change: LockChange::Released, .. } => "UNLOCK",
+            Self::Lock { change: LockChange::Expired, .. } => "LOCK_EXPIRED",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Bootstrapped => "FOUND",

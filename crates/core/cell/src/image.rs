@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId,
-    MachineName, ReplicaId, Serial, SessionId, Time, UserName,
+    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LockSessionId, LogIndex,
+    MachineId, MachineName, ReplicaId, Serial, SessionId, Time, UserName,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -17,8 +17,8 @@ use crate::apply::quota::charges;
 use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
 use crate::{
-    Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Notices, Replica, Rescheduling,
-    TaskState, Token, User, attribute,
+    Cell, Credentials, File, Grant, Job, LEVEL, LockSession, Machine, Metering, Notices, Replica,
+    Rescheduling, TaskState, Token, User, attribute,
 };
 
 /// Everything in a cell that is not derived from something else.
@@ -73,6 +73,14 @@ pub struct Image {
     pub sessions: Vec<(SessionId, Arc<Session>)>,
     /// The quota grants, by id.
     pub grants: Vec<Arc<Grant>>,
+    /// The last id assigned to a lock session.
+    pub last_lock_session: LockSessionId,
+    /// The lock sessions, by id.
+    pub lock_sessions: Vec<(LockSessionId, Arc<LockSession>)>,
+    /// The files, by path.
+    pub files: Vec<Arc<File>>,
+    /// The index at which a file or a lock last changed.
+    pub files_changed: LogIndex,
 }
 
 /// The image of the cell before its first operation.
@@ -184,6 +192,10 @@ impl Cell {
             machines: self.machines.iter().cloned().collect(),
             sessions: self.sessions.iter().map(|(id, session)| (*id, session.clone())).collect(),
             grants: self.grants().cloned().collect(),
+            last_lock_session: self.locks.last_session,
+            lock_sessions: self.locks.sessions.iter().map(|(id, it)| (*id, it.clone())).collect(),
+            files: self.locks.files.values().cloned().collect(),
+            files_changed: self.locks.changed,
         }
     }
 
@@ -298,6 +310,21 @@ impl Cell {
             }
             cell.keep_session(id, session);
         }
+        cell.locks.last_session = image.last_lock_session;
+        for (id, session) in image.lock_sessions {
+            given("lock session", id.0, cell.locks.last_session.0)?;
+            if cell.locks.sessions.contains_key(&id) {
+                return Err(ImageError::Twice { what: "lock session", which: id.to_string() });
+            }
+            cell.locks.keep_session(id, LockSession::clone(&session));
+        }
+        for file in image.files {
+            if cell.locks.files.contains_key(&file.path) {
+                return Err(ImageError::Twice { what: "file", which: file.path.to_string() });
+            }
+            cell.locks.put(File::clone(&file));
+        }
+        cell.locks.changed = image.files_changed;
         Ok(cell)
     }
 

@@ -32,6 +32,10 @@ pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::exec::RecordExec;
 pub use apply::job::Kill;
+pub use apply::locks::{
+    AcquireLock, CloseLockSession, DeleteFile, OpenLockSession, ReleaseLock, RenewLockSession,
+    WriteFile,
+};
 pub use apply::logs::SetLogs;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
@@ -44,17 +48,18 @@ pub use apply::update::{ChangeKind, ControlUpdate, ResizeJob, UpdateAction, Upda
 pub use apply::user::{AddUser, RevokeUser};
 pub use certificate::Certificate;
 pub use check::{Counted, DecisionChecker, Violation};
-pub use event::{Actor, Event, EventKind, ExecEnd, Subject};
+pub use event::{Actor, Event, EventKind, ExecEnd, LockChange, Subject};
 pub use image::{Image, ImageError};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{Rejection, RejectionClass, Reply, Submission};
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Changing, Counts, Credentials, Death, Demand, Drain, EvictionCause, FailureDomain,
-    Grant, Health, Job, JobParts, JobState, KillReason, LastIncarnation, Machine, MachineState,
-    Member, MemberChange, Metering, Notices, PendingCause, Phase, Placement, Replica, ReplicaToken,
-    Rescheduling, Session, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse,
-    Update, UpdateFailure, UpdateState, User, attribute, crashes,
+    Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
+    FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
+    LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
+    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Session,
+    SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update, UpdateFailure,
+    UpdateState, User, attribute, crashes,
 };
 
 pub use total::Total;

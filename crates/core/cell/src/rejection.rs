@@ -1,8 +1,9 @@
 //! The answer to a request: what was done, or why it was rejected.
 
 use model::{
-    CollectionId, Dimension, GrantId, JobName, MachineId, MachineName, ReplicaId, Serial,
-    SessionId, Span, TaskId, UserName, Version,
+    CollectionId, Dimension, FilePath, GrantId, JobName, LockMode, LockSessionId, LogIndex,
+    MachineId, MachineName, ReplicaId, Sequencer, Serial, SessionId, Span, TaskId, UserName,
+    Version,
 };
 use thiserror::Error;
 
@@ -73,6 +74,10 @@ pub enum Reply {
         /// with a token. A mistyped name is seldom known.
         known: bool,
     },
+    /// The lock session is open.
+    LockSession(LockSessionId),
+    /// The generation of a file that was written, or of a lock that was acquired.
+    FileGeneration(LogIndex),
     /// The replica is recorded as waiting to join.
     ReplicaAdded(ReplicaId),
     /// Done; there is nothing more to report.
@@ -347,6 +352,41 @@ pub enum Rejection {
         "replica {0} is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes"
     )]
     LastVoter(ReplicaId),
+    /// There is no such file, or it has no content.
+    #[error("there is no file {0}")]
+    NoSuchFile(FilePath),
+    /// The lock session does not exist, or not any more.
+    #[error(
+        "lock session {0} is lost: its lease has passed, or it was closed; its locks are released"
+    )]
+    NoSuchLockSession(LockSessionId),
+    /// Somebody else holds the lock.
+    #[error("the lock of {path} is held by {by} ({mode}, session {session})")]
+    LockTaken {
+        /// Its file.
+        path: FilePath,
+        /// The user of the holder.
+        by: UserName,
+        /// The session of the holder.
+        session: LockSessionId,
+        /// How it is held.
+        mode: LockMode,
+    },
+    /// The file has another generation than the user expects.
+    #[error(
+        "{path} has generation {now}, not {expected}: it has changed meanwhile (bourg lock show {path})"
+    )]
+    FileChanged {
+        /// The file.
+        path: FilePath,
+        /// The generation that the user expects; 0: no content.
+        expected: LogIndex,
+        /// Its generation; 0: it has no content.
+        now: LogIndex,
+    },
+    /// The lock of the sequencer is not held by its holder any more.
+    #[error("sequencer {0} is not valid any more: that holder has lost the lock")]
+    StaleSequencer(Sequencer),
 }
 
 /// The kind of a rejection: servers map it to a status code.
@@ -362,6 +402,8 @@ pub enum RejectionClass {
     FailedPrecondition,
     /// Somebody else has changed it since the user looked at it.
     Conflict,
+    /// Somebody else holds the lock.
+    Taken,
     /// The cell is not bootstrapped yet.
     Unavailable,
 }
@@ -372,7 +414,10 @@ impl Rejection {
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NotBootstrapped => RejectionClass::Unavailable,
-            Self::ChangedMeanwhile { .. } => RejectionClass::Conflict,
+            Self::ChangedMeanwhile { .. } | Self::FileChanged { .. } | Self::StaleSequencer(_) => {
+                RejectionClass::Conflict
+            }
+            Self::LockTaken { .. } => RejectionClass::Taken,
             Self::Invalid(_)
             | Self::NoSuchTask { .. }
             | Self::BadText { .. }
@@ -383,6 +428,7 @@ impl Rejection {
             | Self::NoSuchCollection(_)
             | Self::NoSuchMachine(_)
             | Self::NoSuchGrant(_)
+            | Self::NoSuchFile(_)
             | Self::NoSuchReplica(_) => RejectionClass::NotFound,
             Self::NotAllowed { .. }
             | Self::ForeignSession { .. }
@@ -392,6 +438,7 @@ impl Rejection {
             | Self::ReplicaTokenUsed(_)
             | Self::MachineRevoked(_) => RejectionClass::PermissionDenied,
             Self::NoSuchSession(_)
+            | Self::NoSuchLockSession(_)
             | Self::AnswerForgotten { .. }
             | Self::Fixed { .. }
             | Self::JobEnded { .. }

@@ -12,14 +12,16 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, ControlUpdate, DrainMachine, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResizeJob,
-    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetPlatform, UndrainMachine, UpdateAction, UpdateJob, UseCapability,
+    AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
+    DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation,
+    OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession,
+    ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
+    SetCapability, SetPlatform, UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, GcuFactor, GrantId, JobName, MachineName, MilliCores,
-    ReplicaId, Resources, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LockMode,
+    LockSessionId, LogIndex, MachineName, MilliCores, ReplicaId, Resources, Sequencer, Serial,
+    Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -86,6 +88,18 @@ pub struct Values {
     pub force: BoxedStrategy<bool>,
     /// Job ids.
     pub collection: BoxedStrategy<CollectionId>,
+    /// Paths of files.
+    pub path: BoxedStrategy<FilePath>,
+    /// Lock sessions.
+    pub lock_session: BoxedStrategy<LockSessionId>,
+    /// Leases of lock sessions.
+    pub lease: BoxedStrategy<Span>,
+    /// Contents of files.
+    pub content: BoxedStrategy<Arc<[u8]>>,
+    /// Generations that users expect of files.
+    pub generation: BoxedStrategy<Option<LogIndex>>,
+    /// Sequencers.
+    pub sequencer: BoxedStrategy<Option<Sequencer>>,
 }
 
 /// A number that is mostly small.
@@ -101,6 +115,20 @@ pub fn small_or_huge_32() -> impl Strategy<Value = u32> {
 /// What users do with updates.
 const ACTIONS: &[UpdateAction] =
     &[UpdateAction::Pause, UpdateAction::Resume, UpdateAction::Undo, UpdateAction::Close];
+
+/// Files of few users.
+const PATHS: &[&str] = &["/ana/a", "/ana/b/c", "/bob/a", "/eva/a"];
+
+/// A sequencer of one of some paths.
+pub fn sequencer(path: impl Strategy<Value = FilePath>) -> impl Strategy<Value = Sequencer> {
+    (path, any::<bool>(), prop_oneof![20 => 0..99_u64, 1 => any::<u64>()]).prop_map(
+        |(path, shared, generation)| Sequencer {
+            path,
+            mode: LockMode::shared(shared),
+            generation: LogIndex(generation),
+        },
+    )
+}
 
 /// How an update proceeds.
 fn policy() -> impl Strategy<Value = UpdatePolicy> {
@@ -185,6 +213,13 @@ impl Values {
             .boxed(),
             force: prop::bool::weighted(0.2).boxed(),
             collection: small_or_huge().prop_map(CollectionId).boxed(),
+            path: one_of(PATHS),
+            lock_session: small_or_huge().prop_map(LockSessionId).boxed(),
+            lease: prop_oneof![9 => (5..20_u64).prop_map(Span::from_secs), 1 => any::<u64>().prop_map(Span)]
+                .boxed(),
+            content: prop::collection::vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
+            generation: prop::option::weighted(0.2, small_or_huge().prop_map(LogIndex)).boxed(),
+            sequencer: prop::option::weighted(0.2, sequencer(one_of(PATHS))).boxed(),
         }
     }
 }
@@ -214,6 +249,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
             1 => replicas(values),
             1 => enrolment(values),
             4 => quota(values),
+            3 => locks(values),
         ],
     ]
     .boxed()
@@ -271,6 +307,29 @@ fn enrolment(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, IssueReplicaToken {
             replica: replica, serial: replica_serial, validity: validity
         }),
+    ]
+    .boxed()
+}
+
+fn locks(values: &Values) -> BoxedStrategy<Mutation> {
+    let acquire = (values.path.clone(), values.lock_session.clone(), any::<bool>());
+    let kept = prop::option::weighted(0.3, values.lock_session.clone());
+    let expected = (values.generation.clone(), values.sequencer.clone());
+    let write = (values.path.clone(), values.content.clone(), expected, kept);
+    prop_oneof![
+        2 => mutation!(values, OpenLockSession { lease: lease }),
+        1 => mutation!(values, RenewLockSession { session: lock_session }),
+        1 => mutation!(values, CloseLockSession { session: lock_session }),
+        3 => write.prop_map(|(path, content, (expected, sequencer), session)| {
+            WriteFile { path, content, expected, session, sequencer }.into()
+        }),
+        1 => mutation!(values, DeleteFile {
+            path: path, expected: generation, sequencer: sequencer
+        }),
+        4 => acquire.prop_map(|(path, session, shared)| {
+            AcquireLock { path, session, mode: LockMode::shared(shared) }.into()
+        }),
+        2 => mutation!(values, ReleaseLock { path: path, session: lock_session }),
     ]
     .boxed()
 }

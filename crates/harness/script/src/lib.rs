@@ -9,6 +9,7 @@ mod error;
 mod job;
 mod language;
 mod line;
+mod locks;
 mod machine;
 mod policy;
 mod request;

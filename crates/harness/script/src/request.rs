@@ -18,7 +18,7 @@ use crate::words::{
     amount, band, mebibytes, no_such_option, not, number, option, seconds, serial, small_number,
     split, user, validity, value,
 };
-use crate::{ScriptError, job_spec, update};
+use crate::{ScriptError, job_spec, locks, update};
 
 /// Who asks for everything that is not about a job, unless the line says otherwise.
 const ADMINISTRATOR: &str = "root";
@@ -79,7 +79,10 @@ fn requested(by: Option<UserName>, words: &[&str]) -> Result<Request, ScriptErro
             if let Some((by, mutation)) = update::request(by.as_ref(), words)? {
                 return Ok(Request { by, mutation });
             }
-            let mutation = administration(words)?;
+            let mutation = match locks::mutation(words)? {
+                Some(mutation) => mutation,
+                None => administration(words)?,
+            };
             let by = by.map_or_else(|| user(ADMINISTRATOR), Ok)?;
             Ok(Request { by, mutation })
         }

@@ -6,7 +6,9 @@ use cell::{
     ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, SkipReason, UpdateAction, UpdateFailure,
     UpdateJob, UpdateStep,
 };
-use model::{Address, CollectionId, MachineName, TaskIndex, Time, UserName, Version};
+use model::{
+    Address, CollectionId, LockSessionId, MachineName, TaskIndex, Time, UserName, Version,
+};
 
 use crate::policy::{POLICY, policy};
 use crate::words::{no_such_option, not, number, option, seconds, small_number, value};
@@ -105,6 +107,10 @@ pub(crate) fn op(
             Op::EvictDraining { machine: machine(name)?, instances }
         }
         ["expire", name] => Op::ExpireDrain { machine: machine(name)? },
+        ["expire-locks", sessions @ ..] => {
+            let sessions = sessions.iter().map(|id| number(id).map(LockSessionId));
+            Op::ExpireLockSessions { sessions: sessions.collect::<Result<_, _>>()? }
+        }
         ["replace", id] => Op::StartReplacement { job: job(id)? },
         ["unreplace", id] => Op::RemoveReplacements { job: job(id)? },
         _ => return Ok(None),

@@ -253,6 +253,9 @@ fn detail(record: &Record) -> String {
         EventKind::Platform { platform, factor } => {
             format!("{} × {factor}", platform.escape_debug())
         }
+        EventKind::Lock { path, user, session, mode, generation, .. } => {
+            format!("{path} {mode} by {user}, session {session}, generation {generation}")
+        }
         EventKind::LogSettings(LogSettings { keep, max, machine }) => {
             let machine = machine.map(|bytes| format!(", {bytes} on each machine"));
             format!("{keep}, {max} of each task{}", machine.unwrap_or_default())

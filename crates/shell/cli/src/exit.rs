@@ -13,13 +13,13 @@ pub enum Code {
     Usage = 2,
     /// Rejected at admission.
     Refused = 3,
-    /// Not placed in time.
+    /// Not placed in time, or a lock not acquired in time.
     NotPlaced = 4,
     /// The update failed and was undone.
     Undone = 5,
     /// No master is reachable.
     NoMaster = 6,
-    /// Someone else changed it concurrently.
+    /// Someone else changed it concurrently, or a lock was lost.
     Changed = 7,
     /// Blocked by a disruption budget.
     Budget = 8,
@@ -34,10 +34,10 @@ Exit codes:
   1  failed remotely
   2  usage or invalid file
   3  rejected at admission
-  4  not placed in time
+  4  not placed in time, or lock not acquired in time
   5  update failed and was undone
   6  no master reachable
-  7  changed concurrently
+  7  changed concurrently, or lock lost
   8  blocked by a disruption budget
   9  replica must not be restarted as is: removed from its cell, older than a restoration, or its
      directory is damaged or copied

@@ -19,6 +19,7 @@ mod exec;
 mod exit;
 mod kill;
 mod last_lines;
+mod lock;
 mod log_settings;
 mod logs;
 mod machine;
@@ -160,6 +161,9 @@ pub enum Command {
     /// Manage capabilities: the named privileges of users.
     #[command(subcommand)]
     Capability(capability::Command),
+    /// Hold locks, and read and write small files, of the cell's lock service.
+    #[command(subcommand)]
+    Lock(lock::Command),
     /// Show events, with their actors and reasons.
     Events(EventsArgs),
     /// Save, verify, show, edit and load checkpoints: the whole state of a cell in one file.
@@ -483,6 +487,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::ExampleBatch(args) => example::batch(args.samples, args.seed),
         Command::Quota(command) => quota::quota(cell, &command)?,
         Command::Capability(command) => capability::capability(cell, &command)?,
+        Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,
     }

@@ -293,6 +293,11 @@ impl Connection {
         }
     }
 
+    /// Opens another session for the next mutation, after the cell has closed this one.
+    pub fn new_session(&mut self) {
+        (self.session, self.sequence) = (None, 0);
+    }
+
     /// Returns the id for the next mutation.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod forwarding;
 mod gate;
 mod health;
 mod job_watch;
+mod locks;
 mod log_settings;
 mod logs;
 mod machines;
@@ -75,6 +76,7 @@ pub(crate) struct Service {
     pub(super) past: Past,
     pub(super) events: EventSource,
     watchers: Streams,
+    file_watchers: Streams,
     log_readers: Streams,
     log_readers_there: Limiter<(MachineId, UserName)>,
     metrics_readers: Streams,
@@ -115,6 +117,10 @@ pub(super) const STREAM_QUEUE: usize = 64;
 /// counts once more for each thousand tasks.
 const WATCHERS_MAX: usize = 2_048;
 const WATCHERS_OF_ONE: usize = 512;
+/// The maximum number of watches of files and locks, in all and per user: each `bourg lock with` that
+/// waits has one. A watch of many files counts once more for each thousand.
+const FILE_WATCHERS_MAX: usize = 8_192;
+const FILE_WATCHERS_OF_ONE: usize = 1_024;
 /// The maximum number of task logs that are read at once, in all, per user, and per user and
 /// machine: the connection to a machine has room for 1,024.
 const LOG_READERS_MAX: usize = 8_192;
@@ -149,6 +155,7 @@ impl Service {
             past,
             events,
             watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
+            file_watchers: Streams::new("watch files", FILE_WATCHERS_MAX, FILE_WATCHERS_OF_ONE),
             log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
             metrics_readers: task_metrics::readers(),
@@ -243,6 +250,7 @@ pub(super) fn malformed(error: &proto::Malformed) -> Status {
 #[tonic::async_trait]
 impl Borgmaster for Service {
     type WatchJobStream = Streamed<v1::StatusResponse>;
+    type WatchFilesStream = Streamed<v1::FilesResponse>;
     type EventsStream = Streamed<v1::EventsResponse>;
     type LogsStream = Streamed<v1::LogChunk>;
     type ExecStream = Streamed<v1::ExecOutput>;
@@ -378,6 +386,24 @@ impl Borgmaster for Service {
     async fn set_logs(&self, request: Request<v1::SetLogsRequest>) -> Answer<v1::SetLogsResponse> {
         let by = self.caller(&request)?;
         self.set_log_settings(by, request.into_inner()).await
+    }
+
+    async fn change_locks(
+        &self,
+        request: Request<v1::ChangeLocksRequest>,
+    ) -> Answer<v1::ChangeLocksResponse> {
+        self.change_locks_or_files(request).await
+    }
+
+    async fn files(&self, request: Request<v1::FilesRequest>) -> Answer<v1::FilesResponse> {
+        self.read_files(request).await
+    }
+
+    async fn watch_files(
+        &self,
+        request: Request<v1::WatchFilesRequest>,
+    ) -> Answer<Self::WatchFilesStream> {
+        self.watch_some_files(request).await
     }
 
     async fn resume_rescheduling(

@@ -64,6 +64,10 @@ number!(
     SessionId(u64)
 );
 number!(
+    /// A session that holds locks and ephemeral files, as long as its lease is renewed.
+    LockSessionId(u64)
+);
+number!(
     /// A position in the replicated log. 0 is before the first operation.
     LogIndex(u64)
 );

@@ -13,6 +13,7 @@ mod label;
 mod machine;
 mod name;
 mod notice;
+mod path;
 mod priority;
 mod random;
 mod resources;
@@ -23,14 +24,17 @@ mod time;
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use id::{
-    CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId,
-    ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,
+    CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LockSessionId, LogIndex,
+    MachineId, ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,
 };
 pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use notice::{NoticeDelivery, NoticeReason};
+pub use path::{
+    FilePath, LockMode, PATH_BYTES_MAX, PATH_COMPONENTS_MAX, PathError, Sequencer, SequencerError,
+};
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };

@@ -5,7 +5,7 @@ use cell::{
     Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
     Subject,
 };
-use model::{CollectionId, End, FinalUsage, InstanceId, MachineId, Resources, Span};
+use model::{CollectionId, End, FinalUsage, InstanceId, LockMode, MachineId, Resources, Span};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use super::RecordRef;
@@ -214,6 +214,17 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(1, platform);
             wire.number(2, factor.milli().into());
         }),
+        EventKind::Lock { path, user, session, mode, generation, change } => {
+            wire.message(101, |wire| {
+                wire.text(1, path.as_str());
+                wire.text(2, user.as_str());
+                wire.number(3, session.0);
+                wire.number(4, u64::from(*mode == LockMode::Shared));
+                wire.number(5, generation.0);
+                let change = i32::from(v1::LockChange::from(*change));
+                wire.number(6, change.unsigned_abs().into());
+            });
+        }
         EventKind::LogSettings(settings) => wire.message(59, |wire| {
             wire.message(1, |wire| span(wire, settings.keep));
             wire.number(2, settings.max.0);

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use cell::{Actor, Event, EventKind, Subject};
 use model::{
-    Capability, CollectionId, Level, LogIndex, MachineId, ReplicaId, Time, UserName, Version,
+    Capability, CollectionId, Level, LockMode, LockSessionId, LogIndex, MachineId, ReplicaId, Time,
+    UserName, Version,
 };
 
 use super::{Names, Record};
 use crate::error::{At, Fault, Malformed};
 use crate::update::skip_reason;
-use crate::{read, replica, v1};
+use crate::{locks, read, replica, v1};
 use v1::event_record::actor::Who;
 use v1::event_record::subject::What;
 use v1::event_record::{self as message, Kind};
@@ -187,6 +188,16 @@ impl From<&EventKind> for Kind {
                 let (platform, factor_milli) = (platform.clone(), factor.milli());
                 Self::Platform(message::Platform { platform, factor_milli })
             }
+            EventKind::Lock { path, user, session, mode, generation, change } => {
+                Self::Lock(v1::LockEvent {
+                    path: path.to_string(),
+                    user: user.to_string(),
+                    session: session.0,
+                    shared: *mode == LockMode::Shared,
+                    generation: generation.0,
+                    change: v1::LockChange::from(*change).into(),
+                })
+            }
             EventKind::LogSettings(settings) => Self::LogSettings(settings.into()),
             EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
@@ -331,6 +342,14 @@ impl TryFrom<Kind> for EventKind {
             Kind::Platform(set) => Self::Platform {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("platform")?,
+            },
+            Kind::Lock(lock) => Self::Lock {
+                path: locks::path(&lock.path, "path").field("lock")?,
+                user: read::name(&lock.user, "user").field("lock")?,
+                session: LockSessionId(lock.session),
+                mode: LockMode::shared(lock.shared),
+                generation: LogIndex(lock.generation),
+                change: locks::change(lock.change).field("lock")?,
             },
             Kind::LogSettings(set) => Self::LogSettings(set.try_into().field("logSettings")?),
             Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,

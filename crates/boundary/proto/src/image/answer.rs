@@ -1,7 +1,9 @@
 //! Sessions and their answered requests in an image.
 
 use cell::{Rejection, Reply, Session, Submission};
-use model::{CollectionId, GrantId, LogIndex, MachineId, ReplicaId, SessionId, Version};
+use model::{
+    CollectionId, GrantId, LockSessionId, LogIndex, MachineId, ReplicaId, SessionId, Version,
+};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -83,6 +85,8 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
                 Reply::MachineRenewed(certificate.try_into().field("machineRenewed")?)
             }
             Answer::MachineRevoked(known) => Reply::MachineRevoked { known },
+            Answer::LockSession(id) => Reply::LockSession(LockSessionId(id)),
+            Answer::FileGeneration(generation) => Reply::FileGeneration(LogIndex(generation)),
             Answer::Replica(id) => Reply::ReplicaAdded(ReplicaId(id)),
             Answer::UserRevoked(known) => Reply::UserRevoked { known },
             Answer::Rejected(rejection) => {
@@ -118,6 +122,8 @@ impl From<&Reply> for Answer {
             }
             Reply::MachineRenewed(certificate) => Self::MachineRenewed((*certificate).into()),
             Reply::MachineRevoked { known } => Self::MachineRevoked(*known),
+            Reply::LockSession(id) => Self::LockSession(id.0),
+            Reply::FileGeneration(generation) => Self::FileGeneration(generation.0),
             Reply::ReplicaAdded(id) => Self::Replica(id.0),
             Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),

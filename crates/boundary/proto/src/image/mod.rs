@@ -23,7 +23,9 @@ pub use json::{ImageJsonError, LINE_BYTES_MAX, NotAPart, read_image_json, write_
 use std::sync::Arc;
 
 use cell::{Image, LEVEL, Rescheduling};
-use model::{CollectionId, GcuFactor, Level, LogIndex, MachineId, SessionId, Time, UserName};
+use model::{
+    CollectionId, GcuFactor, Level, LockSessionId, LogIndex, MachineId, SessionId, Time, UserName,
+};
 use prost::Message;
 use spec::LogSettings;
 
@@ -32,8 +34,8 @@ use crate::{read, v1};
 use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
-/// Writes an image: the head, then machines, jobs, sessions and grants by id, each preceded by its
-/// length. `out` receives one part after the other.
+/// Writes an image: the head, then machines, jobs, sessions, grants and lock sessions by id, and files by
+/// path, each preceded by its length. `out` receives one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
         out(&part.encode_length_delimited_to_vec());
@@ -60,11 +62,15 @@ fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
     let machines = image.machines.iter().map(|machine| Part::Machine(machine.as_ref().into()));
     let jobs = image.jobs.iter().map(|job| Part::Job(job.as_ref().into()));
     let session = |(id, session): &(SessionId, Arc<_>)| Part::Session((*id, &**session).into());
+    let lock_session =
+        |(id, session): &(LockSessionId, Arc<_>)| Part::LockSession((*id, &**session).into());
     let all = std::iter::once_with(|| Part::Head(head(image)))
         .chain(machines)
         .chain(jobs)
         .chain(image.sessions.iter().map(session))
-        .chain(image.grants.iter().map(|grant| Part::Grant(grant.as_ref().into())));
+        .chain(image.grants.iter().map(|grant| Part::Grant(grant.as_ref().into())))
+        .chain(image.lock_sessions.iter().map(lock_session))
+        .chain(image.files.iter().map(|file| Part::File(file.as_ref().into())));
     all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
@@ -83,6 +89,10 @@ fn head(image: &Image) -> v1::ImageHead {
         machines: image.machines.len() as u64,
         jobs: image.jobs.len() as u64,
         sessions: image.sessions.len() as u64,
+        last_lock_session: image.last_lock_session.0,
+        lock_sessions: image.lock_sessions.len() as u64,
+        files: image.files.len() as u64,
+        files_changed: image.files_changed.0,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
         logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
@@ -98,9 +108,9 @@ fn head(image: &Image) -> v1::ImageHead {
 struct Assembly {
     image: Image,
     /// The number of parts of each kind according to the head.
-    said: [(&'static str, u64); 4],
+    said: [(&'static str, u64); 6],
     /// The order key of the last part.
-    last: (u8, u64),
+    last: (u8, u64, String),
 }
 
 impl Assembly {
@@ -113,8 +123,11 @@ impl Assembly {
             ("jobs", head.jobs),
             ("sessions", head.sessions),
             ("grants", grants),
+            ("lockSessions", head.lock_sessions),
+            ("files", head.files),
         ];
-        Ok(Self { image: image_of(head).field("head")?, said, last: (0, 0) })
+        let last = (0, 0, String::new());
+        Ok(Self { image: image_of(head).field("head")?, said, last })
     }
 
     fn add(&mut self, part: Part) -> Result<(), Malformed> {
@@ -137,14 +150,28 @@ impl Assembly {
             Part::Grant(grant) => {
                 self.image.grants.push(Arc::new(grant.try_into().field("grant")?));
             }
+            Part::LockSession(session) => {
+                let id = LockSessionId(session.id);
+                let session = Arc::new(session.try_into().field("lockSession")?);
+                self.image.lock_sessions.push((id, session));
+            }
+            Part::File(file) => {
+                self.image.files.push(Arc::new(file.try_into().field("file")?));
+            }
         }
         Ok(())
     }
 
     fn finish(self) -> Result<Image, Malformed> {
         let image = self.image;
-        let are =
-            [image.machines.len(), image.jobs.len(), image.sessions.len(), image.grants.len()];
+        let are = [
+            image.machines.len(),
+            image.jobs.len(),
+            image.sessions.len(),
+            image.grants.len(),
+            image.lock_sessions.len(),
+            image.files.len(),
+        ];
         for ((kind, said), are) in self.said.into_iter().zip(are) {
             let are = are as u64;
             if said != are {
@@ -194,6 +221,8 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         last_collection: CollectionId(head.last_collection),
         last_machine: MachineId(head.last_machine),
         last_session: SessionId(head.last_session),
+        last_lock_session: LockSessionId(head.last_lock_session),
+        files_changed: LogIndex(head.files_changed),
         last_grant,
         replicas,
         last_replica,
@@ -203,6 +232,8 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         machines: Vec::new(),
         sessions: Vec::new(),
         grants: Vec::new(),
+        lock_sessions: Vec::new(),
+        files: Vec::new(),
     })
 }
 
@@ -239,14 +270,17 @@ fn rescheduling_of(read: Option<HeadRescheduling>) -> Result<Rescheduling, Malfo
 
 /// The order key of a part: its kind, then its id. Each part's key must be greater than the
 /// previous one's.
-fn place(part: &Part) -> (u8, u64) {
-    match part {
+fn place(part: &Part) -> (u8, u64, String) {
+    let (kind, id) = match part {
         Part::Head(_) => (0, 0),
         Part::Machine(machine) => (1, machine.id),
         Part::Job(job) => (2, job.id),
         Part::Session(session) => (3, session.id),
         Part::Grant(grant) => (4, grant.id),
-    }
+        Part::LockSession(session) => (5, session.id),
+        Part::File(file) => return (6, 0, file.path.clone()),
+    };
+    (kind, id, String::new())
 }
 
 /// The parts of an encoded image, one after the other.

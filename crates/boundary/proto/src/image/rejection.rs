@@ -1,10 +1,13 @@
 //! Reasons of rejected requests, as sessions keep them.
 
 use cell::Rejection;
-use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex, Version};
+use model::{
+    CollectionId, Dimension, GrantId, LockMode, LockSessionId, LogIndex, ReplicaId, SessionId,
+    TaskId, TaskIndex, Version,
+};
 
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{locks, read, v1};
 use v1::rejection::{self, Why};
 
 impl From<&Rejection> for v1::Rejection {
@@ -90,6 +93,21 @@ impl From<&Rejection> for v1::Rejection {
             }
             Rejection::Quota(shortfall) => Why::Quota(shortfall.as_ref().into()),
             Rejection::Oversold(oversold) => Why::Oversold(oversold.as_ref().into()),
+            Rejection::NoSuchFile(path) => Why::NoSuchFile(path.to_string()),
+            Rejection::NoSuchLockSession(id) => Why::NoSuchLockSession(id.0),
+            Rejection::LockTaken { path, by, session, mode } => {
+                Why::LockTaken(rejection::LockTaken {
+                    path: path.to_string(),
+                    by: by.to_string(),
+                    session: session.0,
+                    shared: *mode == LockMode::Shared,
+                })
+            }
+            Rejection::FileChanged { path, expected, now } => {
+                let (path, expected, now) = (path.to_string(), expected.0, now.0);
+                Why::FileChanged(rejection::FileChanged { path, expected, now })
+            }
+            Rejection::StaleSequencer(sequencer) => Why::StaleSequencer(sequencer.to_string()),
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
             Rejection::Impossible(why) => Why::Impossible(why.clone()),
             Rejection::NoSuchToken(serial) => Why::NoSuchToken(serial.to_string()),
@@ -187,6 +205,22 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::Quota(shortfall) => Self::Quota(Box::new(shortfall.try_into().field("quota")?)),
             Why::Oversold(oversold) => {
                 Self::Oversold(Box::new(oversold.try_into().field("oversold")?))
+            }
+            Why::NoSuchFile(path) => Self::NoSuchFile(locks::path(&path, "noSuchFile")?),
+            Why::NoSuchLockSession(id) => Self::NoSuchLockSession(LockSessionId(id)),
+            Why::LockTaken(taken) => Self::LockTaken {
+                path: locks::path(&taken.path, "path").field("lockTaken")?,
+                by: read::name(&taken.by, "by").field("lockTaken")?,
+                session: LockSessionId(taken.session),
+                mode: LockMode::shared(taken.shared),
+            },
+            Why::FileChanged(changed) => Self::FileChanged {
+                path: locks::path(&changed.path, "path").field("fileChanged")?,
+                expected: LogIndex(changed.expected),
+                now: LogIndex(changed.now),
+            },
+            Why::StaleSequencer(text) => {
+                Self::StaleSequencer(locks::sequencer(&text, "staleSequencer")?)
             }
             Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
             Why::Impossible(why) => Self::Impossible(why),

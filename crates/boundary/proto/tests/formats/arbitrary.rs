@@ -15,7 +15,7 @@ use borglet::{
 };
 use cell::{Certificate, Grant, MemberChange};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, FinalUsage, GcuFactor, Generation, GrantId,
+    Appclass, Band, Bytes, CollectionId, End, FilePath, FinalUsage, GcuFactor, Generation, GrantId,
     HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores,
     NoticeDelivery, NoticeReason, Permille, PortName, PortRange, Priority, ReplicaId, Resources,
     SaverOutcome, Saving, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
@@ -34,6 +34,10 @@ where
     N: FromStr<Err: std::fmt::Debug> + std::fmt::Debug,
 {
     "[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?".prop_map(|text| text.parse().expect("a name"))
+}
+
+fn path() -> impl Strategy<Value = FilePath> {
+    "/[a-z]{1,4}(/[A-Za-z0-9_-]{1,5}){1,3}".prop_map(|text| text.parse().expect("a path"))
 }
 
 fn words() -> impl Strategy<Value = Words> {

@@ -3,6 +3,7 @@
 mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
+mod locks;
 mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +19,9 @@ use cell::{
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
-    GrantId, HeldPorts, InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores,
-    NameError, NoticeDelivery, PortRange, Resources, SaverOutcome, Saving, SchedulingClass, Serial,
-    SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, MachineId, MachineReport,
+    MilliCores, NameError, NoticeDelivery, PortRange, Resources, SaverOutcome, Saving,
+    SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
     Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, LogSettings,
@@ -291,7 +292,9 @@ fn of_controllers() -> Vec<Op> {
         UpdateStep::Finish,
         UpdateStep::Close,
     ];
+    let sessions = vec![LockSessionId(1), LockSessionId(300)];
     vec![
+        Op::ExpireLockSessions { sessions },
         Op::StepUpdate { job, version: Version(2), steps },
         Op::EvictDraining { machine, instances: vec![instance(0), instance(4)] },
         Op::ExpireDrain { machine },
@@ -432,6 +435,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(request(Mutation::Submit(Arc::new(saved))));
     let report = MachineReport { saving: saving(), ..machine_report() };
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
+    later.extend(locks::mutations().into_iter().map(request));
     ops.extend(later);
     ops
 }
@@ -490,6 +494,13 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::RevokeMachine(_) => "revoke machine",
             Mutation::AddReplica(_) => "add replica",
             Mutation::RemoveReplica(_) => "remove replica",
+            Mutation::OpenLockSession(_) => "open lock session",
+            Mutation::RenewLockSession(_) => "renew lock session",
+            Mutation::CloseLockSession(_) => "close lock session",
+            Mutation::WriteFile(_) => "write file",
+            Mutation::DeleteFile(_) => "delete file",
+            Mutation::AcquireLock(_) => "acquire lock",
+            Mutation::ReleaseLock(_) => "release lock",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",
@@ -509,6 +520,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::StepUpdate { .. } => "step update",
         Op::EvictDraining { .. } => "evict draining",
         Op::ExpireDrain { .. } => "expire drain",
+        Op::ExpireLockSessions { .. } => "expire lock sessions",
         Op::StartReplacement { .. } => "start replacement",
         Op::RemoveReplacements { .. } => "remove replacements",
         Op::ChangeMember { .. } => "change member",

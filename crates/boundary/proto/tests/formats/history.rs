@@ -1,5 +1,6 @@
 //! Histories of a cell: random steps, converted to operations that mostly have an effect.
 
+mod locks;
 mod reached;
 mod updates;
 
@@ -67,6 +68,8 @@ pub(crate) enum Step {
     Enrolment(u64),
     /// A replica is added, makes its next step, describes itself, or is removed.
     Replica(u64),
+    /// Something about a lock session, a lock or a file.
+    Lock(u64),
     /// Mostly invalid.
     Anything(Box<Op>),
 }
@@ -107,6 +110,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<(usize, bool)>().prop_map(|(which, held)| Step::Capable(which, held)),
         3 => any::<u64>().prop_map(Step::Replica),
         2 => any::<u64>().prop_map(Step::Enrolment),
+        2 => any::<u64>().prop_map(Step::Lock),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -212,6 +216,7 @@ impl Life {
                 self.request(Mutation::Kill(Kill { owner, job: name, tasks }));
             }
             Step::KillAlloc(which) => self.kill_alloc(which),
+            Step::Lock(which) => self.change(ana(), locks::of_locks(&self.cell, which)),
             Step::AddMachine(number) => self.add_machine(number),
             Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {
                 true => Mutation::DrainMachine(DrainMachine {

@@ -9,6 +9,7 @@ pub(crate) mod drain;
 pub(crate) mod enrolment;
 pub(crate) mod exec;
 pub(crate) mod job;
+pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod machine;
 pub(crate) mod mutation;
@@ -116,6 +117,7 @@ impl Op {
             | Self::StepUpdate { .. }
             | Self::EvictDraining { .. }
             | Self::ExpireDrain { .. }
+            | Self::ExpireLockSessions { .. }
             | Self::StartReplacement { .. }
             | Self::RemoveReplacements { .. } => Actor::Master,
         }
@@ -210,6 +212,7 @@ impl Cell {
                 self.evict_draining(*machine, instances, events);
             }
             Op::ExpireDrain { machine } => self.expire_drain(*machine, events),
+            Op::ExpireLockSessions { sessions } => self.expire_lock_sessions(sessions, events),
             Op::StartReplacement { job } => self.start_replacement(*job, events),
             Op::RemoveReplacements { job } => self.remove_replacements(*job, events),
             Op::ChangeMember { replica, to } => self.change_member(*replica, *to, events),

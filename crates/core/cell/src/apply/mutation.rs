@@ -9,11 +9,12 @@ use spec::JobSpec;
 
 use crate::apply::Events;
 use crate::{
-    AddMachine, AddReplica, AddUser, Cell, ControlUpdate, DrainMachine, GrantQuota,
-    IssueReplicaToken, IssueToken, Kill, MeterQuota, Oversell, RecordExec, Rejection,
-    RemoveMachine, RemoveReplica, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
-    RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, UndrainMachine, UpdateJob,
-    UseCapability,
+    AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
+    DeleteFile, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
+    OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine, RemoveReplica,
+    RenewLockSession, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetLogs, SetPlatform, UndrainMachine, UpdateJob, UseCapability,
+    WriteFile,
 };
 
 /// A mutation.
@@ -156,6 +157,20 @@ mutations! {
     RevokeMachine(RevokeMachine),
     /// Remove a replica.
     RemoveReplica(RemoveReplica),
+    /// Open a lock session.
+    OpenLockSession(OpenLockSession),
+    /// Renew the lease of a lock session.
+    RenewLockSession(RenewLockSession),
+    /// Close a lock session, with all that it holds.
+    CloseLockSession(CloseLockSession),
+    /// Write a file.
+    WriteFile(WriteFile),
+    /// Delete the content of a file.
+    DeleteFile(DeleteFile),
+    /// Acquire the lock of a file.
+    AcquireLock(AcquireLock),
+    /// Release the lock of a file.
+    ReleaseLock(ReleaseLock),
 }
 
 impl Mutation {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use model::{
-    CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level, MachineId,
-    MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span, UserName, Version,
+    CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
+    LockSessionId, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId,
+    Span, UserName, Version,
 };
 
 use crate::{MemberChange, Mutation, UpdateStep};
@@ -181,6 +182,13 @@ pub enum Op {
     StartReplacement {
         /// The job.
         job: CollectionId,
+    },
+    /// The leases of lock sessions have passed: their locks are released and their ephemeral files
+    /// deleted. A session whose lease lasts beyond the time of the operation is not changed, nor are more
+    /// than [`crate::bounds::LOCK_SESSIONS_EXPIRED_MAX`].
+    ExpireLockSessions {
+        /// The sessions.
+        sessions: Vec<LockSessionId>,
     },
     /// Further tasks of a job that are not needed any more are removed.
     RemoveReplacements {

@@ -40,6 +40,7 @@ impl DecisionChecker {
         step.members();
         step.replicas_join();
         step.enrolments(&applied.events);
+        step.locks(&applied.events);
         let touched: BTreeSet<_> = applied.reordered.iter().copied().collect();
         touched.into_iter().for_each(|machine| step.machine(machine));
         step.found.violations

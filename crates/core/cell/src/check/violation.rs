@@ -1,8 +1,9 @@
 //! The violations that the checks report.
 
 use model::{
-    Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time, UserName, Version,
+    Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
+    LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time,
+    UserName, Version,
 };
 use thiserror::Error;
 
@@ -134,6 +135,20 @@ pub enum Violation {
         /// Out of how many.
         of: u32,
     },
+    /// A file or its lock is wrong.
+    #[error("file {path} {why}")]
+    File {
+        /// Its path.
+        path: FilePath,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A lock session has a lease out of bounds, or was renewed in the future.
+    #[error("lock session {0} has a wrong lease")]
+    LockSession(LockSessionId),
+    /// The counts and indexes of files and lock sessions disagree with them.
+    #[error("the counts and indexes of files and lock sessions are wrong")]
+    LockIndexes,
     /// The settings for the output of tasks are out of bounds.
     #[error("the settings for logs: {0}")]
     LogSettings(String),

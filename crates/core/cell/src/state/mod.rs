@@ -3,6 +3,7 @@
 pub mod crashes;
 mod credentials;
 mod job;
+mod locks;
 mod machine;
 mod notices;
 mod quota;
@@ -19,6 +20,8 @@ pub use job::{
     Counts, Death, Demand, EvictionCause, Health, Job, JobParts, JobState, KillReason,
     LastIncarnation, PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
+pub(crate) use locks::Locks;
+pub use locks::{Content, File, Holder, Lock, LockSession};
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use notices::Notices;
 pub use quota::{Grant, Metering};
@@ -71,6 +74,7 @@ pub struct Cell {
     pub(crate) jobs: Numbered<CollectionId, Job>,
     pub(crate) machines: Numbered<MachineId, Machine>,
     pub(crate) sessions: OrdMap<SessionId, Arc<Session>>,
+    pub(crate) locks: Locks,
 
     // Derived: recomputed when an image is loaded.
     pub(crate) job_names: OrdSet<(UserName, JobName, CollectionId)>,
@@ -127,6 +131,7 @@ impl Cell {
             jobs: Numbered::default(),
             machines: Numbered::default(),
             sessions: OrdMap::new(),
+            locks: Locks::default(),
             job_names: OrdSet::new(),
             machine_names: OrdMap::new(),
             machine_addresses: OrdMap::new(),

@@ -10,6 +10,7 @@ mod exhaustive;
 mod follower;
 mod jobs;
 mod loading;
+mod locks;
 mod machines;
 mod placing;
 mod quota;

@@ -11,7 +11,8 @@ use cell::{
 use generator::{Values, small_or_huge, small_or_huge_32};
 use model::{
     Bytes, CellName, CollectionId, DirectoryId, End, FinalUsage, Generation, InstanceId, KeyDigest,
-    Level, MachineId, MachineName, ReplicaId, Serial, SessionId, Span, TaskIndex, Time,
+    Level, LockSessionId, MachineId, MachineName, ReplicaId, Serial, SessionId, Span, TaskIndex,
+    Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -218,6 +219,8 @@ fn absurd() -> impl Strategy<Value = Op> {
             .prop_map(|(machine, observations)| Op::Observe { machine, observations }),
         2 => (machine_id(), described)
             .prop_map(|(machine, option)| Op::DescribeMachine { machine, report: report(&[option]) }),
+        2 => prop::collection::vec(small_or_huge().prop_map(LockSessionId), 0..3)
+            .prop_map(|sessions| Op::ExpireLockSessions { sessions }),
         2 => machine_id().prop_map(|machine| Op::MachineSilent { machine }),
         3 => machine_id().prop_map(|machine| Op::MachineUnreachable { machine }),
         1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
@@ -553,7 +556,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for number in 0..400_000 {
+    for number in 0..450_000 {
         // Otherwise nobody would have quota any more, and nothing would be admitted.
         if number % 6_000 == 0 {
             cell = begun();
@@ -573,6 +576,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 61, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 62, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

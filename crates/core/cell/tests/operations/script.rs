@@ -16,6 +16,8 @@
 //! show replicas               the replicas, and their parts in consensus
 //! show users                  users who were added or revoked
 //! show credentials            join tokens, and the certificates of machines
+//! show locks                  files, locks and lock sessions
+//! is-current SEQUENCER        whether that lock is still held by that holder
 //! show notices                how many tasks had their notice, by reason
 //! show ports                  the free ports of each machine, the next one to be given first
 //! charges                     charges and quota of each user and band, and every grant
@@ -76,6 +78,10 @@ fn command(script: &mut Script, line: &str) -> String {
         ["show", "replicas"] => shown::replicas(script.cell()),
         ["show", "users"] => shown::users(script.cell()),
         ["show", "credentials"] => shown::credentials(script.cell()),
+        ["show", "locks"] => shown::locks(script.cell()),
+        ["is-current", sequencer] => {
+            yes_or_no(script.cell().is_current(&sequencer.parse().expect("a sequencer")))
+        }
         ["show", "notices"] => shown::notices(script.cell()),
         ["show", "ports"] => shown::free_ports(script.cell()),
         ["charges"] => shown::charges(script.cell()),

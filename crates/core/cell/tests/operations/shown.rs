@@ -52,6 +52,8 @@ fn reply(reply: &Reply) -> String {
         Reply::MachineRenewed(renewed) => format!("certificate {}", certificate(renewed)),
         Reply::MachineRevoked { known: true } => "revoked".to_owned(),
         Reply::MachineRevoked { known: false } => "revoked, and nothing was known of it".to_owned(),
+        Reply::LockSession(session) => format!("lock session {session}"),
+        Reply::FileGeneration(generation) => format!("generation {generation}"),
         Reply::ReplicaAdded(replica) => format!("replica {replica}"),
         Reply::Done => "done".to_owned(),
     }
@@ -124,6 +126,9 @@ fn what_happened(event: &Event) -> String {
             format!("{name} replica {replica} {}", certificate(token))
         }
         EventKind::ReplicaJoined { replica, token } => format!("{name} {replica} with {token}"),
+        EventKind::Lock { path, user, session, mode, generation, .. } => {
+            format!("{name} {path} {mode} {generation} by {user}, session {session}")
+        }
         EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
         EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
         EventKind::ReplicaMember { replica, to } => format!("{name} {replica} {to}"),
@@ -379,4 +384,33 @@ fn task(task: &Task) -> String {
         }
     }
     text
+}
+
+/// Every file with its content and its lock, and every lock session.
+pub(crate) fn locks(cell: &Cell) -> String {
+    let mut text = String::new();
+    for file in cell.files_below("/") {
+        text.push_str(file.path.as_str());
+        if let Some(content) = &file.content {
+            let bytes = String::from_utf8_lossy(&content.bytes).escape_debug().to_string();
+            let shown = if bytes.len() > 40 { format!("{} bytes", bytes.len()) } else { bytes };
+            text.push_str(&format!(" {shown} ({})", content.generation));
+            if let Some(session) = content.session {
+                text.push_str(&format!(" with session {session}"));
+            }
+        }
+        if let Some(lock) = &file.lock {
+            text.push_str(&format!(" locked {}:", lock.mode));
+            for holder in &lock.holders {
+                text.push_str(&format!(" session {} ({})", holder.session, holder.generation));
+            }
+        }
+        text.push('\n');
+    }
+    for (expires, id) in cell.lock_sessions_by_expiry() {
+        let Some(session) = cell.lock_session(id) else { continue };
+        let until = seconds(expires);
+        text.push_str(&format!("session {id} of {} until {until} s\n", session.user));
+    }
+    if text.is_empty() { "(nothing)\n".to_owned() } else { text }
 }

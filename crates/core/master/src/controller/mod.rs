@@ -7,6 +7,7 @@
 
 mod dead_jobs;
 mod drains;
+mod lock_sessions;
 mod lost_machines;
 mod updates;
 
@@ -17,6 +18,7 @@ use model::{MachineId, Time};
 
 pub(crate) use dead_jobs::DeadJobs;
 pub(crate) use drains::Drains;
+pub(crate) use lock_sessions::LockSessions;
 pub(crate) use lost_machines::LostMachines;
 pub(crate) use updates::Updates;
 
@@ -55,6 +57,7 @@ pub(crate) struct Controllers {
     pub(crate) dead_jobs: DeadJobs,
     pub(crate) updates: Updates,
     pub(crate) drains: Drains,
+    pub(crate) lock_sessions: LockSessions,
 }
 
 impl Controllers {
@@ -65,17 +68,18 @@ impl Controllers {
             dead_jobs: DeadJobs::new(now),
             updates: Updates::new(now),
             drains: Drains::new(now),
+            lock_sessions: LockSessions::new(now),
         }
     }
 
     /// The list, in the order in which they run.
-    pub(crate) fn all(&self) -> [&dyn Controller; 4] {
-        [&self.lost_machines, &self.dead_jobs, &self.updates, &self.drains]
+    pub(crate) fn all(&self) -> [&dyn Controller; 5] {
+        [&self.lost_machines, &self.dead_jobs, &self.updates, &self.drains, &self.lock_sessions]
     }
 
     /// The same, to run them.
-    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 4] {
-        let Self { lost_machines, dead_jobs, updates, drains } = self;
-        [lost_machines, dead_jobs, updates, drains]
+    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 5] {
+        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions } = self;
+        [lost_machines, dead_jobs, updates, drains, lock_sessions]
     }
 }

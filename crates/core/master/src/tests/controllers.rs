@@ -1,11 +1,13 @@
 //! The list of controllers: each has its turn, whatever the others do.
 
+use cell::OpenLockSession;
+
 use super::*;
 use crate::controller::{Controller, Controllers, Turn};
 
 /// A leader for whose every controller there is something to do: a machine that has missed all its
-/// polls and whose drain is over, a job that has been dead for longer than such are kept, and one
-/// with an open update.
+/// polls and whose drain is over, a job that has been dead for longer than such are kept, one with an
+/// open update, and a lock session that was not renewed.
 fn with_work_for_all() -> World {
     let mut world = World::new();
     world.tick();
@@ -27,6 +29,7 @@ fn with_work_for_all() -> World {
     // It is down already: the drain takes nothing away at once.
     drain.reason = "a new kernel".to_owned();
     world.request(drain.into());
+    world.request(OpenLockSession { lease: Span::from_secs(12) }.into());
     // What the leader wants from here on is what its controllers are asked for.
     world.now = world.now + Settings::default().dead_jobs_for;
     for _missed in 0..Settings::default().missed_polls_max {
@@ -70,15 +73,17 @@ fn every_controller_has_its_turn_and_none_starves_another() {
     let change = "StepUpdate { job: CollectionId(2), version: Version(2), \
                   steps: [Change(TaskIndex(0))] }";
     let expire = "ExpireDrain { machine: MachineId(1) }";
+    let sessions = "ExpireLockSessions { sessions: [LockSessionId(1)] }";
     let all = [
         ("lost-machines", vec![down.to_owned()]),
         ("dead-jobs", vec![forget.to_owned()]),
         ("updates", vec![change.to_owned()]),
         ("drains", vec![expire.to_owned()]),
+        ("lock-sessions", vec![sessions.to_owned()]),
     ];
     assert_eq!(proposed_by(&mut world), all);
     // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
-    let mut again = [0; 4];
+    let mut again = [0; 5];
     for _second in 0..60 {
         world.now = world.now + Span::from_secs(1);
         for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
@@ -86,7 +91,7 @@ fn every_controller_has_its_turn_and_none_starves_another() {
         }
     }
     assert!(again[0] >= 3 && again[1] == 6, "{again:?}");
-    assert!(again[2] >= 20 && again[3] >= 20, "{again:?}");
+    assert!(again[2] >= 20 && again[3] >= 20 && again[4] >= 20, "{again:?}");
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
     assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
     let mut other = Controllers::new(world.now, &world.cell);
-    let order = |all: [&dyn Controller; 4]| all.map(Controller::name);
+    let order = |all: [&dyn Controller; 5]| all.map(Controller::name);
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }
@@ -139,4 +144,38 @@ fn a_dead_job_is_kept_as_long_as_its_logs() {
     assert_eq!(forgotten(days(2)).as_deref(), Some(both));
     let all = "Forget { collections: [CollectionId(1), CollectionId(2), CollectionId(3)] }";
     assert_eq!(forgotten(days(3)).as_deref(), Some(all));
+}
+
+/// The sessions that the leader expires now.
+fn expired(world: &mut World) -> Vec<String> {
+    let all = proposed_by(world);
+    all.into_iter().filter(|(name, _)| *name == "lock-sessions").flat_map(|all| all.1).collect()
+}
+
+#[test]
+fn a_lock_session_ends_with_its_lease_and_not_within_one_lease_of_a_new_leader() {
+    let mut world = World::new();
+    for lease in [5, 60] {
+        world.request(OpenLockSession { lease: Span::from_secs(lease) }.into());
+    }
+    let opened = world.now;
+    let at = |seconds: u64| opened + Span::from_secs(seconds);
+    world.now = at(4);
+    assert_eq!(expired(&mut world), Vec::<String>::new());
+    world.now = at(5);
+    let first = "ExpireLockSessions { sessions: [LockSessionId(1)] }";
+    assert_eq!(expired(&mut world), [first]);
+    // Another leads from now on.
+    world.now = at(58);
+    let (now, cell) = (world.now, &world.cell);
+    world.master.leading = Some(Controllers::new(now, cell));
+    world.now = at(62);
+    assert_eq!(expired(&mut world), Vec::<String>::new());
+    world.now = at(63);
+    assert_eq!(expired(&mut world), [first]);
+    world.apply(&Op::ExpireLockSessions { sessions: vec![model::LockSessionId(1)] });
+    world.now = at(117);
+    assert_eq!(expired(&mut world), Vec::<String>::new());
+    world.now = at(118);
+    assert_eq!(expired(&mut world), [first.replace("Id(1)", "Id(2)")]);
 }

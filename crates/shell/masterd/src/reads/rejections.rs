@@ -15,6 +15,7 @@ pub(crate) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         RejectionClass::PermissionDenied => Code::PermissionDenied,
         RejectionClass::FailedPrecondition => Code::FailedPrecondition,
         RejectionClass::Conflict => Code::Aborted,
+        RejectionClass::Taken => Code::AlreadyExists,
         RejectionClass::Unavailable => Code::Unavailable,
     };
     Status::new(code, in_words(cell, rejection))

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, PendingCause, StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
+    StopReason, Subject,
 };
-use model::{Capability, Level, LogIndex, Span, Time};
+use model::{Capability, Level, LockSessionId, LogIndex, Sequencer, Span, Time};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -13,7 +14,7 @@ use proto::event::{Names, Record};
 
 use super::{
     band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
-    replica, resources, serial, usage,
+    path, replica, resources, serial, usage,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -121,6 +122,7 @@ fn of_quota() -> impl Strategy<Value = EventKind> {
 fn kind() -> impl Strategy<Value = EventKind> {
     // Long enough for lengths of two and three bytes.
     let text = || prop_oneof![3 => any::<String>(), 1 => "[a-z]{120,140}|[a-z]{16380,16390}"];
+    let change = select(vec![LockChange::Acquired, LockChange::Released, LockChange::Expired]);
     let machines_and_cell = prop_oneof![
         Just(EventKind::MachineAdded),
         resources().prop_map(|capacity| EventKind::MachineUpdated { capacity }),
@@ -131,6 +133,16 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::MachineUndrained),
         name().prop_map(|name| EventKind::MachineRemoved { name }),
         (text(), factor()).prop_map(|(platform, factor)| EventKind::Platform { platform, factor }),
+        (generator::sequencer(path()), name(), any::<u64>(), change).prop_map(
+            |(Sequencer { path, mode, generation }, user, session, change)| EventKind::Lock {
+                path,
+                user,
+                session: LockSessionId(session),
+                mode,
+                generation,
+                change,
+            }
+        ),
         Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
         Just(EventKind::MachineUnreachable),

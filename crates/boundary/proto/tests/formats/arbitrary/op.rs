@@ -6,10 +6,10 @@ use cell::{
     Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
     Shortfall, SkipReason, Submission, UpdateAction, UpdateFailure, UpdateStep,
 };
-use generator::Values;
+use generator::{Values, sequencer};
 use model::{
-    Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, SessionId, TaskId, TaskIndex,
-    Time, Version,
+    Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, LockMode, LockSessionId,
+    LogIndex, SessionId, TaskId, TaskIndex, Time, Version,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -19,7 +19,7 @@ use proptest::sample::select;
 use super::job::{any_job, policy};
 use super::{
     any_span, band, certificate, collection, end, factor, instance, key, machine, machine_report,
-    member_change, name, replica, resources, selection, serial, usage,
+    member_change, name, path, replica, resources, selection, serial, usage,
 };
 
 /// Any mutation of anything.
@@ -60,6 +60,12 @@ fn mutation() -> BoxedStrategy<Mutation> {
         .boxed(),
         deadline: of(any::<u64>().prop_map(Time)).boxed(),
         force: any::<bool>().boxed(),
+        path: path().boxed(),
+        lock_session: any::<u64>().prop_map(LockSessionId).boxed(),
+        lease: any_span().boxed(),
+        content: vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
+        generation: of(any::<u64>().prop_map(LogIndex)).boxed(),
+        sequencer: of(sequencer(path())).boxed(),
     })
 }
 
@@ -133,6 +139,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         (machine(), vec(instance(), 0..3))
             .prop_map(|(machine, instances)| Op::EvictDraining { machine, instances }),
         machine().prop_map(|machine| Op::ExpireDrain { machine }),
+        vec(any::<u64>().prop_map(LockSessionId), 0..3)
+            .prop_map(|sessions| Op::ExpireLockSessions { sessions }),
         collection().prop_map(|job| Op::StartReplacement { job }),
         collection().prop_map(|job| Op::RemoveReplacements { job }),
         Just(Op::AllowRescheduling),
@@ -184,6 +192,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         certificate().prop_map(Reply::UserAdded),
         any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
+        any::<u64>().prop_map(|id| Reply::LockSession(LockSessionId(id))),
+        any::<u64>().prop_map(|index| Reply::FileGeneration(LogIndex(index))),
         replica().prop_map(Reply::ReplicaAdded),
         certificate().prop_map(Reply::TokenIssued),
         (machine(), certificate())
@@ -219,6 +229,25 @@ fn short_of_quota() -> BoxedStrategy<Rejection> {
         },
     );
     prop_oneof![short, oversold].boxed()
+}
+
+fn of_locks() -> BoxedStrategy<Rejection> {
+    let taken = (path(), name(), any::<u64>(), any::<bool>());
+    prop_oneof![
+        path().prop_map(Rejection::NoSuchFile),
+        any::<u64>().prop_map(|id| Rejection::NoSuchLockSession(LockSessionId(id))),
+        taken.prop_map(|(path, by, session, shared)| Rejection::LockTaken {
+            path,
+            by,
+            session: LockSessionId(session),
+            mode: LockMode::shared(shared),
+        }),
+        (path(), any::<u64>(), any::<u64>()).prop_map(|(path, expected, now)| {
+            Rejection::FileChanged { path, expected: LogIndex(expected), now: LogIndex(now) }
+        }),
+        sequencer(path()).prop_map(Rejection::StaleSequencer),
+    ]
+    .boxed()
 }
 
 fn rejection() -> BoxedStrategy<Rejection> {
@@ -297,6 +326,7 @@ fn rejection() -> BoxedStrategy<Rejection> {
             replica().prop_map(Rejection::ReplicaTokenUsed),
             any_span().prop_map(Rejection::TokenValidity),
             name().prop_map(Rejection::MachineRevoked),
+            of_locks(),
         ];
     prop_oneof![3 => others, 1 => short_of_quota(), 1 => too_small].boxed()
 }

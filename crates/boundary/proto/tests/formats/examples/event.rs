@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, PendingCause, SkipReason,
-    StopReason, Subject,
+    Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
+    SkipReason, StopReason, Subject,
 };
 use model::{
     Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Span, Time, Version,
@@ -193,6 +193,9 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::Bootstrapped,
         EventKind::LevelRaised { to: Level(2) },
     ]
+    .into_iter()
+    .chain(super::locks::events())
+    .collect()
 }
 
 fn of_rescheduling() -> Vec<EventKind> {
@@ -265,6 +268,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::MachineRemoved { .. } => "machine removed",
         EventKind::Platform { .. } => "platform",
         EventKind::LogSettings(_) => "log settings",
+        EventKind::Lock { change: LockChange::Acquired, .. } => "lock acquired",
+        EventKind::Lock { change: LockChange::Released, .. } => "lock released",
+        EventKind::Lock { change: LockChange::Expired, .. } => "lock expired",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",

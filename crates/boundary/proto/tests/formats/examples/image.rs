@@ -12,14 +12,14 @@ use cell::{
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
-    LogIndex, MachineId, MachineReport, NoticeDelivery, NoticeReason, ReplicaId, SessionId, Span,
-    TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
+    LockSessionId, LogIndex, MachineId, MachineReport, NoticeDelivery, NoticeReason, ReplicaId,
+    SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
-    machine_report, name, reference, replicas, resources, saving, update_policy, words,
+    locks, machine_report, name, reference, replicas, resources, saving, update_policy, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -58,6 +58,10 @@ pub(crate) fn full_image() -> Image {
         machines: machines().into_iter().map(Arc::new).collect(),
         sessions,
         grants: Vec::new(),
+        last_lock_session: LockSessionId(0),
+        lock_sessions: Vec::new(),
+        files: Vec::new(),
+        files_changed: LogIndex(0),
     }
 }
 
@@ -89,7 +93,10 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     ];
     answers.extend((9..).zip(answers_of_users));
     answers.extend((14..).zip(replicas::answers()));
+    let next = answers.last_key_value().map_or(1, |(last, _)| last + 1);
+    answers.extend((next..).zip(locks::answers()));
     replicas::put_into(&mut image);
+    locks::put_into(&mut image);
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     with_quota(&mut image);
