@@ -109,6 +109,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "model",
             "spec",
             "cell",
+            "bns",
             "borglet",
             "scheduler",
             "master",

@@ -354,7 +354,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// The resident memory of this process.
-fn resident() -> anyhow::Result<u64> {
+pub(super) fn resident() -> anyhow::Result<u64> {
     let pages = fs::read_to_string("/proc/self/statm").context("cannot read /proc/self/statm")?;
     let pages = pages.split_whitespace().nth(1).context("/proc/self/statm says too little")?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4_096);

@@ -4,6 +4,7 @@ mod apply;
 mod borglet;
 mod cluster;
 mod history;
+mod names;
 mod recovery;
 mod scheduling;
 mod sim;
@@ -93,6 +94,24 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Measure the names of a large cell: following changes, records, and their memory.
+    Names {
+        /// The number of machines of the cell.
+        #[arg(long, default_value_t = 12_583)]
+        machines: u64,
+        /// The number of tasks of the cell, all placed.
+        #[arg(long, default_value_t = 144_339)]
+        tasks: u32,
+        /// The number of changes that are followed, at most one for each job.
+        #[arg(long, default_value_t = 3_000)]
+        changes: u64,
+        /// The seed for drawing machines and tasks.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Measure the simulator: one cell under the churn of a real one, and one under faults.
     Sim {
         /// Google's trace of 2011, as described in docs/traces.md. Default: a built-in twenty-fifth
@@ -141,6 +160,10 @@ impl Benchmark {
             Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
+            }
+            Self::Names { machines, tasks, changes, seed, json } => {
+                let operations = changes;
+                names::names(apply::Size { machines, tasks, operations, seed }, json)
             }
             Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use process::metrics::counters;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::counter::ConstCounter;
 
 /// The names of response codes (RFC 6895).
 const CODES: [(usize, &str); 6] = [
@@ -64,6 +65,12 @@ impl Metrics {
     }
 }
 
+/// Writes a counter without labels.
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let value = ConstCounter::new(value);
+    value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)
+}
+
 /// The counters of a server in Prometheus' format, as `bourg_dns_…`.
 #[derive(Debug)]
 pub struct Exported(pub Arc<Metrics>);
@@ -72,9 +79,8 @@ impl Collector for Exported {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let metrics = &self.0;
-        let alone = |counter| [([], of(counter))];
         let help = "DNS requests received.";
-        counters::<0>(&mut encoder, "bourg_dns_requests", help, alone(&metrics.queries))?;
+        counter(&mut encoder, "bourg_dns_requests", help, of(&metrics.queries))?;
         let named: u64 = CODES.iter().map(|(code, _)| of(&metrics.replies[*code])).sum();
         let all: u64 = metrics.replies.iter().map(of).sum();
         let replies =
@@ -83,9 +89,9 @@ impl Collector for Exported {
         let help = "DNS replies, by response code.";
         counters(&mut encoder, "bourg_dns_replies", help, replies.chain(others))?;
         let help = "DNS replies with names that may be outdated, because no replica answers.";
-        counters::<0>(&mut encoder, "bourg_dns_stale_replies", help, alone(&metrics.stale))?;
+        counter(&mut encoder, "bourg_dns_stale_replies", help, of(&metrics.stale))?;
         let help = "DNS requests for names that were looked up at a replica.";
-        counters::<0>(&mut encoder, "bourg_dns_lookups", help, alone(&metrics.misses))?;
+        counter(&mut encoder, "bourg_dns_lookups", help, of(&metrics.misses))?;
         let forwarded = [
             ([("answered", "yes")], of(&metrics.forwarded).saturating_sub(of(&metrics.unanswered))),
             ([("answered", "no")], of(&metrics.unanswered)),

@@ -120,7 +120,7 @@ fn one_borglet_is_measured_by_sections() {
 /// Those that have a test of their own above, and the one below.
 const ALONE: [&str; 7] = ["agents", "arrivals", "borglet", "commit", "failover", "reads", "sim"];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 8] = [
+const IN_SMALL: [(&str, &[&str]); 9] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
@@ -128,6 +128,7 @@ const IN_SMALL: [(&str, &[&str]); 8] = [
     ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
     ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
+    ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "views", "largest"]),
     ("apply --machines 50 --tasks 500 --operations 2000", &["operations", "state_bytes"]),
 ];
 

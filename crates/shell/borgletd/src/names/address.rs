@@ -3,6 +3,7 @@
 //! Tasks find it by their `/etc/resolv.conf`, which has no port: it is port 53 of a loopback address that
 //! this Borglet alone has, and keeps, since tasks outlive it.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -44,7 +45,7 @@ pub(crate) async fn listen(
                 return Some(server);
             }
             Err(error) => {
-                let final_for_all = error.kind() == std::io::ErrorKind::PermissionDenied;
+                let final_for_all = error.kind() == ErrorKind::PermissionDenied;
                 failed = Some(error);
                 if final_for_all {
                     break;
@@ -52,7 +53,15 @@ pub(crate) async fn listen(
             }
         }
     }
-    let why = failed.map(|error| error.to_string()).unwrap_or_default();
-    tracing::warn!("tasks have no DNS for names of the cell: no address with port {PORT}: {why}");
+    match failed {
+        // As is usual without root.
+        Some(error) if error.kind() == ErrorKind::PermissionDenied => {
+            tracing::info!("tasks have no DNS for names of the cell: port {PORT} needs root");
+        }
+        Some(error) => {
+            tracing::warn!("tasks have no DNS for names of the cell: no address is free: {error}");
+        }
+        None => {}
+    }
     None
 }

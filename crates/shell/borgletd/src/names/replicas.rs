@@ -44,16 +44,12 @@ impl Replicas {
         self.ask(request, async |mut client, request| client.get(request).await).await
     }
 
+    /// A watch. Only its beginning has the timeout.
     pub(super) async fn watch(
         &self,
         request: v1::WatchNamesRequest,
     ) -> anyhow::Result<Streaming<v1::NamesChange>> {
-        let watch = async |mut client: NamesClient<Channel>, request: Request<_>| {
-            // The timeout is for the beginning alone: a watch lasts.
-            let begun = tokio::time::timeout(TIMEOUT, client.watch(request.into_inner())).await;
-            begun.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")))
-        };
-        self.ask(request, watch).await
+        self.ask(request, async |mut client, request| client.watch(request).await).await
     }
 
     /// Calls one replica after another until one answers.
@@ -65,9 +61,15 @@ impl Replicas {
         let clients = self.clients()?;
         let mut failed = anyhow::anyhow!("no master is known");
         for (address, client) in clients {
-            let mut request = Request::new(message.clone());
-            request.set_timeout(TIMEOUT);
-            match call(client, request).await {
+            // A connection may take longer than that.
+            let called = tokio::time::timeout(TIMEOUT, call(client, Request::new(message.clone())));
+            let called = called.await.unwrap_or_else(|_| {
+                Err(Status::deadline_exceeded(format!(
+                    "no answer within {} ms",
+                    TIMEOUT.as_millis()
+                )))
+            });
+            match called {
                 Ok(answer) => {
                     self.prefer(&address);
                     return Ok(answer.into_inner());
