@@ -230,7 +230,7 @@ impl Cell {
     }
 
     /// Whether a further task of a job may be started: it is a job of tasks outside of allocs, and
-    /// has none that is not up yet.
+    /// has none that is not up yet, or has ended by itself.
     #[must_use]
     pub fn may_start_replacement(&self, id: CollectionId) -> bool {
         self.jobs.get(id).is_some_and(|job| {
@@ -240,6 +240,7 @@ impl Cell {
                 && self.tasks < crate::bounds::TASKS_MAX
                 && job.rows() < spec::limits::TASKS_MAX
                 && job.extra_tasks().all(|(_, task)| task.up_since().is_some())
+                && !job.has_ended_extra()
         })
     }
 

@@ -283,6 +283,14 @@ impl Job {
         tasks.filter(|(_, task)| !matches!(task.state, TaskState::Dead { .. }))
     }
 
+    /// Whether a task beyond its description has ended by itself, as a replacement does whose program is
+    /// not a service: another one would, too.
+    pub(crate) fn has_ended_extra(&self) -> bool {
+        let mut extra =
+            (self.spec.tasks..self.rows()).filter_map(|index| self.task(TaskIndex(index)));
+        extra.any(|task| matches!(task.state, TaskState::Dead { .. }) && !task.is_removed())
+    }
+
     /// Whether it has an extra task that is not being removed.
     #[must_use]
     pub(crate) fn is_replaced(&self) -> bool {

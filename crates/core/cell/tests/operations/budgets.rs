@@ -280,3 +280,41 @@ fn a_task_that_was_being_removed_is_not_taken_down_by_the_undo() {
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }
+
+/// A replacement that ends by itself would be started again and again, and stand in for nothing.
+#[test]
+fn a_job_whose_replacement_has_ended_by_itself_gets_no_other() {
+    session(&expect![[r#"
+        > submit ana/web 1 at-once=0
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > started 1-0-1
+        START 1-0-1 on 1
+        > drain m1
+        DRAIN machine 1 ()
+        0 leave
+        > replace 1
+        SUBMIT 1-1-1 (new)
+        > assign 1-1-1 m2
+        SCHEDULE 1-1-1 on 2
+        accepted
+        > started 1-1-1
+        START 1-1-1 on 2
+        > ended 1-1-1 exit 0
+        FINISH 1-1-1
+        > replace 1
+        (nothing)
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 healthy on 1 []
+          1-1-1 finished, last: exit code 0
+        m1 up, draining [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
