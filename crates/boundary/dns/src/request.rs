@@ -98,7 +98,7 @@ pub fn reply_limit(request: &[u8]) -> usize {
 }
 
 /// Whether a message is a response to a request: the same id, and the same question with the same
-/// capital letters. Whoever guesses the id and the port of a forwarded request has to guess these, too.
+/// capital letters. An attacker who guesses the id and the port of a forwarded request has to guess these, too.
 #[must_use]
 pub fn answers(request: &[u8], response: &[u8]) -> bool {
     let read = |bytes| {

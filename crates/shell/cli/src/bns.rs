@@ -1,21 +1,16 @@
 //! `bourg bns`: the Borg name service: where tasks are.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use client::{MasterClient, Target};
 use model::{Address, LabelQuery, TaskIndex};
 use proto::{v1, word};
 
-use super::events::is_transient;
 use super::exit::{Done, Failure};
+use super::follow::follow;
 use super::output::{self, Format, Listing};
 use super::{job_address, with_cell};
-
-/// The delay before a watch is begun again, and how long it is tried while no master answers.
-const RETRY_DELAY: Duration = Duration::from_millis(200);
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -187,43 +182,17 @@ fn list(cell: Target<'_>, args: &BnsListArgs) -> Done {
 
 fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     let query = query(args.address.as_ref(), args.labels.as_ref());
+    let request = v1::WatchNamesRequest { query: Some(query), after: args.after };
     with_cell(cell, async |mut connection| {
-        let (mut after, mut known, mut alone) = (args.after, Known::default(), None);
-        loop {
-            let again = std::cell::Cell::new(false);
-            let request = v1::WatchNamesRequest { query: Some(query.clone()), after };
-            let call = async |mut client: MasterClient, request| {
-                let opened = client.names.watch(request).await;
-                again.set(opened.as_ref().is_err_and(is_transient));
-                opened
-            };
-            match connection.stream(request, call).await {
-                Ok(mut changes) => {
-                    alone = None;
-                    loop {
-                        match changes.message().await {
-                            Ok(Some(change)) => {
-                                if !change.more {
-                                    after = change.index;
-                                }
-                                known.show(change, args)?;
-                            }
-                            Ok(None) => break,
-                            Err(status) if is_transient(&status) => break,
-                            Err(status) => return Err(Failure::from(status)),
-                        }
-                    }
-                }
-                Err(error) => {
-                    let waits: Duration = alone.get_or_insert_with(Instant::now).elapsed();
-                    if !again.get() || waits > PATIENCE {
-                        return Err(error.into());
-                    }
-                }
+        let mut known = Known::default();
+        let open = async |mut client: MasterClient, request| client.names.watch(request).await;
+        follow(&mut connection, request, true, open, |request, change| {
+            if !change.more {
+                request.after = change.index;
             }
-            connection.elsewhere();
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+            known.show(change, args)
+        })
+        .await
     })
 }
 

@@ -1,8 +1,6 @@
 //! `bourg events`: shows events with their actors and reasons.
 
-use std::cell::Cell;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
 
 use cell::{Actor, EventKind, Grant, StopReason, Subject};
 use client::{MasterClient, Target};
@@ -12,18 +10,13 @@ use proto::event::Record;
 use proto::v1;
 use proto::v1::events_request::From;
 use spec::LogSettings;
-use tonic::{Code, Status};
 
 use super::change::tasks;
-use super::exit::{Done, Failure};
+use super::exit::Done;
+use super::follow::follow;
 use super::moment::{self, Moment};
 use super::output::{self, Format};
 use super::{EventsArgs, job_address, with_cell};
-
-/// The delay before a follower retries a call to a restarted master.
-const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// How long a follower retries while no master answers.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The id of an event on the command line: `88412` or `88412.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,59 +54,14 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
         follow: args.follow,
     };
     with_cell(cell, async |mut connection| {
-        let mut request = request;
-        // When the master stopped answering.
-        let mut alone: Option<Instant> = None;
-        loop {
-            let again = Cell::new(false);
-            let call = async |mut client: MasterClient, request| {
-                let opened = client.events(request).await;
-                again.set(opened.as_ref().is_err_and(is_transient));
-                opened
-            };
-            match connection.stream(request.clone(), call).await {
-                Ok(mut stream) => {
-                    alone = None;
-                    loop {
-                        match stream.message().await {
-                            Ok(Some(answer)) => {
-                                answer
-                                    .events
-                                    .iter()
-                                    .try_for_each(|event| show(&args.output, event))?;
-                                request.from = answer.next.map(From::Cursor).or(request.from);
-                            }
-                            // The replica was restarted or has no more events: resume after the
-                            // last one.
-                            Ok(None) if args.follow => break,
-                            Err(status) if args.follow && is_transient(&status) => break,
-                            Ok(None) => return Ok(()),
-                            Err(status) => return Err(Failure::from(status)),
-                        }
-                    }
-                }
-                Err(error) => {
-                    let waits = alone.get_or_insert_with(Instant::now).elapsed();
-                    if !(args.follow && again.get() && waits < PATIENCE) {
-                        return Err(error.into());
-                    }
-                }
-            }
-            connection.elsewhere();
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+        let open = async |mut client: MasterClient, request| client.events(request).await;
+        follow(&mut connection, request, args.follow, open, |request, answer| {
+            answer.events.iter().try_for_each(|event| show(&args.output, event))?;
+            request.from = answer.next.map(From::Cursor).or(request.from);
+            Ok(())
+        })
+        .await
     })
-}
-
-/// Whether the error is transient: the connection failed or the master ended.
-pub(super) fn is_transient(status: &Status) -> bool {
-    match status.code() {
-        Code::Unavailable | Code::Unknown => !rpc::transport::is_distrust(status),
-        Code::Cancelled | Code::DeadlineExceeded => true,
-        // A connection that was cut mid-stream.
-        Code::Internal => status.message().starts_with("h2 protocol error"),
-        _ => false,
-    }
 }
 
 fn show(format: &Format, event: &v1::EventRecord) -> Done {
@@ -369,16 +317,5 @@ mod tests {
         let used = "on m1, used 210 ms of CPU time, 52 MiB of memory at most, notice in full, by \
                     master\n";
         assert!(shown.ends_with(used), "{shown}");
-    }
-
-    #[test]
-    fn only_what_may_pass_is_asked_again() {
-        let lost = Status::unknown("connection reset");
-        for passing in [Status::unavailable("refused"), Status::cancelled("ended"), lost] {
-            assert!(is_transient(&passing), "{passing}");
-        }
-        for lasting in [Status::out_of_range("--from 7"), Status::internal("bug")] {
-            assert!(!is_transient(&lasting), "{lasting}");
-        }
     }
 }

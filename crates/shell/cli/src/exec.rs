@@ -94,7 +94,7 @@ pub(super) enum OnSignal {
     /// It goes to the command; the third one ends the session.
     Forward,
     /// It ends the session; a change of the window's size goes to the command's terminal. Keys never raise
-    /// signals here, so whoever sends one wants this process to end.
+    /// signals here, so a signal is meant for this process.
     Resize,
     /// It ends the session.
     End,

@@ -17,6 +17,7 @@ mod events;
 mod example;
 mod exec;
 mod exit;
+mod follow;
 mod kill;
 mod last_lines;
 mod lock;

@@ -1,5 +1,5 @@
-//! Reads an archive of [`super::pack`]. Whoever wrote it is not trusted: a task may send anything, and
-//! nothing outside of the destination is touched.
+//! Reads an archive of [`super::pack`]. The archive is not trusted: a task may send anything. Nothing
+//! outside of the destination is changed.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Permissions};
