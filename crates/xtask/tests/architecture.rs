@@ -124,6 +124,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "process",
             "client",
             "masterd",
+            "borgletd",
             "cli",
         ],
     ),

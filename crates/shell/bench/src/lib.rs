@@ -112,6 +112,9 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Measure the name server of a Borglet in front of the masters of a large cell: names that it does
+    /// not know, changes, watchers.
+    Resolver(cluster::resolver::Options),
     /// Measure the simulator: one cell under the churn of a real one, and one under faults.
     Sim {
         /// Google's trace of 2011, as described in docs/traces.md. Default: a built-in twenty-fifth
@@ -165,6 +168,7 @@ impl Benchmark {
                 let operations = changes;
                 names::names(apply::Size { machines, tasks, operations, seed }, json)
             }
+            Self::Resolver(options) => cluster::resolver::measure(&options),
             Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);
                 let (trace, replicas) = (trace.as_deref(), replicas.into());

@@ -23,6 +23,7 @@ mod health_endpoints;
 mod log_settings;
 mod logs;
 mod message;
+mod name_server;
 mod names;
 mod notice;
 mod ports;
@@ -55,6 +56,7 @@ use names::{MachineNames, ResolvConf};
 
 pub use arguments::{BorgletArgs, start};
 pub use capacity::of_host;
+pub use name_server::NameServer;
 pub use uids::Uids;
 
 /// How to run a Borglet.

@@ -120,7 +120,7 @@ fn one_borglet_is_measured_by_sections() {
 /// Those that have a test of their own above, and the one below.
 const ALONE: [&str; 7] = ["agents", "arrivals", "borglet", "commit", "failover", "reads", "sim"];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 9] = [
+const IN_SMALL: [(&str, &[&str]); 10] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
@@ -129,6 +129,10 @@ const IN_SMALL: [(&str, &[&str]); 9] = [
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
     ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
     ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "views", "largest"]),
+    (
+        "resolver --machines 50 --tasks 500 --misses 20 --changes 5 --watchers 10 --seconds 1",
+        &["miss_p50_ms", "visible_p50_ms", "watched_changes", "messages"],
+    ),
     ("apply --machines 50 --tasks 500 --operations 2000", &["operations", "state_bytes"]),
 ];
 

@@ -59,12 +59,12 @@ struct Figures {
 }
 
 /// An address where nothing listens: each machine has another address of this host.
-fn nowhere(machine: u64) -> String {
+pub(super) fn nowhere(machine: u64) -> String {
     let [.., a, b, c] = machine.to_be_bytes();
     format!("127.{a}.{b}.{c}:9")
 }
 
-const POLL_INTERVAL: &str = "60s";
+pub(super) const POLL_INTERVAL: &str = "60s";
 
 /// Runs the benchmark and prints the results.
 pub(crate) fn measure(options: &Options) -> Done {

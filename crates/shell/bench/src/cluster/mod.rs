@@ -10,6 +10,7 @@ mod latencies;
 mod masters;
 mod process;
 pub(super) mod reads;
+pub(super) mod resolver;
 mod waiting;
 
 use std::path::PathBuf;
