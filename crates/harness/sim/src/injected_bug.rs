@@ -1,7 +1,10 @@
 //! Bugs that are injected to verify that the simulation finds them. They are injected at the
 //! boundaries of the production code, which itself has no switch for them.
 
-use cell::{Cell, EvictionCause, Observation, Op, StopReason, TaskState, UpdateState, UpdateStep};
+use cell::bounds::LOCK_LEASE_MIN;
+use cell::{
+    Cell, EvictionCause, Mutation, Observation, Op, StopReason, TaskState, UpdateState, UpdateStep,
+};
 use model::InstanceId;
 
 /// An injected bug.
@@ -46,11 +49,15 @@ pub enum InjectedBug {
     ForgottenData,
     /// A Borglet that restarts forgets that savers run, and starts them again.
     SaverTwice,
+    /// A lock session has a shorter lease than its client asked for.
+    ShortLease,
+    /// A write is applied without a look at its sequencer.
+    IgnoredSequencer,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -70,6 +77,8 @@ impl InjectedBug {
         Self::ForgottenEviction,
         Self::ForgottenData,
         Self::SaverTwice,
+        Self::ShortLease,
+        Self::IgnoredSequencer,
     ];
 }
 
@@ -112,6 +121,15 @@ pub(crate) fn applied(injected_bug: InjectedBug, cell: &Cell, mut op: Op) -> Op 
             {
                 assignment.instance.generation = task.generation;
             }
+        }
+    }
+    if let Op::Request { mutation, .. } = &mut op {
+        match (injected_bug, mutation) {
+            (InjectedBug::ShortLease, Mutation::OpenLockSession(open)) => {
+                open.lease = LOCK_LEASE_MIN;
+            }
+            (InjectedBug::IgnoredSequencer, Mutation::WriteFile(write)) => write.sequencer = None,
+            _ => {}
         }
     }
     op

@@ -18,6 +18,7 @@ use replica::LogEntry;
 use crate::acknowledged::Promises;
 use crate::event_account::Account;
 use crate::injected_bug::InjectedBug;
+use crate::lock_account::LockAccount;
 use crate::machine::Machine;
 use crate::saver_account::SaverAccount;
 
@@ -52,6 +53,8 @@ pub(crate) struct InvariantChecker {
     /// Machines and instances according to the events.
     account: Account,
     pub(crate) promises: Promises,
+    /// Locks as their holders see them.
+    pub(crate) locks: LockAccount,
     /// The data that savers are to save.
     pub(crate) savers: SaverAccount,
     /// Every event with its time, if they are recorded.
@@ -100,6 +103,7 @@ impl InvariantChecker {
             reader: Reader::default(),
             account: Account::default(),
             promises: Promises::default(),
+            locks: LockAccount::default(),
             savers: SaverAccount::default(),
             told: None,
         }
@@ -256,6 +260,7 @@ impl InvariantChecker {
         self.account = Account::of(cell);
         self.promises.lost_after(index);
         self.savers.restored();
+        self.locks.restored();
         self.events.update(b"restored");
     }
 
@@ -288,6 +293,7 @@ impl InvariantChecker {
         if let Mutation::Kill(Kill { owner, job, .. }) = mutation {
             self.killed.insert((by.clone(), owner.clone(), job.clone()));
         }
+        self.locks.asked(mutation);
     }
 
     /// A machine obeys an order: none older than one it has obeyed.

@@ -19,6 +19,8 @@ mod fault;
 mod injected_bug;
 mod invariants;
 mod load;
+mod lock_account;
+mod lock_load;
 mod log_observer;
 mod machine;
 mod mixed_load;

@@ -1,15 +1,15 @@
 //! A mixed load: services and batch jobs of several users at all priorities, failing jobs, jobs
 //! that wait for others and end with others, alloc sets and jobs that run in them; quota and
 //! capabilities; savers of tasks and of allocs; kills, updates, drained machines, attributes of
-//! machines. Occasionally a client repeats a request that was answered.
+//! machines; locks. Occasionally a client repeats a request that was answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
     AddMachine, Cell, ControlUpdate, DrainMachine, GrantQuota, Job, JobState, Kill, MeterQuota,
-    Mutation, Oversell, RemoveMachine, ResizeJob, RevokeQuota, SetAttributes, SetCapability,
-    UndrainMachine, UpdateAction, UpdateJob,
+    Mutation, Oversell, Rejection, RemoveMachine, Reply, ResizeJob, RevokeQuota, SetAttributes,
+    SetCapability, UndrainMachine, UpdateAction, UpdateJob,
 };
 use model::{
     Band, Bytes, Capability, GrantId, JobName, MachineName, MachineReport, MilliCores, PortName,
@@ -21,6 +21,7 @@ use spec::{
 };
 
 use crate::load::{Action, Load};
+use crate::lock_load::LockUsers;
 use crate::world::address;
 
 /// A mixed load.
@@ -34,6 +35,7 @@ pub struct Mixed {
     jobs: u64,
     stopped: bool,
     drained: BTreeMap<usize, bool>,
+    locks: LockUsers,
 }
 
 impl Mixed {
@@ -45,7 +47,8 @@ impl Mixed {
         machines: Vec<(MachineName, Arc<MachineReport>)>,
     ) -> Self {
         let mean = Span(random.within(500_000..8_000_000));
-        Self { random, users, machines, mean, jobs: 0, stopped: false, drained: BTreeMap::new() }
+        let (drained, locks) = (BTreeMap::new(), LockUsers::new(&users));
+        Self { random, users, machines, mean, jobs: 0, stopped: false, drained, locks }
     }
 
     fn owner(&mut self) -> usize {
@@ -356,7 +359,7 @@ impl Load for Mixed {
         (!self.stopped).then(|| now + self.random.wait(self.mean))
     }
 
-    fn action(&mut self, _: Time, cell: Option<&Cell>, _: &mut Random) -> Vec<Action> {
+    fn action(&mut self, now: Time, cell: Option<&Cell>, _: &mut Random) -> Vec<Action> {
         let Some(cell) = cell.filter(|_| !self.stopped) else { return Vec::new() };
         let action = match self.random.below(21) {
             20 => self.quota(cell.time()),
@@ -366,7 +369,12 @@ impl Load for Mixed {
             16..18 => self.machine(cell.time()),
             _ => Some(Action::Repeat(self.random.index(self.users.len()))),
         };
-        action.into_iter().collect()
+        let locks = self.locks.actions(now, &mut self.random);
+        action.into_iter().chain(locks).collect()
+    }
+
+    fn answered(&mut self, _: &UserName, what: &Mutation, answer: &Result<Reply, Rejection>) {
+        self.locks.answered(what, answer);
     }
 
     fn stop(&mut self) {

@@ -242,6 +242,10 @@ impl<C: Codec> World<C> {
         client.sequence += 1;
         if let Ok(reply) = &answer {
             self.invariants.promises.made(index, &client.user, &mutation, reply);
+            let when = (client.since, self.now);
+            if let Err(wrong) = self.invariants.locks.answered(when, &mutation, reply) {
+                self.invariants.violated(wrong);
+            }
         }
         self.load.answered(&client.user, &mutation, &answer);
         client.answered = Some((id, mutation, answer));

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use client::{Connection, Target};
+use client::{Connection, MasterClient, Target};
 use model::{FilePath, LogIndex, Sequencer, Time};
 use proto::v1;
 use proto::v1::change_locks_request::Change;
 use tonic::Code as Grpc;
 
 use super::exit::{Code, Done, Failure};
+use super::follow;
 use super::moment;
 use super::output::{self, Format};
 use super::with_cell;
@@ -333,23 +334,16 @@ fn check(cell: Target<'_>, args: &CheckArgs) -> Done {
 
 fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let mut index = args.from;
-        loop {
-            let request = v1::WatchFilesRequest { path: args.path.clone(), index };
-            let stream = connection
-                .stream(request, async |mut client, request| client.watch_files(request).await);
-            let mut stream = stream.await?;
-            // A replica that stops ends its streams: another goes on from there.
-            while let Ok(Some(state)) = stream.message().await {
-                index = state.index;
-                match args.output {
-                    Format::Table => output::print(&changes(&state))?,
-                    _ => output::item(&args.output, &state, &args.path)?,
-                }
+        let request = v1::WatchFilesRequest { path: args.path.clone(), index: args.from };
+        let open = async |mut client: MasterClient, request| client.watch_files(request).await;
+        let take = |request: &mut v1::WatchFilesRequest, state: v1::FilesResponse| {
+            request.index = state.index;
+            match args.output {
+                Format::Table => output::print(&changes(&state)),
+                _ => output::item(&args.output, &state, &args.path),
             }
-            connection.elsewhere();
-            tokio::time::sleep(held::AGAIN).await;
-        }
+        };
+        follow::follow(&mut connection, request, true, open, take).await
     })
 }
 
