@@ -14,7 +14,10 @@ const OFTEN: u64 = 300;
 
 /// The users of locks.
 #[derive(Debug)]
-pub(crate) struct LockUsers(Vec<LockUser>);
+pub(crate) struct LockUsers {
+    random: Random,
+    users: Vec<LockUser>,
+}
 
 /// One process that uses a lock.
 #[derive(Debug)]
@@ -35,10 +38,10 @@ struct LockUser {
 impl LockUsers {
     /// Several processes of the second user, one of the administrator, who may use the same paths, and
     /// some readers, who share another lock.
-    pub(crate) fn new(users: &[UserName]) -> Self {
+    pub(crate) fn new(users: &[UserName], random: Random) -> Self {
         let path = |name: &str| format!("/{}/{name}", users.get(1)?).parse::<FilePath>().ok();
         let (Some(leader), Some(shared)) = (path("leader"), path("shared")) else {
-            return Self(Vec::new());
+            return Self { random, users: Vec::new() };
         };
         let of = |client, path: &FilePath, mode| LockUser {
             client,
@@ -49,19 +52,21 @@ impl LockUsers {
             asked: None,
             paused: None,
         };
-        Self(vec![
+        let users = vec![
             of(0, &leader, LockMode::Exclusive),
             of(1, &leader, LockMode::Exclusive),
             of(1, &leader, LockMode::Exclusive),
             of(0, &shared, LockMode::Exclusive),
             of(1, &shared, LockMode::Shared),
             of(1, &shared, LockMode::Shared),
-        ])
+        ];
+        Self { random, users }
     }
 
     /// What they do now.
-    pub(crate) fn actions(&mut self, now: Time, random: &mut Random) -> Vec<Action> {
-        let acting = self.0.iter_mut().filter(|user| user.asked.is_none());
+    pub(crate) fn actions(&mut self, now: Time) -> Vec<Action> {
+        let Self { random, users } = self;
+        let acting = users.iter_mut().filter(|user| user.asked.is_none());
         let acting = acting.filter_map(|user| {
             let mutation = random.chance(OFTEN).then(|| user.next(now, random))??;
             user.asked = Some(mutation.clone());
@@ -72,7 +77,7 @@ impl LockUsers {
 
     /// A request of a user was answered.
     pub(crate) fn answered(&mut self, what: &Mutation, answer: &Result<Reply, Rejection>) {
-        let asking = self.0.iter_mut().find(|user| user.asked.as_ref() == Some(what));
+        let asking = self.users.iter_mut().find(|user| user.asked.as_ref() == Some(what));
         if let Some(user) = asking {
             user.asked = None;
             user.answered(what, answer);

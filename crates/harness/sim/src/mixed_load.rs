@@ -47,7 +47,7 @@ impl Mixed {
         machines: Vec<(MachineName, Arc<MachineReport>)>,
     ) -> Self {
         let mean = Span(random.within(500_000..8_000_000));
-        let (drained, locks) = (BTreeMap::new(), LockUsers::new(&users));
+        let (drained, locks) = (BTreeMap::new(), LockUsers::new(&users, random.fork()));
         Self { random, users, machines, mean, jobs: 0, stopped: false, drained, locks }
     }
 
@@ -369,7 +369,7 @@ impl Load for Mixed {
             16..18 => self.machine(cell.time()),
             _ => Some(Action::Repeat(self.random.index(self.users.len()))),
         };
-        let locks = self.locks.actions(now, &mut self.random);
+        let locks = self.locks.actions(now);
         action.into_iter().chain(locks).collect()
     }
 
