@@ -4,7 +4,8 @@
 //! resulting effects and reports back; `service` answers the master's polls and reads logs;
 //! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
 //! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
-//! machine is for tasks, and `uids` which user ids. `disk` measures usage, `ports` finds out who uses
+//! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
+//! kernel can check ports. `disk` measures usage, `ports` finds out who uses
 //! which port, `kept` expires logs, and `remover` deletes discarded files. When this process dies,
 //! the tasks keep running, and the next process adopts them.
 
@@ -25,6 +26,7 @@ mod logs;
 mod message;
 mod names;
 mod notice;
+mod port_isolation;
 mod ports;
 mod program;
 mod readable;
@@ -52,6 +54,7 @@ use rpc::{Credentials, Rotating};
 
 use clients::Clients;
 use names::{MachineNames, ResolvConf};
+use port_isolation::WantedPortIsolation;
 
 pub use arguments::{BorgletArgs, start};
 pub use capacity::of_host;
@@ -73,6 +76,8 @@ struct Options {
     pub(crate) masters: Vec<String>,
     /// The port range for tasks.
     pub(crate) ports: PortRange,
+    /// How tasks are kept from other ports.
+    pub(crate) port_isolation: WantedPortIsolation,
     /// The resources for tasks, from the flags.
     pub(crate) limits: capacity::Limits,
     /// The user ids for tasks.
@@ -125,7 +130,7 @@ const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
-    let files = tasks::Files::open(&options.directory, isolation)?;
+    let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?;
     options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
