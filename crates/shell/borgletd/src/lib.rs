@@ -152,10 +152,12 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
     runtime.block_on(async {
         let masters = Masters::new(renewed.masters.all());
-        let names = MachineNames::new(credentials.clone(), Masters::new(renewed.masters.all()));
         let cell = CellName::new(credentials.credentials().cell())?;
         // Before a task starts.
         let dns = listen_for_names(&files, &cell).await?;
+        let dns_address = dns.as_ref().map(nameserver::Server::address);
+        let masters_for_names = Masters::new(renewed.masters.all());
+        let names = MachineNames::new(credentials.clone(), masters_for_names, dns_address);
         let dns_metrics = dns.as_ref().map(|dns| Arc::clone(dns.metrics()));
         let clients = Clients::new(&files, credentials.clone(), masters);
         let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;
