@@ -76,3 +76,20 @@ impl WantedPortIsolation {
 fn try_kernel(parent: &str) -> anyhow::Result<()> {
     Ok(linux::bind::probe(&Hierarchy::detect()?, &format!("{parent}/{SCRATCH}"))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_root_ports_are_watched_unless_more_is_required() {
+        let find = |wanted: WantedPortIsolation| {
+            wanted.find(Isolation::Rootless, "bourg/none").map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(find(WantedPortIsolation::Auto), Ok(PortIsolation::Watched));
+        assert_eq!(find(WantedPortIsolation::Watched), Ok(PortIsolation::Watched));
+        let refused = "this machine cannot enforce which ports tasks bind, as --port-isolation \
+                       requires: without root tasks have no cgroups";
+        assert_eq!(find(WantedPortIsolation::Enforced), Err(refused.to_owned()));
+    }
+}
