@@ -19,6 +19,7 @@
 //! have the same jail but no limits; [`machine::preflight`] reports what is missing.
 
 pub mod alloc;
+pub mod bind;
 pub mod cgroup;
 pub mod child;
 mod confine;
@@ -30,6 +31,7 @@ mod isolation;
 mod jail;
 pub mod logs;
 pub mod machine;
+pub mod peers;
 pub mod ports;
 mod process;
 pub mod record;
@@ -37,6 +39,7 @@ mod seccomp;
 pub mod session;
 pub mod shim;
 mod shim_log;
+mod sock_diag;
 mod sys;
 pub mod task;
 pub mod tree;
@@ -46,7 +49,10 @@ pub mod usage;
 /// The Linux capabilities that a task can keep, by number (capabilities(7)): `NET_BIND_SERVICE`,
 /// `NET_ADMIN`, `NET_RAW`, `IPC_LOCK`, `SYS_PTRACE`, `SYS_NICE` and `PERFMON`. None allows an
 /// escape from the jail.
-pub const CAPABILITIES: [u8; 7] = [10, 12, 13, 14, 19, 23, 38];
+pub const CAPABILITIES: [u8; 7] = [NET_BIND_SERVICE, 12, 13, 14, 19, 23, 38];
+
+/// The number of the capability to bind ports below 1024.
+const NET_BIND_SERVICE: u8 = 10;
 
 pub use error::FileError;
 pub use isolation::Isolation;

@@ -219,7 +219,8 @@ fn platform() -> String {
     content.lines().find_map(value).unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn ephemeral_ports() -> Result<(u16, u16), FileError> {
+/// The first and last port of the kernel's range for outgoing connections.
+pub(crate) fn ephemeral_ports() -> Result<(u16, u16), FileError> {
     let path = "/proc/sys/net/ipv4/ip_local_port_range";
     let content = fs::read_to_string(path).at("read", path)?;
     let mut ports = content.split_ascii_whitespace().map(str::parse::<u16>);

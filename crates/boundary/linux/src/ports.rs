@@ -13,13 +13,12 @@ use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use nix::libc::{AF_INET, AF_INET6, IPPROTO_TCP};
-use nix::sys::socket::sockopt::{ReceiveTimeout, SockType};
+use nix::sys::socket::sockopt::SockType;
 use nix::sys::socket::{
-    self, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockaddrIn, SockaddrIn6,
-    SockaddrStorage, getsockname, getsockopt, recv, send, setsockopt, socket,
+    self, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, getsockname, getsockopt, recv, send,
 };
-use nix::sys::time::TimeVal;
 
+use crate::sock_diag::{self, Kind, REQUEST_AND_DUMP, message};
 use crate::{process, sys};
 
 /// A socket that holds a port.
@@ -57,9 +56,6 @@ mod state {
 
 /// The maximum number of sockets read at once: more than one per port.
 const SOCKETS_MAX: usize = 1 << 17;
-
-/// The timeout of each part of the kernel's answer.
-const PATIENCE: TimeVal = TimeVal::new(5, 0);
 
 /// The sockets that hold a port of a range without a connection: they listen, or are only bound, if
 /// the kernel reports those (since Linux 6.8).
@@ -174,13 +170,11 @@ fn open_sockets(pid: i32) -> impl Iterator<Item = (RawFd, u32)> {
 }
 
 fn sockets(range: &RangeInclusive<u16>, states: u32) -> io::Result<Vec<Socket>> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let protocol = SockProtocol::NetlinkSockDiag;
-    let kernel = socket(AddressFamily::Netlink, socket::SockType::Raw, flags, protocol)?;
-    setsockopt(&kernel, ReceiveTimeout, &PATIENCE)?;
+    let kernel = sock_diag::open()?;
     let mut found = Vec::new();
     for family in [AF_INET, AF_INET6] {
-        send(kernel.as_raw_fd(), &question(family, range, states), MsgFlags::empty())?;
+        let question = sock_diag::request(REQUEST_AND_DUMP, 0, &body(family, range, states));
+        send(kernel.as_raw_fd(), &question, MsgFlags::empty())?;
         answers(&kernel, &mut found)?;
     }
     found.sort_unstable();
@@ -188,10 +182,8 @@ fn sockets(range: &RangeInclusive<u16>, states: u32) -> io::Result<Vec<Socket>> 
     Ok(found)
 }
 
-/// The bytes of `struct nlmsghdr`, `struct inet_diag_req_v2`, and a filter by port.
-fn question(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
-    const SOCK_DIAG_BY_FAMILY: u16 = 20;
-    const REQUEST_AND_DUMP: u16 = 0x301;
+/// The bytes of `struct inet_diag_req_v2`, and a filter by port.
+fn body(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
     const INET_DIAG_REQ_BYTECODE: u16 = 1;
     /// The filter's operations "at least" and "at most"; each has one jump for true and one for
     /// false, and a jump past the end rejects the socket.
@@ -212,17 +204,8 @@ fn question(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
     body.extend(length(filter.len() + 4));
     body.extend(INET_DIAG_REQ_BYTECODE.to_ne_bytes());
     body.extend(filter);
-    let mut message = u32::try_from(body.len() + HEADER).unwrap_or(u32::MAX).to_ne_bytes().to_vec();
-    message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message.extend(REQUEST_AND_DUMP.to_ne_bytes());
-    // Number and sender, which the kernel does not need.
-    message.extend([0; 8]);
-    message.extend(body);
-    message
+    body
 }
-
-/// The size of `struct nlmsghdr`.
-const HEADER: usize = 16;
 
 /// Reads messages until the last.
 fn answers(kernel: &OwnedFd, found: &mut Vec<Socket>) -> io::Result<()> {
@@ -230,37 +213,16 @@ fn answers(kernel: &OwnedFd, found: &mut Vec<Socket>) -> io::Result<()> {
     loop {
         let length = recv(kernel.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
         let mut rest = buffer.get(..length).unwrap_or_default();
-        while let Some((kind, body, more)) = message(rest) {
-            match kind {
+        while let Some(message) = message(rest) {
+            match message.kind {
                 Kind::Done => return Ok(()),
                 Kind::Error(code) => return Err(io::Error::from_raw_os_error(code)),
-                Kind::Socket if found.len() < SOCKETS_MAX => found.extend(read(body)),
+                Kind::Socket if found.len() < SOCKETS_MAX => found.extend(read(message.body)),
                 Kind::Socket | Kind::Other => {}
             }
-            rest = more;
+            rest = message.more;
         }
     }
-}
-
-enum Kind {
-    Socket,
-    Done,
-    Error(i32),
-    Other,
-}
-
-/// Splits the first message from the others: its kind, its body, the rest.
-fn message(bytes: &[u8]) -> Option<(Kind, &[u8], &[u8])> {
-    let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
-    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
-    let body = bytes.get(HEADER..length)?;
-    let kind = match kind {
-        2 => Kind::Error(-i32::from_ne_bytes(*body.first_chunk()?)),
-        3 => Kind::Done,
-        20 => Kind::Socket,
-        _ => Kind::Other,
-    };
-    Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
 /// Reads `struct inet_diag_msg`. Sockets without an inode have no process.

@@ -102,6 +102,142 @@ pub(crate) fn perf_event_open(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// An instruction of BPF, as the kernel reads it (`struct bpf_insn`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    code: u8,
+    /// The destination in the low half, the source in the high half.
+    registers: u8,
+    /// Of memory, or how many instructions a jump skips.
+    offset: i16,
+    constant: i32,
+}
+
+impl Instruction {
+    /// An operation on a register and a constant.
+    pub(crate) fn new(code: u8, register: u8, constant: i32) -> Self {
+        Self { code, registers: register, offset: 0, constant }
+    }
+
+    /// The same with a source register.
+    pub(crate) fn from(self, register: u8) -> Self {
+        Self { registers: self.registers | register << 4, ..self }
+    }
+
+    /// The same with another offset.
+    pub(crate) fn skipping(self, offset: i16) -> Self {
+        Self { offset, ..self }
+    }
+
+    /// Its offset.
+    pub(crate) fn skipped(self) -> i16 {
+        self.offset
+    }
+}
+
+/// Code, registers, offset and constant.
+impl std::fmt::Display for Instruction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { code, registers, offset, constant } = self;
+        write!(f, "{code:02x} r{} r{} {offset:+} {constant}", registers & 15, registers >> 4)
+    }
+}
+
+/// Where the kernel runs a program that checks a bind: one place for each family of addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BindHook(u32);
+
+impl BindHook {
+    /// `BPF_CGROUP_INET4_BIND` and `BPF_CGROUP_INET6_BIND`.
+    pub(crate) const ALL: [Self; 2] = [Self(8), Self(9)];
+}
+
+/// `bpf(2)` with one command.
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
+    // SAFETY: `attributes` lives for the call, its size is what it says, and the caller's structure has
+    // only pointers to memory that lives as long.
+    check(unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) })
+}
+
+/// Loads a program for a hook.
+///
+/// # Errors
+/// The kernel's error, and what its verifier says about the program, if it got that far.
+pub(crate) fn load_bind_program(
+    hook: BindHook,
+    program: &[Instruction],
+) -> Result<OwnedFd, (io::Error, String)> {
+    const COMMAND: libc::c_int = 5;
+    const CGROUP_SOCK_ADDR: u32 = 18;
+    const LICENSE: &CStr = c"Apache-2.0";
+    const LOG_BYTES: u32 = 64 << 10;
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        kind: u32,
+        count: u32,
+        instructions: u64,
+        license: u64,
+        log_level: u32,
+        log_bytes: u32,
+        log: u64,
+        kernel_version: u32,
+        flags: u32,
+        name: [u8; 16],
+        interface: u32,
+        hook: u32,
+    }
+    let pointer = |to: *const u8| to.expose_provenance() as u64;
+    let mut attributes = Attributes {
+        kind: CGROUP_SOCK_ADDR,
+        count: u32::try_from(program.len()).unwrap_or(u32::MAX),
+        instructions: pointer(program.as_ptr().cast()),
+        license: pointer(LICENSE.as_ptr().cast()),
+        name: *b"bourg_bind\0\0\0\0\0\0",
+        hook: hook.0,
+        ..Attributes::default()
+    };
+    let loaded = match bpf(COMMAND, &attributes) {
+        Ok(fd) => Ok(fd),
+        // Not allowed at all, or out of resources: there is nothing to say about the program.
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err((error, String::new())),
+        Err(_) => {
+            let mut log = vec![0_u8; LOG_BYTES as usize];
+            attributes.log_level = 1;
+            attributes.log_bytes = LOG_BYTES;
+            attributes.log = pointer(log.as_mut_ptr());
+            bpf(COMMAND, &attributes).map_err(|error| {
+                let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+                (error, String::from_utf8_lossy(&log[..end]).trim_end().to_owned())
+            })
+        }
+    };
+    let fd = RawFd::try_from(loaded?).map_err(|error| (io::Error::other(error), String::new()))?;
+    // SAFETY: the kernel has just created this descriptor; nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Attaches a program to a cgroup, which then holds it. Cgroups below may have no other one.
+pub(crate) fn attach_bind_program(
+    hook: BindHook,
+    cgroup: BorrowedFd<'_>,
+    program: BorrowedFd<'_>,
+) -> io::Result<()> {
+    const COMMAND: libc::c_int = 8;
+    #[repr(C)]
+    struct Attributes {
+        cgroup: u32,
+        program: u32,
+        hook: u32,
+        flags: u32,
+    }
+    let descriptor = |fd: BorrowedFd<'_>| u32::try_from(fd.as_raw_fd()).map_err(io::Error::other);
+    let (cgroup, program) = (descriptor(cgroup)?, descriptor(program)?);
+    bpf(COMMAND, &Attributes { cgroup, program, hook: hook.0, flags: 0 })?;
+    Ok(())
+}
+
 /// Whether any process has `uid` as its real user id.
 pub(crate) fn has_process_of(uid: u32) -> io::Result<bool> {
     // SAFETY: takes two integers and touches no memory of ours.

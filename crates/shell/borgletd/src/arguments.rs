@@ -10,6 +10,7 @@ use process::reached_at;
 
 use crate::Options;
 use crate::capacity::{DISK_RATE, Limits};
+use crate::port_isolation::{PORT_ISOLATION_VARIABLE, WantedPortIsolation};
 use crate::uids::Uids;
 
 /// The flags of a Borglet.
@@ -37,6 +38,10 @@ pub struct BorgletArgs {
     /// The port range for tasks.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
+    /// How tasks are kept from ports that are not theirs: enforced by the kernel, watched by this
+    /// process, which kills a task that holds one, or the better of both that this machine has.
+    #[arg(long, value_enum, default_value_t, env = PORT_ISOLATION_VARIABLE, hide_env = true)]
+    port_isolation: WantedPortIsolation,
     /// The cores for tasks. Default: all of the machine.
     #[arg(long, value_name = "CORES")]
     cpu: Option<MilliCores>,
@@ -76,6 +81,7 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         masters: args.master,
         ports: args.ports,
+        port_isolation: args.port_isolation,
         limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
         uids: args.uids,
         stop_tasks: args.stop_tasks,

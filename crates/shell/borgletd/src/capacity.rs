@@ -9,6 +9,7 @@ use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 
 use super::disk;
+use super::port_isolation::PortIsolation;
 use super::tasks::Files;
 
 /// The usual throughput of a machine's disks per second, which cannot be queried.
@@ -77,7 +78,9 @@ pub(crate) fn describe(
     limits: Limits,
     isolation: Isolation,
 ) -> anyhow::Result<Described> {
-    let machine = Machine::discover(&files.directory, isolation)?;
+    let mut machine = Machine::discover(&files.directory, isolation)?;
+    let port_isolation = files.port_isolation.name().to_owned();
+    machine.attributes.insert(PortIsolation::ATTRIBUTE.to_owned(), port_isolation);
     let (cpu, ram) = limits.of_machine(&machine, ports)?;
     let disk = disk::capacity(files, limits.disk.unwrap_or(Bytes(u64::MAX)))?;
     let report = MachineReport {

@@ -139,11 +139,13 @@ mod tests {
     use linux::task::TaskDirectory;
 
     use super::*;
+    use crate::port_isolation::WantedPortIsolation;
 
     #[tokio::test]
     async fn what_was_discarded_is_deleted_by_this_process_and_by_the_next() {
         let place = tempfile::tempdir().expect("a temporary directory");
-        let files = Files::open(place.path(), Isolation::Rootless).expect("a directory");
+        let files = Files::open(place.path(), Isolation::Rootless, WantedPortIsolation::Watched)
+            .expect("a directory");
         let left = files.tasks().join(".removing-1-0-7-0-1");
         fs::create_dir_all(left.join("home/a")).expect("what another process began to delete");
         let remover = Remover::start(files.clone()).expect("a thread");

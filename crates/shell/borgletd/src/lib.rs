@@ -4,7 +4,8 @@
 //! resulting effects and reports back; `service` answers the master's polls and reads logs;
 //! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
 //! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
-//! machine is for tasks, and `uids` which user ids. `disk` measures usage, `ports` finds out who uses
+//! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
+//! kernel can check ports. `disk` measures usage, `ports` finds out who uses
 //! which port, `kept` expires logs, and `remover` deletes discarded files. When this process dies,
 //! the tasks keep running, and the next process adopts them.
 
@@ -26,6 +27,7 @@ mod message;
 mod name_server;
 mod names;
 mod notice;
+mod port_isolation;
 mod ports;
 mod program;
 mod readable;
@@ -53,6 +55,7 @@ use rpc::{Credentials, Rotating};
 
 use clients::Clients;
 use names::{MachineNames, ResolvConf};
+use port_isolation::WantedPortIsolation;
 
 pub use arguments::{BorgletArgs, start};
 pub use capacity::of_host;
@@ -75,6 +78,8 @@ struct Options {
     pub(crate) masters: Vec<String>,
     /// The port range for tasks.
     pub(crate) ports: PortRange,
+    /// How tasks are kept from other ports.
+    pub(crate) port_isolation: WantedPortIsolation,
     /// The resources for tasks, from the flags.
     pub(crate) limits: capacity::Limits,
     /// The user ids for tasks.
@@ -127,7 +132,7 @@ const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
-    let files = tasks::Files::open(&options.directory, isolation)?;
+    let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?;
     options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -149,10 +154,12 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
     runtime.block_on(async {
         let masters = Masters::new(renewed.masters.all());
-        let names = MachineNames::new(credentials.clone(), Masters::new(renewed.masters.all()));
         let cell = CellName::new(credentials.credentials().cell())?;
         // Before a task starts.
         let dns = listen_for_names(&files, &cell).await?;
+        let dns_address = dns.as_ref().map(nameserver::Server::address);
+        let masters_for_names = Masters::new(renewed.masters.all());
+        let names = MachineNames::new(credentials.clone(), masters_for_names, dns_address);
         let dns_metrics = dns.as_ref().map(|dns| Arc::clone(dns.metrics()));
         let clients = Clients::new(&files, credentials.clone(), masters);
         let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;

@@ -6,22 +6,24 @@
 //! answers are given.
 
 mod address;
+mod clients;
 mod replicas;
 mod resolv_conf;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dns::{Answer, Cache, CacheLimits, Endpoint, Lookup, Owner, Question};
+use dns::{Answer, Cache, CacheLimits, Endpoint, Lookup, Owner, Question, Via};
 use model::{JobName, LogIndex, PortName, TaskIndex, Time, UserName};
-use nameserver::Source;
+use nameserver::{Client, Source};
 use process::renewal::Masters;
 use proto::v1;
 use rpc::Rotating;
 use tokio::sync::Notify;
 
+use self::clients::TaskClients;
 use self::replicas::Replicas;
 
 pub(crate) use self::address::listen;
@@ -44,6 +46,7 @@ pub(crate) struct MachineNames(Arc<Inner>);
 
 struct Inner {
     replicas: Replicas,
+    clients: TaskClients,
     cache: Mutex<Cache>,
     begun: Instant,
     /// When all replicas failed last, if none has answered since.
@@ -63,9 +66,15 @@ struct Watched {
 }
 
 impl MachineNames {
-    pub(crate) fn new(credentials: Rotating, masters: Masters) -> Self {
+    /// The names of the masters' cell, served at an address of this host.
+    pub(crate) fn new(
+        credentials: Rotating,
+        masters: Masters,
+        address: Option<SocketAddr>,
+    ) -> Self {
         Self(Arc::new(Inner {
             replicas: Replicas::new(credentials, masters),
+            clients: TaskClients::new(address),
             cache: Mutex::new(Cache::new(CacheLimits::default())),
             begun: Instant::now(),
             alone: Mutex::default(),
@@ -222,6 +231,10 @@ impl Source for MachineNames {
             }
             Question::Master | Question::User(_) | Question::Address(_) => Lookup::Missing,
         }
+    }
+
+    fn client(&self, peer: SocketAddr, via: Via) -> Client {
+        self.0.clients.client(peer, via)
     }
 }
 

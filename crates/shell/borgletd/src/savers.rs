@@ -144,6 +144,7 @@ impl Files {
             notice_ms: NOTICE_MS,
             jail,
             capabilities: Vec::new(),
+            bindable_ports: self.bindable([]),
         };
         Ok((attempt, launch))
     }

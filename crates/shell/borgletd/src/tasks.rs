@@ -13,7 +13,7 @@ use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatu
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
-use linux::record::{self, Bind, ExitReason, Jail, Rotation};
+use linux::record::{self, Bind, BindablePorts, ExitReason, Jail, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
@@ -27,6 +27,7 @@ use spec::{LogPolicy, LogSettings};
 use super::deleted_logs::DeletedLogs;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
+use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::{notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
@@ -66,6 +67,7 @@ pub(crate) struct Files {
     shims: Arc<ShimServer>,
     pub(super) cgroup: Arc<str>,
     pub(super) isolation: Isolation,
+    pub(super) port_isolation: PortIsolation,
     /// Why logs of ended instances were deleted, as far as this process did it.
     pub(super) deleted_logs: DeletedLogs,
     /// How long logs are kept, as the last order said.
@@ -75,8 +77,13 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Creates the directories and installs the running program for tasks and shims.
-    pub(crate) fn open(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
+    /// Creates the directories and installs the running program for tasks and shims; finds out whether
+    /// the kernel can check which ports tasks bind, unless that is not wanted.
+    pub(crate) fn open(
+        directory: &Path,
+        isolation: Isolation,
+        wanted: WantedPortIsolation,
+    ) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
         for name in ["", "tasks", "allocs", "savers", "bin"] {
             let path = directory.join(name);
@@ -87,7 +94,8 @@ impl Files {
         let bin = directory.join("bin");
         fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         program::install(&bin)?;
-        let files = Self::found(&directory, isolation)?;
+        let mut files = Self::found(&directory, isolation)?;
+        files.port_isolation = wanted.find(isolation, &files.cgroup)?;
         // Reserve disk space for the files that must always be writable.
         if let Err(error) = files.read_stamp().and_then(|stamp| files.write_stamp(stamp)) {
             tracing::error!("cannot reserve space on the disk: {error:#}");
@@ -106,6 +114,7 @@ impl Files {
             executable: executable.into(),
             cgroup: cgroup.into(),
             isolation,
+            port_isolation: PortIsolation::Watched,
             deleted_logs: DeletedLogs::default(),
             log_settings: KnownLogSettings::default(),
             resolver: TaskResolver::default(),
@@ -222,13 +231,21 @@ impl Files {
         Ok(Some(held))
     }
 
+    /// The ports that a task with these may bind.
+    pub(super) fn bindable(&self, given: impl IntoIterator<Item = u16>) -> BindablePorts {
+        match self.port_isolation {
+            PortIsolation::Enforced => BindablePorts::Only(given.into_iter().collect()),
+            PortIsolation::Watched => BindablePorts::Any,
+        }
+    }
+
     /// The launch record for the shim, with the task's client directory if it has one.
     pub(crate) fn launch_record(
         &self,
         launch: &Launch,
         client: Option<Bind>,
     ) -> anyhow::Result<record::Launch> {
-        let Desired { instance, alloc, user, job, spec, .. } = &launch.desired;
+        let Desired { instance, alloc, user, job, spec, ports, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
@@ -251,6 +268,7 @@ impl Files {
             notice_ms: spec.notice.as_millis(),
             jail,
             capabilities: spec.kernel_features.iter().map(|feature| feature.number()).collect(),
+            bindable_ports: self.bindable(ports.iter().map(|(_, port)| *port)),
         })
     }
 

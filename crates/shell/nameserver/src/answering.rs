@@ -74,7 +74,7 @@ impl<S: Source> Shared<S> {
         random: &mut Random,
     ) -> Next {
         Metrics::count(&self.metrics.queries);
-        if !self.allows(peer) {
+        if !self.allows(peer, via) {
             Metrics::count(&self.metrics.limited);
             return self.failure(request, via, Failure::Refused);
         }
@@ -149,9 +149,9 @@ impl<S: Source> Shared<S> {
         timeout(self.settings.resolve_timeout, lookup).await.unwrap_or(Lookup::Missing)
     }
 
-    fn allows(&self, peer: SocketAddr) -> bool {
+    fn allows(&self, peer: SocketAddr, via: Via) -> bool {
         let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let client = self.source.client(peer);
+        let client = self.source.client(peer, via);
         let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
         limiter.allows(client, Time::ZERO + Span(now))
     }

@@ -25,7 +25,7 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use dns::{Lookup, Names, Question, Rate};
+use dns::{Lookup, Names, Question, Rate, Via};
 
 pub use self::metrics::{Exported, Metrics};
 pub use self::server::Server;
@@ -39,7 +39,7 @@ pub trait Source: Names + Send + Sync + 'static {
     fn resolve(&self, question: Question) -> impl Future<Output = Lookup> + Send;
 
     /// Whose limits apply to requests from an address: by default the IP address.
-    fn client(&self, peer: SocketAddr) -> Client {
+    fn client(&self, peer: SocketAddr, _: Via) -> Client {
         Client::Address(peer.ip())
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn serve<S: Source>(
             continue;
         };
         let max = shared.settings.connections_max;
-        let place = Clients::enter(&clients, shared.source.client(peer), max.div_ceil(4));
+        let place = Clients::enter(&clients, shared.source.client(peer, Via::Tcp), max.div_ceil(4));
         let Some(place) = place.filter(|_| connections.len() < max) else {
             Metrics::count(&shared.metrics.connections_rejected);
             continue;

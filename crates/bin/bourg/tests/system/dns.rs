@@ -110,3 +110,84 @@ fn tasks_find_each_other_by_name_also_while_no_master_answers() {
         pages::value(&metrics, "bourg_dns_stale_replies_total") > Some(0.0)
     });
 }
+
+/// The Python in a task's jail.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The first lines of the programs: a socket connected to the task's resolver, and a request.
+const ASKS: &str = "
+import socket, time
+conf = open('/etc/resolv.conf').read().split()
+server = conf[conf.index('nameserver') + 1]
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((server, 53))
+labels = b''.join(bytes([len(label)]) + label for label in (b'master', b'dev', b'borg', b''))
+request = bytes([0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]) + labels + bytes([0, 1, 0, 1])
+";
+
+/// Asks as often as it can, and says how many requests were refused. Most are responses, which a
+/// server drops, so that the flood is larger.
+const FLOODS: &str = "
+s.setblocking(False)
+response = request[:2] + bytes([0x80]) + request[3:]
+refused, seen, said = 0, 0, time.time()
+while True:
+  for number in range(200):
+    try: s.send(request if number == 0 else response)
+    except OSError: pass
+  try:
+    while True:
+      reply = s.recv(512)
+      seen += 1
+      refused += reply[3] & 15 == 5
+  except OSError: pass
+  if time.time() - said > 0.2:
+    said = time.time()
+    print('seen', seen, 'refused', refused, flush=True)
+";
+
+/// Asks 60 times, and ends with what came of it. A datagram can be lost in the flood, and is sent
+/// again.
+const ASKS_SLOWLY: &str = "
+s.settimeout(0.2)
+codes, lost = [], 0
+while len(codes) < 60 and lost < 200:
+  s.send(request)
+  try: codes.append(s.recv(512)[3] & 15)
+  except OSError: lost += 1
+  time.sleep(0.01)
+print('answered', codes.count(0), 'refused', codes.count(5), 'lost', lost, flush=True)
+";
+
+#[test]
+fn a_task_that_floods_is_refused_and_another_is_answered_meanwhile() {
+    needs(PYTHON, "python3");
+    let cell = Cell::start();
+    let run = |name: &str, program: &str, wait: &str| {
+        let program = format!("{ASKS}{program}");
+        cell.write(
+            &format!("{name}.bcl"),
+            format!(
+                "(import 'borg.libsonnet').batch('{name}', cmd=['{PYTHON}', '-c', {program:?}])"
+            ),
+        );
+        cell.ok(&format!("bourg run {wait} {name}.bcl"));
+    };
+    run("floods", FLOODS, "--detach");
+    let refused = || {
+        let said = cell.types("bourg logs floods/0").stdout;
+        let last = said.lines().rfind(|line| line.starts_with("seen "));
+        last.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    until("it is refused", || refused() > 0);
+    let before = refused();
+    run("asks", ASKS_SLOWLY, "--wait");
+    let said = cell.ok("bourg logs asks/0");
+    assert!(said.starts_with("answered 60 refused 0 "), "{said}");
+    until("the flood was refused meanwhile", || refused() > before);
+    let metrics = pages::metrics(&cell, Of::Borglet);
+    assert!(
+        pages::value(&metrics, "bourg_dns_rejected_total{cause=\"rate\"}") > Some(0.0),
+        "{metrics}"
+    );
+}

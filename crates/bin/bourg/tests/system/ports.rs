@@ -4,12 +4,28 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Role};
 use crate::eventually::{eventually, until};
+use crate::terminal::Terminal;
 use crate::tools::needs;
 
 /// The Python in a task's jail; another one may come first in the test's own search path.
 const PYTHON: &str = "/usr/bin/python3";
+
+/// A cell whose kernel lets tasks bind every port, so that its Borglet has to find out who does.
+fn watched() -> Cell {
+    let mut terminal = Terminal::new();
+    terminal.set("BOURG_PORT_ISOLATION", "watched".into());
+    let directory = terminal.path("cell");
+    let cell = Cell::start_in(terminal, &directory, &[]);
+    assert_eq!(port_isolation(&cell), "watched");
+    cell
+}
+
+/// How the machine of a cell keeps tasks from other ports.
+fn port_isolation(cell: &Cell) -> String {
+    machine(cell)["report"]["attributes"]["port-isolation"].as_str().unwrap_or_default().to_owned()
+}
 
 /// The machine of a cell, as it is shown.
 fn machine(cell: &Cell) -> Value {
@@ -77,7 +93,7 @@ while True:
 
 #[test]
 fn a_task_that_takes_every_port_is_ended_for_it_and_says_why() {
-    let cell = Cell::start();
+    let cell = watched();
     let (name, how) = TAKES_ALL[0];
     run(&cell, name, &takes_all(how), ONCE);
     cell.job(name, "is ended", |job| job["state"] == "failed");
@@ -93,7 +109,7 @@ fn a_task_that_takes_every_port_is_ended_for_it_and_says_why() {
 
 #[test]
 fn services_start_beside_tasks_that_take_every_port_again_and_again() {
-    let cell = Cell::start();
+    let cell = watched();
     for (name, how) in &TAKES_ALL {
         run(&cell, name, &takes_all(how), FOR_EVER);
     }
@@ -116,7 +132,7 @@ fn services_start_beside_tasks_that_take_every_port_again_and_again() {
 
 #[test]
 fn who_takes_a_port_of_another_task_is_ended_and_the_other_runs_on() {
-    let cell = Cell::start();
+    let cell = watched();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let status = cell.is_healthy("hello");
     let port = status["tasks"][0]["ports"][0]["port"].as_u64().expect("a port");
@@ -167,4 +183,81 @@ fn ports_that_a_program_of_the_host_holds_are_avoided_and_it_is_named() {
 
     drop(held);
     cell.is_healthy("again");
+}
+
+/// A program that tries the whole range in every way, again and again, and says what came of it.
+const TRIES_ALL: &str = "took, refused, own = 0, 0, int(os.environ['PORT'])
+for family, address in (socket.AF_INET, '0.0.0.0'), (socket.AF_INET6, '::1'):
+  s = socket.socket(family); s.bind((address, own)); held.append(s)
+  s = socket.socket(family); s.bind((address, 0)); held.append(s)
+while True:
+  for port in [80, *range(first, last + 1)]:
+    for family, address in (socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::'):
+      for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+        if port == own: continue
+        s = socket.socket(family, kind)
+        try:
+          s.bind((address, port))
+          took += 1
+          held.append(s)
+        except PermissionError: refused += 1
+        except OSError: s.close()
+  print('took', took, 'refused', refused, flush=True)
+  time.sleep(0.05)";
+
+/// How often the thief was refused a port; it must never have got one.
+fn refused(cell: &Cell, job: &str) -> u64 {
+    let said = cell.ok(&format!("bourg logs {job}/0"));
+    let Some(last) = said.lines().rfind(|line| line.starts_with("took ")) else { return 0 };
+    let words: Vec<&str> = last.split(' ').collect();
+    let (["took", took, "refused", refused], true) = (words.as_slice(), said.len() < 100_000)
+    else {
+        panic!("{said}")
+    };
+    assert_eq!(*took, "0", "{said}");
+    refused.parse().expect("a number")
+}
+
+#[test]
+fn a_task_gets_no_port_that_it_was_not_given_and_runs_on_and_others_start() {
+    let cell = Cell::start();
+    assert_eq!(port_isolation(&cell), "enforced", "{}", cell.said());
+    let shown =
+        cell.ok(&format!("bourg machine show {}", cell.ok("bourg machines -o name").trim()));
+    assert!(shown.contains("port-isolation") && shown.contains("enforced"), "{shown}");
+    // Another program of this host may have its port.
+    let enforced = "(import 'borg.libsonnet').attribute('port-isolation').equal('enforced')";
+    let more = format!("ports: ['http'], constraints: [{enforced}], {FOR_EVER}");
+    run(&cell, "thief", TRIES_ALL, &more);
+    cell.job("thief", "runs", |job| job["state"] == "running");
+    let (first, last) = range(&cell);
+    let each_time = u64::from(last - first) * 4;
+    until("it has tried all", || refused(&cell, "thief") >= each_time);
+    let program = cell.tasks("thief")[&0];
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let hello = cell.is_healthy("hello");
+    assert!((0..3).all(|task| hello["tasks"][task]["generation"] == 1), "no life lost: {hello:#}");
+
+    // Commands in the task have the same rule.
+    let bind = |port: &str| {
+        let line = format!("import os, socket; socket.socket().bind((\"\", {port}))");
+        cell.types(&format!("bourg exec thief/0 -- {PYTHON} -c '{line}'"))
+    };
+    let thrown = bind(&(first + 1).to_string());
+    assert!(thrown.stderr.contains("PermissionError: [Errno 1]"), "{}", thrown.stderr);
+    assert_eq!(bind("0").code, 0);
+
+    // The rule holds without the Borglet that made it.
+    let borglet = cell.pid(Role::Borglet);
+    cell.kill(Role::Borglet);
+    until("another Borglet runs", || {
+        cell.pid(Role::Borglet).is_some_and(|pid| Some(pid) != borglet)
+    });
+    let before = eventually("it shows the output", || {
+        let logs = cell.types("bourg logs thief/0");
+        (logs.code == 0).then(|| refused(&cell, "thief"))
+    });
+    until("it has tried all again", || refused(&cell, "thief") >= before + 2 * each_time);
+    cell.job("thief", "runs", |job| job["state"] == "running");
+    assert_eq!(cell.tasks("thief")[&0], program);
 }

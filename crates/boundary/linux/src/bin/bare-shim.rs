@@ -1,6 +1,7 @@
 //! Only the shim and `enter` commands, without the rest of `bourg`: this crate's tests run it in
-//! place of `bourg shim` and `bourg enter`. Not installed.
+//! place of `bourg shim` and `bourg enter`. Tasks of tests bind ports with it. Not installed.
 
+use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -24,11 +25,34 @@ fn main() -> ExitCode {
             let argv: Vec<String> = argv.iter().map(|&text| text.to_owned()).collect();
             linux::enter::run(Path::new(dir), &argv, *terminal == "tty")
         }
+        ["bind", "tcp", addresses @ ..] => {
+            bind("tcp", addresses, |address| TcpListener::bind(address).map(drop))
+        }
+        ["bind", "udp", addresses @ ..] => {
+            bind("udp", addresses, |address| UdpSocket::bind(address).map(drop))
+        }
         _ => {
             eprintln!(
-                "usage: bare-shim shim DIR | shims PADDING | preflight | enter DIR tty|plain -- PROGRAM [ARGUMENT]..."
+                "usage: bare-shim shim DIR | shims PADDING | preflight | enter DIR tty|plain -- PROGRAM [ARGUMENT]... \
+                 | bind tcp|udp ADDRESS:PORT..."
             );
             ExitCode::from(2)
         }
     }
+}
+
+/// Binds addresses, one after the other, and says for each what came of it.
+fn bind(
+    protocol: &str,
+    addresses: &[&str],
+    binds: impl Fn(&str) -> std::io::Result<()>,
+) -> ExitCode {
+    for address in addresses {
+        let outcome = match binds(address) {
+            Ok(()) => "bound".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        println!("{protocol} {address}: {outcome}");
+    }
+    ExitCode::SUCCESS
 }

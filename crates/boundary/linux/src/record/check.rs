@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Launch, Root};
+use super::{BindablePorts, Launch, PORTS_MAX, Root};
 use crate::Isolation;
 use crate::cgroup;
 
@@ -70,6 +70,17 @@ pub enum Invalid {
     /// A capability without root.
     #[error("kernel features require a machine whose Borglet runs as root; this one does not")]
     RootlessCapability,
+    /// A rule about ports without root.
+    #[error(
+        "without root the kernel does not check which ports a task binds: bindable_ports must be `any`"
+    )]
+    RootlessPorts,
+    /// More ports than a task can have.
+    #[error("bindable_ports are {count} ports, but a task can have at most {PORTS_MAX}")]
+    TooManyPorts {
+        /// Their number.
+        count: usize,
+    },
 }
 
 impl Launch {
@@ -110,6 +121,14 @@ impl Launch {
         }
         if self.isolation == Isolation::Rootless && !self.capabilities.is_empty() {
             return Err(Invalid::RootlessCapability);
+        }
+        if let BindablePorts::Only(ports) = &self.bindable_ports {
+            if self.isolation == Isolation::Rootless {
+                return Err(Invalid::RootlessPorts);
+            }
+            if ports.len() > PORTS_MAX {
+                return Err(Invalid::TooManyPorts { count: ports.len() });
+            }
         }
         for directory in &self.jail.system_dirs {
             absolute("jail.system_dirs", Path::new(directory))?;
@@ -174,6 +193,7 @@ mod tests {
             notice_ms: 0,
             jail: Jail::host("/usr/bin/bourg".into()),
             capabilities: vec![10],
+            bindable_ports: BindablePorts::Any,
         }
     }
 
@@ -181,7 +201,7 @@ mod tests {
     fn says_what_is_wrong() {
         type Change = fn(&mut Launch);
         launch().check().unwrap();
-        let table: [(Change, &str); 17] = [
+        let table: [(Change, &str); 19] = [
             (
                 |launch| launch.capabilities = vec![10, 21],
                 "capability 21 is not one that a task can keep",
@@ -189,6 +209,18 @@ mod tests {
             (
                 |launch| launch.isolation = Isolation::Rootless,
                 "kernel features require a machine whose Borglet runs as root; this one does not",
+            ),
+            (
+                |launch| {
+                    launch.isolation = Isolation::Rootless;
+                    launch.capabilities.clear();
+                    launch.bindable_ports = BindablePorts::Only(Vec::new());
+                },
+                "without root the kernel does not check which ports a task binds",
+            ),
+            (
+                |launch| launch.bindable_ports = BindablePorts::Only(vec![7; 1025]),
+                "bindable_ports are 1025 ports, but a task can have at most 1024",
             ),
             (|l| l.argv.clear(), "argv is empty"),
             (|l| l.argv.push("a\0b".to_owned()), "argv[1] contains a NUL byte"),

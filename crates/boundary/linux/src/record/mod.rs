@@ -132,7 +132,25 @@ pub struct Launch {
     /// [`crate::CAPABILITIES`], and empty rootless, where there are none to keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<u8>,
+    /// The ports that it may bind.
+    #[serde(default)]
+    pub bindable_ports: BindablePorts,
 }
+
+/// The ports that a task may bind ([`crate::bind`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BindablePorts {
+    /// All that the kernel allows its user: where it cannot be enforced, and rootless.
+    #[default]
+    Any,
+    /// These, at most [`PORTS_MAX`], and what is allowed to every task. With the capability
+    /// `NET_BIND_SERVICE`, also those below 1024.
+    Only(Vec<u16>),
+}
+
+/// The maximum number of [`BindablePorts`].
+pub const PORTS_MAX: usize = 1024;
 
 /// Retention of each of the two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,13 +17,13 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::Isolation;
 use crate::cgroup::{Hierarchy, TaskCgroup};
 use crate::error::At;
 use crate::logs::{LogWriter, Stream};
 use crate::process::unix_micros_now;
-use crate::record::{Exit, ExitReason, HOME_DIRECTORY, LOG_DIRECTORY, Launch};
+use crate::record::{BindablePorts, Exit, ExitReason, HOME_DIRECTORY, LOG_DIRECTORY, Launch};
 use crate::shim_log::message;
+use crate::{Isolation, NET_BIND_SERVICE, bind};
 use begin::{Begun, Shim};
 pub use server::serve;
 pub(crate) use server::{REQUEST_BYTES_MAX, REQUEST_FILES, command_line};
@@ -139,7 +139,15 @@ fn prepare(dir: &Path, launch: &Launch) -> Result<Option<TaskCgroup>, String> {
             return Err(format!("its alloc does not exist: {} has no parent cgroup", own.name()));
         }
     }
-    TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)
-        .map(Some)
-        .map_err(|error| error.to_string())
+    let cgroup = TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)
+        .map_err(|error| error.to_string())?;
+    if let BindablePorts::Only(given) = &launch.bindable_ports {
+        let privileged = launch.capabilities.contains(&NET_BIND_SERVICE);
+        if let Err(error) = bind::enforce(&cgroup, given, privileged) {
+            // Nothing has joined it.
+            let left = cgroup.remove().err().map_or_else(String::new, |left| format!("; {left}"));
+            return Err(format!("{error}{left}"));
+        }
+    }
+    Ok(Some(cgroup))
 }

@@ -5,6 +5,7 @@
 mod support;
 
 mod allocs;
+mod bind;
 mod enter;
 mod full;
 mod groups;

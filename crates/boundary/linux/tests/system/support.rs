@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::logs::{LogReader, Start, Stream};
-use linux::record::{Exit, ExitReason, Jail, Launch, Rotation};
+use linux::record::{BindablePorts, Exit, ExitReason, Jail, Launch, Rotation};
 use linux::task::{Inspection, ShimChild, ShimServer, TaskDirectory, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -79,6 +79,7 @@ impl Tasks {
             notice_ms: 10_000,
             jail: Jail::host(executable()),
             capabilities: Vec::new(),
+            bindable_ports: BindablePorts::Any,
         }
     }
 
