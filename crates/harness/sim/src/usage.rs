@@ -74,8 +74,9 @@ pub(crate) struct Meters {
     seed: u64,
     recorder: Recorder,
     last: Time,
-    /// The curve of each task, by its limit at the start, and its counter.
-    tasks: BTreeMap<InstanceId, (Curve, Span)>,
+    /// When each task was started, its curve, by its limit then, and its counter. After a restore an
+    /// incarnation may begin again: a different one.
+    tasks: BTreeMap<InstanceId, (Time, Curve, Span)>,
 }
 
 /// A running task.
@@ -111,11 +112,13 @@ impl Meters {
         }
         let tasks = tasks();
         let last = std::mem::replace(&mut self.last, now);
-        self.tasks.retain(|known, _| tasks.iter().any(|task| task.instance == *known));
+        self.tasks.retain(|known, (since, ..)| {
+            tasks.iter().any(|task| (task.instance, task.started) == (*known, *since))
+        });
         let mut read = BTreeMap::new();
         for Metered { instance, alloc, started, limit } in tasks {
-            let new = || (Curve::of(self.seed, instance, limit), Span::ZERO);
-            let (curve, used) = self.tasks.entry(instance).or_insert_with(new);
+            let new = || (started, Curve::of(self.seed, instance, limit), Span::ZERO);
+            let (_, curve, used) = self.tasks.entry(instance).or_insert_with(new);
             let passed = now.since(last.max(started));
             // The middle of a straight line is its average; at a turn it is close to it.
             let middle = now - Span(passed.0 / 2);
@@ -130,7 +133,7 @@ impl Meters {
         let samples = self.recorder.samples().to_vec();
         let strange = |sample: &UsageSample| {
             let UsageSubject::Instance(id) = sample.subject else { return None };
-            let ((curve, _), cpu) = (self.tasks.get(&id)?, sample.measured.cpu?);
+            let ((_, curve, _), cpu) = (self.tasks.get(&id)?, sample.measured.cpu?);
             (!curve.has(cpu)).then(|| format!("{id} used {cpu}, outside of {curve:?}"))
         };
         let wrong = samples.iter().find_map(strange).or_else(|| self.wrong(&windows));
@@ -141,7 +144,7 @@ impl Meters {
     fn wrong(&self, windows: &[UsageWindow]) -> Option<String> {
         windows.iter().find_map(|window| {
             let UsageSubject::Instance(id) = window.subject else { return None };
-            let ((curve, _), cpu) = (self.tasks.get(&id)?, window.average.cpu?);
+            let ((_, curve, _), cpu) = (self.tasks.get(&id)?, window.average.cpu?);
             let is_long = window.length > borglet::WINDOW;
             (is_long || !curve.has(cpu))
                 .then(|| format!("{id} has {window:?}, outside of {curve:?}"))

@@ -33,7 +33,9 @@ impl NameServer {
         let answers = dns::Settings { zone: Zone::new(&cell, None)?, recursion: true };
         let server = nameserver::Server::bind(nameserver::Settings::new(address, answers)).await;
         let server = server.with_context(|| format!("cannot serve DNS at {address}"))?;
-        Ok(Self { server, names: MachineNames::new(credentials, Masters::new(masters)) })
+        let at = Some(server.address());
+        let names = MachineNames::new(credentials, Masters::new(masters), at);
+        Ok(Self { server, names: names })
     }
 
     /// Where it listens.
