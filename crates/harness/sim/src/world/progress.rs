@@ -1,7 +1,7 @@
 //! Liveness: the cell makes progress while a majority of its replicas is healthy for long enough,
 //! that is up, connected and with a working disk, whatever is wrong with the others.
 
-use model::{Span, Time};
+use model::{LogIndex, Span, Time};
 use replica::Codec;
 
 use crate::network::Node;
@@ -71,6 +71,8 @@ impl<C: Codec> World<C> {
     fn is_healthy(&self, host: usize) -> bool {
         let master = &self.masters[host];
         let has_disk = !master.disk.full && master.disk.slow == Span::ZERO;
-        master.is_up() && !master.is_frozen() && has_disk
+        // One whose disk was emptied gives no vote until another takes its place.
+        let knows = master.cell().is_some_and(|cell| cell.index() > LogIndex(0));
+        master.is_up() && !master.is_frozen() && has_disk && knows
     }
 }
