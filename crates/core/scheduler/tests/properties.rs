@@ -87,6 +87,7 @@ impl History {
         let last = 999 + u16::try_from(ports).expect("few");
         let range = PortRange { first: 1_000, last };
         let report = MachineReport {
+            task_network: None,
             capacity,
             ports: if ports == 0 { PortRange::default() } else { range },
             attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -278,7 +279,8 @@ impl History {
                 for (machine, alloc) in places(&cell, job, task) {
                     let ports = machine.free_ports(job.ports(index).len(), &[]);
                     let (machine, victims) = (machine.id, Vec::new());
-                    let assignment = Assignment { instance, alloc, machine, ports, victims };
+                    let assignment =
+                        Assignment { address: None, instance, alloc, machine, ports, victims };
                     let outcome =
                         cell.clone().apply(self.now, &Op::Assign(vec![assignment])).outcome;
                     let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };

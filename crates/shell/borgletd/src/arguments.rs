@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use model::{Bytes, MilliCores, PortRange};
+use model::{Bytes, MilliCores, PortRange, Subnet};
 use process::arguments::{ListenArgs, dialled};
 use process::joining::Given;
 use process::reached_at;
@@ -37,6 +37,10 @@ pub struct BorgletArgs {
     /// The port range for tasks.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
+    /// The addresses for tasks with a network of their own, such as 10.64.5.0/24; the second one
+    /// becomes this machine's. Needs root. Default: none, and such tasks run on other machines.
+    #[arg(long, value_name = "RANGE")]
+    task_network: Option<Subnet>,
     /// The cores for tasks. Default: all of the machine.
     #[arg(long, value_name = "CORES")]
     cpu: Option<MilliCores>,
@@ -76,6 +80,7 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         masters: args.master,
         ports: args.ports,
+        task_network: args.task_network,
         limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
         uids: args.uids,
         stop_tasks: args.stop_tasks,

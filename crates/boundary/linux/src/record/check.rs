@@ -70,6 +70,11 @@ pub enum Invalid {
     /// A capability without root.
     #[error("kernel features require a machine whose Borglet runs as root; this one does not")]
     RootlessCapability,
+    /// A network without root.
+    #[error(
+        "a network of its own requires a machine whose Borglet runs as root; this one does not"
+    )]
+    RootlessNetwork,
 }
 
 impl Launch {
@@ -110,6 +115,12 @@ impl Launch {
         }
         if self.isolation == Isolation::Rootless && !self.capabilities.is_empty() {
             return Err(Invalid::RootlessCapability);
+        }
+        if self.isolation == Isolation::Rootless && self.network.is_some() {
+            return Err(Invalid::RootlessNetwork);
+        }
+        if let Some(path) = self.network.as_ref().and_then(|network| network.of_alloc.as_ref()) {
+            absolute("network.of_alloc", path)?;
         }
         for directory in &self.jail.system_dirs {
             absolute("jail.system_dirs", Path::new(directory))?;
@@ -154,6 +165,7 @@ mod tests {
 
     fn launch() -> Launch {
         Launch {
+            network: None,
             label: "you/hello/3 generation 2".to_owned(),
             argv: vec!["sh".to_owned()],
             env: vec![("A".to_owned(), "1".to_owned())],

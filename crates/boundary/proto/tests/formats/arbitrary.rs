@@ -156,6 +156,7 @@ pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
     let held_ports = vec(held_ports(), 0..3);
     (resources(), port_range(), words(), held_ports, vec(saving(), 0..3)).prop_map(
         |(capacity, ports, attributes, held_ports, saving)| MachineReport {
+            task_network: None,
             capacity,
             ports,
             attributes,
@@ -212,6 +213,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let ids = (instance(), of(instance()));
     let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
         |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
+            address: None,
             instance,
             alloc,
             cell,
@@ -226,6 +228,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let names = (name(), name(), name());
     let alloc = (instance(), names, priority(), resources()).prop_map(
         |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
+            address: None,
             instance,
             cell,
             user,

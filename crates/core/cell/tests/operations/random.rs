@@ -182,6 +182,7 @@ fn absurd() -> impl Strategy<Value = Op> {
     let alloc = prop::option::weighted(0.2, instance());
     let assignment = (instance(), machine_id(), ports, victims, alloc).prop_map(
         |(instance, machine, ports, victims, alloc)| Assignment {
+            address: None,
             instance,
             alloc,
             machine,
@@ -352,6 +353,7 @@ impl Step {
                 let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
                 let victims = victims(cell, job, machine);
                 Op::Assign(vec![Assignment {
+                    address: None,
                     instance,
                     alloc,
                     machine: machine.id,

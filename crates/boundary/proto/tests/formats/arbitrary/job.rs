@@ -122,6 +122,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
         .prop_map(
             |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
                 TaskSpec {
+                    network: spec::Network::Host,
                     cmd,
                     env,
                     limit,
@@ -306,6 +307,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
         .prop_map(
             |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
                 TaskSpec {
+                    network: spec::Network::Host,
                     cmd,
                     env,
                     limit,

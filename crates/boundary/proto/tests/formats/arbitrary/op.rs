@@ -108,6 +108,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         .prop_map(|(session, sequence)| RequestId { session: SessionId(session), sequence });
     let assignment = (instance(), machine(), vec(any::<u16>(), 0..3), vec(instance(), 0..3))
         .prop_map(|(instance, machine, ports, victims)| Assignment {
+            address: None,
             instance,
             alloc: None,
             machine,
