@@ -103,6 +103,8 @@ fn mutation() -> BoxedStrategy<Mutation> {
         "estimation=no",
         "kernel=net-raw",
         "cmd=other",
+        "network=own",
+        "network=own",
         "at-once=0",
         "per-hour=1",
     ]);
@@ -111,7 +113,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
         let tasks = if name == "db" { tasks.min(1) } else { tasks };
         submitted(name, tasks, &[option])
     });
-    let rooms = (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"])).prop_map(
+    let rooms = (0..3_u64, select(vec!["allocs=none", "cpu=400", "network=own"])).prop_map(
         |(allocs, option)| submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]),
     );
     let spec = prop_oneof![3 => jobs, 1 => rooms].boxed();
@@ -199,6 +201,8 @@ fn absurd() -> impl Strategy<Value = Op> {
         "cpu=18446744073709551615",
         "ports=none",
         "ports=31002-31004",
+        "network=10.64.5.0/30",
+        "network=10.64.5.0/28",
         "held=31001-31001:sshd",
         "held=31000-65535:sshd",
     ]);
@@ -350,10 +354,12 @@ impl Step {
                 let alloc = job.alloc_set.and_then(alloc);
                 let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
                 let machine = its.unwrap_or(machine);
-                let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
+                let ports = machine.free_ports(job.port_count(instance.index), &[]);
+                let takes = job.network(instance.index).is_own() && alloc.is_none();
+                let address = takes.then(|| machine.free_address(&[])).flatten();
                 let victims = victims(cell, job, machine);
                 Op::Assign(vec![Assignment {
-                    address: None,
+                    address,
                     instance,
                     alloc,
                     machine: machine.id,
