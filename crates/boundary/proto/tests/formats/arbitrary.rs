@@ -154,7 +154,7 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
 
 pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
     let held_ports = vec(held_ports(), 0..3);
-    let task_network = prop::option::of((any::<u16>(), 16_u8..=30).prop_map(|(bits, prefix)| {
+    let task_network = of((any::<u16>(), 16_u8..=30).prop_map(|(bits, prefix)| {
         let address = std::net::Ipv4Addr::from_bits(u32::from(bits) << 16);
         model::Subnet::new(address, prefix).expect("a range")
     }));

@@ -84,7 +84,7 @@ mod tests {
         );
         assert_eq!(
             problems(|job| job.task.network = own(&[("http", 0)])),
-            ["ports.http: must be 1 to 65535, is 0"]
+            ["ports[\"http\"]: must be 1 to 65535, is 0"]
         );
         assert_eq!(
             problems(|job| job.task.network = own(&[])),

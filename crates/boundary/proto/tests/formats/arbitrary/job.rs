@@ -302,7 +302,7 @@ pub(crate) fn any_constraint() -> impl Strategy<Value = Constraint> {
 pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
     let (cmd, ports) = (vec(any::<String>(), 0..3), btree_set(name(), 0..3));
     let check = of(any_check());
-    let numbers = proptest::collection::btree_map(name(), any::<u16>(), 0..3);
+    let numbers = btree_map(name(), any::<u16>(), 0..3);
     let network = of(numbers).prop_map(|ports| match ports {
         Some(ports) => spec::Network::Own { ports },
         None => spec::Network::Host,

@@ -106,7 +106,7 @@ fn step() -> impl Strategy<Value = UpdateStep> {
 pub(crate) fn op() -> BoxedStrategy<Op> {
     let id = any::<(u64, u64)>()
         .prop_map(|(session, sequence)| RequestId { session: SessionId(session), sequence });
-    let address = prop::option::of(any::<u32>().prop_map(std::net::Ipv4Addr::from_bits));
+    let address = of(any::<u32>().prop_map(std::net::Ipv4Addr::from_bits));
     let ports = vec(any::<u16>(), 0..3);
     let assignment = (instance(), machine(), ports, vec(instance(), 0..3), address).prop_map(
         |(instance, machine, ports, victims, address)| Assignment {
