@@ -103,8 +103,6 @@ fn mutation() -> BoxedStrategy<Mutation> {
         "estimation=no",
         "kernel=net-raw",
         "cmd=other",
-        "network=own",
-        "network=own",
         "at-once=0",
         "per-hour=1",
     ]);
@@ -113,7 +111,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
         let tasks = if name == "db" { tasks.min(1) } else { tasks };
         submitted(name, tasks, &[option])
     });
-    let rooms = (0..3_u64, select(vec!["allocs=none", "cpu=400", "network=own"])).prop_map(
+    let rooms = (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"])).prop_map(
         |(allocs, option)| submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]),
     );
     let spec = prop_oneof![3 => jobs, 1 => rooms].boxed();
@@ -201,8 +199,6 @@ fn absurd() -> impl Strategy<Value = Op> {
         "cpu=18446744073709551615",
         "ports=none",
         "ports=31002-31004",
-        "network=10.64.5.0/30",
-        "network=10.64.5.0/28",
         "held=31001-31001:sshd",
         "held=31000-65535:sshd",
     ]);

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(
             problems(|job| job.task.network = own(&[("admin", 80), ("http", 80)])),
             [
-                "ports.http: is 80, which is the number of admin, too: give each port a number of its own"
+                "ports[\"http\"]: is 80, which is the number of admin, too: give each port a number of its own"
             ]
         );
         assert_eq!(
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(
             with(TaskOverride { ports: Some([].into()), ..TaskOverride::default() }),
             [
-                "overrides.1.ports: cannot differ from task to task with network: 'own': leave it out, \
+                "overrides[\"1\"].ports: cannot differ from task to task with network: 'own': leave it out, \
               and give all ports in the job's ports"
             ]
         );
