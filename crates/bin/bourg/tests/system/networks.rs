@@ -21,7 +21,7 @@ const ROOM: &str = "local borg = import 'borg.libsonnet';
      { allocSet: 'room', cpu: 0.1, ram: '32 MiB', network: 'own' }]";
 
 /// The addresses of the two tasks of a job.
-fn addresses(cell: &Cell, job: &str) -> Vec<String> {
+fn addresses_of(cell: &Cell, job: &str) -> Vec<String> {
     let of = |index| cell.ok(&format!("bourg status {job} -o tasks.{index}.networkAddress"));
     (0..2).map(|index| of(index).trim().to_owned()).collect()
 }
@@ -40,7 +40,7 @@ fn two_tasks_on_one_machine_have_the_same_port_at_addresses_and_names_of_their_o
     let cell = Cell::start();
     cell.write("web.bcl", WEB);
     cell.ok("bourg run web.bcl");
-    let addresses = self::addresses(&cell, "web");
+    let addresses = addresses_of(&cell, "web");
     assert_ne!(addresses[0], addresses[1]);
     for (index, address) in (0..).zip(&addresses) {
         // From the host, whose health checks pass already.
@@ -78,7 +78,7 @@ fn two_tasks_on_one_machine_have_the_same_port_at_addresses_and_names_of_their_o
     cell.ok("bourg kill web");
     until("nothing is left of their networks", || interfaces(&addresses).is_empty());
     cell.ok("bourg run web.bcl");
-    let next = self::addresses(&cell, "web");
+    let next = addresses_of(&cell, "web");
     assert!(next.iter().all(|address| !addresses.contains(address)), "{next:?}");
     cell.ok("bourg kill web");
     until("nothing is left of their networks", || interfaces(&next).is_empty());
