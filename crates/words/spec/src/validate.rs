@@ -1,6 +1,7 @@
 //! Validation of descriptions. A valid description can be admitted, placed and started; whether
 //! this cell has room for it is a separate question.
 
+mod constraints;
 mod ends;
 mod health;
 pub mod limits;
@@ -16,7 +17,7 @@ use thiserror::Error;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{Constraint, HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
+use crate::{HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -443,26 +444,6 @@ impl Problems {
         self.span(at, notice, Span::ZERO, Span::from_secs(limits::SPAN_SECONDS_MAX));
     }
 
-    fn constraints(&mut self, at: &Location<'_>, constraints: &[Constraint]) {
-        self.count(at, constraints.len(), limits::CONSTRAINTS_MAX, "constraints");
-        for (position, constraint) in constraints.iter().enumerate() {
-            let at = at.element(position);
-            let (name, value) = (at.field("attribute"), at.field("value"));
-            self.named(&name, &constraint.attribute);
-            self.word(&name, &constraint.attribute);
-            self.word(&value, &constraint.value);
-            let relation = constraint.relation.name();
-            if !constraint.relation.has_value() && !constraint.value.is_empty() {
-                self.add(&value, ProblemKind::NoValue { relation });
-            }
-            let number = constraint.value.trim().parse::<i64>();
-            if constraint.relation.is_numeric() && number.is_err() {
-                let value_text = constraint.value.clone();
-                self.add(&value, ProblemKind::NotAnInteger { value: value_text, relation });
-            }
-        }
-    }
-
     fn named(&mut self, at: &Location<'_>, name: &str) {
         if name.is_empty() {
             self.add(at, ProblemKind::NoName);
@@ -535,7 +516,7 @@ impl std::fmt::Display for Shown {
 mod tests {
     use super::*;
     use crate::testing::job;
-    use crate::{Relation, RestartPolicy, TaskOverride};
+    use crate::{Constraint, Relation, RestartPolicy, TaskOverride};
     use model::TaskIndex;
 
     fn problems(change: impl FnOnce(&mut JobSpec)) -> Vec<String> {
