@@ -289,6 +289,7 @@ impl Life {
         let ports =
             machine.free_ports(self.cell.job(id).expect("there").ports(TaskIndex(0)).len(), &[]);
         let assignment = Assignment {
+            address: None,
             instance: instance(0),
             alloc: None,
             machine: machine.id,
@@ -350,7 +351,8 @@ impl Life {
             let job = self.cell.job(instance.collection).expect("a job");
             let ports = to.free_ports(job.ports(instance.index).len(), &[]);
             let (machine, victims) = (to.id, ids(victims));
-            let assignment = Assignment { instance, alloc: None, machine, ports, victims };
+            let assignment =
+                Assignment { address: None, instance, alloc: None, machine, ports, victims };
             let outcome = self.apply(&Op::Assign(vec![assignment])).outcome;
             assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]), "{instance}");
         }
@@ -410,6 +412,7 @@ impl Life {
         ] {
             let attributes = [("kernel", "6.1"), ("platform", platform)];
             let report = Arc::new(MachineReport {
+                task_network: None,
                 capacity: Resources {
                     cpu: MilliCores(4_000),
                     ram: Bytes(8 << 30),

@@ -8,18 +8,23 @@
 //! Not here: which tasks run in it, and waiting for their end.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use crate::Isolation;
 use crate::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup};
 use crate::error::At;
+use crate::network::{self, Network};
 use crate::record::Bind;
 use crate::task::{Resized, TaskDirectory, TaskError, discard};
 use crate::tree::remove_tree;
 
 /// The name of the directory shared by the alloc's tasks, in the alloc's directory.
 pub const SHARED_DIRECTORY: &str = "shared";
+/// The name of the file that holds the network of its tasks, if that is their own.
+pub const NETWORK_FILE: &str = "network";
 
 /// An alloc, identified by its directory and the name of its cgroup.
 #[derive(Clone, Debug)]
@@ -66,12 +71,26 @@ impl Alloc {
         Bind { source: self.shared(), target: target.into(), writable: true }
     }
 
-    /// Creates what is missing of it; running tasks in it are not affected.
+    /// The file that holds the network of its tasks, if that is their own.
+    #[must_use]
+    pub fn network_file(&self) -> PathBuf {
+        self.path().join(NETWORK_FILE)
+    }
+
+    /// Creates what is missing of it; running tasks in it are not affected. A network needs a thread
+    /// of its own, which this creates.
     ///
     /// # Errors
-    /// When the disk is full, or the kernel rejects the cgroup or its limits.
-    pub fn make(&self, limits: &Limits) -> Result<(), TaskError> {
+    /// When the disk is full, or the kernel rejects the cgroup or its limits, or the network.
+    pub fn make(&self, limits: &Limits, network: Option<&Network>) -> Result<(), TaskError> {
         self.make_directory()?;
+        if let Some(network) = network {
+            let path = self.network_file();
+            // A thread that fails in between may be left in the wrong network.
+            let made = thread::scope(|scope| scope.spawn(|| network.mount(&path)).join());
+            made.map_err(|_| io::Error::other("the thread that makes its network panicked"))
+                .at("make the network at", &path)??;
+        }
         if let Some(group) = &self.group {
             group.make_parent(limits)?;
         }
@@ -94,10 +113,23 @@ impl Alloc {
         Ok(fs::set_permissions(&shared, everybody).at("open to its tasks", &shared)?)
     }
 
+    /// Lets go of the network of its tasks, which have ended.
+    ///
+    /// # Errors
+    /// When the kernel returns an error.
+    pub fn release_network(&self) -> Result<(), TaskError> {
+        let network = self.network_file();
+        Ok(network::unmount(&network).at("let go of the network at", &network)?)
+    }
+
     /// Whether it is complete. After a reboot its cgroup is missing.
     #[must_use]
     pub fn is_made(&self) -> bool {
-        self.shared().is_dir() && self.group.as_ref().is_none_or(TaskCgroup::is_whole)
+        // After a reboot the file holds no network.
+        let network = self.network_file();
+        self.shared().is_dir()
+            && self.group.as_ref().is_none_or(TaskCgroup::is_whole)
+            && (!network.exists() || network::is_mounted(&network))
     }
 
     /// Changes the limits of its tasks together.
@@ -138,6 +170,7 @@ impl Alloc {
             group.kill_all()?;
             group.remove()?;
         }
+        self.release_network()?;
         let name = self.path().file_name().unwrap_or_default().to_string_lossy();
         discard(self.path(), self.path(), &name)
     }

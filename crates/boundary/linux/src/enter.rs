@@ -210,7 +210,10 @@ impl Opened {
             | CloneFlags::CLONE_NEWIPC
             | CloneFlags::CLONE_NEWUTS
             | CloneFlags::CLONE_NEWCGROUP;
-        setns(&self.init, self.user | namespaces).map_err(step("join the task's namespaces"))
+        let own = self.launch.network.is_some();
+        let network = if own { CloneFlags::CLONE_NEWNET } else { CloneFlags::empty() };
+        setns(&self.init, self.user | namespaces | network)
+            .map_err(step("join the task's namespaces"))
     }
 }
 

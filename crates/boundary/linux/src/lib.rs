@@ -12,8 +12,7 @@
 //! `exit.json` how it ended. Every reader of the directory, after any crash, finds the same state.
 //!
 //! Deliberately absent: async, threads, decisions about what should run or when to restart it,
-//! types of other crates (plain integers with units in their names), network set-up (tasks share
-//! the host's network).
+//! types of other crates (plain integers with units in their names).
 //!
 //! Requires kernel 5.12 or later, and root or the right to create user namespaces, with which tasks
 //! have the same jail but no limits; [`machine::preflight`] reports what is missing.
@@ -31,6 +30,7 @@ mod isolation;
 mod jail;
 pub mod logs;
 pub mod machine;
+pub mod network;
 pub mod peers;
 pub mod ports;
 mod process;

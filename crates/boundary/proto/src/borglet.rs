@@ -1,5 +1,6 @@
 //! The messages between master and Borglet: `borglet.proto`.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, Stop, TaskReport, TaskStatus};
@@ -72,6 +73,7 @@ impl From<&DesiredAlloc> for v1::DesiredAlloc {
             priority: desired.priority.number().into(),
             limit: Some((&desired.limit).into()),
             saver: desired.saver.as_ref().map(Into::into),
+            network_address: desired.address.map(Ipv4Addr::to_bits),
         }
     }
 }
@@ -88,6 +90,7 @@ impl TryFrom<v1::DesiredAlloc> for DesiredAlloc {
             priority: priority(desired.priority)?,
             limit: read::message(desired.limit, "limit")?,
             saver: read::optional(desired.saver, "saver")?,
+            address: desired.network_address.map(Ipv4Addr::from_bits),
         })
     }
 }
@@ -105,6 +108,7 @@ impl From<&Desired> for v1::Desired {
             spec: Some(v1::TaskSpec::from(&*desired.spec)),
             ports: desired.ports.iter().map(port).collect(),
             alloc: desired.alloc.map(Into::into),
+            network_address: desired.address.map(Ipv4Addr::to_bits),
         }
     }
 }
@@ -123,6 +127,7 @@ impl TryFrom<v1::Desired> for Desired {
             appclass: appclass(desired.appclass)?,
             spec: Arc::new(read::message(desired.spec, "spec")?),
             ports: read::list(desired.ports, "ports")?,
+            address: desired.network_address.map(Ipv4Addr::from_bits),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
-    MachineReport, PortRange, Stamp, TaskIndex, TaskSelection, Term,
+    MachineReport, PortRange, Stamp, Subnet, TaskIndex, TaskSelection, Term,
 };
 
 use crate::duration::duration;
@@ -51,6 +51,7 @@ impl From<&MachineReport> for v1::MachineReport {
             saving: (!report.saving.is_empty()).then(|| v1::machine_report::Savings {
                 instances: report.saving.iter().map(Into::into).collect(),
             }),
+            task_network: report.task_network.as_ref().map(Subnet::to_string).unwrap_or_default(),
         }
     }
 }
@@ -68,7 +69,12 @@ impl TryFrom<v1::MachineReport> for MachineReport {
         let held_ports = read::list(held.groups, "heldPorts")?;
         let saving = report.saving.unwrap_or_default();
         let saving = read::list(saving.instances, "saving")?;
-        Ok(Self { capacity, ports, attributes: report.attributes, held_ports, saving })
+        let task_network = match report.task_network.as_str() {
+            "" => None,
+            range => Some(range.parse::<Subnet>().map_err(Fault::Subnet).field("taskNetwork")?),
+        };
+        let attributes = report.attributes;
+        Ok(Self { capacity, ports, task_network, attributes, held_ports, saving })
     }
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use model::{
     KeyDigestError, NameError, NotListed, PathError, PriorityError, SchedulingClassError,
-    SequencerError, SerialError,
+    SequencerError, SerialError, SubnetError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -49,6 +49,9 @@ pub enum Fault {
     /// A text is not a sequencer.
     #[error(transparent)]
     Sequencer(#[from] SequencerError),
+    /// A text is not a range of addresses.
+    #[error(transparent)]
+    Subnet(#[from] SubnetError),
     /// A number is not a priority.
     #[error(transparent)]
     Priority(#[from] PriorityError),

@@ -10,7 +10,7 @@ use spec::{
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{all_shown, port_names, texts};
+use crate::task::{all_shown, network, network_fields, port_names, texts};
 use crate::{read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
@@ -103,6 +103,7 @@ impl v1::JobSpec {
 impl From<&JobSpec> for v1::JobSpec {
     fn from(job: &JobSpec) -> Self {
         let limit = v1::Resources::from(&job.task.limit);
+        let (network, port_numbers) = network_fields(&job.task.network);
         let change = |(index, change): (&TaskIndex, &TaskOverride)| (index.0, change.into());
         let allocs = match &job.kind {
             Kind::Job { .. } => None,
@@ -124,6 +125,8 @@ impl From<&JobSpec> for v1::JobSpec {
             disk_rate_bytes: limit.disk_rate_bytes,
             processes: job.task.processes,
             ports: texts(&job.task.ports),
+            network,
+            port_numbers,
             health_check: job.task.health_check.as_ref().map(Into::into),
             notice: Some(duration(job.task.notice)),
             constraints: job.task.constraints.iter().map(Into::into).collect(),
@@ -168,6 +171,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             limit: limit.try_into()?,
             processes: job.processes,
             ports: port_names(&job.ports)?,
+            network: network(job.network, &job.port_numbers)?,
             health_check: read::optional(job.health_check, "healthCheck")?,
             notice: read::span(job.notice, "notice")?,
             constraints: read::list(job.constraints, "constraints")?,

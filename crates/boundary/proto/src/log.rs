@@ -3,6 +3,7 @@
 //! A record that a replica has written must be readable by every replica of its level, or the cell
 //! would stop: so nothing is rejected here that the core's types can express.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use cell::{Assignment, Observation, Op, RequestId, Reservation};
@@ -268,6 +269,7 @@ impl From<&Assignment> for v1::Assignment {
             alloc: assignment.alloc.map(Into::into),
             ports: assignment.ports.iter().copied().map(u32::from).collect(),
             victims: assignment.victims.iter().map(|victim| (*victim).into()).collect(),
+            network_address: assignment.address.map(Ipv4Addr::to_bits),
         }
     }
 }
@@ -280,6 +282,7 @@ impl TryFrom<v1::Assignment> for Assignment {
             instance: read::message(assignment.instance, "instance")?,
             machine: MachineId(assignment.machine),
             alloc: assignment.alloc.map(Into::into),
+            address: assignment.network_address.map(Ipv4Addr::from_bits),
             ports: read::ports(&assignment.ports, "ports")?,
             victims: assignment.victims.into_iter().map(InstanceId::from).collect(),
         })

@@ -26,7 +26,7 @@ pub fn name_task(task: &TaskRecord<'_>) -> v1::NameTask {
         generation: task.generation.0,
         version: task.version.0,
         machine: task.machine.to_string(),
-        host: task.host.to_owned(),
+        host: task.host.clone().into_owned(),
         ports: task.ports().map(port).collect(),
         state: state.into(),
         health: health.into(),

@@ -1,9 +1,9 @@
 //! Tasks, their constraints on machines, and the differences of single tasks: `job.proto`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Bytes, MilliCores, PortName, Resources};
-use spec::{Constraint, LogPolicy, Relation, Saver, TaskOverride, TaskSpec};
+use spec::{Constraint, LogPolicy, Network, Relation, Saver, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -21,6 +21,36 @@ pub(crate) fn port_names(names: &[String]) -> Result<BTreeSet<PortName>, Malform
     Ok(ports)
 }
 
+/// The network of tasks, and the numbers of their ports in one of their own.
+pub(crate) fn network_fields(network: &Network) -> (i32, BTreeMap<String, u32>) {
+    let number = match network {
+        Network::Host => v1::Network::Host,
+        Network::Own { .. } => v1::Network::Own,
+    };
+    let named = |(name, port): (&PortName, &u16)| (name.to_string(), (*port).into());
+    (number.into(), network.numbers().iter().map(named).collect())
+}
+
+/// The same, from a message.
+pub(crate) fn network(network: i32, numbers: &BTreeMap<String, u32>) -> Result<Network, Malformed> {
+    let number = |(text, port): (&String, &u32)| {
+        let name: PortName = text.parse().map_err(Fault::from).key(text)?;
+        let out = Fault::OutOfRange { is: (*port).into(), least: 0, most: u16::MAX.into() };
+        Ok((name, u16::try_from(*port).map_err(|_| out).key(text)?))
+    };
+    let ports = numbers.iter().map(number).collect::<Result<BTreeMap<_, _>, Malformed>>();
+    let ports = ports.field("portNumbers")?;
+    let is_own = |network: v1::Network| Some(network == v1::Network::Own);
+    match read::value(network, is_own, "network")? {
+        true => Ok(Network::Own { ports }),
+        false if ports.is_empty() => Ok(Network::Host),
+        false => {
+            let why = "are given for the network of the host, where the cell assigns them";
+            Err(Fault::Contradiction(why)).field("portNumbers")
+        }
+    }
+}
+
 pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
@@ -35,7 +65,10 @@ pub(crate) fn all_shown(hidden_env: &[String]) -> Result<(), Malformed> {
 
 impl From<&TaskSpec> for v1::TaskSpec {
     fn from(task: &TaskSpec) -> Self {
+        let (network, port_numbers) = network_fields(&task.network);
         Self {
+            network,
+            port_numbers,
             cmd: task.cmd.clone(),
             env: task.env.clone(),
             limit: Some((&task.limit).into()),
@@ -62,6 +95,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             limit: read::message(task.limit, "limit")?,
             processes: task.processes,
             ports: port_names(&task.ports)?,
+            network: network(task.network, &task.port_numbers)?,
             health_check: read::optional(task.health_check, "healthCheck")?,
             notice: read::span(task.notice, "notice")?,
             constraints: Vec::new(),

@@ -33,6 +33,7 @@ mod interpreter;
 mod json;
 mod locate;
 mod nesting;
+mod network;
 mod overrides;
 mod policy;
 mod problems;

@@ -38,8 +38,7 @@ const ENV: &str = "variables and their values, such as { LANG: 'C' }";
 const LABELS: &str = "labels and their values, such as { team: 'search' }";
 const PORTS: &str = "a list of port names, such as ['http']";
 /// The canonical JSON spellings of the quantities.
-pub(crate) const QUANTITY_SPELLINGS: &[&str] =
-    &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes"];
+const QUANTITY_SPELLINGS: &[&str] = &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes"];
 
 /// The fields that a job and an override share.
 pub(crate) struct Change {
@@ -63,7 +62,8 @@ pub(crate) struct Limit {
 }
 
 impl Change {
-    pub(crate) fn read(fields: &Fields<'_>, found: &mut Diagnostics) -> Self {
+    /// Reads the fields, without `ports` unless these are a list of names.
+    pub(crate) fn read(fields: &Fields<'_>, lists_ports: bool, found: &mut Diagnostics) -> Self {
         let mut bytes = |one, other| {
             fields.read_either((one, quantity::bytes), (other, quantity::whole_bytes), found)
         };
@@ -76,7 +76,7 @@ impl Change {
             found,
         );
         let limit = Limit { cpu, ram, disk, disk_rate };
-        let ports = fields.read_list("ports", PORTS, found, port_name);
+        let ports = lists_ports.then(|| fields.read_list("ports", PORTS, found, port_name));
         let health_check = fields
             .get("healthCheck")
             .and_then(|value| health_check(value, fields.path.field("healthCheck"), found));
@@ -89,7 +89,7 @@ impl Change {
             env: fields.read_map("env", ENV, found, word).unwrap_or_default(),
             limit,
             processes: fields.read("processes", found, quantity::whole_small),
-            ports: ports.map(|ports| ports.into_iter().collect()),
+            ports: ports.flatten().map(|ports| ports.into_iter().collect()),
             health_check,
             notice: fields.read("notice", found, quantity::span),
             constraints,
@@ -162,7 +162,7 @@ pub(crate) fn overrides(
         if usual.health_check.is_some() && check.is_some_and(health::is_off) {
             found.add(at.field("healthCheck"), ErrorKind::HealthCheckStays);
         }
-        let change = Change::read(&fields, found).over(usual.limit);
+        let change = Change::read(&fields, true, found).over(usual.limit);
         let bytes = size(&change);
         for (from, to) in ranges {
             // An invalid number of tasks is reported elsewhere.

@@ -8,12 +8,13 @@ use crate::fields::{Diagnostic, Diagnostics};
 use crate::json::Json;
 use crate::related::named_after;
 
-/// The two spellings of each quantity.
+/// The two spellings of each quantity, and of ports with numbers.
 const SPELLINGS: &[(&str, &str)] = &[
     ("cpu", "cpuMilli"),
     ("ram", "ramBytes"),
     ("disk", "diskBytes"),
     ("diskRate", "diskRateBytes"),
+    ("ports", crate::network::NUMBERS_SPELLING),
 ];
 
 /// Records the problems and probable typos of a whole description, in the spelling of its file.

@@ -16,7 +16,8 @@ use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
 use crate::health;
 use crate::json::Json;
-use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
+use crate::network;
+use crate::overrides::{Change, overrides};
 use crate::policy;
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
@@ -42,6 +43,7 @@ const JOB: Shape = Shape {
         "diskRate",
         "processes",
         "ports",
+        "network",
         "healthCheck",
         "notice",
         "constraints",
@@ -63,8 +65,11 @@ const JOB: Shape = Shape {
         "after",
         "parent",
     ],
-    spellings: QUANTITY_SPELLINGS,
+    spellings: SPELLINGS,
 };
+/// Those of canonical JSON.
+const SPELLINGS: &[&str] =
+    &["cpuMilli", "ramBytes", "diskBytes", "diskRateBytes", network::NUMBERS_SPELLING];
 const MAXIMUM: Shape = Shape {
     of: "a maximum",
     expected: "a number of tasks, or one that is hard: { tasks: 1, hard: true }",
@@ -99,12 +104,14 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let priority = fields.read("priority", found, priority);
     let appclass = fields.read("appclass", found, appclass).unwrap_or_default();
     let scheduling_class = fields.read("schedulingClass", found, scheduling_class);
-    let usual = Change::read(&fields, found);
+    let network = network::network(&fields, found);
+    let usual = Change::read(&fields, network::lists_ports(&fields), found);
     let mut task = TaskSpec::of(usual.cmd.unwrap_or_default());
     task.env = usual.env;
     task.limit = usual.limit.over(task.limit);
     task.processes = usual.processes.unwrap_or(task.processes);
     task.ports = usual.ports.unwrap_or_default();
+    task.network = network;
     task.health_check = usual.health_check;
     task.notice = usual.notice.unwrap_or(task.notice);
     task.constraints = usual.constraints.unwrap_or_default();

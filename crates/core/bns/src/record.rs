@@ -1,5 +1,6 @@
 //! Records, read from a cell.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cell::{Cell, Health, Job, MachineState, Phase, Placement, TaskState};
@@ -16,8 +17,9 @@ pub struct TaskRecord<'a> {
     pub version: Version,
     /// The name of its machine.
     pub machine: &'a MachineName,
-    /// The host of its machine: an IP address, or a name of the network's own.
-    pub host: &'a str,
+    /// Where it listens: its own address if it has one, else the host of its machine, which is an
+    /// IP address or a name of the network's own.
+    pub host: Cow<'a, str>,
     /// The names of its ports, and the ports.
     pub ports: (Arc<[PortName]>, Arc<[u16]>),
     /// How far it is.
@@ -108,8 +110,11 @@ fn of<'a>(
         generation,
         version,
         machine: &machine.name,
-        // An IPv6 address with a port is in brackets.
-        host: host.trim_start_matches('[').trim_end_matches(']'),
+        host: match placement.address {
+            Some(address) => Cow::Owned(address.to_string()),
+            // An IPv6 address with a port is in brackets.
+            None => Cow::Borrowed(host.trim_start_matches('[').trim_end_matches(']')),
+        },
         ports: (job.ports(index), Arc::clone(&placement.ports)),
         stage,
         health,

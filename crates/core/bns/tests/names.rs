@@ -32,7 +32,7 @@ fn shown(task: &TaskRecord<'_>) -> String {
     };
     let reachable = if task.reachable { "" } else { ", unreachable" };
     let serves = if task.serves() { ", serves" } else { "" };
-    let (index, generation, host) = (task.index, task.generation, task.host);
+    let (index, generation, host) = (task.index, task.generation, &task.host);
     let ports = ports.concat();
     format!("  {index}-{generation} on {host}{ports}, {stage}, {health}{reachable}{serves}\n")
 }

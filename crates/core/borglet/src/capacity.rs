@@ -2,11 +2,38 @@
 //! in its alloc.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use model::{Dimension, InstanceId, Resources};
 
 /// The dimensions in which a shortage is not just slowness, as it is for CPU and access rates.
 const INCOMPRESSIBLE: [Dimension; 2] = [Dimension::Ram, Dimension::Disk];
+
+/// What one instance has and no other can have at the same time: a port, or with the number 0 an
+/// address as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// The address of a network of its own; `None` in the host's.
+    address: Option<Ipv4Addr>,
+    port: u16,
+}
+
+impl Endpoint {
+    /// A port of the machine.
+    pub(crate) fn host(port: u16) -> Self {
+        Self { address: None, port }
+    }
+
+    /// A port of a network of an instance's own.
+    pub(crate) fn own(address: Ipv4Addr, port: u16) -> Self {
+        Self { address: Some(address), port }
+    }
+
+    /// An address.
+    pub(crate) fn address(address: Ipv4Addr) -> Self {
+        Self::own(address, 0)
+    }
+}
 
 /// The resources in use on the machine and in its allocs.
 #[derive(Clone, Debug)]
@@ -23,8 +50,14 @@ impl Rooms {
 
     /// Accounts for an alloc; `leaving` if it is being removed. Its tasks use resources of the
     /// alloc.
-    pub(crate) fn take_alloc(&mut self, alloc: InstanceId, limit: Resources, leaving: bool) {
-        self.machine.take(limit, [].into_iter(), leaving);
+    pub(crate) fn take_alloc(
+        &mut self,
+        alloc: InstanceId,
+        limit: Resources,
+        address: Option<Ipv4Addr>,
+        leaving: bool,
+    ) {
+        self.machine.take(limit, address.map(Endpoint::address).into_iter(), leaving);
         self.allocs.insert(alloc, Room::new(limit));
     }
 
@@ -33,7 +66,7 @@ impl Rooms {
         &mut self,
         alloc: Option<InstanceId>,
         limit: Resources,
-        ports: impl Iterator<Item = u16>,
+        ports: impl Iterator<Item = Endpoint>,
         stopping: bool,
     ) {
         match alloc.and_then(|alloc| self.allocs.get_mut(&alloc)) {
@@ -50,7 +83,7 @@ impl Rooms {
         &self,
         alloc: Option<InstanceId>,
         limit: Resources,
-        ports: impl Iterator<Item = u16>,
+        ports: impl Iterator<Item = Endpoint>,
     ) -> bool {
         let Some(alloc) = alloc else { return self.machine.has(limit, ports) };
         let room = self.allocs.get(&alloc);
@@ -59,8 +92,8 @@ impl Rooms {
     }
 
     /// Whether an alloc can be created now.
-    pub(crate) fn has_alloc(&self, limit: Resources) -> bool {
-        self.machine.has(limit, [].into_iter())
+    pub(crate) fn has_alloc(&self, limit: Resources, address: Option<Ipv4Addr>) -> bool {
+        self.machine.has(limit, address.map(Endpoint::address).into_iter())
     }
 }
 
@@ -69,7 +102,7 @@ impl Rooms {
 struct Room {
     capacity: Resources,
     taken: Resources,
-    ports: Vec<u16>,
+    ports: Vec<Endpoint>,
     /// Whether some of them will be freed soon.
     stopping: bool,
 }
@@ -81,7 +114,7 @@ impl Room {
     }
 
     /// Accounts for an instance; `stopping` if it is being stopped.
-    fn take(&mut self, limit: Resources, ports: impl Iterator<Item = u16>, stopping: bool) {
+    fn take(&mut self, limit: Resources, ports: impl Iterator<Item = Endpoint>, stopping: bool) {
         self.taken = self.taken.plus(limit);
         self.ports.extend(ports);
         self.stopping |= stopping;
@@ -90,7 +123,7 @@ impl Room {
     /// Whether an instance can start now. It can never have a port that is in use. For other
     /// resources it waits only while something is stopping: the cell decided that it runs here and
     /// may count on less room than there is.
-    fn has(&self, limit: Resources, mut ports: impl Iterator<Item = u16>) -> bool {
+    fn has(&self, limit: Resources, mut ports: impl Iterator<Item = Endpoint>) -> bool {
         let fits = |dimension| {
             let (own, taken) = (limit.get(dimension), self.taken.get(dimension));
             own == 0 || taken.saturating_add(own) <= self.capacity.get(dimension)
@@ -141,9 +174,28 @@ mod tests {
     fn a_port_has_one_owner_whether_it_stops_or_not() {
         for stopping in [false, true] {
             let mut room = Room::new(limit([10; 4]));
-            room.take(limit([1; 4]), [31_000, 31_001].into_iter(), stopping);
-            assert!(!room.has(limit([1; 4]), [31_001].into_iter()));
-            assert!(room.has(limit([1; 4]), [31_002].into_iter()));
+            let ports = |all: &[u16]| all.iter().copied().map(Endpoint::host).collect::<Vec<_>>();
+            room.take(limit([1; 4]), ports(&[31_000, 31_001]).into_iter(), stopping);
+            assert!(!room.has(limit([1; 4]), ports(&[31_001]).into_iter()));
+            assert!(room.has(limit([1; 4]), ports(&[31_002]).into_iter()));
+        }
+    }
+
+    #[test]
+    fn an_address_has_one_owner_and_its_ports_are_its_own() {
+        let at = |last| Ipv4Addr::new(10, 64, 5, last);
+        let mut room = Room::new(limit([10; 4]));
+        let task = [Endpoint::address(at(2)), Endpoint::own(at(2), 80)];
+        room.take(limit([1; 4]), task.into_iter(), true);
+        for (endpoint, free) in [
+            (Endpoint::address(at(2)), false),
+            (Endpoint::address(at(3)), true),
+            (Endpoint::own(at(2), 80), false),
+            (Endpoint::own(at(2), 443), true),
+            (Endpoint::own(at(3), 80), true),
+            (Endpoint::host(80), true),
+        ] {
+            assert_eq!(room.has(limit([1; 4]), [endpoint].into_iter()), free, "{endpoint:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Orders to a Borglet, and its reports.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{
@@ -70,6 +71,8 @@ pub struct DesiredAlloc {
     pub limit: Resources,
     /// What runs after its end, in the directory that its tasks share.
     pub saver: Option<Saver>,
+    /// The address of the network that its tasks share; `None` if that is the host's.
+    pub address: Option<Ipv4Addr>,
 }
 
 /// A desired instance, with everything needed to start it.
@@ -91,8 +94,24 @@ pub struct Desired {
     pub appclass: Appclass,
     /// The task's description, with overrides applied.
     pub spec: Arc<TaskSpec>,
-    /// The ports assigned to it.
+    /// The ports assigned to it: the machine's, or those of its own network.
     pub ports: Vec<(PortName, u16)>,
+    /// Its address, if it has a network of its own; in an alloc, the alloc's.
+    pub address: Option<Ipv4Addr>,
+}
+
+impl Desired {
+    /// Those of its ports that are the machine's: none in a network of its own.
+    #[must_use]
+    pub fn machine_ports(&self) -> &[(PortName, u16)] {
+        if self.address.is_none() { &self.ports } else { &[] }
+    }
+
+    /// The address at which the machine itself reaches its ports.
+    #[must_use]
+    pub fn host(&self) -> Ipv4Addr {
+        self.address.unwrap_or(Ipv4Addr::LOCALHOST)
+    }
 }
 
 /// The order was rejected; nothing changed.

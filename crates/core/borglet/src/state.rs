@@ -14,7 +14,7 @@ use std::sync::Arc;
 use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 use spec::{LogPolicy, LogSettings};
 
-use crate::capacity::Rooms;
+use crate::capacity::{Endpoint, Rooms};
 use crate::health::HealthTracker;
 use crate::limit::Limit;
 use crate::{
@@ -518,7 +518,8 @@ impl Borglet {
             let stopping = matches!(local.phase, Phase::Stopping { .. });
             if local.is_here() {
                 let alloc = local.launch.desired.alloc;
-                let ports = local.ports().chain(local.grabbed(now).iter().copied());
+                let grabbed = local.grabbed(now).iter().copied().map(Endpoint::host);
+                let ports = local.ports().chain(grabbed);
                 rooms.take(alloc, local.takes(), ports, stopping);
             }
         }
@@ -641,8 +642,17 @@ impl Local {
         present.plus(self.target().minus(present))
     }
 
-    fn ports(&self) -> impl Iterator<Item = u16> {
-        self.launch.desired.ports.iter().map(|(_, port)| *port)
+    /// What no other instance can have meanwhile: its ports, and its address unless that is its
+    /// alloc's.
+    fn ports(&self) -> impl Iterator<Item = Endpoint> {
+        let Desired { address, alloc, ports, .. } = &self.launch.desired;
+        let (address, alone) = (*address, alloc.is_none());
+        let endpoint = move |port| match address {
+            Some(address) => Endpoint::own(address, port),
+            None => Endpoint::host(port),
+        };
+        let whole = address.filter(|_| alone).map(Endpoint::address);
+        ports.iter().map(move |(_, port)| endpoint(*port)).chain(whole)
     }
 
     /// Whether it has processes on the machine.

@@ -30,6 +30,7 @@ fn desired(index: u32, port: u16) -> Desired {
     let mut spec = TaskSpec::of(cmd);
     spec.health_check = Some(HealthCheck::on(name.clone()));
     Desired {
+        address: None,
         instance: instance(index),
         alloc: None,
         cell: CellName::new("dev").expect("a name"),
@@ -126,10 +127,10 @@ fn words(effects: &[Effect]) -> String {
         }
         Effect::Terminate(instance, _) => format!("terminate {instance}"),
         Effect::Kill(instance) => format!("kill {instance}"),
-        Effect::Check { instance, probe: Probe::Http { port, path }, .. } => {
+        Effect::Check { instance, probe: Probe::Http { port, path, .. }, .. } => {
             format!("check {instance} {port}{path}")
         }
-        Effect::Check { instance, probe: Probe::Tcp { port }, .. } => {
+        Effect::Check { instance, probe: Probe::Tcp { port, .. }, .. } => {
             format!("check {instance} tcp {port}")
         }
         Effect::Check { instance, probe: Probe::Exec { argv }, .. } => {

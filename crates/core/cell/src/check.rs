@@ -22,6 +22,7 @@ pub use decision::DecisionChecker;
 pub use violation::{Counted, Violation};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{InstanceId, MachineId, Resources};
@@ -42,8 +43,9 @@ struct Load {
     taken: Resources,
     sums: Sums,
     ports: Vec<u16>,
-    /// Number of tasks in each alloc, and the sum of their limits.
-    used: BTreeMap<InstanceId, (u32, Resources)>,
+    addresses: Vec<Ipv4Addr>,
+    /// Number of tasks in each alloc, the sum of their limits, and their ports there.
+    used: BTreeMap<InstanceId, (u32, Resources, Vec<u16>)>,
 }
 
 impl Load {
@@ -52,10 +54,13 @@ impl Load {
         self.instances.insert(instance);
         self.taken = self.taken.plus(demand.limit);
         self.sums.add(&demand);
-        self.ports.extend_from_slice(&placement.ports);
+        self.ports.extend_from_slice(placement.machine_ports());
+        self.addresses.extend(placement.machine_address());
         if let Some(alloc) = placement.alloc() {
-            let (tasks, taken) = self.used.entry(alloc).or_default();
+            let (tasks, taken, ports) = self.used.entry(alloc).or_default();
             (*tasks, *taken) = (*tasks + 1, taken.plus(job.limit(instance.index)));
+            ports.extend_from_slice(placement.alloc_ports());
+            ports.sort_unstable();
         }
     }
 }
@@ -383,6 +388,10 @@ impl Violations {
             if has != asks {
                 self.add(Violation::PortCount { instance, has, asks });
             }
+            let (has, asks) = (placement.address.is_some(), job.network(instance.index).is_own());
+            if has != asks {
+                self.add(Violation::Address { instance, has: placement.address });
+            }
         }
     }
 
@@ -410,9 +419,27 @@ impl Violations {
         for pair in counted.windows(2).filter(|pair| pair[0] == pair[1]) {
             self.add(Violation::PortTwice { machine: id, port: pair[0] });
         }
-        let used = machine.used.iter().map(|used| (used.alloc, (used.tasks, used.taken)));
-        if !used.eq(load.used.iter().map(|(alloc, used)| (*alloc, *used))) {
+        let used = machine.used.iter().map(|it| (&it.alloc, (&it.tasks, &it.taken, &it.ports)));
+        if !used.eq(load
+            .used
+            .iter()
+            .map(|(alloc, (tasks, taken, ports))| (alloc, (tasks, taken, ports))))
+        {
             self.add(Violation::AllocUse(id));
+        }
+        for (alloc, (_, _, ports)) in &load.used {
+            for pair in ports.windows(2).filter(|pair| pair[0] == pair[1]) {
+                self.add(Violation::AllocPortTwice { alloc: *alloc, port: pair[0] });
+            }
+        }
+        let mut addresses = load.addresses.clone();
+        addresses.sort_unstable();
+        for pair in addresses.windows(2).filter(|pair| pair[0] == pair[1]) {
+            self.add(Violation::AddressTwice { machine: id, address: pair[0] });
+        }
+        if machine.addresses_taken != addresses {
+            let (kept, counted) = (machine.addresses_taken.clone(), addresses);
+            self.add(Violation::AddressesTaken { machine: id, kept, counted });
         }
         if machine.ports_taken != counted {
             let kept = machine.ports_taken.clone();

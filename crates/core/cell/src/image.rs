@@ -289,6 +289,7 @@ impl Cell {
             bare.reserved = model::Resources::default();
             bare.taken_by_prod = model::Resources::default();
             bare.ports_taken.clear();
+            bare.addresses_taken.clear();
             bare.used.clear();
             bare.derive(&cell.platforms);
             if let Some(switch) = bare.attribute(attribute::SWITCH) {
@@ -344,9 +345,9 @@ impl Cell {
                 .machines
                 .get_mut(placement.machine)
                 .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
-            machine.place(instance, &job.demand(index), &placement.ports);
+            machine.place(instance, &job.demand(index), placement);
             if let Some(alloc) = placement.alloc() {
-                machine.enter(alloc, job.limit(index));
+                machine.enter(alloc, job.limit(index), placement.alloc_ports());
             }
         }
         if job.pending() > 0 {

@@ -1,5 +1,7 @@
 //! The result of an operation: its outcome and its events.
 
+use std::net::Ipv4Addr;
+
 use model::{InstanceId, MachineId, TaskId};
 use thiserror::Error;
 
@@ -55,6 +57,10 @@ pub enum AssignmentRefused {
     /// The number of ports is wrong, or some are not free or not the machine's.
     #[error("ports {0:?} cannot be assigned to it")]
     Ports(Vec<u16>),
+    /// The task needs an address and has none, or the reverse; or the address is not free or not the
+    /// machine's.
+    #[error("{}", wrong_address(*.0))]
+    Address(Option<Ipv4Addr>),
     /// The named alloc, or its absence, is wrong for the task.
     #[error("{0}")]
     Alloc(NoAlloc),
@@ -66,6 +72,13 @@ pub enum AssignmentRefused {
         /// Why it may not be evicted.
         why: NoVictim,
     },
+}
+
+fn wrong_address(address: Option<Ipv4Addr>) -> String {
+    match address {
+        Some(address) => format!("the address {address} cannot be assigned to it"),
+        None => "it needs an address, and none is assigned".to_owned(),
+    }
 }
 
 /// Why a task cannot be placed in an alloc.

@@ -1,6 +1,6 @@
 //! Why a task does not fit on a machine: the text of "why pending?".
 
-use model::{Dimension, HeldPorts};
+use model::{Dimension, HeldPorts, PortName, Subnet};
 use spec::Constraint;
 use thiserror::Error;
 
@@ -64,6 +64,39 @@ pub enum UnschedulableReason {
         /// Ports in use by something the cell did not assign them to, if there are any.
         held: Option<Box<NotGiven>>,
     },
+    /// It has no address for a task with a network of its own.
+    #[error("{}", lacks_addresses(*range))]
+    LacksAddresses {
+        /// Its range, whose addresses are all taken; `None` if it has none.
+        range: Option<Subnet>,
+    },
+    /// The alloc has another kind of network than the task.
+    #[error("{}", if *own {
+        "has the alloc in the network of the host, and the task wants one of its own"
+    } else {
+        "has the alloc in a network of its own, and the task wants that of the host"
+    })]
+    AllocNetwork {
+        /// Whether the task wants a network of its own.
+        own: bool,
+    },
+    /// Another task in the alloc has one of its ports.
+    #[error("has port {number} ({port}) taken by another task in the alloc")]
+    AllocPort {
+        /// The name of the task's port.
+        port: Box<PortName>,
+        /// Its number.
+        number: u16,
+    },
+}
+
+fn lacks_addresses(range: Option<Subnet>) -> String {
+    match range {
+        Some(range) => {
+            format!("lacks addresses: the {} of {range} are all taken", range.task_count())
+        }
+        None => "has no network for tasks: its Borglet runs without --task-network".to_owned(),
+    }
 }
 
 /// Ports of a machine that are in use by something the cell did not assign them to.

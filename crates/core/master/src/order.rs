@@ -112,6 +112,7 @@ fn alloc(
         priority: job.described(instance.index).priority,
         limit: described(cell, instance, job, placement).limit,
         saver: job.described(instance.index).task.saver.clone(),
+        address: placement.address,
     })
 }
 
@@ -127,6 +128,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
         appclass: job.described(instance.index).appclass,
         spec: Arc::new(described(cell, instance, job, placement)),
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
+        address: placement.address,
     })
 }
 

@@ -99,6 +99,7 @@ impl World {
 
     fn assign(&mut self, index: u32) {
         let assignment = Assignment {
+            address: None,
             instance: instance(index, 1),
             alloc: None,
             machine: M1,

@@ -9,11 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cell::feasibility::Request;
 use cell::{Demand, Job};
 use model::{CollectionId, Dimension, InstanceId, MachineId, Priority, Resources, TaskIndex, Time};
-use spec::{Constraint, Maximum};
+use spec::{Constraint, Maximum, Network};
 
 use crate::Settings;
 use crate::machines::{Machines, Slot};
 use crate::pool::{Pool, Scan};
+
+/// A network of a task's own. Only in an alloc do its ports matter, and no class is for those.
+static OWN_NETWORK: Network = Network::Own { ports: BTreeMap::new() };
 
 /// A class's index in the table.
 pub(crate) type ClassId = usize;
@@ -31,6 +34,7 @@ pub(crate) struct Key {
     limit: [u64; 4],
     reservation: [u64; 4],
     ports: usize,
+    own_network: bool,
     pub(crate) constraints: Vec<Constraint>,
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
@@ -86,6 +90,7 @@ impl Key {
             limit: amounts(&demand.limit),
             reservation: amounts(&demand.reservation),
             ports: job.port_count(index),
+            own_network: job.network(index).is_own(),
             constraints: job.described(index).constraints(index).to_vec(),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
@@ -116,6 +121,7 @@ impl Class {
             reservation: machines.asked(&demand.reservation),
             limit: machines.asked(&demand.limit),
             ports: i32::try_from(key.ports).unwrap_or(i32::MAX),
+            addresses: key.own_network.into(),
         };
         let crashes = job.task(index).and_then(|task| task.crashes.as_deref());
         let avoids = key.instance.and(crashes).into_iter().flatten();
@@ -142,6 +148,7 @@ impl Class {
         Request {
             demand: self.demand,
             ports: self.key.ports,
+            network: if self.key.own_network { &OWN_NETWORK } else { &Network::Host },
             constraints: &self.key.constraints,
             max_per_machine: self.key.max_per_machine,
             max_per_switch: self.key.max_per_switch,
@@ -155,6 +162,7 @@ impl Class {
             && key.priority == job.described(index).priority
             && self.demand == job.demand(index)
             && key.ports == job.port_count(index)
+            && key.own_network == job.network(index).is_own()
             && key.max_per_machine == job.spec.max_per_machine
             && key.max_per_switch == job.spec.max_per_switch
             && key.constraints == job.described(index).constraints(index)

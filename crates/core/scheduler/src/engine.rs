@@ -4,6 +4,7 @@ mod in_alloc;
 mod preempt;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use cell::feasibility::{Colocated, fits};
 use cell::{Cell, Demand, Machine};
@@ -194,8 +195,14 @@ impl Engine {
     }
 
     /// Reserves resources of a machine for the plan.
-    pub(crate) fn hold(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
-        let change = self.machines.plan(slot, demand, ports);
+    pub(crate) fn hold(
+        &mut self,
+        slot: Slot,
+        demand: &Demand,
+        ports: &[u16],
+        address: Option<Ipv4Addr>,
+    ) {
+        let change = self.machines.plan(slot, demand, ports, address);
         self.evictable.mark_stale(slot);
         self.changed(slot, change);
     }

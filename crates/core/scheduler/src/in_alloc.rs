@@ -24,7 +24,16 @@ pub(crate) struct Inside {
     /// The jobs to examine in the next pass, highest priority first.
     pub(crate) ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
     /// What the plan takes of allocs, in addition to what the cell records.
-    pub(crate) planned: BTreeMap<InstanceId, Resources>,
+    pub(crate) planned: BTreeMap<InstanceId, PlannedInside>,
+}
+
+/// What the plan takes of an alloc.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlannedInside {
+    tasks: u32,
+    pub(crate) limits: Resources,
+    /// Ports of the alloc's own network.
+    pub(crate) ports: Vec<u16>,
 }
 
 impl Inside {
@@ -90,16 +99,19 @@ impl Inside {
     }
 
     /// Reserves resources of an alloc for the plan.
-    pub(crate) fn plan(&mut self, alloc: InstanceId, limit: Resources) {
+    pub(crate) fn plan(&mut self, alloc: InstanceId, limit: Resources, ports: &[u16]) {
         let planned = self.planned.entry(alloc).or_default();
-        *planned = planned.plus(limit);
+        (planned.tasks, planned.limits) = (planned.tasks + 1, planned.limits.plus(limit));
+        planned.ports.extend_from_slice(ports);
     }
 
     /// Releases them.
-    pub(crate) fn unplan(&mut self, alloc: InstanceId, limit: Resources) {
+    pub(crate) fn unplan(&mut self, alloc: InstanceId, limit: Resources, ports: &[u16]) {
         if let Some(planned) = self.planned.get_mut(&alloc) {
-            *planned = planned.minus(limit);
-            if *planned == Resources::default() {
+            let tasks = planned.tasks.saturating_sub(1);
+            (planned.tasks, planned.limits) = (tasks, planned.limits.minus(limit));
+            planned.ports.retain(|port| !ports.contains(port));
+            if tasks == 0 {
                 self.planned.remove(&alloc);
             }
         }

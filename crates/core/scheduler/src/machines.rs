@@ -6,6 +6,7 @@
 //! `cell::feasibility` verifies each chosen machine.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use cell::feasibility::{Colocated, Offer, Sums};
 use cell::{Cell, Demand, FailureDomain, Machine, MachineState};
@@ -68,6 +69,7 @@ struct Exact {
     sums: Sums,
     planned: Sums,
     planned_ports: Vec<u16>,
+    planned_addresses: Vec<Ipv4Addr>,
 }
 
 /// The machines of a cell, by slot.
@@ -84,6 +86,8 @@ pub(crate) struct Machines {
     pub(crate) free_for_prod: [Vec<i32>; 4],
     /// Free ports; −1 if nothing can be placed.
     pub(crate) ports: Vec<i32>,
+    /// Free addresses; −1 if nothing can be placed.
+    pub(crate) addresses: Vec<i32>,
     /// For CPU and memory: [`WHOLE`] divided by the capacity, in 2^20ths.
     pub(crate) inverse: [Vec<u32>; 2],
     /// The share of the CPU taken by the limits of production.
@@ -184,6 +188,7 @@ impl Machines {
                 array.resize(length, -1);
             }
             self.ports.resize(length, -1);
+            self.addresses.resize(length, -1);
             for array in &mut self.inverse {
                 array.resize(length, 0);
             }
@@ -209,7 +214,7 @@ impl Machines {
     pub(crate) fn describe(&mut self, cell: &Cell, id: MachineId) -> (Option<Slot>, Change) {
         let Some(machine) = cell.machine(id) else {
             let Some(slot) = self.slots.remove(&id) else { return (None, Change::None) };
-            self.write(slot as usize, -1);
+            self.write(slot as usize, -1, -1);
             return (Some(slot), Change::Less);
         };
         let slot = match self.slots.get(&id) {
@@ -246,22 +251,28 @@ impl Machines {
         let at = slot as usize;
         let exact = &mut self.exact[at];
         exact.sums = Sums::of(machine).plus(&exact.planned);
-        let taken = exact.planned_ports.len();
+        let (planned_ports, planned_addresses) =
+            (exact.planned_ports.len(), exact.planned_addresses.len());
         let takes_tasks = machine.state == MachineState::Up && machine.drain.is_none();
-        let ports = match takes_tasks {
-            true => machine.free_port_count().saturating_sub(taken),
-            false => return self.write(at, -1),
+        if !takes_tasks {
+            return self.write(at, -1, -1);
+        }
+        let left = |free: usize, planned: usize| {
+            i32::try_from(free.saturating_sub(planned)).unwrap_or(i32::MAX)
         };
-        self.write(at, i32::try_from(ports).unwrap_or(i32::MAX))
+        let ports = left(machine.free_port_count(), planned_ports);
+        self.write(at, ports, left(machine.free_address_count(), planned_addresses))
     }
 
     /// Writes what is free into the arrays, and returns whether that is more.
-    fn write(&mut self, at: usize, ports: i32) -> Change {
+    fn write(&mut self, at: usize, ports: i32, addresses: i32) -> Change {
         let Exact { capacity, sums, .. } = &self.exact[at];
         let mut free = self.shifts.up(&capacity.minus(sums.reservations));
         let mut free_for_prod = self.shifts.up(&capacity.minus(sums.limits_of_prod));
         let (mut more, mut less) = (ports > self.ports[at], ports < self.ports[at]);
-        self.ports[at] = ports;
+        more |= addresses > self.addresses[at];
+        less |= addresses < self.addresses[at];
+        (self.ports[at], self.addresses[at]) = (ports, addresses);
         if ports < 0 {
             // No task with any request fits there.
             (free, free_for_prod) = ([-1; 4], [-1; 4]);
@@ -283,21 +294,42 @@ impl Machines {
     }
 
     /// Reserves resources of a machine for the plan.
-    pub(crate) fn plan(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) -> Change {
+    pub(crate) fn plan(
+        &mut self,
+        slot: Slot,
+        demand: &Demand,
+        ports: &[u16],
+        address: Option<Ipv4Addr>,
+    ) -> Change {
         let at = slot as usize;
         let exact = &mut self.exact[at];
         exact.planned.add(demand);
         exact.sums.add(demand);
         exact.planned_ports.extend_from_slice(ports);
-        let (before, given) = (self.ports[at], i32::try_from(ports.len()).unwrap_or(i32::MAX));
-        self.write(at, if before < 0 { -1 } else { before.saturating_sub(given).max(0) })
+        exact.planned_addresses.extend(address);
+        let left = |before: i32, given: usize| {
+            let given = i32::try_from(given).unwrap_or(i32::MAX);
+            if before < 0 { -1 } else { before.saturating_sub(given).max(0) }
+        };
+        let (ports, addresses) = (
+            left(self.ports[at], ports.len()),
+            left(self.addresses[at], usize::from(address.is_some())),
+        );
+        self.write(at, ports, addresses)
     }
 
     /// Releases resources that the plan held. The machine has to be recounted after this.
-    pub(crate) fn unplan(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
+    pub(crate) fn unplan(
+        &mut self,
+        slot: Slot,
+        demand: &Demand,
+        ports: &[u16],
+        address: Option<Ipv4Addr>,
+    ) {
         let exact = &mut self.exact[slot as usize];
         exact.planned = exact.planned.without(demand);
         exact.planned_ports.retain(|port| !ports.contains(port));
+        exact.planned_addresses.retain(|planned| Some(*planned) != address);
     }
 
     /// What a machine offers exactly, with the plan's share taken.
@@ -310,7 +342,8 @@ impl Machines {
         let Some(exact) = self.exact.get(slot as usize) else { return Offer::of(machine) };
         let offer = exact.sums.offered_by(machine);
         let free_ports = offer.free_ports.saturating_sub(exact.planned_ports.len());
-        Offer { free_ports, colocated, ..offer }
+        let free_addresses = offer.free_addresses.saturating_sub(exact.planned_addresses.len());
+        Offer { free_ports, free_addresses, colocated, ..offer }
     }
 
     /// What the plan holds of a machine.
@@ -321,6 +354,11 @@ impl Machines {
     /// The ports of a machine that the plan has assigned.
     pub(crate) fn planned_ports(&self, slot: Slot) -> &[u16] {
         self.exact.get(slot as usize).map_or(&[], |exact| &exact.planned_ports)
+    }
+
+    /// The addresses of a machine that the plan has assigned.
+    pub(crate) fn planned_addresses(&self, slot: Slot) -> &[Ipv4Addr] {
+        self.exact.get(slot as usize).map_or(&[], |exact| &exact.planned_addresses)
     }
 
     /// A requested amount, rounded down to the units of the arrays.

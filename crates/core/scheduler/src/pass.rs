@@ -111,15 +111,30 @@ impl Engine {
     ) -> Option<Planned> {
         let class = self.queue.classes.get(self.queue.group(group)?.class)?;
         let (demand, count, job) = (class.demand, class.ask().ports, class.job());
+        let own = class.ask().network.is_own();
         let id = self.machines.id(slot);
+        let address = match own {
+            true => Some(cell.machine(id)?.free_address(self.machines.planned_addresses(slot))?),
+            false => None,
+        };
         let ports = match count {
             0 => Vec::new(),
             _ => cell.machine(id)?.free_ports(count, self.machines.planned_ports(slot)),
         };
         self.evictable.planned.extend(victims.iter().copied());
-        self.hold(slot, &demand, &ports);
+        self.hold(slot, &demand, &ports, address);
         self.room_is_awaited(cell, slot);
         self.is_planned(job, slot);
-        Some(Planned { slot, machine: id, alloc: None, demand, ports, victims })
+        let alloc_ports = Vec::new();
+        Some(Planned {
+            slot,
+            machine: id,
+            alloc: None,
+            demand,
+            address,
+            ports,
+            alloc_ports,
+            victims,
+        })
     }
 }

@@ -133,9 +133,10 @@ impl Scheduler {
             self.engine.evictable.planned.remove(victim);
             self.engine.queue.inside.happened(&self.cell, victim.collection);
         }
-        self.engine.machines.unplan(planned.slot, &planned.demand, &planned.ports);
+        let Planned { slot, demand, ports, address, .. } = &planned;
+        self.engine.machines.unplan(*slot, demand, ports, *address);
         if let Some((alloc, limit)) = planned.alloc {
-            self.engine.queue.inside.unplan(alloc, limit);
+            self.engine.queue.inside.unplan(alloc, limit, &planned.alloc_ports);
             self.engine.queue.inside.happened(&self.cell, alloc.collection);
         }
         Some(planned)
@@ -189,9 +190,9 @@ impl Scheduler {
                 && let Some(slot) = self.engine.machines.slot(planned.machine)
             {
                 self.engine.evictable.planned.extend(planned.victims.iter().copied());
-                self.engine.hold(slot, &planned.demand, &planned.ports);
+                self.engine.hold(slot, &planned.demand, &planned.ports, planned.address);
                 if let Some((alloc, limit)) = planned.alloc {
-                    self.engine.queue.inside.plan(alloc, limit);
+                    self.engine.queue.inside.plan(alloc, limit, &planned.alloc_ports);
                 }
                 self.engine.queue.leave(instance.task());
                 self.engine.planned.insert(instance, Planned { slot, ..planned });

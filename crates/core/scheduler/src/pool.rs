@@ -22,6 +22,8 @@ pub(crate) struct Scan {
     pub(crate) reservation: Units,
     pub(crate) limit: Units,
     pub(crate) ports: i32,
+    /// 1 for a task with a network of its own.
+    pub(crate) addresses: i32,
 }
 
 /// A machine's mark for a set of constraints: the number of soft ones it does not match, or this
@@ -55,6 +57,7 @@ impl Scan {
             free.iter().zip(asked).any(|(array, asked)| array[at] < *asked)
         };
         let fits = machines.ports[at] >= self.ports
+            && machines.addresses[at] >= self.addresses
             && !above(&machines.free, &self.reservation)
             && !(self.prod && above(&machines.free_for_prod, &self.limit));
         if !fits {
@@ -110,6 +113,9 @@ impl Scan {
         at_least(&machines.free[0], self.reservation[0]);
         if self.ports > 0 {
             at_least(&machines.ports, self.ports);
+        }
+        if self.addresses > 0 {
+            at_least(&machines.addresses, self.addresses);
         }
         for (array, asked) in machines.free.iter().zip(self.reservation).skip(1) {
             if asked > 0 {

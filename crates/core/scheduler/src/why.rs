@@ -80,6 +80,10 @@ pub enum Change {
 enum Kind {
     Lacks(Dimension),
     LacksPorts,
+    LacksAddresses,
+    NoTaskNetwork,
+    AllocNetwork(bool),
+    AllocPort(u16),
     Maximum(CountedAt),
     TooSmall(Dimension),
     Constraint(Box<Constraint>),
@@ -91,8 +95,8 @@ enum Kind {
 }
 
 /// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
-/// constraints.
-type Key<'a> = ([u64; 4], [u64; 4], usize, &'a [Constraint]);
+/// whether its network is its own, constraints.
+type Key<'a> = ([u64; 4], [u64; 4], usize, bool, &'a [Constraint]);
 
 /// Explains the pending tasks among the selected ones of a job; groups are ordered by their first
 /// task.
@@ -108,7 +112,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let ask = Request::of(job, index);
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
-        let key = (limit, reservation, ask.ports, ask.constraints);
+        let key = (limit, reservation, ask.ports, ask.network.is_own(), ask.constraints);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
             continue;
@@ -237,6 +241,10 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
         UnschedulableReason::Lacks { dimension, .. } => Kind::Lacks(*dimension),
         UnschedulableReason::LacksPorts { .. } => Kind::LacksPorts,
+        UnschedulableReason::LacksAddresses { range: None } => Kind::NoTaskNetwork,
+        UnschedulableReason::LacksAddresses { range: Some(_) } => Kind::LacksAddresses,
+        UnschedulableReason::AllocNetwork { own } => Kind::AllocNetwork(*own),
+        UnschedulableReason::AllocPort { number, .. } => Kind::AllocPort(*number),
         UnschedulableReason::Maximum { place, .. } => Kind::Maximum(*place),
     }
 }
@@ -251,7 +259,11 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
         UnschedulableReason::Lacks { asked, free, .. } => asked - free,
         UnschedulableReason::LacksPorts { asked, free, .. } => (asked - free) as u64,
-        UnschedulableReason::Maximum { .. } => u64::MAX,
+        UnschedulableReason::Maximum { .. }
+        | UnschedulableReason::AllocNetwork { .. }
+        | UnschedulableReason::AllocPort { .. }
+        | UnschedulableReason::LacksAddresses { range: None } => u64::MAX,
+        UnschedulableReason::LacksAddresses { range: Some(_) } => 1,
     }
 }
 
@@ -268,6 +280,22 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
         Kind::Lacks(dimension) => format!("{} {dimension}", verb("lacks", "lack")),
         Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
+        Kind::LacksAddresses => format!("{} addresses", verb("lacks", "lack")),
+        Kind::NoTaskNetwork => format!(
+            "{} no network for tasks: start the Borglet with --task-network RANGE",
+            verb("has", "have")
+        ),
+        Kind::AllocNetwork(own) => {
+            let is = match own {
+                true => format!("{} in the network of the host", verb("is", "are")),
+                false => verb("has a network of its own", "have networks of their own"),
+            };
+            let wants = if *own { "one of its own" } else { "that of the host" };
+            format!("{is}, and the job wants {wants}: give it and its alloc set the same network")
+        }
+        Kind::AllocPort(number) => {
+            format!("{} port {number} taken by another task in the alloc", verb("has", "have"))
+        }
         Kind::Maximum(place) => {
             let (has, place) = (verb("has", "have"), place.to_string());
             format!("{has} the maximum number of tasks of the job {place}")
@@ -304,7 +332,13 @@ fn miss(
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
         | UnschedulableReason::Constraint { .. }
-        | UnschedulableReason::Maximum { .. } => return String::new(),
+        | UnschedulableReason::Maximum { .. }
+        | UnschedulableReason::AllocNetwork { .. }
+        | UnschedulableReason::AllocPort { .. }
+        | UnschedulableReason::LacksAddresses { range: None } => return String::new(),
+        UnschedulableReason::LacksAddresses { range: Some(range) } => {
+            ("1".to_owned(), format!("0 free of the {} in {range}", range.task_count()))
+        }
         UnschedulableReason::TooSmall { dimension, asked, has } => {
             (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
         }
@@ -327,6 +361,12 @@ fn miss(
 /// The single change that would make the task fit on a machine now.
 fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     let machine = offer.machine;
+    // No other change gives it an address, or another network of the alloc.
+    if offer.alloc.is_some_and(|alloc| alloc.own_network != ask.network.is_own())
+        || offer.alloc.is_none() && ask.network.is_own() && offer.free_addresses == 0
+    {
+        return None;
+    }
     if maxima::check(ask, offer).is_err()
         || machine.state != MachineState::Up
         || machine.drain.is_some()

@@ -2,6 +2,8 @@
 //! nothing pending that the master would accept, and finds the same placements possible with and
 //! without each of its optimisations.
 
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use cell::{
@@ -11,12 +13,12 @@ use cell::{
 };
 use model::{
     Bytes, CellName, End, HeldPorts, InstanceId, JobName, MachineId, MachineName, MachineReport,
-    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, TaskSelection, Time,
-    UserName,
+    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, Subnet, TaskSelection,
+    Time, UserName,
 };
 use proptest::prelude::*;
 use scheduler::{Plan, Policy, Scheduler, Settings};
-use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Relation, TaskSpec};
+use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Network, Relation, TaskSpec};
 
 /// A random history of a cell, with a scheduler that follows it.
 struct History {
@@ -31,6 +33,13 @@ const PRIORITIES: [i64; 8] = [0, 25, 105, 110, 117, 200, 220, 360];
 
 fn root() -> UserName {
     UserName::new("root").expect("a name")
+}
+
+/// A range for one task or five.
+fn range_of(machine: MachineId) -> Subnet {
+    let number = u8::try_from(machine.0 % 256).expect("small");
+    let prefix = if number.is_multiple_of(2) { 30 } else { 29 };
+    Subnet::new(Ipv4Addr::new(10, 64, number, 0), prefix).expect("a range")
 }
 
 impl History {
@@ -87,6 +96,7 @@ impl History {
         let last = 999 + u16::try_from(ports).expect("few");
         let range = PortRange { first: 1_000, last };
         let report = MachineReport {
+            task_network: (self.draw(3) > 0).then(|| range_of(id)),
             capacity,
             ports: if ports == 0 { PortRange::default() } else { range },
             attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -113,6 +123,10 @@ impl History {
         };
         if self.draw(6) == 0 {
             task.ports.insert(PortName::new("http").expect("a name"));
+        }
+        if self.draw(4) == 0 {
+            let ports = std::mem::take(&mut task.ports).into_iter().zip(80..).collect();
+            task.network = Network::Own { ports };
         }
         if self.draw(3) == 0 {
             let (value, hard) = (format!("{}", 5 + self.draw(3)), self.draw(2) == 0);
@@ -147,6 +161,9 @@ impl History {
                     constraints: spec.task.constraints,
                     ..TaskSpec::of(Vec::new())
                 };
+                if self.draw(2) == 0 {
+                    spec.task.network = Network::Own { ports: BTreeMap::new() };
+                }
             }
             1 | 2 if !sets.is_empty() => {
                 let which = usize::try_from(self.draw(sets.len() as u64)).expect("small");
@@ -276,9 +293,12 @@ impl History {
                 }
                 let instance = job.instance(index).expect("a task");
                 for (machine, alloc) in places(&cell, job, task) {
-                    let ports = machine.free_ports(job.ports(index).len(), &[]);
+                    let ports = machine.free_ports(job.port_count(index), &[]);
+                    let takes = job.network(index).is_own() && alloc.is_none();
+                    let address = takes.then(|| machine.free_address(&[])).flatten();
                     let (machine, victims) = (machine.id, Vec::new());
-                    let assignment = Assignment { instance, alloc, machine, ports, victims };
+                    let assignment =
+                        Assignment { instance, alloc, machine, address, ports, victims };
                     let outcome =
                         cell.clone().apply(self.now, &Op::Assign(vec![assignment])).outcome;
                     let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };

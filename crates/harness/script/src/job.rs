@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage, Relation,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage, Network, Relation,
     RestartWhen, Saver, TaskOverride, TaskSpec,
 };
 
@@ -19,6 +19,7 @@ const OPTIONS: &[&str] = &[
     "ram",
     "big",
     "ports",
+    "network",
     "cmd",
     "check",
     "priority",
@@ -78,6 +79,9 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 large.insert(TaskIndex(small_number(index)?), cpu(milli)?);
             }
             "ports" => job.task.ports = ports(value)?,
+            "network" => {
+                job.task.network = value.parse().map_err(|_| not(value, "host or own"))?;
+            }
             "cmd" => job.task.cmd = value.split_whitespace().map(str::to_owned).collect(),
             "check" => job.task.health_check = Some(HealthCheck::on(PortName::new(value)?)),
             "priority" => job.priority = value.parse::<Priority>()?,
@@ -126,6 +130,9 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
     }
     if let Some(users) = allocs_for {
         (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+    }
+    if let Network::Own { ports } = &mut job.task.network {
+        ports.extend(std::mem::take(&mut job.task.ports).into_iter().zip(80..));
     }
     let limit = job.task.limit;
     job.overrides = large.into_iter().map(|(index, cpu)| (index, limited(limit, cpu))).collect();

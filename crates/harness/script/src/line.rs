@@ -168,7 +168,11 @@ impl Names<'_> {
         let (rest, alloc) = rest.split_once(" in ").map_or((rest, None), |(t, a)| (t, Some(a)));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let [id, machine, ref ports @ ..] = words[..] else {
-            return Err(not(text.trim(), "INSTANCE MACHINE [PORT,…]"));
+            return Err(not(text.trim(), "INSTANCE MACHINE [at ADDRESS] [PORT,…]"));
+        };
+        let (address, ports) = match ports {
+            ["at", address, ports @ ..] => (Some(value(address, "an address")?), ports),
+            _ => (None, ports),
         };
         let ports = ports.iter().flat_map(|ports| ports.split(','));
         let ports = ports.map(|port| value(port, "a port"));
@@ -176,6 +180,7 @@ impl Names<'_> {
             instance: instance(id)?,
             alloc: alloc.map(|alloc| instance(alloc.trim())).transpose()?,
             machine: self.machine(machine)?,
+            address,
             ports: ports.collect::<Result<_, _>>()?,
             victims: victims.split_whitespace().map(instance).collect::<Result<_, _>>()?,
         })

@@ -7,7 +7,7 @@ use model::{
 use crate::ScriptError;
 use crate::words::{cpu, mebibytes, no_such_option, option, pair, value};
 
-const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held", "saving"];
+const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held", "saving", "network"];
 const PORTS: &str = "a range of ports such as 31000-31255";
 
 /// The report of a machine with these options: 1 core, 1 GiB and four ports unless they say otherwise.
@@ -26,6 +26,9 @@ pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
             ("ram", value) => report.capacity.ram = mebibytes(value)?,
             ("ports", "none") => report.ports = PortRange::default(),
             ("ports", ports) => report.ports = value(ports, PORTS)?,
+            ("network", range) => {
+                report.task_network = Some(value(range, "a range such as 10.64.5.0/24")?);
+            }
             ("is", value) => {
                 let (name, value) = pair(value, ':', "NAME:VALUE")?;
                 report.attributes.insert(name.to_owned(), value.to_owned());

@@ -19,7 +19,7 @@ use crate::acknowledged::Promises;
 use crate::event_account::Account;
 use crate::injected_bug::InjectedBug;
 use crate::lock_account::LockAccount;
-use crate::machine::Machine;
+use crate::machine::{Machine, Port, ports};
 use crate::saver_account::SaverAccount;
 
 /// The invariant checker.
@@ -315,12 +315,18 @@ impl InvariantChecker {
         }
         self.check_alloc_exists(number, machine);
         let Some(process) = machine.processes.get(&instance) else { return };
-        let own = &process.launch.desired.ports;
-        if let Some(port) =
-            machine.ports_in_use(instance).find(|port| own.iter().any(|(_, mine)| mine == port))
-        {
+        let desired = &process.launch.desired;
+        let taken = |port: &Port| ports(desired).any(|own| own == *port);
+        if let Some((_, port)) = machine.ports_in_use(instance).find(taken) {
             self.violated(format!(
                 "{instance} is started on m{number} with port {port} of another"
+            ));
+        }
+        if let Some(address) = desired.address.filter(|_| desired.alloc.is_none())
+            && machine.addresses_in_use(instance).any(|other| other == address)
+        {
+            self.violated(format!(
+                "{instance} is started on m{number} with address {address} of another"
             ));
         }
         let uid = process.launch.uid;

@@ -9,6 +9,7 @@ mod allocs;
 mod savers;
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{
@@ -300,11 +301,20 @@ impl Machine {
         self.stamp = Stamp::default();
     }
 
-    /// The ports of the other instances here that have not ended.
-    pub(crate) fn ports_in_use(&self, but: InstanceId) -> impl Iterator<Item = u16> {
+    /// The ports of the other instances here that have not ended, each with the address of its network
+    /// if that is not the host's.
+    pub(crate) fn ports_in_use(&self, but: InstanceId) -> impl Iterator<Item = Port> {
         let others =
             self.processes.iter().filter(move |(id, other)| **id != but && other.is_there());
-        others.flat_map(|(_, other)| other.launch.desired.ports.iter().map(|(_, port)| *port))
+        others.flat_map(|(_, other)| ports(&other.launch.desired))
+    }
+
+    /// The addresses of the other instances here that have not ended and run in no alloc.
+    pub(crate) fn addresses_in_use(&self, but: InstanceId) -> impl Iterator<Item = Ipv4Addr> {
+        let others =
+            self.processes.iter().filter(move |(id, other)| **id != but && other.is_there());
+        let alone = others.map(|(_, other)| &other.launch.desired).filter(|it| it.alloc.is_none());
+        alone.filter_map(|desired| desired.address)
     }
 
     /// Carries out a Borglet's effects on simulated processes.
@@ -477,6 +487,14 @@ pub(crate) struct Passed {
     pub(crate) then: Option<(Span, End)>,
     /// How it ended.
     pub(crate) ended: Option<End>,
+}
+
+/// A port, with the address of its network if that is not the host's.
+pub(crate) type Port = (Option<Ipv4Addr>, u16);
+
+/// The ports of an instance.
+pub(crate) fn ports(desired: &Desired) -> impl Iterator<Item = Port> {
+    desired.ports.iter().map(|(_, port)| (desired.address, *port))
 }
 
 #[cfg(test)]

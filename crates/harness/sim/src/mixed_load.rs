@@ -16,8 +16,8 @@ use model::{
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, OnFailure, Relation, RestartWhen, Saver,
-    TaskSpec, UpdatePolicy,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Network, OnFailure, Relation,
+    RestartWhen, Saver, TaskSpec, UpdatePolicy,
 };
 
 use crate::load::{Action, Load};
@@ -104,6 +104,9 @@ impl Mixed {
             saver: self.random.chance(500).then(|| self.saver()),
             ..TaskSpec::of(Vec::new())
         };
+        if spec.task.limit.cpu.0.is_multiple_of(3) {
+            spec.task.network = Network::Own { ports: BTreeMap::new() };
+        }
     }
 
     /// Runs it in an existing alloc set, with tasks small enough for several to fit one alloc.
@@ -127,6 +130,12 @@ impl Mixed {
         };
         let reference = JobReference { user: Some(set.owner.clone()), job: set.spec.name.clone() };
         spec.kind = Kind::Job { alloc_set: Some(reference) };
+        // In most cases the one of its alloc set; else it waits.
+        match set.network(TaskIndex(0)).is_own() {
+            true => own_network(&mut spec.task),
+            false if spec.task.limit.ram.0.is_multiple_of(2) => host_network(&mut spec.task),
+            false => {}
+        }
     }
 
     fn task(&mut self) -> Option<TaskSpec> {
@@ -154,6 +163,9 @@ impl Mixed {
             if random.chance(500) {
                 task.health_check = Some(HealthCheck::on(port));
                 task.cmd.push("sick=100".to_owned());
+            }
+            if task.notice.as_millis().is_multiple_of(3) {
+                own_network(&mut task);
             }
         }
         if random.chance(250) {
@@ -380,4 +392,17 @@ impl Load for Mixed {
     fn stop(&mut self) {
         self.stopped = true;
     }
+}
+
+/// Gives a task a network of its own, and its ports numbers.
+fn own_network(task: &mut TaskSpec) {
+    let names = std::mem::take(&mut task.ports).into_iter();
+    let known = task.network.numbers().clone();
+    task.network = Network::Own { ports: names.zip(80..).chain(known).collect() };
+}
+
+/// The reverse.
+fn host_network(task: &mut TaskSpec) {
+    task.ports.extend(task.network.numbers().keys().cloned());
+    task.network = Network::Host;
 }

@@ -132,6 +132,7 @@ mod tests {
         let cmd = words.split_whitespace().map(str::to_owned).collect();
         let (collection, index) = (CollectionId(1), TaskIndex(0));
         Desired {
+            address: None,
             instance: InstanceId { collection, index, generation: Generation(1) },
             alloc: None,
             cell: CellName::new("sim").expect("a name"),

@@ -18,6 +18,7 @@ mod settled;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use ::master::Answer;
 use cell::{AddMachine, Cell, Mutation};
 use model::{
     Bytes, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores, PortRange,
-    Random, ReplicaId, Resources, Span, Time, UserName,
+    Random, ReplicaId, Resources, Span, Subnet, Time, UserName,
 };
 use replica::{Codec, LogEntry, Message};
 
@@ -447,12 +448,20 @@ pub fn machines(
         let report = MachineReport {
             capacity,
             ports,
+            task_network: task_network(number),
             attributes: attributes.into(),
             ..MachineReport::default()
         };
         Some((MachineName::new(&format!("m{number}")).ok()?, Arc::new(report)))
     };
     (0..count).filter_map(machine).collect()
+}
+
+/// The addresses for tasks of a machine: few, so that they run out.
+fn task_network(number: usize) -> Option<Subnet> {
+    let (high, low) = (64 + number / 256, number % 256);
+    let address = Ipv4Addr::new(10, u8::try_from(high).ok()?, u8::try_from(low).ok()?, 0);
+    Subnet::new(address, 29).ok()
 }
 
 /// A machine of that many cores and GiB of memory, with ample disk.

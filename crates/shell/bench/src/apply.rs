@@ -168,6 +168,7 @@ impl Incarnation {
             instance,
             alloc: None,
             machine,
+            address: None,
             ports: vec![],
             victims: vec![],
         }])

@@ -155,6 +155,7 @@ impl History {
                 instance,
                 alloc: None,
                 machine,
+                address: None,
                 ports: vec![],
                 victims: vec![],
             }]),

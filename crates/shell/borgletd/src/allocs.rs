@@ -33,6 +33,22 @@ impl Files {
         Ok(self.alloc(instance)?.bind(ALLOC_DIRECTORY))
     }
 
+    /// The file that holds the network of an alloc, if that is its own.
+    pub(super) fn alloc_network(&self, instance: InstanceId) -> anyhow::Result<PathBuf> {
+        Ok(self.alloc(instance)?.network_file())
+    }
+
+    /// Lets go of the networks of all allocs, once their tasks have ended for good.
+    pub(crate) fn release_alloc_networks(&self) {
+        for name in self.alloc_names().unwrap_or_default() {
+            let Ok(instance) = name.parse::<InstanceId>() else { continue };
+            let released = self.alloc(instance).and_then(|alloc| Ok(alloc.release_network()?));
+            if let Err(error) = released {
+                tracing::error!("cannot let go of the network of {instance}: {error:#}");
+            }
+        }
+    }
+
     /// The names of the allocs on this machine; empty if an earlier release created the data
     /// directory.
     pub(super) fn alloc_names(&self) -> anyhow::Result<Vec<String>> {
@@ -60,7 +76,8 @@ impl Files {
             alloc.make_directory()?;
             self.write_alloc(&alloc, desired)?;
             fs::File::open(self.allocs())?.sync_all()?;
-            anyhow::Ok(alloc.make(&shared_limits(desired.limit))?)
+            let network = desired.address.map(|address| self.network(address)).transpose()?;
+            anyhow::Ok(alloc.make(&shared_limits(desired.limit), network.as_ref())?)
         };
         make().inspect_err(|_| {
             if let Err(error) = alloc.remove() {
@@ -150,6 +167,7 @@ mod tests {
             priority: Band::Production.usual(),
             limit: Resources { cpu, ram, ..Resources::default() },
             saver: None,
+            address: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use model::{Bytes, MilliCores, PortRange};
+use model::{Bytes, MilliCores, PortRange, Subnet};
 use process::arguments::{ListenArgs, dialled};
 use process::joining::Given;
 use process::reached_at;
@@ -42,6 +42,10 @@ pub struct BorgletArgs {
     /// process, which kills a task that holds one, or the better of both that this machine has.
     #[arg(long, value_enum, default_value_t, env = PORT_ISOLATION_VARIABLE, hide_env = true)]
     port_isolation: WantedPortIsolation,
+    /// The addresses for tasks with a network of their own, such as 10.64.5.0/24; the second one
+    /// becomes this machine's. Needs root. Default: none, and such tasks run on other machines.
+    #[arg(long, value_name = "RANGE")]
+    task_network: Option<Subnet>,
     /// The cores for tasks. Default: all of the machine.
     #[arg(long, value_name = "CORES")]
     cpu: Option<MilliCores>,
@@ -82,6 +86,7 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         masters: args.master,
         ports: args.ports,
         port_isolation: args.port_isolation,
+        task_network: args.task_network,
         limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
         uids: args.uids,
         stop_tasks: args.stop_tasks,

@@ -86,6 +86,7 @@ pub(crate) fn describe(
     let report = MachineReport {
         capacity: Resources { cpu, ram, disk: disk.bytes, disk_rate: limits.disk_rate },
         ports,
+        task_network: files.task_network,
         attributes: machine.attributes,
         held_ports: Vec::new(),
         saving: Vec::new(),

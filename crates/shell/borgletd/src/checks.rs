@@ -6,6 +6,7 @@
 mod command;
 
 use std::fmt::Display;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,13 +47,15 @@ impl Checks {
         timeout: Duration,
     ) -> Result<String, String> {
         match probe {
-            Probe::Http { port, path } => {
+            Probe::Http { host, port, path } => {
                 let _turn = turn(&self.ports).await?;
-                in_time(timeout, get(port, &path)).await
+                in_time(timeout, get(host, port, &path)).await
             }
-            Probe::Tcp { port } => {
+            Probe::Tcp { host, port } => {
                 let _turn = turn(&self.ports).await?;
-                in_time(timeout, connect(port)).await.map(|_| format!("connected to port {port}"))
+                in_time(timeout, connect(host, port))
+                    .await
+                    .map(|_| format!("connected to port {port}"))
             }
             Probe::Exec { argv } => {
                 let turn = turn(&self.commands).await?;
@@ -78,18 +81,18 @@ fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-async fn connect(port: u16) -> Result<TcpStream, String> {
-    let connected = TcpStream::connect(("127.0.0.1", port)).await;
+async fn connect(host: Ipv4Addr, port: u16) -> Result<TcpStream, String> {
+    let connected = TcpStream::connect((host, port)).await;
     connected.map_err(|error| format!("cannot connect to port {port}: {error}"))
 }
 
 /// Any status below 400 passes.
-async fn get(port: u16, path: &str) -> Result<String, String> {
-    let stream = connect(port).await?;
+async fn get(host: Ipv4Addr, port: u16, path: &str) -> Result<String, String> {
+    let stream = connect(host, port).await?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
     let request = Request::get(path)
-        .header(hyper::header::HOST, format!("127.0.0.1:{port}"))
+        .header(hyper::header::HOST, format!("{host}:{port}"))
         .header(hyper::header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(text)?;

@@ -443,10 +443,10 @@ fn is_no_room(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The first of its ports that is in use.
+/// The first of the machine's ports assigned to it that is in use.
 fn taken_port(launch: &Launch) -> Option<u16> {
     let taken = |port: &u16| std::net::TcpListener::bind(("0.0.0.0", *port)).is_err();
-    launch.desired.ports.iter().map(|(_, port)| *port).find(taken)
+    launch.desired.machine_ports().iter().map(|(_, port)| *port).find(taken)
 }
 
 /// A port of a task that has failed, if something else holds it now.

@@ -5,8 +5,9 @@
 //! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
 //! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
 //! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
-//! kernel can check ports. `disk` measures usage, `ports` finds out who uses
-//! which port, `kept` expires logs, and `remover` deletes discarded files. When this process dies,
+//! kernel can check ports, and `task_network` prepares the host for networks of tasks. `disk` measures
+//! usage, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
+//! files. When this process dies,
 //! the tasks keep running, and the next process adopts them.
 
 mod allocs;
@@ -35,6 +36,7 @@ mod retained_logs;
 mod savers;
 mod service;
 mod task_metrics;
+mod task_network;
 mod tasks;
 mod uids;
 mod usage;
@@ -46,7 +48,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use dns::Zone;
-use model::{CellName, PortRange};
+use model::{CellName, PortRange, Subnet};
 use process::joining::{self, Given, Joining};
 use process::renewal::{Masters, Renewed};
 use process::{notify, shutdown};
@@ -60,6 +62,7 @@ use port_isolation::WantedPortIsolation;
 pub use arguments::{BorgletArgs, start};
 pub use capacity::of_host;
 pub use name_server::NameServer;
+pub use task_network::is_possible as can_run_task_networks;
 pub use uids::Uids;
 
 /// How to run a Borglet.
@@ -80,6 +83,8 @@ struct Options {
     pub(crate) ports: PortRange,
     /// How tasks are kept from other ports.
     pub(crate) port_isolation: WantedPortIsolation,
+    /// The addresses for tasks with a network of their own.
+    pub(crate) task_network: Option<Subnet>,
     /// The resources for tasks, from the flags.
     pub(crate) limits: capacity::Limits,
     /// The user ids for tasks.
@@ -89,12 +94,13 @@ struct Options {
     pub(crate) stop_tasks: bool,
 }
 
-/// Listens for the DNS requests of tasks, and lets them know where; `None` if there is no address for
-/// that.
+/// Listens for the DNS requests of tasks, and lets them know where: at an address of the host, and at
+/// the gateway of those with a network of their own. Empty if there is no address for that.
 async fn listen_for_names(
     files: &tasks::Files,
     cell: &CellName,
-) -> anyhow::Result<Option<nameserver::Server>> {
+    range: Option<Subnet>,
+) -> anyhow::Result<Vec<nameserver::Server>> {
     let host = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
     let zone = Zone::new(cell, None)?;
     let settings = |address| {
@@ -102,21 +108,30 @@ async fn listen_for_names(
         let resolvers = nameserver::resolvers(&host);
         nameserver::Settings { resolvers, ..nameserver::Settings::new(address, answers) }
     };
-    let server = names::listen(&files.directory, settings).await;
-    if let Some(server) = &server {
+    let mut servers = Vec::new();
+    servers.extend(names::listen(&files.directory, &settings).await);
+    if let Some(server) = servers.first() {
         let address = server.address().ip();
         files.resolver.set(ResolvConf::new(address, format!("{cell}.borg"), &host));
+        if let Some(range) = range {
+            let of_tasks = names::listen_at_gateway(range.gateway(), &settings).await?;
+            servers.push(of_tasks.counted_with(server));
+        }
     }
-    Ok(server)
+    Ok(servers)
 }
 
 /// Answers them, forever.
 async fn resolve(
-    server: Option<nameserver::Server>,
+    servers: Vec<nameserver::Server>,
     names: MachineNames,
 ) -> std::convert::Infallible {
-    if let Some(server) = server {
-        let ended = server.serve(Arc::new(names)).await;
+    let names = Arc::new(names);
+    let mut serving = tokio::task::JoinSet::new();
+    for server in servers {
+        serving.spawn(server.serve(Arc::clone(&names)));
+    }
+    while let Some(ended) = serving.join_next().await {
         tracing::error!("DNS is not served any more: {ended:?}");
     }
     std::future::pending().await
@@ -132,7 +147,11 @@ const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
-    let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?;
+    if let Some(range) = options.task_network {
+        task_network::prepare(range, isolation)?;
+    }
+    let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?
+        .for_tasks_in(options.task_network);
     options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -151,16 +170,17 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let credentials = Rotating::new(credentials)?;
     let renewed = renewed(options, &credentials)?;
     let machine = capacity::describe(&files, options.ports, options.limits, isolation)?;
+    let range = options.task_network;
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
     runtime.block_on(async {
         let masters = Masters::new(renewed.masters.all());
         let cell = CellName::new(credentials.credentials().cell())?;
         // Before a task starts.
-        let dns = listen_for_names(&files, &cell).await?;
-        let dns_address = dns.as_ref().map(nameserver::Server::address);
+        let dns = listen_for_names(&files, &cell, range).await?;
+        let dns_address = dns.first().map(nameserver::Server::address);
         let masters_for_names = Masters::new(renewed.masters.all());
         let names = MachineNames::new(credentials.clone(), masters_for_names, dns_address);
-        let dns_metrics = dns.as_ref().map(|dns| Arc::clone(dns.metrics()));
+        let dns_metrics = dns.first().map(|dns| Arc::clone(dns.metrics()));
         let clients = Clients::new(&files, credentials.clone(), masters);
         let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;
         let service =
@@ -237,6 +257,7 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
         tracing::error!("{name}: {why}");
     }
     files.sweep_savers()?;
+    files.release_alloc_networks();
     clients::remove_all(files);
     files.remove_cgroup()
 }

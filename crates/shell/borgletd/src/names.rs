@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use self::clients::TaskClients;
 use self::replicas::Replicas;
 
-pub(crate) use self::address::listen;
+pub(crate) use self::address::{listen, listen_at_gateway};
 pub(crate) use self::resolv_conf::{ResolvConf, TaskResolver};
 
 /// After no replica has answered, the last known answers are given for so long before they are asked

@@ -143,6 +143,7 @@ impl Files {
             tmp_bytes_max: TMP_BYTES_MAX,
             notice_ms: NOTICE_MS,
             jail,
+            network: None,
             capabilities: Vec::new(),
             bindable_ports: self.bindable([]),
         };

@@ -3,6 +3,7 @@
 //! A page is bounded in size and time, and so is the number of pages that are fetched at once:
 //! what a task serves disturbs nothing but its own page.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ impl Fetcher {
         tokio::spawn(async move {
             let _held: OwnedSemaphorePermit = permit;
             let fetched = async {
-                of_instance(files, instance, port).await?;
-                relay(port, &path, &to_master).await
+                let host = of_instance(files, instance, port).await?;
+                relay(host, port, &path, &to_master).await
             };
             let fetched = tokio::select! {
                 fetched = tokio::time::timeout(PATIENCE, fetched) => fetched,
@@ -82,31 +83,31 @@ impl Fetcher {
     }
 }
 
-/// Whether the instance runs here and has the port.
-async fn of_instance(files: Files, instance: InstanceId, port: u16) -> Result<(), String> {
+/// Where the instance has the port, if it runs here and has it.
+async fn of_instance(files: Files, instance: InstanceId, port: u16) -> Result<Ipv4Addr, String> {
     let found = tokio::task::spawn_blocking(move || {
         let task = files.task(instance)?;
         let runs = matches!(task.inspect()?, Inspection::Running(_));
         let launched = if runs { files.launched(&task)? } else { None };
-        anyhow::Ok(launched.map(|(launch, _)| launch.desired.ports))
+        anyhow::Ok(launched.map(|(launch, _)| (launch.desired.host(), launch.desired.ports)))
     });
     match found.await.map_err(anyhow::Error::from).and_then(|found| found) {
-        Ok(Some(ports)) if ports.iter().any(|(_, own)| *own == port) => Ok(()),
+        Ok(Some((host, ports))) if ports.iter().any(|(_, own)| *own == port) => Ok(host),
         Ok(Some(_)) => Err(format!("port {port} is not one of the task's")),
         Ok(None) => Err("the task does not run".to_owned()),
         Err(error) => Err(format!("{error:#}")),
     }
 }
 
-async fn relay(port: u16, path: &str, to_master: &Pieces) -> Result<(), String> {
-    let stream = TcpStream::connect(("127.0.0.1", port))
+async fn relay(host: Ipv4Addr, port: u16, path: &str, to_master: &Pieces) -> Result<(), String> {
+    let stream = TcpStream::connect((host, port))
         .await
         .map_err(|error| format!("cannot connect to port {port} of the task: {error}"))?;
     let broken = |error: hyper::Error| format!("port {port} of the task: {error}");
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let request = Request::get(path)
-        .header(hyper::header::HOST, format!("127.0.0.1:{port}"))
+        .header(hyper::header::HOST, format!("{host}:{port}"))
         .header(hyper::header::ACCEPT, ACCEPT)
         .header(hyper::header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())

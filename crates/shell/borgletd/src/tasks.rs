@@ -18,7 +18,8 @@ use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
 use model::{
-    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time, UserName,
+    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, Span, Stamp, Subnet, Term, Time,
+    UserName,
 };
 use process::clock::wall_clock;
 use proto::v1;
@@ -74,6 +75,8 @@ pub(crate) struct Files {
     pub(super) log_settings: KnownLogSettings,
     /// The resolver of tasks.
     pub(super) resolver: TaskResolver,
+    /// The addresses of tasks with a network of their own.
+    pub(super) task_network: Option<Subnet>,
 }
 
 impl Files {
@@ -118,7 +121,13 @@ impl Files {
             deleted_logs: DeletedLogs::default(),
             log_settings: KnownLogSettings::default(),
             resolver: TaskResolver::default(),
+            task_network: None,
         })
+    }
+
+    /// The same on a machine with addresses for tasks.
+    pub(crate) fn for_tasks_in(self, task_network: Option<Subnet>) -> Self {
+        Self { task_network, ..self }
     }
 
     pub(crate) fn tasks(&self) -> PathBuf {
@@ -251,7 +260,9 @@ impl Files {
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
         jail.binds.extend(client);
         jail.binds.push(notice::bind(&self.task(*instance)?));
-        jail.resolv_conf = self.resolver.of(user.as_str());
+        let network = self.network_of(&launch.desired)?;
+        let gateway = network.as_ref().map(|network| network.gateway);
+        jail.resolv_conf = self.resolver.of(user.as_str(), gateway);
         Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: launch.argv.clone(),
@@ -267,8 +278,13 @@ impl Files {
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
             jail,
+            // In a network of its own every port is the task's.
+            bindable_ports: match network {
+                Some(_) => BindablePorts::Any,
+                None => self.bindable(ports.iter().map(|(_, port)| *port)),
+            },
+            network,
             capabilities: spec.kernel_features.iter().map(|feature| feature.number()).collect(),
-            bindable_ports: self.bindable(ports.iter().map(|(_, port)| *port)),
         })
     }
 

@@ -145,6 +145,14 @@ impl Failure {
     }
 }
 
+/// The ports of a task, `http=31001`; with a network of its own its address first,
+/// `10.64.5.2 http=80`.
+pub(crate) fn ports(task: &proto::v1::TaskStatus) -> String {
+    let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
+    let address = (!task.network_address.is_empty()).then(|| one_line(&task.network_address));
+    address.into_iter().chain(ports).collect::<Vec<_>>().join(" ")
+}
+
 /// A text that others wrote, on one line: control characters are escaped; quotes and backslashes
 /// are not, since commands are full of them.
 pub(crate) fn one_line(text: &str) -> String {

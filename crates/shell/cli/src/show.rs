@@ -259,14 +259,13 @@ fn show_job(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done
             (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
             _ => "".into(),
         };
-        let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
         let mut row = vec![
             task.index.to_string(),
             word::<v1::TaskState>(task.state).into_owned(),
             Time(now).since(Time(task.since)).to_string(),
             health.into_owned(),
             task.machine.clone(),
-            ports.collect::<Vec<_>>().join(" "),
+            output::ports(task),
             task.restarts.to_string(),
             last_end(task, now),
         ];

@@ -58,6 +58,8 @@ pub enum Client {
 pub struct Settings {
     /// Where it listens, over UDP and TCP; with port 0 on any free port.
     pub address: SocketAddr,
+    /// Whether that address, an IPv4 address, may be none of this host yet.
+    pub address_may_be_absent: bool,
     /// The zone, and whether foreign names are resolved.
     pub answers: dns::Settings,
     /// The rate of each client.
@@ -88,6 +90,7 @@ impl Settings {
     pub fn new(address: SocketAddr, answers: dns::Settings) -> Self {
         Self {
             address,
+            address_may_be_absent: false,
             answers,
             rate: Rate { per_second: 20_000, burst: 2_000 },
             clients_max: 10_000,

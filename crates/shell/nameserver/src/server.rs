@@ -1,10 +1,13 @@
 //! The server and its sockets.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, UdpSocket};
+use nix::sys::socket::sockopt::IpFreebind;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, setsockopt, socket};
+use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
 use crate::answering::Shared;
 use crate::metrics::Metrics;
@@ -29,7 +32,10 @@ impl Server {
     /// # Errors
     /// When the address is not this host's, in use, or reserved for root.
     pub async fn bind(settings: Settings) -> io::Result<Self> {
-        let (udp, tcp) = bind(settings.address).await?;
+        let (udp, tcp) = match settings.address {
+            SocketAddr::V4(address) if settings.address_may_be_absent => bind_freely(address)?,
+            address => bind(address).await?,
+        };
         let address = udp.local_addr()?;
         Ok(Self { settings, address, udp, tcp, metrics: Arc::new(Metrics::default()) })
     }
@@ -38,6 +44,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Counts its requests together with those of another server.
+    #[must_use]
+    pub fn counted_with(self, other: &Self) -> Self {
+        Self { metrics: Arc::clone(&other.metrics), ..self }
     }
 
     /// Its counters.
@@ -57,6 +69,22 @@ impl Server {
         tokio::try_join!(udp::serve(udp, Arc::clone(&shared)), tcp::serve(tcp, shared))?;
         Ok(())
     }
+}
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 128;
+
+/// The sockets at an address that this host may not have yet.
+fn bind_freely(address: SocketAddrV4) -> io::Result<(UdpSocket, TcpListener)> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let udp = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
+    setsockopt(&udp, IpFreebind, &true)?;
+    nix::sys::socket::bind(udp.as_raw_fd(), &SockaddrIn::from(address))?;
+    let tcp = TcpSocket::new_v4()?;
+    setsockopt(&tcp, IpFreebind, &true)?;
+    tcp.set_reuseaddr(true)?;
+    tcp.bind(address.into())?;
+    Ok((UdpSocket::from_std(udp.into())?, tcp.listen(BACKLOG)?))
 }
 
 /// The sockets at one address and port.

@@ -19,6 +19,7 @@ mod random;
 mod resources;
 mod saving;
 mod serial;
+mod subnet;
 mod time;
 
 pub use address::{Address, AddressError, TaskSelection};
@@ -42,4 +43,5 @@ pub use random::Random;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};
+pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Bytes, NoticeDelivery, Resources, Saving, Span};
+use crate::{Bytes, NoticeDelivery, Resources, Saving, Span, Subnet};
 
 /// A machine's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct MachineReport {
     pub capacity: Resources,
     /// The ports available to tasks.
     pub ports: PortRange,
+    /// The addresses available to tasks with a network of their own; `None` if it runs none.
+    pub task_network: Option<Subnet>,
     /// The machine's attributes: kernel, platform, cores, …
     pub attributes: BTreeMap<String, String>,
     /// Ports of the range that are in use by something they were not assigned to, in ascending

@@ -9,7 +9,7 @@ use model::{
 };
 
 use crate::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage,
+    Constraint, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage, Network,
     RestartPolicy, Saver, UpdatePolicy,
 };
 
@@ -82,8 +82,10 @@ pub struct TaskSpec {
     /// The maximum number of processes and threads.
     pub processes: u32,
     /// The named TCP ports it requests. References to a port request it too: see
-    /// [`TaskSpec::all_ports`].
+    /// [`TaskSpec::all_ports`]. Empty with a network of its own, whose ports have numbers.
     pub ports: BTreeSet<PortName>,
+    /// The network in which it runs.
+    pub network: Network,
     /// The health check; a task without one is healthy while it runs.
     pub health_check: Option<HealthCheck>,
     /// The time between SIGTERM and SIGKILL.
@@ -271,6 +273,7 @@ impl TaskSpec {
             },
             processes: 1_024,
             ports: BTreeSet::new(),
+            network: Network::Host,
             health_check: None,
             notice: Span::from_secs(10),
             constraints: Vec::new(),

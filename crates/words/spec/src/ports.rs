@@ -16,7 +16,8 @@ impl TaskSpec {
     pub fn all_ports(&self) -> BTreeSet<PortName> {
         let referred = self.cmd.iter().chain(self.env.values()).flat_map(|text| referred(text));
         let checked = self.health_check.iter().flat_map(checked);
-        self.ports.iter().cloned().chain(referred).chain(checked).collect()
+        let numbered = self.network.numbers().keys().cloned();
+        self.ports.iter().cloned().chain(numbered).chain(referred).chain(checked).collect()
     }
 }
 
@@ -44,7 +45,8 @@ impl JobSpec {
         let env = kept.map(|(_, value)| value).chain(change.env.values());
         let referred = cmd.iter().chain(env).flat_map(|text| referred(text));
         let checked = self.health_check(index).into_iter().flat_map(checked);
-        listed.iter().cloned().chain(referred).chain(checked).collect()
+        let numbered = self.task.network.numbers().keys().cloned();
+        listed.iter().cloned().chain(numbered).chain(referred).chain(checked).collect()
     }
 }
 
@@ -83,7 +85,7 @@ impl<'a> UsualPorts<'a> {
     pub(crate) fn of(task: &'a TaskSpec) -> Self {
         let mut ports: BTreeMap<PortName, Sources> = BTreeMap::new();
         let mut variables: BTreeMap<&str, BTreeSet<PortName>> = BTreeMap::new();
-        for name in &task.ports {
+        for name in task.ports.iter().chain(task.network.numbers().keys()) {
             ports.entry(name.clone()).or_default().listed = true;
         }
         for name in task.cmd.iter().flat_map(|text| referred(text)) {
@@ -114,6 +116,16 @@ impl<'a> UsualPorts<'a> {
     /// Whether the task has a port.
     pub(crate) fn has(&self, name: &PortName) -> bool {
         self.ports.contains_key(name)
+    }
+
+    /// The names of the ports, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &PortName> {
+        self.ports.keys()
+    }
+
+    /// The names of the ports to which an override refers.
+    pub(crate) fn names_of(&self, change: &TaskOverride) -> BTreeSet<PortName> {
+        self.with(change).0
     }
 
     /// The number of ports with an override applied.

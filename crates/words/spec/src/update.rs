@@ -97,7 +97,10 @@ pub const FIELDS: &[Field] = fields! {
     "cmd" Restart |a, b| a.task.cmd != b.task.cmd;
     "env" Restart |a, b| a.task.env != b.task.env;
     "processes" Restart |a, b| a.task.processes != b.task.processes;
-    "ports" Restart |a, b| a.task.ports != b.task.ports;
+    "ports" Restart |a, b| {
+        a.task.ports != b.task.ports || a.task.network.numbers() != b.task.network.numbers()
+    };
+    "network" Restart |a, b| a.task.network.is_own() != b.task.network.is_own();
     "healthCheck" Restart |a, b| a.task.health_check != b.task.health_check;
     "notice" Restart |a, b| a.task.notice != b.task.notice;
     "saver" Restart |a, b| a.task.saver != b.task.saver;
@@ -226,7 +229,11 @@ impl JobSpec {
                     add(&format!("env.{key}"), String::new(), String::new());
                 }),
                 "cmd" => elements(&one.cmd, &two.cmd, |name, old, new| add(name, old, new)),
-                "ports" => add("ports", list(&one.ports), list(&two.ports)),
+                "ports" => add("ports", ports(one), ports(two)),
+                "network" => {
+                    let (old, new) = (one.network.name(), two.network.name());
+                    add("network", old.to_owned(), new.to_owned());
+                }
                 "processes" => {
                     add("processes", one.processes.to_string(), two.processes.to_string());
                 }
@@ -274,6 +281,7 @@ impl crate::TaskSpec {
             || self.env != other.env
             || self.processes != other.processes
             || self.ports != other.ports
+            || self.network != other.network
             || self.health_check != other.health_check
             || self.notice != other.notice
             || self.kernel_features != other.kernel_features
@@ -330,8 +338,11 @@ fn saver(task: &crate::TaskSpec) -> String {
     task.saver.as_ref().map(|saver| saver.cmd.join(" ")).unwrap_or_default()
 }
 
-fn list<T: fmt::Display>(all: &BTreeSet<T>) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+/// The names of a task's ports, with those numbers that the description gives.
+fn ports(task: &crate::TaskSpec) -> String {
+    let names = task.ports.iter().map(ToString::to_string);
+    let numbers = task.network.numbers().iter().map(|(name, number)| format!("{name}: {number}"));
+    names.chain(numbers).collect::<Vec<_>>().join(", ")
 }
 
 fn check(check: Option<&HealthCheck>) -> String {
@@ -377,6 +388,13 @@ mod tests {
                 "labels.team + search: in place, no restart",
             ),
             (|job| job.restart.failures_max = None, "restart: in place, no restart"),
+            (
+                |job| {
+                    let port = PortName::new("http").expect("a name");
+                    job.task.network = crate::Network::Own { ports: [(port, 80)].into() };
+                },
+                "ports + http: 80: restart on the same machine; network host → own: restart on the same machine",
+            ),
             (
                 |job| job.restart.when = RestartWhen::Always,
                 "restart.policy on-failure → always: in place, no restart",

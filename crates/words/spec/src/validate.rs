@@ -1,10 +1,12 @@
 //! Validation of descriptions. A valid description can be admitted, placed and started; whether
 //! this cell has room for it is a separate question.
 
+mod constraints;
 mod ends;
 mod health;
 pub mod limits;
 mod logs;
+mod network;
 mod policy;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,7 @@ use thiserror::Error;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{Constraint, HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
+use crate::{HealthCheck, JobSpec, Kind, LogPolicy, TaskOverride, TaskSpec};
 
 /// A problem in a description.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -102,6 +104,42 @@ pub enum ProblemKind {
         /// The ports that the job's tasks have, at most a few.
         ports: Vec<PortName>,
     },
+    /// Ports without numbers in a network of the task's own.
+    #[error(
+        "lists names, but with network: 'own' every port needs a number: write ports: {{ http: 80 }}"
+    )]
+    PortsWithoutNumbers,
+    /// Ports with numbers in the host's network.
+    #[error(
+        "gives numbers, but in the network of the host the cell assigns them: list the names, such \
+         as ports: ['http'], or ask for network: 'own'"
+    )]
+    PortsWithNumbers,
+    /// Ports of one task in a network of its own.
+    #[error(
+        "cannot differ from task to task with network: 'own': leave it out, and give all ports in \
+         the job's ports"
+    )]
+    PortsOfOneTask,
+    /// Two ports with the same number.
+    #[error("is {number}, which is the number of {other}, too: give each port a number of its own")]
+    SameNumber {
+        /// The number.
+        number: u16,
+        /// The other port.
+        other: PortName,
+    },
+    /// A port that is referred to and has no number.
+    #[error(
+        "has no number for '{port}', to which {} refer{}: with network: 'own' give it one, such as \
+         ports: {{ {port}: 8080 }}", of_task(.task), if task.is_some() { "s" } else { "" }
+    )]
+    NoNumber {
+        /// The port.
+        port: PortName,
+        /// The task, if only that one refers to it.
+        task: Option<u32>,
+    },
     /// A constraint's value that must be an integer and is not.
     #[error("'{}' is not an integer, and {relation} compares integers", .value.escape_debug())]
     NotAnInteger {
@@ -164,6 +202,7 @@ impl JobSpec {
         found.task(&top, &self.task, usual.count());
         found.ends(self);
         found.metrics(self, &usual);
+        found.network(self, &usual);
         found.logs(&top.field("logs"), self.task.logs);
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
@@ -340,7 +379,8 @@ impl Problems {
                 let task = &job.task;
                 self.of_a_task(&top.field("cmd"), !task.cmd.is_empty());
                 self.of_a_task(&top.field("env"), !task.env.is_empty());
-                self.of_a_task(&top.field("ports"), !task.ports.is_empty());
+                let has_ports = !task.ports.is_empty() || !task.network.numbers().is_empty();
+                self.of_a_task(&top.field("ports"), has_ports);
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
@@ -402,26 +442,6 @@ impl Problems {
 
     fn notice(&mut self, at: &Location<'_>, notice: Span) {
         self.span(at, notice, Span::ZERO, Span::from_secs(limits::SPAN_SECONDS_MAX));
-    }
-
-    fn constraints(&mut self, at: &Location<'_>, constraints: &[Constraint]) {
-        self.count(at, constraints.len(), limits::CONSTRAINTS_MAX, "constraints");
-        for (position, constraint) in constraints.iter().enumerate() {
-            let at = at.element(position);
-            let (name, value) = (at.field("attribute"), at.field("value"));
-            self.named(&name, &constraint.attribute);
-            self.word(&name, &constraint.attribute);
-            self.word(&value, &constraint.value);
-            let relation = constraint.relation.name();
-            if !constraint.relation.has_value() && !constraint.value.is_empty() {
-                self.add(&value, ProblemKind::NoValue { relation });
-            }
-            let number = constraint.value.trim().parse::<i64>();
-            if constraint.relation.is_numeric() && number.is_err() {
-                let value_text = constraint.value.clone();
-                self.add(&value, ProblemKind::NotAnInteger { value: value_text, relation });
-            }
-        }
     }
 
     fn named(&mut self, at: &Location<'_>, name: &str) {
@@ -496,7 +516,7 @@ impl std::fmt::Display for Shown {
 mod tests {
     use super::*;
     use crate::testing::job;
-    use crate::{Relation, RestartPolicy, TaskOverride};
+    use crate::{Constraint, Relation, RestartPolicy, TaskOverride};
     use model::TaskIndex;
 
     fn problems(change: impl FnOnce(&mut JobSpec)) -> Vec<String> {

@@ -40,6 +40,17 @@ fn a_user_who_is_not_root_gets_a_cell_without_limits() {
 }
 
 #[test]
+fn a_borglet_without_root_has_no_task_network() {
+    let terminal = home();
+    terminal.ok("chmod 777 .");
+    let borglet = "./bourg borglet --dir b --listen 127.0.0.1:0 --task-network 10.64.250.0/24";
+    let ended = terminal.types(&format!("{} {borglet}", as_user(61_241)));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    let says = "--task-network 10.64.250.0/24 needs a Borglet that runs as root";
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+}
+
+#[test]
 fn a_task_without_root_asks_its_cell_as_itself() {
     let terminal = home();
     terminal.write(

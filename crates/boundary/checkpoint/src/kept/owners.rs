@@ -48,7 +48,7 @@ impl Life {
             let ports = self.cell.job(instance.collection).expect("there").ports(TaskIndex(index));
             let ports = self.cell.machine(machine).expect("there").free_ports(ports.len(), &[]);
             let (alloc, victims) = (Some(alloc), Vec::new());
-            let inside = Assignment { instance, alloc, machine, ports, victims };
+            let inside = Assignment { address: None, instance, alloc, machine, ports, victims };
             let placed = self.apply(&Op::Assign(vec![inside])).outcome;
             assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
         }

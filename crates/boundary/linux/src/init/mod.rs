@@ -25,7 +25,7 @@ pub(crate) use program::{complete_environment, exec};
 
 use crate::record::Launch;
 use crate::shim_log::message;
-use crate::{confine, jail, sys};
+use crate::{confine, jail, network, sys};
 
 /// What the init inherits from the shim; everything else is closed.
 pub(crate) struct Pipes {
@@ -41,6 +41,8 @@ pub(crate) struct Pipes {
     pub(crate) stderr: OwnedFd,
     /// Files to which to write `0` to join the task's cgroups; empty without root.
     pub(crate) cgroups: Vec<File>,
+    /// The task's own network namespace, if it has one.
+    pub(crate) network: Option<OwnedFd>,
 }
 
 /// First byte on the status pipe: the task has been forked.
@@ -51,10 +53,16 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
     let mut keep: Vec<_> = pipes.cgroups.iter().map(AsRawFd::as_raw_fd).collect();
     keep.extend([&pipes.shim_alive, &pipes.trouble, &pipes.status].map(AsRawFd::as_raw_fd));
     keep.extend([&pipes.stdout, &pipes.stderr].map(AsRawFd::as_raw_fd));
+    keep.extend(pipes.network.as_ref().map(AsRawFd::as_raw_fd));
     // Standard error stays the shim's log until the task replaces it.
     keep.extend([0, 1, 2]);
     let result = sys::close_all_but(&mut keep)
         .map_err(|error| format!("cannot close inherited files: {error}"))
+        .and_then(|()| match pipes.network {
+            Some(network) => network::enter(&network)
+                .map_err(|error| format!("cannot enter the task's network: {error}")),
+            None => Ok(()),
+        })
         .and_then(|()| prepare(launch, dir, &pipes.shim_alive, pipes.cgroups))
         .and_then(|signals| {
             let task = start(launch, &pipes.stdout, &pipes.stderr, &pipes.trouble)?;

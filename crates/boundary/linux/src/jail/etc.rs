@@ -1,6 +1,7 @@
 //! The jail's `/etc`: a few generated files, some of the host's, and those of the package.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use super::{JailError, make_dir, show_read_only};
@@ -70,7 +71,9 @@ fn show_host_file(etc: &Path, name: &str) -> Result<(), JailError> {
 }
 
 fn generated(launch: &Launch) -> [(&'static str, String); 5] {
-    let Launch { uid, gid, hostname, .. } = launch;
+    let Launch { uid, gid, hostname, network, .. } = launch;
+    // As Debian does it on hosts without a lasting address.
+    let address = network.as_ref().map_or(Ipv4Addr::new(127, 0, 1, 1), |network| network.address);
     let nobody = if *uid == 65_534 { "" } else { "nobody:x:65534:65534:nobody:/:/bin/false\n" };
     let nogroup = if *gid == 65_534 { "" } else { "nogroup:x:65534:\n" };
     [
@@ -84,7 +87,7 @@ fn generated(launch: &Launch) -> [(&'static str, String); 5] {
         ("hostname", format!("{hostname}\n")),
         (
             "hosts",
-            format!("127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 {hostname}\n"),
+            format!("127.0.0.1 localhost\n::1 localhost ip6-localhost\n{address} {hostname}\n"),
         ),
         (
             "nsswitch.conf",

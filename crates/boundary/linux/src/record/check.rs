@@ -81,6 +81,11 @@ pub enum Invalid {
         /// Their number.
         count: usize,
     },
+    /// A network without root.
+    #[error(
+        "a network of its own requires a machine whose Borglet runs as root; this one does not"
+    )]
+    RootlessNetwork,
 }
 
 impl Launch {
@@ -130,6 +135,12 @@ impl Launch {
                 return Err(Invalid::TooManyPorts { count: ports.len() });
             }
         }
+        if self.isolation == Isolation::Rootless && self.network.is_some() {
+            return Err(Invalid::RootlessNetwork);
+        }
+        if let Some(path) = self.network.as_ref().and_then(|network| network.of_alloc.as_ref()) {
+            absolute("network.of_alloc", path)?;
+        }
         for directory in &self.jail.system_dirs {
             absolute("jail.system_dirs", Path::new(directory))?;
         }
@@ -173,6 +184,7 @@ mod tests {
 
     fn launch() -> Launch {
         Launch {
+            network: None,
             label: "you/hello/3 generation 2".to_owned(),
             argv: vec!["sh".to_owned()],
             env: vec![("A".to_owned(), "1".to_owned())],

@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Limits;
+use crate::network::Network;
 use crate::process::since_ticks;
 use crate::{FileError, Isolation};
 pub use check::Invalid;
@@ -128,6 +129,9 @@ pub struct Launch {
     pub notice_ms: u64,
     /// The part of the machine that the task sees.
     pub jail: Jail,
+    /// Its own network; `None`: the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
     /// Linux capabilities that its program keeps, by number (capabilities(7)): a subset of
     /// [`crate::CAPABILITIES`], and empty rootless, where there are none to keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -18,6 +18,10 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
     let Ended { reason, alloc_was_full } = ended;
     let ended_at_unix_us = unix_micros_now();
     sys::be_nice(NICE);
+    // All its processes have ended with the init.
+    if let Some(network) = launch.network.as_ref().filter(|network| network.of_alloc.is_none()) {
+        network.remove();
+    }
     let Some(cgroup) = cgroup else {
         return Exit { reason, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
     };

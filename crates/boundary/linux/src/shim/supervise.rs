@@ -17,6 +17,7 @@ use crate::cgroup::TaskCgroup;
 use crate::init::{self, FORKED};
 use crate::isolation::enter_user_namespace;
 use crate::logs::LogWriter;
+use crate::network::Network;
 use crate::process::{boot_id, start_time, unix_micros_now};
 use crate::record::{ExitReason, Launch, Running};
 use crate::shim_log::message;
@@ -143,7 +144,9 @@ fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Lin
     let alloc = cgroup.filter(|_| launch.in_alloc).and_then(TaskCgroup::parent);
     let alloc_oom = alloc.as_ref().map(TaskCgroup::oom_watch).transpose().map_err(cgroup_say)?;
     let cgroups = cgroup.map(TaskCgroup::join_files).transpose().map_err(cgroup_say)?;
+    let network = launch.network.as_ref().map(Network::open).transpose();
     let pipes = init::Pipes {
+        network: network.map_err(|error| error.to_string())?,
         shim_alive: alive_read,
         trouble: trouble_write,
         status: status_write,

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::FileError;
 use crate::cgroup::CgroupError;
 use crate::error::At;
+use crate::network::NetworkError;
 use crate::record::{Invalid, RecordError};
 pub use discard::{discard, discarded};
 pub use inspect::{Inspection, LostReason};
@@ -41,6 +42,9 @@ pub enum TaskError {
     /// The task's cgroup could not be used.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
+    /// The network of an alloc could not be made.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// The launch record is invalid.
     #[error("{label} cannot be launched: {source}")]
     Invalid {

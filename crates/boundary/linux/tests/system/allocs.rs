@@ -27,7 +27,7 @@ fn open(tasks: &Tasks, isolation: Isolation) -> Alloc {
 
 fn made(tasks: &Tasks, mib: u64) -> Alloc {
     let alloc = open(tasks, Isolation::Jail);
-    alloc.make(&limits(mib)).unwrap();
+    alloc.make(&limits(mib), None).unwrap();
     alloc
 }
 
@@ -118,7 +118,7 @@ fn an_alloc_is_made_as_often_as_one_likes_and_resized_in_place() {
     let task = tasks.start("task", &launch);
     task.wait_output("up");
     fs::write(alloc.shared().join("kept"), "x").unwrap();
-    alloc.make(&limits(96)).unwrap();
+    alloc.make(&limits(96), None).unwrap();
     assert!(alloc.is_made() && is_running(&task));
     let group = task.cgroup.parent().unwrap();
     assert_eq!(group.memory_limit_bytes().unwrap(), 96 << 20);
@@ -147,7 +147,7 @@ fn an_alloc_is_removed_with_its_files_and_what_is_left_in_it() {
     rebooted.make_directory().unwrap();
     fs::write(rebooted.shared().join("kept"), "x").unwrap();
     assert!(!rebooted.is_made());
-    rebooted.make(&limits(64)).unwrap();
+    rebooted.make(&limits(64), None).unwrap();
     assert!(rebooted.is_made() && rebooted.shared().join("kept").is_file());
     rebooted.remove().unwrap();
     assert!(linux::task::scan(alloc.path().parent().unwrap()).unwrap().is_empty());
@@ -158,7 +158,7 @@ pub(crate) fn without_groups_it_is_the_directory_alone() {
     let tasks = Tasks::new();
     let alloc = open(&tasks, Isolation::Rootless);
     assert!(!alloc.is_made());
-    alloc.make(&limits(64)).unwrap();
+    alloc.make(&limits(64), None).unwrap();
     assert!(alloc.is_made());
     assert_eq!(alloc.resize(&limits(1)).unwrap(), Resized::Done, "nothing holds it to that");
     for (name, script) in [("web", "echo hello > /alloc/log"), ("saver", "cat /alloc/log")] {

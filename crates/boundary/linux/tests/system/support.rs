@@ -59,6 +59,7 @@ impl Tasks {
 
     pub(crate) fn launch(&self, name: &str, argv: &[&str]) -> Launch {
         Launch {
+            network: None,
             label: format!("test/{name}/0 generation 1"),
             argv: argv.iter().map(|&text| text.to_owned()).collect(),
             env: Vec::new(),

@@ -1,5 +1,6 @@
 //! Jobs and their tasks in an image.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use cell::crashes::Crash;
@@ -210,6 +211,7 @@ impl From<&Placement> for task_image::Placement {
             health_since,
             stop: placement.stop.as_deref().map(Into::into),
             check: placement.check.as_deref().unwrap_or_default().to_owned(),
+            network_address: placement.address.map(Ipv4Addr::to_bits),
         }
     }
 }
@@ -238,6 +240,7 @@ impl TryFrom<task_image::Placement> for Placement {
         Ok(Self {
             machine: MachineId(placement.machine),
             alloc: placement.alloc.map(|alloc| Arc::new(alloc.into())),
+            address: placement.network_address.map(Ipv4Addr::from_bits),
             ports: read::ports(&placement.ports, "ports")?,
             since: Time(placement.since),
             phase,

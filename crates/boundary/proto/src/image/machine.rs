@@ -1,5 +1,6 @@
 //! Machines in an image.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use cell::crashes::CrashSeen;
@@ -35,6 +36,7 @@ impl From<&Machine> for v1::MachineImage {
             next_port: machine.next_port.into(),
             crashes: machine.crashes.iter().map(crash).collect(),
             credentials: machine.credentials.as_deref().map(Into::into),
+            next_address: machine.next_address.to_bits(),
         }
     }
 }
@@ -56,6 +58,7 @@ impl TryFrom<v1::MachineImage> for Machine {
         machine.report = Arc::new(read::message(image.report, "report")?);
         machine.operator_attributes = Arc::new(image.operator_attributes);
         machine.next_port = read::small(image.next_port, u16::MAX, "nextPort")?;
+        machine.next_address = Ipv4Addr::from_bits(image.next_address);
         let crash = |crash: machine_image::Crash| {
             let (collection, index) = (CollectionId(crash.collection), TaskIndex(crash.index));
             let user = read::name(&crash.user, "user")?;

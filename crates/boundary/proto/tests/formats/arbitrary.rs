@@ -154,8 +154,13 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
 
 pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
     let held_ports = vec(held_ports(), 0..3);
-    (resources(), port_range(), words(), held_ports, vec(saving(), 0..3)).prop_map(
-        |(capacity, ports, attributes, held_ports, saving)| MachineReport {
+    let task_network = of((any::<u16>(), 16_u8..=30).prop_map(|(bits, prefix)| {
+        let address = std::net::Ipv4Addr::from_bits(u32::from(bits) << 16);
+        model::Subnet::new(address, prefix).expect("a range")
+    }));
+    (resources(), port_range(), words(), held_ports, vec(saving(), 0..3), task_network).prop_map(
+        |(capacity, ports, attributes, held_ports, saving, task_network)| MachineReport {
+            task_network,
             capacity,
             ports,
             attributes,
@@ -212,6 +217,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let ids = (instance(), of(instance()));
     let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
         |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
+            address: None,
             instance,
             alloc,
             cell,
@@ -226,6 +232,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let names = (name(), name(), name());
     let alloc = (instance(), names, priority(), resources()).prop_map(
         |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
+            address: None,
             instance,
             cell,
             user,

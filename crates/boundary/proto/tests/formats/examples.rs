@@ -78,6 +78,7 @@ fn health_check(port: &str, path: &str) -> HealthCheck {
 /// A job with a value in every field.
 pub(crate) fn full_job() -> JobSpec {
     let task = TaskSpec {
+        network: spec::Network::Host,
         cmd: vec!["serve".to_owned(), "--port=${port.http}".to_owned()],
         env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
@@ -162,6 +163,7 @@ pub(crate) fn instance(index: u32) -> InstanceId {
 
 fn machine_report() -> MachineReport {
     MachineReport {
+        task_network: None,
         capacity: resources(64_000, 256 << 30, 1 << 40, 0),
         ports: PortRange { first: 31_000, last: 31_255 },
         attributes: words([("kernel", "6.1"), ("platform", "x86-64")]),
@@ -353,6 +355,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     ];
     observations.extend(ends().into_iter().map(ended));
     let assignment = |index, ports, victims| Assignment {
+        address: None,
         instance: instance(index),
         alloc: None,
         machine,

@@ -502,7 +502,14 @@ impl Life {
             };
             let ports = machine.free_ports(job.ports(index).len(), &taken);
             taken.extend_from_slice(&ports);
-            proposals.push(Assignment { instance, alloc, machine: machine.id, ports, victims });
+            proposals.push(Assignment {
+                address: None,
+                instance,
+                alloc,
+                machine: machine.id,
+                ports,
+                victims,
+            });
         }
         proposals
     }
@@ -557,7 +564,14 @@ fn report(number: u8) -> MachineReport {
     let ports = PortRange { first: 31_000, last: 31_255 };
     let held_ports =
         if number.is_multiple_of(2) { Vec::new() } else { crate::examples::held_ports() };
-    MachineReport { capacity, ports, attributes, held_ports, saving: Vec::new() }
+    MachineReport {
+        task_network: None,
+        capacity,
+        ports,
+        attributes,
+        held_ports,
+        saving: Vec::new(),
+    }
 }
 
 fn first_pending(job: &Job) -> Option<TaskIndex> {

@@ -193,8 +193,14 @@ fn a_malformed_record_is_refused_with_its_place() {
     let instance = Some(v1::InstanceId::default());
     let ended = |how| Some(v1::observation::What::Ended(v1::End { how }));
     let ports = vec![1, 65_536];
-    let assignment =
-        v1::Assignment { instance, alloc: None, machine: 1, ports, victims: Vec::new() };
+    let assignment = v1::Assignment {
+        network_address: None,
+        instance,
+        alloc: None,
+        machine: 1,
+        ports,
+        victims: Vec::new(),
+    };
     let attributes = |unset: &[&str]| {
         request(Some(Mutation::SetAttributes(v1::op::SetAttributes {
             machine: "m1".to_owned(),

@@ -136,7 +136,10 @@ fn answers_have_the_fields_that_are_0_and_descriptions_have_not() {
             json(job),
             r#"{"collection":"0","user":"","spec":{},"submitted":"0","state":"unknown","tasks":[],"waitsFor":[],"reason":"","allocSet":"","jobs":[],"version":0,"lastVersion":0}"#,
         ),
-        (json(v1::MachineReport::default()), r#"{"firstPort":0,"lastPort":0,"attributes":{}}"#),
+        (
+            json(v1::MachineReport::default()),
+            r#"{"firstPort":0,"lastPort":0,"attributes":{},"taskNetwork":""}"#,
+        ),
         (json(v1::IndexRange::default()), r#"{"first":0,"last":0}"#),
         (json(v1::HealthCheck::default()), "{}"),
         (json(v1::RestartPolicy::default()), "{}"),

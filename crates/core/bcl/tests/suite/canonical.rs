@@ -300,6 +300,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
         let ((limit, processes, notice), (ports, health_check, constraints)) = (limits, wants);
         let kernel_features = BTreeSet::new();
         TaskSpec {
+            network: spec::Network::Host,
             cmd,
             env,
             limit,

@@ -6,6 +6,7 @@
 //! is removed while a task runs in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use model::{Band, End, FinalUsage, InstanceId, Priority, Resources, Span, Time};
 
@@ -42,6 +43,8 @@ struct Alloc {
     /// It exceeded its disk request: its tasks are ended, it is removed with its files, and then
     /// created again.
     overflowed: bool,
+    /// The address of its network, if that is its own; unknown after a restart until an order.
+    address: Option<Ipv4Addr>,
     phase: Phase,
 }
 
@@ -67,8 +70,9 @@ impl Allocs {
             let limit = Limit::recovered(found.limit);
             // Until an order sets them.
             let (target, priority) = (found.limit, Band::Monitoring.usual());
-            let (leaving, overflowed) = (false, false);
-            (found.instance, Alloc { limit, target, priority, leaving, overflowed, phase })
+            let (leaving, overflowed, address) = (false, false, None);
+            let alloc = Alloc { limit, target, priority, leaving, overflowed, address, phase };
+            (found.instance, alloc)
         };
         Self(recovered.into_iter().map(alloc).collect())
     }
@@ -125,7 +129,7 @@ impl Allocs {
     pub(crate) fn take_room(&self, rooms: &mut Rooms) {
         for (instance, alloc) in &self.0 {
             if !matches!(alloc.phase, Phase::Waiting(_) | Phase::Ended(_)) {
-                rooms.take_alloc(*instance, alloc.takes(), alloc.leaving);
+                rooms.take_alloc(*instance, alloc.takes(), alloc.address, alloc.leaving);
             }
         }
     }
@@ -135,9 +139,9 @@ impl Allocs {
         for (instance, alloc) in &mut self.0 {
             let limit = alloc.takes();
             if let Phase::Waiting(desired) = &alloc.phase
-                && rooms.has_alloc(limit)
+                && rooms.has_alloc(limit, alloc.address)
             {
-                rooms.take_alloc(*instance, limit, false);
+                rooms.take_alloc(*instance, limit, alloc.address, false);
                 effects.push(Effect::MakeAlloc(desired.clone()));
                 alloc.phase = Phase::Making;
             }
@@ -238,14 +242,18 @@ impl Alloc {
     fn new(desired: &DesiredAlloc) -> Self {
         let phase = Phase::Waiting(Box::new(desired.clone()));
         let (limit, target) = (Limit::new(desired.limit), desired.limit);
-        Self { limit, target, priority: desired.priority, leaving: false, overflowed: false, phase }
+        let (priority, address) = (desired.priority, desired.address);
+        Self { limit, target, priority, leaving: false, overflowed: false, address, phase }
     }
 
     /// Adopts new limits. An alloc not created yet will be created with them.
     fn adopt(&mut self, desired: &DesiredAlloc) {
         match self.phase {
             Phase::Recovered | Phase::Waiting(_) if !self.leaving => *self = Self::new(desired),
-            _ => (self.target, self.priority) = (desired.limit, desired.priority),
+            _ => {
+                (self.target, self.priority) = (desired.limit, desired.priority);
+                self.address = desired.address;
+            }
         }
     }
 

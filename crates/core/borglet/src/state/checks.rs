@@ -1,5 +1,7 @@
 //! Health checks of instances: what a check does, and what follows from its result.
 
+use std::net::Ipv4Addr;
+
 use model::{InstanceId, NoticeReason, Time};
 
 use super::{Borglet, Effect, Phase, StopCause};
@@ -10,15 +12,19 @@ use crate::{Desired, Stop};
 /// What a health check does: as its description says, with ports and references resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// `GET` on a local port.
+    /// `GET` on one of its ports.
     Http {
+        /// Where the machine reaches the instance: at its own address, or locally.
+        host: Ipv4Addr,
         /// The port's number.
         port: u16,
         /// The request path.
         path: String,
     },
-    /// A connection to a local port.
+    /// A connection to one of its ports.
     Tcp {
+        /// Where the machine reaches the instance.
+        host: Ipv4Addr,
         /// The port's number.
         port: u16,
     },
@@ -40,9 +46,12 @@ pub(super) fn begin(
         let mut ports = desired.ports.iter();
         ports.find(|(name, _)| name == wanted).map(|(_, port)| *port)
     };
+    let host = desired.host();
     let probe = match &check.probe {
-        spec::Probe::Http { port, path } => Probe::Http { port: number(port)?, path: path.clone() },
-        spec::Probe::Tcp { port } => Probe::Tcp { port: number(port)? },
+        spec::Probe::Http { port, path } => {
+            Probe::Http { host, port: number(port)?, path: path.clone() }
+        }
+        spec::Probe::Tcp { port } => Probe::Tcp { host, port: number(port)? },
         spec::Probe::Exec { cmd } => {
             Probe::Exec { argv: cmd.iter().map(|text| fill(desired, text)).collect() }
         }

@@ -146,7 +146,7 @@ impl Borglet {
             let held = seen.last >= started && now.since(seen.last) < SEEN_FOR;
             held.then(|| format!("port {port} ({name}) is taken by {}", seen.by))
         };
-        let mut ports = local.launch.desired.ports.iter();
+        let mut ports = local.launch.desired.machine_ports().iter();
         ports.find_map(taken).map_or(end, |reason| End::Lost { reason })
     }
 
@@ -162,6 +162,11 @@ impl Borglet {
                 Holder::Instance(id) => id,
             };
             let local = self.tasks.get(id);
+            if local.is_some_and(|local| local.launch.desired.address.is_some()) {
+                // It has the port in its own network: who has the machine's is unknown.
+                self.ports.record(now, *port, self.name_of(*id).into(), None);
+                continue;
+            }
             if local.is_none_or(|local| local.port_name(*port).is_none()) {
                 let name = self.name_of(*id).into();
                 self.ports.record(now, *port, name, local.map(|local| local.launch.instance));
@@ -211,9 +216,9 @@ impl Borglet {
 }
 
 impl Local {
-    /// The name of a port assigned to this task; `None` if the port is not.
+    /// The name of a port of the machine assigned to this task; `None` if the port is not.
     fn port_name(&self, port: u16) -> Option<&str> {
-        let mut ports = self.launch.desired.ports.iter();
+        let mut ports = self.launch.desired.machine_ports().iter();
         ports.find(|(_, own)| *own == port).map(|(name, _)| name.as_str())
     }
 

@@ -61,9 +61,22 @@ impl Cell {
         if ports.len() != ask.ports || !ports.iter().enumerate().all(can_be_given) {
             return Err(AssignmentRefused::Ports(ports.clone()));
         }
+        let takes_address = ask.network.is_own() && assignment.alloc.is_none();
+        if assignment.address.is_some() != takes_address
+            || assignment.address.is_some_and(|address| !machine.is_free_address(address))
+        {
+            return Err(AssignmentRefused::Address(assignment.address));
+        }
+        let address = match assignment.alloc.filter(|_| ask.network.is_own()) {
+            Some(alloc) => self.placement(alloc).and_then(|alloc| alloc.address),
+            None => assignment.address,
+        };
+        let own: Vec<u16> = ask.network.numbers().values().copied().collect();
+        let ports = if ask.network.is_own() { &own } else { ports };
         Ok(Placement {
             machine: machine.id,
             alloc: assignment.alloc.map(Arc::new),
+            address,
             // Most tasks have no ports, and share one empty slice.
             ports: if ports.is_empty() { Arc::default() } else { ports.as_slice().into() },
             since: self.time,

@@ -1,5 +1,6 @@
 //! The operations: everything that can happen to a cell. Each carries all its decisions.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{
@@ -215,7 +216,10 @@ pub struct Assignment {
     pub machine: MachineId,
     /// The alloc on that machine, for a task of a job that runs in an alloc set.
     pub alloc: Option<InstanceId>,
-    /// Its ports, in the order of the port names in its description.
+    /// Its address, for a task with a network of its own that runs in no alloc.
+    pub address: Option<Ipv4Addr>,
+    /// Its ports, in the order of the port names in its description; none with a network of its
+    /// own.
     pub ports: Vec<u16>,
     /// The instances to evict from the machine for it. It starts when they have ended.
     pub victims: Vec<InstanceId>,

@@ -116,7 +116,8 @@ mod tests {
         fn place(&mut self, index: u32) -> bool {
             let (machine, ports, victims) = (MachineId(1), Vec::new(), Vec::new());
             let instance = instance(index, 1);
-            let assignment = Assignment { instance, alloc: None, machine, ports, victims };
+            let assignment =
+                Assignment { instance, alloc: None, machine, address: None, ports, victims };
             let outcome = self.apply(&Op::Assign(vec![assignment]));
             matches!(outcome, Outcome::Assigned(judged) if judged[0].is_ok())
         }

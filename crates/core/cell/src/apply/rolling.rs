@@ -2,6 +2,7 @@
 //! here each is carried out if it is still possible and within the budgets. A repeated or outdated
 //! step changes nothing.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{Band, CollectionId, InstanceId, TaskIndex, UserName, Version};
@@ -262,6 +263,7 @@ impl Cell {
         let Some(task) = job.task_mut(index) else { return };
         let TaskState::Running(placement) = &task.state else { return };
         let (machine, alloc) = (placement.machine, placement.alloc());
+        let alloc_ports = placement.alloc_ports().to_vec();
         task.version = target;
         let (after, is) = (job.demand(index), job.limit(index));
         if !same_for_task {
@@ -274,8 +276,8 @@ impl Cell {
         if let Some(machine) = self.machines.get_mut(machine) {
             machine.resize(&before, &after);
             if let Some(alloc) = alloc {
-                machine.leave(alloc, was);
-                machine.enter(alloc, is);
+                machine.leave(alloc, was, &alloc_ports);
+                machine.enter(alloc, is, &alloc_ports);
             }
         }
         self.recharge_task(id, index, &charged);
@@ -534,7 +536,7 @@ impl Cell {
         &mut self,
         instance: InstanceId,
         last: &LastIncarnation,
-        ports: &Arc<[u16]>,
+        before: &Placement,
         events: &mut Events,
     ) {
         let Some(job) = self.jobs.get(instance.collection) else { return };
@@ -556,18 +558,27 @@ impl Cell {
         if fits(&ask, &offer).is_err() {
             return;
         }
+        let own = ask.network.is_own();
         let free = |port: &u16| machine.is_free_port(*port);
-        let same = ports.len() == ask.ports && ports.iter().all(free);
-        let ports = match same {
-            true => Arc::clone(ports),
+        let has = before.machine_ports();
+        let ports: Arc<[u16]> = match has.len() == ask.ports && has.iter().all(free) {
+            _ if own => ask.network.numbers().values().copied().collect(),
+            true => has.into(),
             false => machine.free_ports(ask.ports, &[]).into(),
         };
-        if ports.len() != ask.ports {
+        let free = |address: &Ipv4Addr| machine.is_free_address(*address);
+        let address = match alloc {
+            _ if !own => None,
+            Some(alloc) => self.placement(alloc).and_then(|alloc| alloc.address),
+            None => before.address.filter(free).or_else(|| machine.free_address(&[])),
+        };
+        if address.is_some() != own || !own && ports.len() != ask.ports {
             return;
         }
         let placement = Placement {
             machine: machine.id,
             alloc: alloc.map(Arc::new),
+            address,
             ports,
             since: self.time,
             phase: Phase::Starting,

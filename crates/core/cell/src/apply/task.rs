@@ -1,6 +1,7 @@
 //! The transitions of a task, and their effects on its job and its machine. Every change of a
 //! task's state goes through here and through [`crate::lifecycle`], so derived state stays in step.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{End, FinalUsage, Generation, InstanceId, Span};
@@ -48,18 +49,21 @@ impl Cell {
         let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let (demand, limit) = (job.demand(instance.index), job.limit(instance.index));
-        let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc());
+        let (placed, alloc) = (placement.clone(), placement.alloc());
         let before = Tallied::of(job);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
         self.tally.replace(before, Tallied::of(job));
         if let Some(machine) = self.machines.get_mut(id) {
-            machine.place(instance, &demand, &ports);
+            machine.place(instance, &demand, &placed);
             if let Some(alloc) = alloc {
-                machine.enter(alloc, limit);
+                machine.enter(alloc, limit, placed.alloc_ports());
             }
-            if let Some(last) = ports.last() {
+            if let Some(address) = placed.machine_address() {
+                machine.next_address = Ipv4Addr::from_bits(address.to_bits().wrapping_add(1));
+            }
+            if let Some(last) = placed.machine_ports().last() {
                 // Port 65535 wraps to 0, and the search then starts at the beginning of the range.
                 machine.next_port = last.wrapping_add(1);
             }
@@ -148,12 +152,12 @@ impl Cell {
         };
         let next = self.next_version(instance);
         let up = self.placement(instance).is_some_and(|placed| placed.up_since().is_some());
-        let ports = self.placement(instance).map(|placed| Arc::clone(&placed.ports));
+        let before = self.placement(instance).cloned();
         let Some(job) = self.take_off_machine(instance, ending, events) else { return };
         if up && matches!(how, Again::Evicted(_)) {
             job.disrupted_at(now);
         }
-        let (before, charged) = (Tallied::of(job), job.charged_limit(instance.index));
+        let (tallied, charged) = (Tallied::of(job), job.charged_limit(instance.index));
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -173,7 +177,7 @@ impl Cell {
         let (after, pending) = (Tallied::of(job), job.pending());
         let (owner, bands) = (job.owner.clone(), charged_bands(job));
         let recharged = job.charged_limit(instance.index);
-        self.tally.replace(before, after);
+        self.tally.replace(tallied, after);
         // If others are pending, the job is listed already.
         if pending == 1 {
             self.pending.insert(instance.collection);
@@ -181,10 +185,10 @@ impl Cell {
         for band in bands {
             self.recharge(&owner, &[(band, charged.into())], &[(band, recharged.into())]);
         }
-        if let (Again::Evicted(EvictionCause::Updated), Some(last), Some(ports)) =
-            (how, last, ports)
+        if let (Again::Evicted(EvictionCause::Updated), Some(last), Some(before)) =
+            (how, last, before)
         {
-            self.stay(new, &last, &ports, events);
+            self.stay(new, &last, &before, events);
         }
     }
 
@@ -266,9 +270,9 @@ impl Cell {
             self.notices.count(placement, ending.end, ending.usage);
         }
         if let Some(machine) = self.machines.get_mut(placement.machine) {
-            machine.release(instance, &demand, &placement.ports);
+            machine.release(instance, &demand, placement);
             if let Some(alloc) = placement.alloc() {
-                machine.leave(alloc, limit);
+                machine.leave(alloc, limit, placement.alloc_ports());
             }
             if machine.drain.is_some() && machine.instances.is_empty() {
                 events.add(Subject::Machine(machine.id), EventKind::Drained);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{Band, Generation, InstanceId, MachineId};
+use spec::Network;
 
 use super::{Load, Violation, Violations};
 use crate::feasibility::{Colocated, Offer, Request, Sums, fits};
@@ -162,8 +163,19 @@ impl Step<'_> {
             self.found.add(Violation::NoSuchMachine { instance, machine: id });
             return;
         };
-        // Resources and ports are checked for the machine as a whole.
-        let ask = Request { ports: 0, ..Request::of(job, instance.index) };
+        let given = self.cell.placement(instance).and_then(|placed| placed.address);
+        if let Some(address) = given {
+            let offered = match alloc {
+                Some(alloc) => self.cell.placement(alloc).and_then(|alloc| alloc.address) == given,
+                None => machine.report.task_network.is_some_and(|it| it.is_of_task(address)),
+            };
+            if !offered {
+                self.found.add(Violation::AddressOutside { instance, machine: id, address });
+            }
+        }
+        // Resources, ports and addresses are checked for the machine as a whole.
+        let network = &Network::Host;
+        let ask = Request { ports: 0, network, ..Request::of(job, instance.index) };
         let empty = Sums::default().offered_by(machine);
         let mut offer = Offer { colocated: Colocated::default(), ..empty };
         if let Some(alloc) = alloc {

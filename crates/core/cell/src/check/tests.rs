@@ -61,6 +61,7 @@ fn valid_cell() -> Cell {
         mutation,
     };
     let assignment = |index, port| Assignment {
+        address: None,
         instance: TaskId { collection: JOB, index: TaskIndex(index) }
             .generation(model::Generation(1)),
         alloc: None,

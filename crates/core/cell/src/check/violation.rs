@@ -1,5 +1,7 @@
 //! The violations that the checks report.
 
+use std::net::Ipv4Addr;
+
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
     LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time,
@@ -357,6 +359,50 @@ pub enum Violation {
         machine: MachineId,
         /// The port.
         port: u16,
+    },
+    /// A machine's stored addresses in use are not those of its tasks and allocs.
+    #[error("machine {machine}: addresses {kept:?} taken, {counted:?} by its tasks")]
+    AddressesTaken {
+        /// The machine.
+        machine: MachineId,
+        /// The stored addresses.
+        kept: Vec<Ipv4Addr>,
+        /// The addresses of its tasks and allocs.
+        counted: Vec<Ipv4Addr>,
+    },
+    /// An address of a machine was assigned twice.
+    #[error("machine {machine} has given address {address} twice")]
+    AddressTwice {
+        /// The machine.
+        machine: MachineId,
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// Two tasks in an alloc have the same port.
+    #[error("two tasks in {alloc} have port {port}")]
+    AllocPortTwice {
+        /// The alloc.
+        alloc: InstanceId,
+        /// The port.
+        port: u16,
+    },
+    /// A task with a network of its own has no address, or another one has.
+    #[error("{instance} has the address {has:?}, against its description")]
+    Address {
+        /// The incarnation.
+        instance: InstanceId,
+        /// The address that it has.
+        has: Option<Ipv4Addr>,
+    },
+    /// A task was given an address that its machine does not offer, or another than its alloc's.
+    #[error("{instance} was given the address {address}, which is not one of machine {machine}")]
+    AddressOutside {
+        /// The incarnation.
+        instance: InstanceId,
+        /// The machine.
+        machine: MachineId,
+        /// The address.
+        address: Ipv4Addr,
     },
     /// A task has another number of ports than it requests.
     #[error("{instance} has {has} ports but requests {asks}")]

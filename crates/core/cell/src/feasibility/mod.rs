@@ -8,6 +8,7 @@
 
 mod constraints;
 pub mod maxima;
+mod network;
 mod ports;
 mod resources;
 mod up;
@@ -16,7 +17,7 @@ pub use crate::unschedulable::{CountedAt, NotGiven, UnschedulableReason};
 pub(crate) use resources::lacks;
 
 use model::{InstanceId, Resources};
-use spec::{Constraint, Maximum};
+use spec::{Constraint, Maximum, Network};
 
 use crate::{Cell, Demand, FailureDomain, Job, Machine};
 
@@ -28,6 +29,8 @@ pub struct Request<'a> {
     pub demand: Demand,
     /// Number of ports.
     pub ports: usize,
+    /// Its network. For one of its own it takes an address, unless it runs in an alloc.
+    pub network: &'a Network,
     /// Constraints on the machine's attributes; only hard ones are checked here.
     pub constraints: &'a [Constraint],
     /// Maximum number of tasks of its job on one machine.
@@ -50,8 +53,21 @@ pub struct Offer<'a> {
     pub free_for_prod: Resources,
     /// Number of free ports.
     pub free_ports: usize,
+    /// Number of free addresses.
+    pub free_addresses: usize,
+    /// The alloc, if one is offered rather than the machine.
+    pub alloc: Option<OfferedAlloc<'a>>,
     /// Tasks of the same job that are already there.
     pub colocated: Colocated,
+}
+
+/// The network of an alloc that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfferedAlloc<'a> {
+    /// Whether it has one of its own.
+    pub own_network: bool,
+    /// The ports that tasks have in that network.
+    pub ports_taken: &'a [u16],
 }
 
 /// Number of tasks of one job on a machine and its switch.
@@ -78,7 +94,7 @@ pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>
 
 /// Every check, cheapest first; a machine that can never fit is reported as such before a full one.
 pub const CHECKS: &[Check] =
-    &[up::check, constraints::check, maxima::check, resources::check, ports::check];
+    &[up::check, constraints::check, maxima::check, resources::check, ports::check, network::check];
 
 /// Whether a request fits an offer.
 ///
@@ -109,6 +125,7 @@ impl<'a> Request<'a> {
         Self {
             demand: job.asks(index),
             ports: job.port_count(index),
+            network: job.network(index),
             constraints: job.described(index).constraints(index),
             max_per_machine: job.spec.max_per_machine,
             max_per_switch: job.spec.max_per_switch,
@@ -126,10 +143,14 @@ impl<'a> Offer<'a> {
     /// All that is free in an alloc on a machine, with none of the job's other tasks there.
     #[must_use]
     pub fn within(cell: &Cell, machine: &'a Machine, alloc: InstanceId) -> Self {
-        let limit = cell.job(alloc.collection).map(|set| set.limit(alloc.index));
-        let capacity = limit.unwrap_or_default();
+        let set = cell.job(alloc.collection);
+        let capacity = set.map(|set| set.limit(alloc.index)).unwrap_or_default();
+        // As it runs, and not as its next incarnation will.
+        let own_network = cell.placement(alloc).is_some_and(|placed| placed.address.is_some());
+        let ports_taken = machine.ports_in(alloc);
+        let offered = Some(OfferedAlloc { own_network, ports_taken });
         let free = capacity.minus(machine.used(alloc).unwrap_or_default());
-        Self { capacity, free, free_for_prod: free, ..Self::of(machine) }
+        Self { capacity, free, free_for_prod: free, alloc: offered, ..Self::of(machine) }
     }
 
     /// All that is free on a machine for a task of a job.
@@ -216,6 +237,8 @@ impl Sums {
             free: capacity.minus(self.reservations),
             free_for_prod: capacity.minus(self.limits_of_prod),
             free_ports: machine.free_port_count(),
+            free_addresses: machine.free_address_count(),
+            alloc: None,
             colocated: Colocated::default(),
         }
     }
@@ -258,6 +281,7 @@ pub(crate) mod testing {
     /// A request for resources alone.
     pub(crate) fn asking(demand: Demand) -> Request<'static> {
         let (max_per_machine, max_per_switch) = (None, None);
-        Request { demand, ports: 0, constraints: &[], max_per_machine, max_per_switch }
+        let network = &spec::Network::Host;
+        Request { demand, ports: 0, network, constraints: &[], max_per_machine, max_per_switch }
     }
 }

@@ -1,12 +1,13 @@
 //! Jobs and their tasks: queued, pending, running, dead (paper, figure 2).
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{
     CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName, Resources, TaskId,
     TaskIndex, Time, UserName, Version,
 };
-use spec::JobSpec;
+use spec::{JobSpec, Network};
 
 use super::Update;
 use super::crashes::Crash;
@@ -227,7 +228,9 @@ pub struct Placement {
     /// The alloc on that machine in which it runs, if its job runs in an alloc set. A pointer, because
     /// most tasks have none.
     pub alloc: Option<Arc<InstanceId>>,
-    /// Its ports, in the order of [`Job::ports`].
+    /// Its address, if it has a network of its own; in an alloc, the alloc's.
+    pub address: Option<Ipv4Addr>,
+    /// Its ports, in the order of [`Job::ports`]: the machine's, or those of its own network.
     pub ports: Arc<[u16]>,
     /// Since when.
     pub since: Time,
@@ -385,11 +388,46 @@ impl Counts {
     }
 }
 
+#[cfg(test)]
+impl Placement {
+    /// A task on machine 1 with these ports.
+    pub(crate) fn testing(ports: &[u16], address: Option<Ipv4Addr>) -> Self {
+        Self {
+            machine: MachineId(1),
+            alloc: None,
+            address,
+            ports: ports.into(),
+            since: Time::ZERO,
+            phase: Phase::Starting,
+            check: None,
+            stop: None,
+        }
+    }
+}
+
 impl Placement {
     /// The alloc in which it runs, if any.
     #[must_use]
     pub fn alloc(&self) -> Option<InstanceId> {
         self.alloc.as_deref().copied()
+    }
+
+    /// Those of its ports that are the machine's: none in a network of its own.
+    #[must_use]
+    pub fn machine_ports(&self) -> &[u16] {
+        if self.address.is_none() { &self.ports } else { &[] }
+    }
+
+    /// Its ports in the alloc's own network, if it runs in one.
+    #[must_use]
+    pub fn alloc_ports(&self) -> &[u16] {
+        if self.address.is_some() && self.alloc.is_some() { &self.ports } else { &[] }
+    }
+
+    /// The address of the machine's range that it takes: tasks in an alloc share the alloc's.
+    #[must_use]
+    pub fn machine_address(&self) -> Option<Ipv4Addr> {
+        self.address.filter(|_| self.alloc.is_none())
     }
 
     /// Why it is being killed, if it is.
@@ -547,15 +585,24 @@ impl Job {
         }
     }
 
-    /// Number of ports of a task.
+    /// Number of ports that a task needs of its machine: none in a network of its own.
     #[must_use]
     pub fn port_count(&self, index: TaskIndex) -> usize {
         let spec = self.described(index);
+        if spec.task.network.is_own() {
+            return 0;
+        }
         let own = spec.overrides.get(&index).is_some_and(spec::TaskOverride::touches_ports);
         match own || !Arc::ptr_eq(spec, &self.spec) {
             true => spec.ports(index).len(),
             false => self.ports.len(),
         }
+    }
+
+    /// The network of a task.
+    #[must_use]
+    pub fn network(&self, index: TaskIndex) -> &Network {
+        &self.described(index).task.network
     }
 
     /// The limit of a task.

@@ -1,6 +1,7 @@
 //! Machines.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{
@@ -9,7 +10,7 @@ use model::{
 };
 
 use super::crashes::CrashSeen;
-use super::{Credentials, Demand};
+use super::{Credentials, Demand, Placement};
 
 /// The names of attributes that the cell itself uses.
 pub mod attribute {
@@ -55,6 +56,8 @@ pub struct Machine {
     pub operator_attributes: Arc<BTreeMap<String, String>>,
     /// Where the search for a free port starts, so that a port is not reused at once.
     pub next_port: u16,
+    /// Where the search for a free address starts, so that an address is not reused at once.
+    pub next_address: Ipv4Addr,
     /// Recent task crashes on it, oldest first.
     pub crashes: Vec<CrashSeen>,
     /// The record of its certificates; `None` if it never enrolled and was never revoked.
@@ -69,6 +72,7 @@ pub struct Machine {
     pub(crate) reserved: Resources,
     pub(crate) taken_by_prod: Resources,
     pub(crate) ports_taken: Vec<u16>,
+    pub(crate) addresses_taken: Vec<Ipv4Addr>,
     /// The allocs on it in which tasks run, in order.
     pub(crate) used: Vec<Used>,
 }
@@ -82,6 +86,8 @@ pub(crate) struct Used {
     pub(crate) tasks: u32,
     /// The sum of their limits.
     pub(crate) taken: Resources,
+    /// Their ports in the alloc's own network, in order.
+    pub(crate) ports: Vec<u16>,
 }
 
 /// Whether a machine answers.
@@ -134,6 +140,7 @@ impl Machine {
             report: Arc::default(),
             operator_attributes: Arc::default(),
             next_port: 0,
+            next_address: Ipv4Addr::UNSPECIFIED,
             crashes: Vec::new(),
             credentials: None,
             attributes: Arc::default(),
@@ -143,6 +150,7 @@ impl Machine {
             reserved: Resources::default(),
             taken_by_prod: Resources::default(),
             ports_taken: Vec::new(),
+            addresses_taken: Vec::new(),
             used: Vec::new(),
         }
     }
@@ -228,6 +236,19 @@ impl Machine {
         self.used.get(position).map(|used| used.taken)
     }
 
+    /// The ports of an alloc's own network that tasks in it have, in order.
+    #[must_use]
+    pub fn ports_in(&self, alloc: InstanceId) -> &[u16] {
+        let position = self.used.binary_search_by_key(&alloc, |used| used.alloc);
+        position.ok().and_then(|at| self.used.get(at)).map_or(&[], |used| &used.ports)
+    }
+
+    /// The addresses assigned to its tasks and allocs, in order.
+    #[must_use]
+    pub fn addresses_taken(&self) -> &[Ipv4Addr] {
+        &self.addresses_taken
+    }
+
     /// The ports assigned to its tasks, in order.
     #[must_use]
     pub fn ports_taken(&self) -> &[u16] {
@@ -294,6 +315,33 @@ impl Machine {
         (start..=range.last).chain(range.first..start).filter(free).take(count).collect()
     }
 
+    /// Number of addresses that it can give to further tasks and allocs.
+    #[must_use]
+    pub fn free_address_count(&self) -> usize {
+        let Some(range) = self.report.task_network else { return 0 };
+        // A task may still have an address that the machine no longer offers.
+        let taken = self.addresses_taken.iter().filter(|address| range.is_of_task(**address));
+        range.task_count().saturating_sub(taken.count())
+    }
+
+    /// Whether an address is in its range, and no task or alloc has it.
+    #[must_use]
+    pub fn is_free_address(&self, address: Ipv4Addr) -> bool {
+        self.report.task_network.is_some_and(|range| range.is_of_task(address))
+            && self.addresses_taken.binary_search(&address).is_err()
+    }
+
+    /// A free address, the first in search order. `also_taken` are addresses that the caller has
+    /// planned for other tasks.
+    #[must_use]
+    pub fn free_address(&self, also_taken: &[Ipv4Addr]) -> Option<Ipv4Addr> {
+        let range = self.report.task_network?;
+        let free = |address: &Ipv4Addr| {
+            self.addresses_taken.binary_search(address).is_err() && !also_taken.contains(address)
+        };
+        range.task_addresses(self.next_address).find(free)
+    }
+
     /// Updates what an instance placed on it counts for.
     pub(crate) fn resize(&mut self, old: &Demand, new: &Demand) {
         self.let_go(old);
@@ -316,43 +364,58 @@ impl Machine {
         }
     }
 
-    pub(crate) fn place(&mut self, instance: InstanceId, demand: &Demand, ports: &[u16]) {
+    pub(crate) fn place(&mut self, instance: InstanceId, demand: &Demand, placed: &Placement) {
         if let Err(position) = self.instances.binary_search(&instance) {
             self.instances.insert(position, instance);
             self.hold(demand);
-            self.ports_taken.extend_from_slice(ports);
+            self.ports_taken.extend_from_slice(placed.machine_ports());
             self.ports_taken.sort_unstable();
+            if let Some(address) = placed.machine_address()
+                && let Err(position) = self.addresses_taken.binary_search(&address)
+            {
+                self.addresses_taken.insert(position, address);
+            }
         }
     }
 
-    /// Adds a task, with its limit, to an alloc.
-    pub(crate) fn enter(&mut self, alloc: InstanceId, limit: Resources) {
+    /// Adds a task, with its limit and the ports that it has there, to an alloc.
+    pub(crate) fn enter(&mut self, alloc: InstanceId, limit: Resources, ports: &[u16]) {
         match self.used.binary_search_by_key(&alloc, |used| used.alloc) {
             Ok(position) => {
                 let used = &mut self.used[position];
                 (used.tasks, used.taken) = (used.tasks + 1, used.taken.plus(limit));
+                used.ports.extend_from_slice(ports);
+                used.ports.sort_unstable();
             }
-            Err(position) => self.used.insert(position, Used { alloc, tasks: 1, taken: limit }),
+            Err(position) => {
+                let mut ports = ports.to_vec();
+                ports.sort_unstable();
+                self.used.insert(position, Used { alloc, tasks: 1, taken: limit, ports });
+            }
         }
     }
 
-    /// Removes a task, with its limit, from an alloc.
-    pub(crate) fn leave(&mut self, alloc: InstanceId, limit: Resources) {
+    /// Removes a task, with its limit and its ports there, from an alloc.
+    pub(crate) fn leave(&mut self, alloc: InstanceId, limit: Resources, ports: &[u16]) {
         let Ok(position) = self.used.binary_search_by_key(&alloc, |used| used.alloc) else {
             return;
         };
         let used = &mut self.used[position];
         (used.tasks, used.taken) = (used.tasks.saturating_sub(1), used.taken.minus(limit));
+        used.ports.retain(|port| !ports.contains(port));
         if used.tasks == 0 {
             self.used.remove(position);
         }
     }
 
-    pub(crate) fn release(&mut self, instance: InstanceId, demand: &Demand, ports: &[u16]) {
+    pub(crate) fn release(&mut self, instance: InstanceId, demand: &Demand, placed: &Placement) {
         if let Ok(position) = self.instances.binary_search(&instance) {
             self.instances.remove(position);
             self.let_go(demand);
-            self.ports_taken.retain(|port| !ports.contains(port));
+            self.ports_taken.retain(|port| !placed.machine_ports().contains(port));
+            if let Some(address) = placed.machine_address() {
+                self.addresses_taken.retain(|taken| *taken != address);
+            }
         }
     }
 }
@@ -386,11 +449,11 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, &Demand::default(), &[11]);
+        machine.place(instance, &Demand::default(), &Placement::testing(&[11], None));
         machine.next_port = 13;
         assert_eq!(machine.free_ports(9, &[]), [13, 14, 10, 12]);
         assert_eq!(machine.free_ports(2, &[14]), [13, 10]);
-        machine.release(instance, &Demand::default(), &[11]);
+        machine.release(instance, &Demand::default(), &Placement::testing(&[11], None));
         assert_eq!(machine.free_ports(9, &[]).len(), 5);
     }
 
@@ -408,7 +471,7 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, &Demand::default(), &[10, 11]);
+        machine.place(instance, &Demand::default(), &Placement::testing(&[10, 11], None));
         for (first, last, free) in [(10, 11, 0), (11, 12, 1), (20, 21, 2), (0, 0, 0)] {
             let ports = PortRange { first, last };
             machine.report = Arc::new(MachineReport { ports, ..MachineReport::default() });
@@ -436,12 +499,42 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, &Demand::default(), &[11, 12]);
+        machine.place(instance, &Demand::default(), &Placement::testing(&[11, 12], None));
         assert_eq!(machine.free_ports(9, &[]), [16, 17, 18, 13, 15]);
         assert_eq!(
             (machine.free_port_count(), machine.held_port_count()),
             (5, 3),
             "11 is a task's"
         );
+    }
+
+    #[test]
+    fn addresses_go_round_and_are_free_again_when_their_task_has_left() {
+        let mut machine = Machine::testing();
+        assert_eq!((machine.free_address(&[]), machine.free_address_count()), (None, 0));
+        let range = "10.64.5.0/29".parse().ok();
+        machine.report = Arc::new(MachineReport { task_network: range, ..Default::default() });
+        let at = |last| Ipv4Addr::new(10, 64, 5, last);
+        assert_eq!((machine.free_address(&[]), machine.free_address_count()), (Some(at(2)), 5));
+        let instance = InstanceId {
+            collection: CollectionId(1),
+            index: TaskIndex(0),
+            generation: Generation(1),
+        };
+        // Its ports are its own, so the machine's are not taken.
+        let placed = Placement::testing(&[80], Some(at(2)));
+        machine.place(instance, &Demand::default(), &placed);
+        assert_eq!(machine.ports_taken(), [0; 0]);
+        assert_eq!((machine.addresses_taken(), machine.free_address_count()), (&[at(2)][..], 4));
+        assert!(!machine.is_free_address(at(2)) && machine.is_free_address(at(3)));
+        assert_eq!(machine.free_address(&[at(3)]), Some(at(4)));
+        machine.next_address = at(6);
+        assert_eq!(machine.free_address(&[at(6)]), Some(at(3)));
+        // It keeps its address although the machine offers others now.
+        let range = "10.64.6.0/30".parse().ok();
+        machine.report = Arc::new(MachineReport { task_network: range, ..Default::default() });
+        assert_eq!(machine.free_address_count(), 1);
+        machine.release(instance, &Demand::default(), &placed);
+        assert_eq!(machine.addresses_taken(), [Ipv4Addr::UNSPECIFIED; 0]);
     }
 }

@@ -120,6 +120,7 @@ fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
     let (instance, machine) = (newest(cell, name)?, MachineId(machine));
     let ports = cell.machine(machine)?.free_ports(1, &[]);
     Some(Op::Assign(vec![Assignment {
+        address: None,
         instance,
         alloc: None,
         machine,
@@ -134,6 +135,7 @@ fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
     let machine = MachineId(machine);
     let ports = cell.machine(machine)?.free_ports(1, &[]);
     Some(Op::Assign(vec![Assignment {
+        address: None,
         instance,
         alloc: None,
         machine,

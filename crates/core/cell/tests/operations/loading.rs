@@ -26,6 +26,7 @@ fn machine(id: u64, name: &str) -> Arc<Machine> {
 /// A job of ana's of one task with one port, in that state, placed on machine 1 with those ports.
 fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
     let placement = Placement {
+        address: None,
         machine: MachineId(1),
         alloc: None,
         ports: ports.into(),

@@ -12,6 +12,7 @@ mod jobs;
 mod loading;
 mod locks;
 mod machines;
+mod networks;
 mod placing;
 mod quota;
 mod random;

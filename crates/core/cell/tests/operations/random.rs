@@ -182,6 +182,7 @@ fn absurd() -> impl Strategy<Value = Op> {
     let alloc = prop::option::weighted(0.2, instance());
     let assignment = (instance(), machine_id(), ports, victims, alloc).prop_map(
         |(instance, machine, ports, victims, alloc)| Assignment {
+            address: None,
             instance,
             alloc,
             machine,
@@ -349,9 +350,12 @@ impl Step {
                 let alloc = job.alloc_set.and_then(alloc);
                 let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
                 let machine = its.unwrap_or(machine);
-                let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
+                let ports = machine.free_ports(job.port_count(instance.index), &[]);
+                let takes = job.network(instance.index).is_own() && alloc.is_none();
+                let address = takes.then(|| machine.free_address(&[])).flatten();
                 let victims = victims(cell, job, machine);
                 Op::Assign(vec![Assignment {
+                    address,
                     instance,
                     alloc,
                     machine: machine.id,

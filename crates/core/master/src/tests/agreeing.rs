@@ -84,6 +84,7 @@ impl World {
                 let Some(instance) = next else { return };
                 let (machine, ports, victims) = (M1, vec![], vec![]);
                 self.apply(&Op::Assign(vec![Assignment {
+                    address: None,
                     instance,
                     alloc: None,
                     machine,

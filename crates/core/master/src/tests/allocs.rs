@@ -27,6 +27,7 @@ fn order(world: &World) -> Order {
 fn an_order_has_allocs_apart_from_tasks() {
     let mut world = world(1);
     let expected = DesiredAlloc {
+        address: None,
         instance: instance(0, 1),
         cell: CellName::new("dev").expect("a name"),
         user: UserName::new("ana").expect("a name"),

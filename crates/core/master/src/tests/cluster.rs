@@ -247,8 +247,14 @@ impl Cluster {
 
     pub(super) fn assign(&mut self, index: u32, generation: u32, machine: MachineId) {
         let instance = instance(index, generation);
-        let assignment =
-            Assignment { instance, alloc: None, machine, ports: vec![], victims: vec![] };
+        let assignment = Assignment {
+            address: None,
+            instance,
+            alloc: None,
+            machine,
+            ports: vec![],
+            victims: vec![],
+        };
         self.propose(Op::Assign(vec![assignment]));
     }
 

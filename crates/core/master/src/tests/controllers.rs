@@ -20,7 +20,14 @@ fn with_work_for_all() -> World {
     world.submit_spec(spec.clone());
     let instance = InstanceId { collection: CollectionId(2), ..instance(0, 1) };
     let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
-    world.apply(&Op::Assign(vec![Assignment { instance, alloc: None, machine, ports, victims }]));
+    world.apply(&Op::Assign(vec![Assignment {
+        address: None,
+        instance,
+        alloc: None,
+        machine,
+        ports,
+        victims,
+    }]));
     spec.task.cmd.push("y".to_owned());
     world.submit_spec(spec);
     let machine = MachineName::new("m1").expect("a name");

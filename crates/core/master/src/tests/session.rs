@@ -166,6 +166,7 @@ impl World {
             let spec = JobSpec::of(job, model::Band::Production.usual(), machines * tasks, task);
             self.request(Mutation::Submit(Arc::new(spec)));
             let assignments = (0..machines * tasks).map(|index| Assignment {
+                address: None,
                 instance: instance(index),
                 alloc: None,
                 machine: MachineId(u64::from(index / tasks) + 1),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::feasibility::{Colocated, Offer, Request, fits};
+use cell::feasibility::{Colocated, Offer, OfferedAlloc, Request, fits};
 use cell::{Assignment, Cell, Demand, FailureDomain, Job, PendingCause, Task, TaskState};
 use model::{CollectionId, Generation, InstanceId, MachineId, TaskId, TaskIndex, Time};
 
@@ -154,13 +154,18 @@ impl Engine {
     fn has_room(&self, cell: &Cell, job: &Job, ask: &Request<'_>, room: &Room) -> bool {
         let Some(machine) = cell.machine(room.machine) else { return false };
         let Some(slot) = self.machines.slot(room.machine) else { return false };
-        let planned = self.queue.inside.planned.get(&room.alloc).copied().unwrap_or_default();
         let colocated = self.colocated_inside(cell, job, room.machine);
         let within = Offer::within(cell, machine, room.alloc);
-        let free = within.free.minus(planned);
         let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
-        let offer = Offer { free, free_for_prod: free, free_ports, colocated, ..within };
-        fits(ask, &offer).is_ok()
+        let offer = Offer { free_ports, colocated, ..within };
+        let Some(planned) = self.queue.inside.planned.get(&room.alloc) else {
+            return fits(ask, &offer).is_ok();
+        };
+        let free = within.free.minus(planned.limits);
+        let of_cell = machine.ports_in(room.alloc).iter();
+        let ports_taken: Vec<u16> = of_cell.chain(&planned.ports).copied().collect();
+        let alloc = within.alloc.map(|alloc| OfferedAlloc { ports_taken: &ports_taken, ..alloc });
+        fits(ask, &Offer { free, free_for_prod: free, alloc, ..offer }).is_ok()
     }
 
     /// Number of a job's tasks on a machine and at its switch, planned ones included.
@@ -189,10 +194,12 @@ impl Engine {
             count => cell.machine(room.machine)?.free_ports(count, taken),
         };
         let (demand, limit) = (Demand::default(), ask.demand.limit);
-        self.hold(slot, &demand, &ports);
-        self.queue.inside.plan(room.alloc, limit);
+        let alloc_ports: Vec<u16> = ask.network.numbers().values().copied().collect();
+        self.hold(slot, &demand, &ports, None);
+        self.queue.inside.plan(room.alloc, limit, &alloc_ports);
         let (machine, victims) = (room.machine, Vec::new());
-        Some(Planned { slot, machine, alloc: Some((room.alloc, limit)), demand, ports, victims })
+        let (alloc, address) = (Some((room.alloc, limit)), None);
+        Some(Planned { slot, machine, alloc, demand, address, ports, alloc_ports, victims })
     }
 }
 

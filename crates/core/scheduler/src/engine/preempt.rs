@@ -29,7 +29,9 @@ impl Engine {
     /// be current.
     fn is_possible(&self, class: &Class, slot: Slot) -> bool {
         let at = slot as usize;
-        if self.machines.ports[at] < class.scan.ports {
+        if self.machines.ports[at] < class.scan.ports
+            || self.machines.addresses[at] < class.scan.addresses
+        {
             return false;
         }
         let [reservations, limits] = self.evictable.held_below(slot, class.priority());
@@ -97,9 +99,11 @@ impl Engine {
             }
         }
         let colocated = self.colocated(class, slot);
-        let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
+        let Offer { free_ports, free_addresses, .. } =
+            self.machines.offer(slot, machine, colocated);
         let helps = |sums: &Sums| {
-            let offer = Offer { colocated, free_ports, ..sums.offered_by(machine) };
+            let free = sums.offered_by(machine);
+            let offer = Offer { colocated, free_ports, free_addresses, ..free };
             fits(&class.ask(), &offer).is_ok()
         };
         if helps(&staying) {

@@ -121,7 +121,16 @@ mod tests {
     fn alloc() -> DesiredAlloc {
         let Desired { instance, cell, user, job, priority, spec, .. } = desired("run");
         let instance = InstanceId { collection: CollectionId(9), ..instance };
-        DesiredAlloc { instance, cell, user, name: job, priority, limit: spec.limit, saver: None }
+        DesiredAlloc {
+            address: None,
+            instance,
+            cell,
+            user,
+            name: job,
+            priority,
+            limit: spec.limit,
+            saver: None,
+        }
     }
 
     fn inside() -> Desired {

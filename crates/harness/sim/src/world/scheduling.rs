@@ -338,12 +338,15 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
         let alloc = alloc(cell, job, random);
         let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
         let machine = its.unwrap_or(machine);
-        let ports = machine.free_ports(job.ports(index).len(), &[]);
+        let ports = machine.free_ports(job.port_count(index), &[]);
+        let takes_address = job.network(index).is_own() && alloc.is_none();
+        let address = if takes_address { machine.free_address(&[]) } else { None };
         let victims = match alloc {
             Some(_) => Vec::new(),
             None => victims(cell, job, index, machine),
         };
-        assignments.push(Assignment { instance, alloc, machine: machine.id, ports, victims });
+        let machine = machine.id;
+        assignments.push(Assignment { instance, alloc, machine, address, ports, victims });
     }
     assignments
 }

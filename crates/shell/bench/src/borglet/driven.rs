@@ -260,6 +260,7 @@ pub(super) fn task(instance: InstanceId, argv: &[&str]) -> anyhow::Result<Desire
         appclass: Appclass::LatencySensitive,
         spec: spec.into(),
         ports: Vec::new(),
+        address: None,
     })
 }
 

@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use anyhow::Context;
 use nameserver::{Server, Settings};
 
 /// The file with the address.
@@ -19,11 +20,27 @@ fn candidates() -> impl Iterator<Item = Ipv4Addr> {
     (1..=254).map(|last| Ipv4Addr::new(127, 0, 53, last))
 }
 
+/// Listens for tasks with a network of their own. The address of their gateway exists while there is
+/// such a task.
+pub(crate) async fn listen_at_gateway(
+    gateway: Ipv4Addr,
+    settings: &impl Fn(SocketAddr) -> Settings,
+) -> anyhow::Result<Server> {
+    let settings = Settings { address_may_be_absent: true, ..settings((gateway, PORT).into()) };
+    let bound = Server::bind(settings).await;
+    bound.with_context(|| {
+        format!(
+            "cannot listen at {gateway}:{PORT} for the DNS requests of tasks: another Borglet of this \
+             host may have the same --task-network"
+        )
+    })
+}
+
 /// Listens at the address of this Borglet, or at a new one; `None` if there is none for it, as without
 /// root.
 pub(crate) async fn listen(
     directory: &Path,
-    settings: impl Fn(SocketAddr) -> Settings,
+    settings: &impl Fn(SocketAddr) -> Settings,
 ) -> Option<Server> {
     let file = directory.join(FILE);
     let kept = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());

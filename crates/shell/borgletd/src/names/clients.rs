@@ -40,7 +40,11 @@ impl TaskClients {
     }
 
     /// Whose request one from `peer` is: a user's, or of all whose socket is closed by now.
+    /// A task with a network of its own has an address of its own.
     pub(crate) fn client(&self, peer: SocketAddr, via: Via) -> Client {
+        if !peer.ip().is_loopback() {
+            return Client::Address(peer.ip());
+        }
         let protocol = match via {
             Via::Udp => Protocol::Udp,
             Via::Tcp => Protocol::Tcp,

@@ -1,7 +1,7 @@
 //! `/etc/resolv.conf` of tasks.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 
 /// The maximum number of name servers that resolvers use.
@@ -18,9 +18,10 @@ impl TaskResolver {
         let _set_before = self.0.set(conf);
     }
 
-    /// The file of a user's tasks; `None`: they have the host's.
-    pub(crate) fn of(&self, user: &str) -> Option<String> {
-        self.0.get().map(|conf| conf.of(user))
+    /// The file of a user's tasks; `None`: they have the host's. With a network of their own they
+    /// find the resolver at their gateway.
+    pub(crate) fn of(&self, user: &str, gateway: Option<Ipv4Addr>) -> Option<String> {
+        self.0.get().map(|conf| conf.of(user, gateway))
     }
 }
 
@@ -51,16 +52,17 @@ impl ResolvConf {
         conf
     }
 
-    fn of(&self, user: &str) -> String {
-        let (address, zone) = (self.address, &self.zone);
+    fn of(&self, user: &str, gateway: Option<Ipv4Addr>) -> String {
+        let (address, zone) = (gateway.map_or(self.address, IpAddr::from), &self.zone);
         let mut text = format!("nameserver {address}\n");
+        // The host's own loopback addresses are not those of another network.
+        let is_local =
+            |other: &str| other.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        let reached = |other: &&String| {
+            **other != address.to_string() && !(gateway.is_some() && is_local(other))
+        };
         // If the Borglet is gone, foreign names are still found.
-        for other in self
-            .nameservers
-            .iter()
-            .filter(|other| **other != address.to_string())
-            .take(NAMESERVERS_MAX - 1)
-        {
+        for other in self.nameservers.iter().filter(reached).take(NAMESERVERS_MAX - 1) {
             let _infallible = writeln!(text, "nameserver {other}");
         }
         let _infallible = write!(text, "search {user}.{zone} {zone}");
@@ -92,15 +94,29 @@ mod tests {
                 "nameserver 127.0.53.1\nsearch ana.cc.borg cc.borg\noptions ndots:3 timeout:2 attempts:2\n",
             ),
         ] {
-            assert_eq!(ResolvConf::new(address, "cc.borg".to_owned(), host).of("ana"), expected);
+            assert_eq!(
+                ResolvConf::new(address, "cc.borg".to_owned(), host).of("ana", None),
+                expected
+            );
         }
+    }
+
+    #[test]
+    fn in_a_network_of_its_own_a_task_asks_at_its_gateway_and_nobody_at_loopback_addresses() {
+        let host = "nameserver 127.0.0.53\nnameserver ::1\nnameserver 10.0.0.2\n";
+        let conf = ResolvConf::new(IpAddr::from([127, 0, 53, 1]), "cc.borg".to_owned(), host);
+        assert_eq!(
+            conf.of("ana", Some(Ipv4Addr::new(10, 64, 5, 1))),
+            "nameserver 10.64.5.1\nnameserver 10.0.0.2\nsearch ana.cc.borg cc.borg\n\
+             options ndots:3 timeout:2 attempts:2\n"
+        );
     }
 
     #[test]
     fn without_a_resolver_tasks_have_the_hosts_file() {
         let resolver = TaskResolver::default();
-        assert_eq!(resolver.of("ana"), None);
+        assert_eq!(resolver.of("ana", None), None);
         resolver.set(ResolvConf::new(IpAddr::from([127, 0, 53, 1]), "cc.borg".to_owned(), ""));
-        assert!(resolver.clone().of("ana").is_some_and(|text| text.contains("ana.cc.borg")));
+        assert!(resolver.clone().of("ana", None).is_some_and(|text| text.contains("ana.cc.borg")));
     }
 }

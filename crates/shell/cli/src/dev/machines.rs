@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use borgletd::Uids;
-use model::{Bytes, MachineName, MilliCores, Resources, UserName};
+use borgletd::{Uids, can_run_task_networks};
+use model::{Bytes, MachineName, MilliCores, Resources, Subnet, UserName};
 
 use super::ports::{self, Reserved};
 
@@ -31,6 +31,8 @@ pub(super) struct Machine {
     /// What it has of the host; `None` if it is alone.
     pub(super) share: Option<Share>,
     ports: Reserved,
+    /// The addresses for tasks with a network of their own, if this host can have such tasks.
+    task_network: Option<Subnet>,
 }
 
 /// A machine's part of the host.
@@ -78,7 +80,9 @@ pub(super) fn plan(
     let mut planned = Vec::new();
     for (number, share) in numbers.into_iter().zip(shares) {
         let (name, borglet) = (name(&host, number), borglet(number));
-        planned.push(Machine { name, borglet, share, ports: ports::reserve()? });
+        let ports = ports::reserve()?;
+        let task_network = ports.task_network().filter(|range| can_run_task_networks(*range));
+        planned.push(Machine { name, borglet, share, ports, task_network });
     }
     Ok(planned)
 }
@@ -93,6 +97,7 @@ impl Machine {
     pub(super) fn flags(&self, cell: &Path, masters: &[String]) -> Vec<String> {
         let directory = self.directory(cell).to_string_lossy().into_owned();
         let mut flags = vec![("dir", directory), ("ports", self.ports.range.to_string())];
+        flags.extend(self.task_network.map(|range| ("task-network", range.to_string())));
         if let Some(Share { resources: Resources { cpu, ram, disk, disk_rate }, uids }) =
             &self.share
         {

@@ -2,12 +2,12 @@
 
 use std::fs::{File, Permissions};
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
-use model::PortRange;
+use model::{PortRange, Subnet};
 use nix::fcntl::{Flock, FlockArg};
 
 /// The number of ports for tasks of a dev cell.
@@ -23,6 +23,15 @@ const LOCKS: &str = "/run/lock";
 pub(super) struct Reserved {
     pub(super) range: PortRange,
     _lock: Flock<File>,
+}
+
+impl Reserved {
+    /// The addresses that go with the range: a part of 10.64.0.0/16 that no other dev cell uses.
+    pub(super) fn task_network(&self) -> Option<Subnet> {
+        // Each range of ports has another number.
+        let number = u8::try_from(self.range.first.checked_sub(OTHERS.start)? / COUNT).ok()?;
+        Subnet::new(Ipv4Addr::new(10, 64, number, 0), 24).ok()
+    }
 }
 
 /// Reserves the first range that no other cell has locked and no process listens in.

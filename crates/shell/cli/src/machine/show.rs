@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use client::Target;
-use model::{Bytes, GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
+use model::{
+    Bytes, GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Subnet, Time,
+};
 use proto::v1::usage_request::{self, Of};
 use proto::{v1, word};
 
@@ -270,6 +272,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     rows.push(["capacity".to_owned(), resources(machine.capacity).to_string()]);
     rows.push(["taken".to_owned(), resources(machine.taken).to_string()]);
     rows.push(["ports".to_owned(), ports(machine)]);
+    if let Some(network) = task_network(machine) {
+        rows.push(["task network".to_owned(), network]);
+    }
     if let Some(held) = held_ports(machine) {
         rows.push(["held by others".to_owned(), held]);
     }
@@ -339,6 +344,13 @@ fn ports(machine: &v1::MachineStatus) -> String {
     }
 }
 
+/// For example `10.64.5.0/24, 3 of 253 addresses taken`; `None` if it has none.
+fn task_network(machine: &v1::MachineStatus) -> Option<String> {
+    let range: Subnet = machine.report.as_ref()?.task_network.parse().ok()?;
+    let (taken, count) = (machine.addresses_taken, range.task_count());
+    Some(format!("{range}, {taken} of {count} addresses taken"))
+}
+
 /// For example `31000-31002 by /system.slice/web.service (nginx), …`; `None` if no task lacks a
 /// port because of it.
 fn held_ports(machine: &v1::MachineStatus) -> Option<String> {
@@ -374,14 +386,13 @@ fn attribute_row(machine: &v1::MachineStatus, (name, value): (&String, &String))
 fn task_row(placed: &v1::PlacedTask, now: Time) -> Vec<String> {
     let task = placed.task.clone().unwrap_or_default();
     let priority = Priority::new(placed.priority.into());
-    let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
     vec![
         format!("{}/{}/{}", placed.user, placed.job, task.index),
         word::<v1::TaskState>(task.state).into_owned(),
         now.since(Time(task.since)).to_string(),
         priority.map(|priority| priority.to_string()).unwrap_or_default(),
         resources(placed.limit).to_string(),
-        ports.collect::<Vec<_>>().join(" "),
+        output::ports(&task),
         task.reason,
     ]
 }

@@ -90,7 +90,8 @@ pub(crate) mod tests {
         let instance = InstanceId { collection, index, generation };
         let ports = if checked { vec![31_000] } else { Vec::new() };
         let victims = Vec::new();
-        let assignment = Assignment { instance, alloc: None, machine, ports, victims };
+        let assignment =
+            Assignment { address: None, instance, alloc: None, machine, ports, victims };
         let observations = vec![Observation::Started { instance }];
         for op in [
             Op::DescribeMachine { machine, report },

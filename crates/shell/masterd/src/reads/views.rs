@@ -191,11 +191,13 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
                 status.limit = Some((&job.limit(index)).into());
                 status.taken = Some((&taken.unwrap_or_default()).into());
             }
-            status.host = cell
-                .machine(placement.machine)
-                .and_then(|machine| machine.address.rsplit_once(':'))
-                .map(|(host, _)| host.to_owned())
-                .unwrap_or_default();
+            let of_machine = || {
+                let machine = cell.machine(placement.machine)?;
+                machine.address.rsplit_once(':').map(|(host, _)| host.to_owned())
+            };
+            let address = placement.address.map(|address| address.to_string());
+            status.network_address = address.clone().unwrap_or_default();
+            status.host = address.or_else(of_machine).unwrap_or_default();
             let names = job.ports(index);
             let ports = names.iter().cloned().zip(placement.ports.iter().copied());
             status.ports = ports
@@ -383,6 +385,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         taken: Some((&machine.taken()).into()),
         tasks: count(machine.instances().len()),
         ports_taken: count(machine.ports_taken().len()),
+        addresses_taken: count(machine.addresses_taken().len()),
         attributes: map(machine.attributes()),
         operator_attributes: map(&machine.operator_attributes),
         capacity: Some((&machine.capacity()).into()),

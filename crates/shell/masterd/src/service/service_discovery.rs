@@ -116,6 +116,8 @@ fn listed(cell: &Cell, filter: &Filter, most: usize) -> Result<Vec<u8>, String> 
             let Some(port) = port_of(job, index, page, &placement.ports) else { continue };
             let Some(machine) = cell.machine(placement.machine) else { continue };
             let Some((host, _)) = machine.address.rsplit_once(':') else { continue };
+            let host =
+                placement.address.map_or_else(|| host.to_owned(), |address| address.to_string());
             if count == most {
                 return Err(format!(
                     "more than {most} tasks serve metrics: ask for those of a user or a job, with \

@@ -19,13 +19,14 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 8] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 9] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
     ("overrides.bcl", Becomes::Healthy, &["shards", "index"]),
     ("workers.bcl", Becomes::Healthy, &["crawler", "crawler-workers"]),
     ("allocs.bcl", Becomes::Healthy, &["room", "web", "saver"]),
+    ("own-network.bcl", Becomes::Healthy, &["site"]),
     ("leader.bcl", Becomes::Healthy, &["elected"]),
     ("too-big.bcl", Becomes::Pending, &["too-big"]),
 ];

@@ -122,6 +122,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
         .prop_map(
             |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
                 TaskSpec {
+                    network: spec::Network::Host,
                     cmd,
                     env,
                     limit,
@@ -301,11 +302,23 @@ pub(crate) fn any_constraint() -> impl Strategy<Value = Constraint> {
 pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
     let (cmd, ports) = (vec(any::<String>(), 0..3), btree_set(name(), 0..3));
     let check = of(any_check());
-    let run = (cmd, words(), resources(), any::<u32>(), ports);
+    let numbers = btree_map(name(), any::<u16>(), 0..3);
+    let network = of(numbers).prop_map(|ports| match ports {
+        Some(ports) => spec::Network::Own { ports },
+        None => spec::Network::Host,
+    });
+    let run = (cmd, words(), resources(), any::<u32>(), ports, network);
     (run, check, any_span(), any_constraints(), any_logs())
         .prop_map(
-            |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
+            |(
+                (cmd, env, limit, processes, ports, network),
+                health_check,
+                notice,
+                constraints,
+                logs,
+            )| {
                 TaskSpec {
+                    network,
                     cmd,
                     env,
                     limit,

@@ -106,14 +106,18 @@ fn step() -> impl Strategy<Value = UpdateStep> {
 pub(crate) fn op() -> BoxedStrategy<Op> {
     let id = any::<(u64, u64)>()
         .prop_map(|(session, sequence)| RequestId { session: SessionId(session), sequence });
-    let assignment = (instance(), machine(), vec(any::<u16>(), 0..3), vec(instance(), 0..3))
-        .prop_map(|(instance, machine, ports, victims)| Assignment {
+    let address = of(any::<u32>().prop_map(std::net::Ipv4Addr::from_bits));
+    let ports = vec(any::<u16>(), 0..3);
+    let assignment = (instance(), machine(), ports, vec(instance(), 0..3), address).prop_map(
+        |(instance, machine, ports, victims, address)| Assignment {
+            address,
             instance,
             alloc: None,
             machine,
             ports,
             victims,
-        });
+        },
+    );
     let reservation =
         (instance(), resources()).prop_map(|(instance, amount)| Reservation { instance, amount });
     let requests =

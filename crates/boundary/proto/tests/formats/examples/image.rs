@@ -297,7 +297,16 @@ fn running() -> Job {
         let check = matches!(phase, Phase::Started { health: Health::Unhealthy, .. });
         let check = check.then(|| "HTTP 503".into());
         let since = Time(7);
-        TaskState::Running(Placement { machine, alloc: None, ports, since, phase, check, stop })
+        TaskState::Running(Placement {
+            address: None,
+            machine,
+            alloc: None,
+            ports,
+            since,
+            phase,
+            check,
+            stop,
+        })
     };
     let started = |health| Phase::Started { at: Time(8), health, since: Time(9) };
     let kill = StopReason::Kill(KillReason::User(name("ana")));
@@ -417,7 +426,8 @@ fn room() -> Job {
     let (at, health, since) = (Time(8), Health::Healthy, Time(8));
     let (machine, phase) = (MachineId(3), Phase::Started { at, health, since });
     let (ports, since, stop) = (Arc::default(), Time(7), None);
-    let placed = Placement { machine, alloc: None, ports, since, phase, check: None, stop };
+    let placed =
+        Placement { address: None, machine, alloc: None, ports, since, phase, check: None, stop };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
@@ -436,7 +446,8 @@ fn in_the_room() -> Job {
     let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
     let alloc = Some(Arc::new(alloc.generation(Generation(2))));
     let phase = Phase::Starting;
-    let placed = Placement { machine, alloc, ports, since, phase, check: None, stop };
+    let placed =
+        Placement { address: None, machine, alloc, ports, since, phase, check: None, stop };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);

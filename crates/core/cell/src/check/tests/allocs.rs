@@ -32,6 +32,7 @@ fn with_an_alloc() -> Cell {
     inside.kind = Kind::Job { alloc_set: Some(reference) };
     let place = |collection, alloc| {
         Op::Assign(vec![Assignment {
+            address: None,
             instance: incarnation(collection),
             alloc,
             machine: MACHINE,

@@ -86,6 +86,7 @@ impl Told {
         self.apply(
             second,
             &Op::Assign(vec![Assignment {
+                address: None,
                 instance: incarnation(instance),
                 machine: MachineId(1),
                 alloc: None,
