@@ -53,6 +53,7 @@ mod logs;
 mod lost;
 mod machines;
 mod metrics;
+mod moved;
 mod networks;
 mod ports;
 mod printed;
