@@ -44,6 +44,7 @@ pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
 pub use apply::rolling::UpdateStep;
+pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, ControlUpdate, ResizeJob, UpdateAction, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use certificate::Certificate;
@@ -57,7 +58,7 @@ pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
     FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
     LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
-    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Session,
+    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Service, Session,
     SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update, UpdateFailure,
     UpdateState, User, attribute, crashes,
 };

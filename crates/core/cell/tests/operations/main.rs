@@ -21,6 +21,7 @@ mod restarts;
 mod running;
 mod saving;
 mod script;
+mod services;
 mod sessions;
 mod shown;
 mod unreachable;

@@ -157,6 +157,9 @@ fn histories_reach_every_state_and_every_event() {
         rescheduling resumed
         rescheduling stopped
         schedule
+        service created
+        service deleted
+        service replaced
         start
         stop
         submit
