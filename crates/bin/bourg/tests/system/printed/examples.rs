@@ -19,7 +19,7 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 8] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 9] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
@@ -27,6 +27,7 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 8] = [
     ("workers.bcl", Becomes::Healthy, &["crawler", "crawler-workers"]),
     ("allocs.bcl", Becomes::Healthy, &["room", "web", "saver"]),
     ("leader.bcl", Becomes::Healthy, &["elected"]),
+    ("proxy.bcl", Becomes::Healthy, &["blue", "green", "balancer"]),
     ("too-big.bcl", Becomes::Pending, &["too-big"]),
 ];
 
@@ -34,6 +35,8 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 8] = [
 fn every_example_runs() {
     let cell = Cell::start();
     // On a machine with two cores, `workers.bcl` needs what the others would use.
+    // What `proxy.bcl` says is needed.
+    cell.ok("bourg service set front --port http -l app=front");
     for (file, becomes, jobs) in EXAMPLES {
         let line = match becomes {
             Becomes::Healthy => format!("bourg run $EXAMPLES/{file}"),
