@@ -187,7 +187,8 @@ mod tests {
     fn only_tasks_that_serve_get_connections() {
         let mut random = Random::new(1);
         // Tasks with whether they serve, and those that may be chosen.
-        let table: [(&[(u32, bool)], &[u32]); 5] = [
+        type Tasks = &'static [(u32, bool)];
+        let table: [(Tasks, &[u32]); 5] = [
             (&[], &[]),
             (&[(0, false)], &[]),
             (&[(0, true)], &[0]),
