@@ -8,8 +8,7 @@ use imbl::{OrdMap, OrdSet};
 use model::{CollectionId, JobName, LogIndex, UserName};
 use thiserror::Error;
 
-use crate::record::{differs, is_named, named};
-use crate::service::is_behind;
+use crate::record::{differs, is_behind, is_named, named};
 
 /// The name of a job or a service: its owner, and its own.
 pub type Key = Arc<(UserName, JobName)>;

@@ -15,5 +15,5 @@ mod record;
 mod service;
 
 pub use changes::{Changes, Forgotten, Key};
-pub use record::{Stage, TaskRecord, is_named, named, task, tasks};
-pub use service::{Match, candidates, is_behind, service_tasks};
+pub use record::{Stage, TaskRecord, is_behind, is_named, named, task, tasks};
+pub use service::{Match, candidates, service_tasks};

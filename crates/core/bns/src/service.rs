@@ -7,13 +7,6 @@ use cell::{Cell, Job, Service};
 use crate::changes::Changes;
 use crate::record::{TaskRecord, is_named, tasks};
 
-/// Whether a job is behind a service: it has a record, its labels match, and its owner is the service's
-/// or one of those whom the service admits.
-#[must_use]
-pub fn is_behind(service: &Service, job: &Job) -> bool {
-    is_named(job) && service.admits(&job.owner) && service.matches(job)
-}
-
 /// The tasks behind a service that have its port, each with its job: by the age of the jobs, then by
 /// index. Their records have that port alone.
 pub fn service_tasks<'a>(
@@ -47,7 +40,7 @@ pub fn candidates<'a>(
     cell: &'a Cell,
     service: &'a Service,
 ) -> impl Iterator<Item = (&'a Arc<Job>, Match)> {
-    let jobs = cell.jobs().filter(|job| is_named(job) && service.matches(job));
+    let jobs = cell.jobs().filter(|job| is_named(job) && service.matches(&job.spec.labels));
     jobs.map(|job| {
         let has = |(index, _)| job.ports(index).contains(&service.port);
         let found = match service.admits(&job.owner) {

@@ -21,6 +21,7 @@ mod image;
 pub mod lifecycle;
 mod outcome;
 mod rejection;
+mod service;
 mod shortfall;
 mod state;
 mod total;
@@ -53,12 +54,13 @@ pub use event::{Actor, Event, EventKind, ExecEnd, LockChange, Subject};
 pub use image::{Image, ImageError};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{Rejection, RejectionClass, Reply, Submission};
+pub use service::Service;
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
     FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
     LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
-    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Service, Session,
+    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Session,
     SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update, UpdateFailure,
     UpdateState, User, attribute, crashes,
 };

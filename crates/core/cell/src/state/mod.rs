@@ -30,7 +30,6 @@ pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
 pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
-pub use services::Service;
 pub(crate) use services::Services;
 pub use session::Session;
 pub use tally::Stages;
