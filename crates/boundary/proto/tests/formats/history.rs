@@ -96,10 +96,10 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         4 => submit,
-        4 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
+        5 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
         2 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
-        5 => any::<(u64, u64)>().prop_map(|(job, which)| Step::OfUpdate(job, which)),
-        4 => any::<(u64, u64)>().prop_map(|(machine, which)| Step::OfDrain(machine, which)),
+        7 => any::<(u64, u64)>().prop_map(|(job, which)| Step::OfUpdate(job, which)),
+        5 => any::<(u64, u64)>().prop_map(|(machine, which)| Step::OfDrain(machine, which)),
         1 => any::<u64>().prop_map(Step::KillAlloc),
         4 => on_machines,
         9 => any::<bool>().prop_map(Step::Assign),
