@@ -10,13 +10,13 @@ use model::{JobName, PortName, TaskIndex, UserName};
 pub enum Question {
     /// The replicas of the Borgmaster.
     Master,
-    /// Whether a user has jobs; the answer has no endpoints.
+    /// Whether a user has jobs or services; the answer has no endpoints.
     User(UserName),
-    /// The tasks of a job.
+    /// The tasks of a job, or those behind a service.
     Job {
         /// Its owner.
         user: UserName,
-        /// Its name.
+        /// Its name, or the service's.
         job: JobName,
     },
     /// One task.

@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use model::{
-    KeyDigestError, NameError, NotListed, PathError, PriorityError, SchedulingClassError,
-    SequencerError, SerialError, SubnetError,
+    KeyDigestError, LabelQueryError, NameError, NotListed, PathError, PriorityError,
+    SchedulingClassError, SequencerError, SerialError, SubnetError,
 };
 use spec::{Path, Step};
 use thiserror::Error;
@@ -43,6 +43,9 @@ pub enum Fault {
     /// A text is not a key's digest.
     #[error(transparent)]
     KeyDigest(#[from] KeyDigestError),
+    /// A text is not a label query.
+    #[error(transparent)]
+    Labels(#[from] LabelQueryError),
     /// A text is not a path.
     #[error(transparent)]
     Path(#[from] PathError),

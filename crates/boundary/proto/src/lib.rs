@@ -32,6 +32,7 @@ mod names;
 mod notice;
 mod replica;
 mod saver;
+mod services;
 mod task;
 mod update;
 mod usage;

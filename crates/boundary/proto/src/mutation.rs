@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DrainMachine, GrantQuota, IssueReplicaToken,
-    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
-    RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetPlatform, UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, GrantQuota,
+    IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine,
+    RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetLogs, SetPlatform, SetService, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
 use crate::error::{At, Fault, Malformed};
-use crate::{credential, read, v1};
+use crate::{credential, read, services, v1};
 use v1::op;
 use v1::op::request::Mutation as MutationMessage;
 
@@ -141,6 +141,10 @@ impl From<&Mutation> for MutationMessage {
             Mutation::DeleteFile(delete) => Self::DeleteFile(delete.into()),
             Mutation::AcquireLock(acquire) => Self::AcquireLock(acquire.into()),
             Mutation::ReleaseLock(release) => Self::ReleaseLock(release.into()),
+            Mutation::SetService(SetService(service)) => Self::SetService(service.as_ref().into()),
+            Mutation::DeleteService(DeleteService { owner, name }) => {
+                Self::DeleteService(services::name(owner, name))
+            }
         }
     }
 }
@@ -247,6 +251,14 @@ impl TryFrom<MutationMessage> for Mutation {
             }
             MutationMessage::ReleaseLock(release) => {
                 Self::ReleaseLock(release.try_into().field("releaseLock")?)
+            }
+            MutationMessage::SetService(service) => {
+                let service = service.try_into().field("setService")?;
+                Self::SetService(SetService(Arc::new(service)))
+            }
+            MutationMessage::DeleteService(name) => {
+                let (owner, name) = services::named(&name).field("deleteService")?;
+                Self::DeleteService(DeleteService { owner, name })
             }
             MutationMessage::RevokeQuota(id) => {
                 Self::RevokeQuota(RevokeQuota { grant: GrantId(id) })

@@ -32,5 +32,7 @@ pub fn name_task(task: &TaskRecord<'_>) -> v1::NameTask {
         health: health.into(),
         reachable: task.reachable,
         serves: task.serves(),
+        user: String::new(),
+        job: String::new(),
     }
 }

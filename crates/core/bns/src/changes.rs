@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cell::{Cell, Job};
+use cell::{Cell, Job, Service};
 use imbl::{OrdMap, OrdSet};
 use model::{CollectionId, JobName, LogIndex, UserName};
 use thiserror::Error;
 
-use crate::record::{differs, is_named, named};
+use crate::record::{differs, is_behind, is_named, named};
 
-/// The name of a job: its owner, and its own.
+/// The name of a job or a service: its owner, and its own.
 pub type Key = Arc<(UserName, JobName)>;
 
 /// The maximum number of names without a record that are remembered, for watches that still have to
 /// learn that they are gone.
 const GONE_MAX: usize = 10_000;
 
-/// When the record of each job changed last. Clones share their memory.
+/// When the record of each job and service changed last. Clones share their memory.
 ///
 /// Changes are combined: a watch gets the newest record of each job that has changed since its index,
 /// however often it did.
@@ -27,7 +27,9 @@ pub struct Changes {
     index: LogIndex,
     /// Every change after this index is known.
     since: LogIndex,
-    jobs: OrdMap<Key, Changed>,
+    names: OrdMap<Key, Changed>,
+    /// The jobs behind each service.
+    behind: OrdMap<Key, OrdSet<CollectionId>>,
     by_index: OrdSet<(LogIndex, Key)>,
     /// The names without a record.
     gone: OrdSet<(LogIndex, Key)>,
@@ -59,13 +61,20 @@ impl Changes {
         let mut changes = Self {
             index: cell.index(),
             since: cell.index(),
-            jobs: OrdMap::new(),
+            names: OrdMap::new(),
+            behind: OrdMap::new(),
             by_index: OrdSet::new(),
             gone: OrdSet::new(),
             gone_max: GONE_MAX,
         };
+        for service in cell.services() {
+            changes.set(service_key(service), true);
+        }
         for job in cell.jobs().filter(|job| is_named(job)) {
             changes.set(key(job), true);
+            for service in cell.services_open_to(&job.owner) {
+                changes.place(job.id, service, is_behind(service, job));
+            }
         }
         changes
     }
@@ -93,6 +102,20 @@ impl Changes {
                 ids.extend(there.flat_map(|it| it.instances()).map(|id| id.collection));
             }
         }
+        for name in after.services_changed_since(before) {
+            let name = Arc::new(name.clone());
+            self.behind.remove(&name);
+            let service = after.service(&name.0, &name.1);
+            if let Some(service) = service {
+                let jobs = after.jobs().filter(|job| is_behind(service, job));
+                let jobs: OrdSet<CollectionId> = jobs.map(|job| job.id).collect();
+                if !jobs.is_empty() {
+                    self.behind.insert(Arc::clone(&name), jobs);
+                }
+            }
+            let there = has_record(after, &name.0, &name.1);
+            self.set(name, there);
+        }
         for id in ids {
             let (one, other) = (before.job(id), after.job(id));
             let changed = match (one, other) {
@@ -103,14 +126,42 @@ impl Changes {
             if let Some(job) = other.or(one).filter(|_| changed) {
                 // Another job may have the name by now.
                 let (user, name) = (&job.owner, &job.spec.name);
-                self.set(key(job), named(after, user, name).is_some());
+                self.set(key(job), has_record(after, user, name));
+                for service in after.services_open_to(user) {
+                    let is = other.is_some_and(|job| is_behind(service, job));
+                    if self.place(id, service, is) || is {
+                        self.set(service_key(service), true);
+                    }
+                }
             }
         }
     }
 
+    /// Puts a job behind a service, or takes it away. Whether it was there before.
+    fn place(&mut self, job: CollectionId, service: &Service, is: bool) -> bool {
+        let key = service_key(service);
+        let mut jobs = self.behind.get(&key).cloned().unwrap_or_default();
+        let was = jobs.contains(&job);
+        match is {
+            true => jobs.insert(job),
+            false => jobs.remove(&job),
+        };
+        match jobs.is_empty() {
+            true => self.behind.remove(&key),
+            false => self.behind.insert(key, jobs),
+        };
+        was
+    }
+
+    /// The jobs behind a service, oldest first.
+    pub(crate) fn behind(&self, service: &Service) -> impl Iterator<Item = CollectionId> {
+        let jobs = self.behind.get(&(service.owner.clone(), service.name.clone()));
+        jobs.into_iter().flatten().copied()
+    }
+
     fn set(&mut self, key: Key, is_there: bool) {
         let changed = Changed { at: self.index, is_there };
-        if let Some(before) = self.jobs.insert(Arc::clone(&key), changed) {
+        if let Some(before) = self.names.insert(Arc::clone(&key), changed) {
             self.by_index.remove(&(before.at, Arc::clone(&key)));
             if !before.is_there {
                 self.gone.remove(&(before.at, Arc::clone(&key)));
@@ -125,12 +176,13 @@ impl Changes {
         {
             self.gone.remove(&(at, Arc::clone(&key)));
             self.by_index.remove(&(at, Arc::clone(&key)));
-            self.jobs.remove(&key);
+            self.names.remove(&key);
             self.since = self.since.max(at);
         }
     }
 
-    /// The jobs whose record has changed after an index, each once, in the order of their last change.
+    /// The jobs and services whose record has changed after an index, each once, in the order of their last
+    /// change.
     ///
     /// # Errors
     /// If not all of them are known.
@@ -146,12 +198,20 @@ impl Changes {
         Ok(keys.into_iter())
     }
 
-    /// The index at which the record of a job changed last; `None` if it has not changed since
+    /// The index at which the record of a job or service changed last; `None` if it has not changed since
     /// changes are known, and is not there.
     #[must_use]
     pub fn changed(&self, user: &UserName, job: &JobName) -> Option<LogIndex> {
-        self.jobs.get(&(user.clone(), job.clone())).map(|changed| changed.at)
+        self.names.get(&(user.clone(), job.clone())).map(|changed| changed.at)
     }
+}
+
+fn has_record(cell: &Cell, user: &UserName, name: &JobName) -> bool {
+    named(cell, user, name).is_some() || cell.service(user, name).is_some()
+}
+
+fn service_key(service: &Service) -> Key {
+    Arc::new((service.owner.clone(), service.name.clone()))
 }
 
 fn key(job: &Job) -> Key {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use cell::{Cell, Health, Job, MachineState, Phase, Placement, TaskState};
+use cell::{Cell, Health, Job, MachineState, Phase, Placement, Service, TaskState};
 use model::{Generation, JobName, MachineName, PortName, TaskIndex, UserName, Version};
 
 /// The record of a task that has a machine.
@@ -59,6 +59,13 @@ impl TaskRecord<'_> {
 #[must_use]
 pub fn is_named(job: &Job) -> bool {
     job.is_alive() && !job.spec.kind.is_alloc_set()
+}
+
+/// Whether a job is behind a service: it has a record, its labels match, and its owner is the service's
+/// or one of those whom the service admits.
+#[must_use]
+pub fn is_behind(service: &Service, job: &Job) -> bool {
+    is_named(job) && service.admits(&job.owner) && service.matches(&job.spec.labels)
 }
 
 /// The job of a name, if it has a record.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bns::{Changes, Stage, TaskRecord};
-use cell::{Cell, Health, Job};
+use cell::{Cell, Health, Job, Service};
 use expect_test::{Expect, expect};
 use model::LogIndex;
 use proptest::prelude::*;
@@ -43,6 +43,43 @@ fn record(cell: &Cell, job: &Job) -> String {
     format!("{}/{} of {}\n{tasks}", job.owner, job.spec.name, job.spec.tasks)
 }
 
+/// The beginning of a service's record.
+fn service_heading(service: &Service) -> String {
+    format!("{}/{} at {} of {}\n", service.owner, service.name, service.port, service.labels)
+}
+
+/// The line of a task behind a service.
+fn behind(job: &Job, task: &TaskRecord<'_>) -> String {
+    format!("  {}/{}{}", job.owner, job.spec.name, shown(task))
+}
+
+/// A service's record as text, as a watch gets it.
+fn service_record(cell: &Cell, changes: &Changes, service: &Service) -> String {
+    let tasks = bns::service_tasks(cell, changes, service);
+    let tasks: String = tasks.map(|(job, task)| behind(job, &task)).collect();
+    service_heading(service) + &tasks
+}
+
+/// The same, from all jobs of the cell.
+fn expected_service_record(cell: &Cell, service: &Service) -> String {
+    let mut text = service_heading(service);
+    for job in cell.jobs().filter(|job| job.is_alive() && !job.spec.kind.is_alloc_set()) {
+        let granted = job.owner == service.owner || service.users.contains(&job.owner);
+        let labels = &job.spec.labels;
+        if !(granted && service.labels.holds(|key| labels.get(key).map(String::as_str))) {
+            continue;
+        }
+        for task in bns::tasks(cell, job) {
+            let Some(port) = task.ports().find(|(name, _)| **name == service.port) else {
+                continue;
+            };
+            let ports = (vec![port.0.clone()].into(), vec![port.1].into());
+            text += &behind(job, &TaskRecord { ports, ..task.clone() });
+        }
+    }
+    text
+}
+
 /// All records, by name.
 fn all(cell: &Cell) -> BTreeMap<(String, String), String> {
     let jobs = cell.jobs().filter(|job| bns::is_named(job));
@@ -50,6 +87,10 @@ fn all(cell: &Cell) -> BTreeMap<(String, String), String> {
         let name = (job.owner.to_string(), job.spec.name.to_string());
         (name, record(cell, job))
     })
+    .chain(cell.services().map(|service| {
+        let name = (service.owner.to_string(), service.name.to_string());
+        (name, expected_service_record(cell, service))
+    }))
     .collect()
 }
 
@@ -73,7 +114,10 @@ fn session(expected: &Expect) {
             let (user, job) = &**key;
             text += &match bns::named(script.cell(), user, job) {
                 Some(job) => record(script.cell(), job),
-                None => format!("{user}/{job} is gone\n"),
+                None => match script.cell().service(user, job) {
+                    Some(service) => service_record(script.cell(), &changes, service),
+                    None => format!("{user}/{job} is gone\n"),
+                },
             };
         }
     }
@@ -129,6 +173,88 @@ fn a_record_follows_its_tasks_from_start_to_end() {
     "#]]);
 }
 
+#[test]
+fn a_record_of_a_service_follows_the_jobs_behind_it() {
+    session(&expect![[r#"
+        > service ana/web http app=web
+        ana/web at http of app=web
+        > submit ana/blue 1 ports=rpc,http label=app:web
+        ana/blue of 1
+        ana/web at http of app=web
+        > submit bob/green 1 ports=http label=app:web
+        bob/green of 1
+        > submit ana/other 1 ports=http label=app:other
+        ana/other of 1
+        > submit ana/portless 1 label=app:web
+        ana/portless of 1
+        ana/web at http of app=web
+        > assign 1-0-1 m1 31000 31001 ; 2-0-1 m2 31000 ; 4-0-1 m2
+        ana/blue of 1
+          0-1 on 10.0.0.1 http=31000 rpc=31001, starting, unknown
+        ana/portless of 1
+          0-1 on 10.0.0.2, starting, unknown
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, starting, unknown
+        bob/green of 1
+          0-1 on 10.0.0.2 http=31000, starting, unknown
+        > started 1-0-1
+        ana/blue of 1
+          0-1 on 10.0.0.1 http=31000 rpc=31001, running, healthy, serves
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+        > started 4-0-1
+        ana/portless of 1
+          0-1 on 10.0.0.2, running, healthy, serves
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+        > service ana/web http app=web bob
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          bob/green  0-1 on 10.0.0.2 http=31000, starting, unknown
+        > started 2-0-1
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          bob/green  0-1 on 10.0.0.2 http=31000, running, healthy, serves
+        bob/green of 1
+          0-1 on 10.0.0.2 http=31000, running, healthy, serves
+        > unreachable m2
+        ana/portless of 1
+          0-1 on 10.0.0.2, running, healthy, unreachable
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          bob/green  0-1 on 10.0.0.2 http=31000, running, healthy, unreachable
+        bob/green of 1
+          0-1 on 10.0.0.2 http=31000, running, healthy, unreachable
+        > back m2
+        ana/portless of 1
+          0-1 on 10.0.0.2, running, healthy, serves
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+          bob/green  0-1 on 10.0.0.2 http=31000, running, healthy, serves
+        bob/green of 1
+          0-1 on 10.0.0.2 http=31000, running, healthy, serves
+        > service ana/web rpc app=web bob
+        ana/web at rpc of app=web
+          ana/blue  0-1 on 10.0.0.1 rpc=31001, running, healthy, serves
+        > service ana/web http app=web
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, running, healthy, serves
+        > submit ana/web 1
+        > kill ana/blue
+        ana/blue of 1
+          0-1 on 10.0.0.1 http=31000 rpc=31001, stopping, healthy
+        ana/web at http of app=web
+          ana/blue  0-1 on 10.0.0.1 http=31000, stopping, healthy
+        > ended 1-0-1 stopped
+        ana/blue is gone
+        ana/web at http of app=web
+        > delete-service ana/web
+        ana/web is gone
+        > submit ana/web 1
+        ana/web of 1
+    "#]]);
+}
+
 /// A line of a random script. Names of tasks are filled in from the cell.
 #[derive(Clone, Debug)]
 enum Line {
@@ -150,7 +276,11 @@ fn line() -> impl Strategy<Value = Line> {
         "ended signal 9",
         "ended stopped",
     ]);
-    let options = select(vec!["", " ports=http", " labels=a=b", " cmd=new"]);
+    let options =
+        select(vec!["", " ports=http", " label=a:b ports=http", " label=a:b", " cmd=new"]);
+    let name = || select(vec!["ana/all", "ana/web", "bob/all"]);
+    let service =
+        select(vec!["http a=b", "http a=b bob", "http a bob eve", "rpc a", "http !a bob"]);
     let on_machine = select(vec!["unreachable", "silent", "back", "drain", "undrain", "describe"]);
     prop_oneof![
         6 => (any::<Index>(), any::<Index>()).prop_map(|(task, machine)| Line::Place { task, machine }),
@@ -158,6 +288,8 @@ fn line() -> impl Strategy<Value = Line> {
         3 => (job(), 0..4_u32, options)
             .prop_map(|(job, tasks, options)| Line::Plain(format!("submit {job} {tasks}{options}"))),
         1 => job().prop_map(|job| Line::Plain(format!("kill {job}"))),
+        2 => (name(), service).prop_map(|(name, of)| Line::Plain(format!("service {name} {of}"))),
+        1 => name().prop_map(|name| Line::Plain(format!("delete-service {name}"))),
         1 => (job(), 0..4_u32).prop_map(|(job, tasks)| Line::Plain(format!("resize {job} {tasks}"))),
         2 => (on_machine, machine()).prop_map(|(what, on)| Line::Plain(format!("{what} {on}"))),
         1 => (machine(), 1..4_u32)
@@ -246,7 +378,13 @@ proptest! {
                     let name = (key.0.to_string(), key.1.to_string());
                     match bns::named(&followed, &key.0, &key.1) {
                         Some(job) => drop(records.insert(name, record(&followed, job))),
-                        None => drop(records.remove(&name)),
+                        None => match followed.service(&key.0, &key.1) {
+                            Some(service) => {
+                                let record = service_record(&followed, &changes, service);
+                                records.insert(name, record);
+                            }
+                            None => drop(records.remove(&name)),
+                        },
                     }
                 }
                 prop_assert_eq!(&records, &now, "after {}, from {:?}", text, index);

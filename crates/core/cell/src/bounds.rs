@@ -88,3 +88,11 @@ pub const FILES_BYTES_MAX: u64 = 64 << 20;
 pub const LOCK_SESSIONS_EXPIRED_MAX: usize = 16;
 /// Maximum number of Borgmaster replicas, including those that wait or are leaving.
 pub const REPLICAS_MAX: usize = 9;
+/// Maximum number of services.
+pub const SERVICES_MAX: usize = 10_000;
+/// Maximum number of services per user.
+pub const SERVICES_OF_A_USER_MAX: usize = 1_000;
+/// Maximum number of users beside its owner whose jobs may be behind a service.
+pub const USERS_OF_A_SERVICE_MAX: usize = 100;
+/// Maximum length, in characters, of the labels of a service.
+pub const SERVICE_LABELS_CHARACTERS_MAX: usize = 1_024;

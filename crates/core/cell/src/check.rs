@@ -11,6 +11,7 @@ mod enrolment;
 mod locks;
 mod quota;
 mod replicas;
+mod services;
 mod update;
 mod user;
 mod violation;
@@ -83,6 +84,7 @@ impl Cell {
         self.check_quota(&mut found);
         self.check_updates(&mut found);
         self.check_locks(&mut found);
+        self.check_services(&mut found);
         found.violations
     }
 

@@ -5,17 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CollectionId, End, FilePath, FinalUsage, GcuFactor, InstanceId, Level,
-    LockMode, LockSessionId, LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial, Span,
-    UserName, Version,
+    Band, Capability, CollectionId, End, FilePath, FinalUsage, GcuFactor, InstanceId, JobName,
+    Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial,
+    Span, UserName, Version,
 };
 
 use spec::{FieldChange, LogSettings};
 
 use crate::lifecycle::Transition;
 use crate::{
-    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, SkipReason,
-    StopReason,
+    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, Service,
+    SkipReason, StopReason,
 };
 
 /// The end of a command inside a task.
@@ -272,6 +272,20 @@ pub enum EventKind {
         /// What happened.
         change: LockChange,
     },
+    /// A service was set: it is new, or has replaced the one of its name.
+    ServiceSet {
+        /// The service.
+        service: Arc<Service>,
+        /// Whether it has replaced another one.
+        replaced: bool,
+    },
+    /// A service was deleted.
+    ServiceDeleted {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+    },
     /// A user was given a certificate.
     UserAdded {
         /// The user.
@@ -484,6 +498,8 @@ impl EventKind {
             Self::Lock { change: LockChange::Acquired, .. } => "LOCK",
             Self::Lock { change: LockChange::Released, .. } => "UNLOCK",
             Self::Lock { change: LockChange::Expired, .. } => "LOCK_EXPIRED",
+            Self::ServiceSet { .. } => "SET_SERVICE",
+            Self::ServiceDeleted { .. } => "DELETE_SERVICE",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Bootstrapped => "FOUND",

@@ -18,7 +18,7 @@ use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
 use crate::{
     Cell, Credentials, File, Grant, Job, LEVEL, LockSession, Machine, Metering, Notices, Replica,
-    Rescheduling, TaskState, Token, User, attribute,
+    Rescheduling, Service, TaskState, Token, User, attribute,
 };
 
 /// Everything in a cell that is not derived from something else.
@@ -81,6 +81,8 @@ pub struct Image {
     pub files: Vec<Arc<File>>,
     /// The index at which a file or a lock last changed.
     pub files_changed: LogIndex,
+    /// The services, by owner and name.
+    pub services: Vec<Arc<Service>>,
 }
 
 /// The image of the cell before its first operation.
@@ -196,6 +198,7 @@ impl Cell {
             lock_sessions: self.locks.sessions.iter().map(|(id, it)| (*id, it.clone())).collect(),
             files: self.locks.files.values().cloned().collect(),
             files_changed: self.locks.changed,
+            services: self.services().cloned().collect(),
         }
     }
 
@@ -326,6 +329,13 @@ impl Cell {
             cell.locks.put(File::clone(&file));
         }
         cell.locks.changed = image.files_changed;
+        for service in image.services {
+            if cell.service(&service.owner, &service.name).is_some() {
+                let which = format!("{}/{}", service.owner, service.name);
+                return Err(ImageError::Twice { what: "service", which });
+            }
+            cell.services.put(service);
+        }
         Ok(cell)
     }
 

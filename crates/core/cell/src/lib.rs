@@ -21,6 +21,7 @@ mod image;
 pub mod lifecycle;
 mod outcome;
 mod rejection;
+mod service;
 mod shortfall;
 mod state;
 mod total;
@@ -44,6 +45,7 @@ pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
 pub use apply::rolling::UpdateStep;
+pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, ControlUpdate, ResizeJob, UpdateAction, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use certificate::Certificate;
@@ -52,6 +54,7 @@ pub use event::{Actor, Event, EventKind, ExecEnd, LockChange, Subject};
 pub use image::{Image, ImageError};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{Rejection, RejectionClass, Reply, Submission};
+pub use service::Service;
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,

@@ -1,5 +1,7 @@
 //! The answer to a request: what was done, or why it was rejected.
 
+use std::sync::Arc;
+
 use model::{
     CollectionId, Dimension, FilePath, GrantId, JobName, LockMode, LockSessionId, LogIndex,
     MachineId, MachineName, ReplicaId, Sequencer, Serial, SessionId, Span, TaskId, UserName,
@@ -10,7 +12,7 @@ use thiserror::Error;
 use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
 };
-use crate::{Certificate, Oversold, Shortfall};
+use crate::{Certificate, Oversold, Service, Shortfall};
 
 /// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +80,11 @@ pub enum Reply {
     LockSession(LockSessionId),
     /// The generation of a file that was written, or of a lock that was acquired.
     FileGeneration(LogIndex),
+    /// The service is set.
+    ServiceSet {
+        /// The service of that name until then; `None` if there was none.
+        before: Option<Arc<Service>>,
+    },
     /// The replica is recorded as waiting to join.
     ReplicaAdded(ReplicaId),
     /// Done; there is nothing more to report.
@@ -384,6 +391,34 @@ pub enum Rejection {
         /// Its generation; 0: it has no content.
         now: LogIndex,
     },
+    /// There is no such service.
+    #[error("there is no service {user}/{name}")]
+    NoSuchService {
+        /// The owner.
+        user: UserName,
+        /// The name.
+        name: JobName,
+    },
+    /// A service would have the name of a live job of its owner.
+    #[error(
+        "{user}/{name} is a job, and {name}.{user} means that job in BNS and DNS: give the service another name"
+    )]
+    NameOfJob {
+        /// The owner.
+        user: UserName,
+        /// The name.
+        name: JobName,
+    },
+    /// A job would have the name of a service of its owner.
+    #[error(
+        "{user}/{name} is a service, and {name}.{user} means that service in BNS and DNS: give the job another name, or delete the service (bourg service delete {name})"
+    )]
+    NameOfService {
+        /// The owner.
+        user: UserName,
+        /// The name.
+        name: JobName,
+    },
     /// The lock of the sequencer is not held by its holder any more.
     #[error("sequencer {0} is not valid any more: that holder has lost the lock")]
     StaleSequencer(Sequencer),
@@ -429,6 +464,7 @@ impl Rejection {
             | Self::NoSuchMachine(_)
             | Self::NoSuchGrant(_)
             | Self::NoSuchFile(_)
+            | Self::NoSuchService { .. }
             | Self::NoSuchReplica(_) => RejectionClass::NotFound,
             Self::NotAllowed { .. }
             | Self::ForeignSession { .. }
@@ -439,6 +475,8 @@ impl Rejection {
             | Self::MachineRevoked(_) => RejectionClass::PermissionDenied,
             Self::NoSuchSession(_)
             | Self::NoSuchLockSession(_)
+            | Self::NameOfJob { .. }
+            | Self::NameOfService { .. }
             | Self::AnswerForgotten { .. }
             | Self::Fixed { .. }
             | Self::JobEnded { .. }

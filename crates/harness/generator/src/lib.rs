@@ -7,21 +7,22 @@
 //! Deliberately absent: operations that are not mutations, and mutations made to fit a cell's
 //! state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
-    DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation,
-    OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica, RenewLockSession,
-    ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetPlatform, UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
+    DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
+    Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
+    RenewLockSession, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    Service, SetAttributes, SetCapability, SetPlatform, SetService, UndrainMachine, UpdateAction,
+    UpdateJob, UseCapability, WriteFile,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LockMode,
-    LockSessionId, LogIndex, MachineName, MilliCores, ReplicaId, Resources, Sequencer, Serial,
-    Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LabelQuery,
+    LockMode, LockSessionId, LogIndex, MachineName, MilliCores, PortName, ReplicaId, Resources,
+    Sequencer, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -100,6 +101,14 @@ pub struct Values {
     pub generation: BoxedStrategy<Option<LogIndex>>,
     /// Sequencers.
     pub sequencer: BoxedStrategy<Option<Sequencer>>,
+    /// Names of services.
+    pub service: BoxedStrategy<JobName>,
+    /// Ports of services.
+    pub port: BoxedStrategy<PortName>,
+    /// Labels of services.
+    pub labels: BoxedStrategy<LabelQuery>,
+    /// Users whose jobs may be behind services of others.
+    pub users: BoxedStrategy<BTreeSet<UserName>>,
 }
 
 /// A number that is mostly small.
@@ -220,6 +229,11 @@ impl Values {
             content: prop::collection::vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
             generation: prop::option::weighted(0.2, small_or_huge().prop_map(LogIndex)).boxed(),
             sequencer: prop::option::weighted(0.2, sequencer(one_of(PATHS))).boxed(),
+            // Jobs cannot have the name of a service.
+            service: one_of(&["all", "front", "all", "front", "web"]),
+            port: one_of(&["http", "rpc"]),
+            labels: one_of(&["app=web", "app", "!app", "app!=web,tier=1"]),
+            users: prop::collection::btree_set(one_of(&["ana", "bob", "eve"]), 0..2).boxed(),
         }
     }
 }
@@ -250,6 +264,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
             1 => enrolment(values),
             4 => quota(values),
             3 => locks(values),
+            1 => services(values),
         ],
     ]
     .boxed()
@@ -330,6 +345,18 @@ fn locks(values: &Values) -> BoxedStrategy<Mutation> {
             AcquireLock { path, session, mode: LockMode::shared(shared) }.into()
         }),
         2 => mutation!(values, ReleaseLock { path: path, session: lock_session }),
+    ]
+    .boxed()
+}
+
+fn services(values: &Values) -> BoxedStrategy<Mutation> {
+    let name = (values.user.clone(), values.service.clone());
+    let behind = (values.port.clone(), values.labels.clone(), values.users.clone());
+    prop_oneof![
+        3 => (name, behind).prop_map(|((owner, name), (port, labels, users))| {
+            SetService(Arc::new(Service { owner, name, port, labels, users })).into()
+        }),
+        1 => mutation!(values, DeleteService { owner: user, name: service }),
     ]
     .boxed()
 }

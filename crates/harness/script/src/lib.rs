@@ -14,6 +14,7 @@ mod machine;
 mod policy;
 mod request;
 mod script;
+mod services;
 mod update;
 mod words;
 

@@ -61,6 +61,8 @@ const LINES: &[&str] = &[
     "delete /ana/a expected=1 if=/ana/l:shared:1",
     "lock /ana/l 1 shared",
     "unlock /ana/l 1",
+    "service ana/web http app=web,!canary bob eve",
+    "delete-service ana/web",
     "at 9",
     "bootstrap cc root",
     "machine m3 address=h3:1 cpu=2000 ram=2048 ports=none is=rack:r1 held=22-22:sshd",

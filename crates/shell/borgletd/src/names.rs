@@ -251,16 +251,20 @@ fn answer(question: &Question, record: Option<&v1::NameRecord>) -> Answer {
         _ => return Answer::NoSuchName,
     };
     let tasks = record.tasks.iter().filter(|task| only.is_none_or(|only| only == task.index));
+    // The tasks behind a service have names of their own.
+    let owner = |task: &v1::NameTask| {
+        Some(match record.service {
+            None => (user.clone(), job.clone()),
+            Some(_) => (UserName::new(&task.user).ok()?, JobName::new(&task.job).ok()?),
+        })
+    };
     let endpoint = |task: &v1::NameTask| {
+        let (user, job) = owner(task)?;
         let port = |port: &v1::NamedPort| {
             Some((PortName::new(&port.name).ok()?, u16::try_from(port.port).ok()?))
         };
         Some(Endpoint {
-            owner: Owner::Task {
-                user: user.clone(),
-                job: job.clone(),
-                index: TaskIndex(task.index),
-            },
+            owner: Owner::Task { user, job, index: TaskIndex(task.index) },
             address: task.host.parse().ok()?,
             ports: task.ports.iter().filter_map(port).collect(),
             running: task.state != i32::from(v1::TaskState::Starting),

@@ -14,9 +14,9 @@ use super::{job_address, with_cell};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Show where the tasks of a job are, their ports, and whether they are healthy.
+    /// Show where the tasks of a job or behind a service are, their ports, and whether they are healthy.
     Get(GetArgs),
-    /// List the jobs that have a name: all that are alive.
+    /// List the names: the jobs that are alive, and the services.
     List(BnsListArgs),
     /// Show changes of names as they happen.
     ///
@@ -28,7 +28,7 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
+    /// A job, some of its tasks, or a service: user/job, job, user/job/7, user/job/0-4.
     address: Address,
     /// Output format: table, wide, json, yaml, name (host:port of the first port), or the path of a
     /// field of the tasks.
@@ -48,7 +48,7 @@ pub(super) struct BnsListArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct WatchArgs {
-    /// A job, or some of its tasks. Default: all jobs, or those with the labels.
+    /// A job, some of its tasks, or a service. Default: all, or the jobs with the labels.
     address: Option<Address>,
     /// Only jobs that match these labels.
     #[arg(long, short = 'l', value_name = "LABELS")]
@@ -97,7 +97,7 @@ fn get(cell: Target<'_>, args: &GetArgs) -> Done {
             .next(format!("bourg status {}", args.address.job)));
         };
         record.tasks.retain(|task| args.address.tasks.contains(TaskIndex(task.index)));
-        let job = format!("{}/{}", record.user, record.job);
+        let record_job = format!("{}/{}", record.user, record.job);
         output::list(
             &args.output,
             &Listing {
@@ -116,7 +116,10 @@ fn get(cell: Target<'_>, args: &GetArgs) -> Done {
                 wide: 3,
                 row: |task| {
                     let [host, ports, state, health] = columns(task);
-                    let name = format!("{job}/{}", task.index);
+                    let name = match task.job.as_str() {
+                        "" => format!("{record_job}/{}", task.index),
+                        job => format!("{}/{job}/{}", task.user, task.index),
+                    };
                     let (version, generation) = (task.version, task.generation);
                     let machine = output::one_line(&task.machine);
                     let numbers = [version.to_string(), generation.to_string()];
@@ -137,7 +140,7 @@ fn endpoint(task: &v1::NameTask) -> String {
 }
 
 /// Host, ports, state and health.
-fn columns(task: &v1::NameTask) -> [String; 4] {
+pub(super) fn columns(task: &v1::NameTask) -> [String; 4] {
     let ports: Vec<String> =
         task.ports.iter().map(|port| format!("{}={}", port.name, port.port)).collect();
     let health = match word::<v1::Health>(task.health) {
@@ -159,7 +162,7 @@ fn list(cell: Target<'_>, args: &BnsListArgs) -> Done {
             &Listing {
                 items: &answer.records,
                 name: |record| format!("{}/{}", record.user, record.job),
-                headings: &["JOB", "SIZE", "PLACED", "SERVING", "LABELS", "CHANGED AT"],
+                headings: &["NAME", "SIZE", "PLACED", "SERVING", "LABELS", "CHANGED AT"],
                 wide: 2,
                 row: |record| {
                     let serving = record.tasks.iter().filter(|task| task.serves).count();
@@ -168,10 +171,16 @@ fn list(cell: Target<'_>, args: &BnsListArgs) -> Done {
                     labels.sort_unstable();
                     vec![
                         format!("{}/{}", record.user, record.job),
-                        record.size.to_string(),
+                        record
+                            .service
+                            .as_ref()
+                            .map_or(record.size.to_string(), |_| "service".to_owned()),
                         record.tasks.len().to_string(),
                         serving.to_string(),
-                        output::one_line(&labels.join(",")),
+                        match &record.service {
+                            Some(service) => output::one_line(&service.labels),
+                            None => output::one_line(&labels.join(",")),
+                        },
                         record.changed.to_string(),
                     ]
                 },
@@ -196,10 +205,26 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     })
 }
 
-/// A task as it was shown last, by its user, job and index.
+/// Which of the tasks under a name: behind a service, its user and job, which are empty otherwise; and
+/// its index.
+type Which = (String, String, u32);
+
+fn which(task: &v1::NameTask) -> Which {
+    (task.user.clone(), task.job.clone(), task.index)
+}
+
+/// A task under the name of a job or service, as it is shown.
+fn shown((user, name): (&str, &str), (of, job, index): &Which) -> String {
+    match job.as_str() {
+        "" => format!("{user}/{name}/{index}"),
+        job => format!("{user}/{name}  {of}/{job}/{index}"),
+    }
+}
+
+/// A task as it was shown last, by the user and name of its record.
 #[derive(Default)]
 struct Known {
-    lines: BTreeMap<(String, String, u32), String>,
+    lines: BTreeMap<(String, String, Which), String>,
     /// The jobs of a complete list, until its last message.
     listed: Option<Vec<(String, String)>>,
 }
@@ -219,17 +244,18 @@ impl Known {
                     .as_ref()
                     .is_none_or(|address| address.tasks.contains(TaskIndex(task.index)))
             };
-            let now: BTreeMap<u32, String> = record
+            let now: BTreeMap<Which, String> = record
                 .tasks
                 .iter()
                 .filter(chosen)
-                .map(|task| (task.index, columns(task).join("  ")))
+                .map(|task| (which(task), columns(task).join("  ")))
                 .collect();
-            self.forget(&job, index, |task| !now.contains_key(&task), &mut text);
+            self.forget(&job, index, |task| !now.contains_key(task), &mut text);
             for (task, line) in now {
+                let name = shown((&job.0, &job.1), &task);
                 let key = (job.0.clone(), job.1.clone(), task);
                 if self.lines.get(&key) != Some(&line) {
-                    text += &format!("{index}  + {}/{}/{task}  {line}\n", job.0, job.1);
+                    text += &format!("{index}  + {name}  {line}\n");
                     self.lines.insert(key, line);
                 }
             }
@@ -257,15 +283,16 @@ impl Known {
         &mut self,
         job: &(String, String),
         index: u64,
-        is_gone: impl Fn(u32) -> bool,
+        is_gone: impl Fn(&Which) -> bool,
         text: &mut String,
     ) {
-        let of = |task| (job.0.clone(), job.1.clone(), task);
-        let keys = self.lines.range(of(0)..=of(u32::MAX)).map(|(key, _)| key.clone());
-        let gone: Vec<_> = keys.filter(|(_, _, task)| is_gone(*task)).collect();
+        let first = (job.0.clone(), job.1.clone(), Which::default());
+        let keys = self.lines.range(first..).map(|(key, _)| key.clone());
+        let keys = keys.take_while(|(user, name, _)| (user, name) == (&job.0, &job.1));
+        let gone: Vec<_> = keys.filter(|(_, _, task)| is_gone(task)).collect();
         for key in gone {
             self.lines.remove(&key);
-            *text += &format!("{index}  - {}/{}/{}\n", key.0, key.1, key.2);
+            *text += &format!("{index}  - {}\n", shown((&key.0, &key.1), &key.2));
         }
     }
 }
@@ -307,10 +334,12 @@ mod tests {
     fn a_job_that_is_gone_has_no_lines() {
         let mut known = Known::default();
         let mut text = String::new();
-        let key = |task| ("ana".to_owned(), "web".to_owned(), task);
+        let key = |task| ("ana".to_owned(), "web".to_owned(), (String::new(), String::new(), task));
         known.lines = [0, 3].map(|task| (key(task), "line".to_owned())).into();
-        known.lines.insert(("ana".to_owned(), "web2".to_owned(), 0), "line".to_owned());
-        known.forget(&("ana".to_owned(), "web".to_owned()), 7, |task| task != 0, &mut text);
+        known
+            .lines
+            .insert(("ana".to_owned(), "web2".to_owned(), Which::default()), "line".to_owned());
+        known.forget(&("ana".to_owned(), "web".to_owned()), 7, |task| task.2 != 0, &mut text);
         assert_eq!(text, "7  - ana/web/3\n");
         known.forget(&("ana".to_owned(), "web".to_owned()), 8, |_| true, &mut text);
         assert_eq!(text, "7  - ana/web/3\n8  - ana/web/0\n");

@@ -201,6 +201,15 @@ fn detail(record: &Record) -> String {
         EventKind::Platform { platform, factor } => {
             format!("{} × {factor}", platform.escape_debug())
         }
+        EventKind::ServiceSet { service, replaced } => {
+            let verb = if *replaced { "replaced" } else { "new" };
+            let users: String = service.users.iter().map(|user| format!(", {user}")).collect();
+            format!(
+                "service {}/{} {verb}: port {}, labels {}, jobs of {}{users}",
+                service.owner, service.name, service.port, service.labels, service.owner
+            )
+        }
+        EventKind::ServiceDeleted { owner, name } => format!("service {owner}/{name}"),
         EventKind::Lock { path, user, session, mode, generation, .. } => {
             format!("{path} {mode} by {user}, session {session}, generation {generation}")
         }

@@ -29,10 +29,12 @@ mod metrics;
 mod moment;
 pub mod output;
 mod plan;
+mod proxy;
 mod quota;
 mod restore;
 mod run;
 mod selection;
+mod service;
 mod show;
 mod sim;
 mod token;
@@ -119,6 +121,19 @@ pub enum Command {
     /// Find tasks by name: where they are, on which ports, and whether they are healthy.
     #[command(subcommand)]
     Bns(bns::Command),
+    /// Manage services: one name in BNS and DNS for the tasks of several jobs.
+    #[command(subcommand)]
+    Service(service::Command),
+    /// Forward TCP connections to the tasks behind a service.
+    ///
+    /// A new connection goes to a task that serves: of two random ones to the one with fewer open
+    /// connections. If it does not accept the connection, up to three others are tried. A task that stops
+    /// or is unhealthy gets no new connections, and its open ones go on. While no master answers, the
+    /// last known tasks are used.
+    ///
+    /// On SIGTERM or Ctrl-C it stops listening, waits for open connections, at most as long as --drain
+    /// says, and exits with 0.
+    Proxy(proxy::ProxyArgs),
     /// Print the page with metrics that a task serves itself.
     ///
     /// The job names it: `metrics: { port: 'http', path: '/metrics' }`. A page may have at most 8 MiB
@@ -464,6 +479,8 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Pack { source } => return copy::pack_here(&source),
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Bns(command) => bns::bns(cell, &command)?,
+        Command::Service(command) => service::service(cell, &command)?,
+        Command::Proxy(args) => proxy::proxy(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,

@@ -41,7 +41,7 @@ pub(crate) struct ReplicaNames(pub(crate) watch::Receiver<Option<Arc<Names>>>);
 impl dns::Names for ReplicaNames {
     fn lookup(&self, question: &Question) -> Lookup {
         let names = self.0.borrow().clone();
-        names.map_or(Lookup::Missing, |names| Lookup::Fresh(answer(&names.cell, question)))
+        names.map_or(Lookup::Missing, |names| Lookup::Fresh(answer(&names, question)))
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a serial number has the low bits")]
@@ -57,14 +57,15 @@ impl Source for ReplicaNames {
         match tokio::time::timeout(START_PATIENCE, there).await {
             Ok(Ok(names)) => names
                 .as_ref()
-                .map_or(Lookup::Missing, |names| Lookup::Fresh(answer(&names.cell, &question))),
+                .map_or(Lookup::Missing, |names| Lookup::Fresh(answer(names, &question))),
             Ok(Err(_)) | Err(_) => Lookup::Missing,
         }
     }
 }
 
 /// The answer that a cell gives.
-fn answer(cell: &Cell, question: &Question) -> Answer {
+fn answer(names: &Names, question: &Question) -> Answer {
+    let cell = &names.cell;
     match question {
         Question::Master => {
             let addresses: BTreeSet<IpAddr> = renewal::addresses(cell)
@@ -75,7 +76,8 @@ fn answer(cell: &Cell, question: &Question) -> Answer {
         }
         Question::User(user) => {
             let mut jobs = cell.named_jobs().filter(|job| bns::is_named(job));
-            match jobs.any(|job| job.owner == *user) {
+            let has_service = || cell.services_of(user).next().is_some();
+            match has_service() || jobs.any(|job| job.owner == *user) {
                 true => Answer::Found(Arc::default()),
                 false => Answer::NoSuchName,
             }
@@ -85,7 +87,13 @@ fn answer(cell: &Cell, question: &Question) -> Answer {
                 let tasks = bns::tasks(cell, job);
                 Answer::Found(tasks.filter_map(|task| endpoint(job, &task)).collect())
             }
-            None => Answer::NoSuchName,
+            None => match cell.service(user, job) {
+                Some(service) => {
+                    let tasks = bns::service_tasks(cell, &names.changes, service);
+                    Answer::Found(tasks.filter_map(|(job, task)| endpoint(job, &task)).collect())
+                }
+                None => Answer::NoSuchName,
+            },
         },
         Question::Task { user, job, index } => match bns::named(cell, user, job) {
             Some(job) if index.0 < job.spec.tasks => {

@@ -24,6 +24,8 @@ mod scheduling;
 mod scrape;
 mod scrape_usage;
 mod service_discovery;
+mod service_endpoints;
+mod services;
 mod streams;
 mod summary;
 mod task_metrics;
@@ -404,6 +406,30 @@ impl Borgmaster for Service {
         request: Request<v1::WatchFilesRequest>,
     ) -> Answer<Self::WatchFilesStream> {
         self.watch_some_files(request).await
+    }
+
+    async fn set_service(
+        &self,
+        request: Request<v1::SetServiceRequest>,
+    ) -> Answer<v1::SetServiceResponse> {
+        let by = self.caller(&request)?;
+        self.set_a_service(by, request.into_inner()).await
+    }
+
+    async fn delete_service(
+        &self,
+        request: Request<v1::DeleteServiceRequest>,
+    ) -> Answer<v1::DeleteServiceResponse> {
+        let by = self.caller(&request)?;
+        self.delete_a_service(by, request.into_inner()).await
+    }
+
+    async fn services(
+        &self,
+        request: Request<v1::ServicesRequest>,
+    ) -> Answer<v1::ServicesResponse> {
+        let by = self.anyone(&request).await?;
+        self.read_services(by, request.into_inner()).await
     }
 
     async fn resume_rescheduling(

@@ -65,6 +65,7 @@ mod replicas;
 mod restart;
 mod rootless;
 mod security;
+mod services;
 mod shown;
 mod sim;
 mod task_identity;

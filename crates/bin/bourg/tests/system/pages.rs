@@ -78,6 +78,14 @@ pub(crate) fn page(cell: &Cell, of: Of, path: &str) -> (u16, String) {
     page_as(&client(cell), cell, of, path)
 }
 
+/// The answer of the master to JSON that the user of the cell posts.
+#[track_caller]
+pub(crate) fn post(cell: &Cell, path: &str, body: &str) -> (u16, String) {
+    cell.write("body.json", body);
+    let how = "--header 'content-type: application/json' --data @body.json";
+    asked(&client(cell), cell, Of::Master, path, how)
+}
+
 /// The metrics.
 #[track_caller]
 pub(crate) fn metrics(cell: &Cell, of: Of) -> String {

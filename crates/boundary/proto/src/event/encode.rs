@@ -2,8 +2,8 @@
 //! test compares them), without building messages and copying every text.
 
 use cell::{
-    Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
-    Subject,
+    Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, Service,
+    StopReason, Subject,
 };
 use model::{CollectionId, End, FinalUsage, InstanceId, LockMode, MachineId, Resources, Span};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
@@ -225,6 +225,14 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
                 wire.number(6, change.unsigned_abs().into());
             });
         }
+        EventKind::ServiceSet { service: set, replaced } => wire.message(120, |wire| {
+            wire.message(1, |wire| service(wire, set));
+            wire.number(2, u64::from(*replaced));
+        }),
+        EventKind::ServiceDeleted { owner, name } => wire.message(121, |wire| {
+            wire.text(1, owner.as_str());
+            wire.text(2, name.as_str());
+        }),
         EventKind::LogSettings(settings) => wire.message(59, |wire| {
             wire.message(1, |wire| span(wire, settings.keep));
             wire.number(2, settings.max.0);
@@ -399,5 +407,15 @@ impl Wire<'_> {
     fn quantity(&mut self, tag: u32, amount: u64) {
         // It is not negative, and so has the same encoding either way.
         self.number(tag, read::signed(amount).unsigned_abs());
+    }
+}
+
+fn service(wire: &mut Wire<'_>, service: &Service) {
+    wire.text(1, service.owner.as_str());
+    wire.text(2, service.name.as_str());
+    wire.text(3, service.port.as_str());
+    wire.text(4, &service.labels.to_string());
+    for user in &service.users {
+        wire.given_text(5, user.as_str());
     }
 }

@@ -11,7 +11,7 @@ use model::{
 use super::{Names, Record};
 use crate::error::{At, Fault, Malformed};
 use crate::update::skip_reason;
-use crate::{locks, read, replica, v1};
+use crate::{locks, read, replica, services, v1};
 use v1::event_record::actor::Who;
 use v1::event_record::subject::What;
 use v1::event_record::{self as message, Kind};
@@ -198,6 +198,13 @@ impl From<&EventKind> for Kind {
                     change: v1::LockChange::from(*change).into(),
                 })
             }
+            EventKind::ServiceSet { service, replaced } => Self::ServiceSet(v1::ServiceSet {
+                service: Some(service.as_ref().into()),
+                replaced: *replaced,
+            }),
+            EventKind::ServiceDeleted { owner, name } => {
+                Self::ServiceDeleted(services::name(owner, name))
+            }
             EventKind::LogSettings(settings) => Self::LogSettings(settings.into()),
             EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
@@ -351,6 +358,14 @@ impl TryFrom<Kind> for EventKind {
                 generation: LogIndex(lock.generation),
                 change: locks::change(lock.change).field("lock")?,
             },
+            Kind::ServiceSet(set) => Self::ServiceSet {
+                service: Arc::new(read::message(set.service, "service").field("serviceSet")?),
+                replaced: set.replaced,
+            },
+            Kind::ServiceDeleted(name) => {
+                let (owner, name) = services::named(&name).field("serviceDeleted")?;
+                Self::ServiceDeleted { owner, name }
+            }
             Kind::LogSettings(set) => Self::LogSettings(set.try_into().field("logSettings")?),
             Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },

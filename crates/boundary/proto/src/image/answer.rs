@@ -1,5 +1,7 @@
 //! Sessions and their answered requests in an image.
 
+use std::sync::Arc;
+
 use cell::{Rejection, Reply, Session, Submission};
 use model::{
     CollectionId, GrantId, LockSessionId, LogIndex, MachineId, ReplicaId, SessionId, Version,
@@ -87,6 +89,10 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
             Answer::MachineRevoked(known) => Reply::MachineRevoked { known },
             Answer::LockSession(id) => Reply::LockSession(LockSessionId(id)),
             Answer::FileGeneration(generation) => Reply::FileGeneration(LogIndex(generation)),
+            Answer::ServiceSet(set) => {
+                let before = read::optional(set.before, "before").field("serviceSet")?;
+                Reply::ServiceSet { before: before.map(Arc::new) }
+            }
             Answer::Replica(id) => Reply::ReplicaAdded(ReplicaId(id)),
             Answer::UserRevoked(known) => Reply::UserRevoked { known },
             Answer::Rejected(rejection) => {
@@ -124,6 +130,10 @@ impl From<&Reply> for Answer {
             Reply::MachineRevoked { known } => Self::MachineRevoked(*known),
             Reply::LockSession(id) => Self::LockSession(id.0),
             Reply::FileGeneration(generation) => Self::FileGeneration(generation.0),
+            Reply::ServiceSet { before } => {
+                let before = before.as_deref().map(v1::Service::from);
+                Self::ServiceSet(v1::answer::ServiceReplaced { before })
+            }
             Reply::ReplicaAdded(id) => Self::Replica(id.0),
             Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),

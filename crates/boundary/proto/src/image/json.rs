@@ -2,9 +2,9 @@
 //! editing.
 //!
 //! A line is one part of the image, in the order and with the fields of `image.proto`: the head,
-//! then machines, jobs, sessions, grants and lock sessions by id, and files by path. So a cell of any
-//! size is written and read with one part in memory at a time, and line-oriented tools (`grep`,
-//! `diff`) find an object at once.
+//! then machines, jobs, sessions, grants and lock sessions by id, files by path, and services by user
+//! and name. So a cell of any size is written and read with one part in memory at a time, and
+//! line-oriented tools (`grep`, `diff`) find an object at once.
 //! The head has the number of parts of each kind: so a truncated text is detected, and an edit that
 //! adds or removes a line has to change the head, too.
 

@@ -34,8 +34,8 @@ use crate::{read, v1};
 use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
-/// Writes an image: the head, then machines, jobs, sessions, grants and lock sessions by id, and files by
-/// path, each preceded by its length. `out` receives one part after the other.
+/// Writes an image: the head, then machines, jobs, sessions, grants and lock sessions by id, files by
+/// path, and services, each preceded by its length. `out` receives one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
         out(&part.encode_length_delimited_to_vec());
@@ -70,7 +70,8 @@ fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
         .chain(image.sessions.iter().map(session))
         .chain(image.grants.iter().map(|grant| Part::Grant(grant.as_ref().into())))
         .chain(image.lock_sessions.iter().map(lock_session))
-        .chain(image.files.iter().map(|file| Part::File(file.as_ref().into())));
+        .chain(image.files.iter().map(|file| Part::File(file.as_ref().into())))
+        .chain(image.services.iter().map(|service| Part::Service(service.as_ref().into())));
     all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
@@ -93,6 +94,7 @@ fn head(image: &Image) -> v1::ImageHead {
         lock_sessions: image.lock_sessions.len() as u64,
         files: image.files.len() as u64,
         files_changed: image.files_changed.0,
+        services: image.services.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
         logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
@@ -108,7 +110,7 @@ fn head(image: &Image) -> v1::ImageHead {
 struct Assembly {
     image: Image,
     /// The number of parts of each kind according to the head.
-    said: [(&'static str, u64); 6],
+    said: [(&'static str, u64); 7],
     /// The order key of the last part.
     last: (u8, u64, String),
 }
@@ -125,6 +127,7 @@ impl Assembly {
             ("grants", grants),
             ("lockSessions", head.lock_sessions),
             ("files", head.files),
+            ("services", head.services),
         ];
         let last = (0, 0, String::new());
         Ok(Self { image: image_of(head).field("head")?, said, last })
@@ -155,6 +158,9 @@ impl Assembly {
                 let session = Arc::new(session.try_into().field("lockSession")?);
                 self.image.lock_sessions.push((id, session));
             }
+            Part::Service(service) => {
+                self.image.services.push(Arc::new(service.try_into().field("service")?));
+            }
             Part::File(file) => {
                 self.image.files.push(Arc::new(file.try_into().field("file")?));
             }
@@ -171,6 +177,7 @@ impl Assembly {
             image.grants.len(),
             image.lock_sessions.len(),
             image.files.len(),
+            image.services.len(),
         ];
         for ((kind, said), are) in self.said.into_iter().zip(are) {
             let are = are as u64;
@@ -234,6 +241,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         grants: Vec::new(),
         lock_sessions: Vec::new(),
         files: Vec::new(),
+        services: Vec::new(),
     })
 }
 
@@ -279,6 +287,8 @@ fn place(part: &Part) -> (u8, u64, String) {
         Part::Grant(grant) => (4, grant.id),
         Part::LockSession(session) => (5, session.id),
         Part::File(file) => return (6, 0, file.path.clone()),
+        // A space is before every character of a name.
+        Part::Service(service) => return (7, 0, format!("{} {}", service.user, service.name)),
     };
     (kind, id, String::new())
 }

@@ -7,7 +7,7 @@ use model::{
 };
 
 use crate::error::{At, Fault, Malformed};
-use crate::{locks, read, v1};
+use crate::{locks, read, services, v1};
 use v1::rejection::{self, Why};
 
 impl From<&Rejection> for v1::Rejection {
@@ -108,6 +108,13 @@ impl From<&Rejection> for v1::Rejection {
                 Why::FileChanged(rejection::FileChanged { path, expected, now })
             }
             Rejection::StaleSequencer(sequencer) => Why::StaleSequencer(sequencer.to_string()),
+            Rejection::NoSuchService { user, name } => {
+                Why::NoSuchService(services::name(user, name))
+            }
+            Rejection::NameOfJob { user, name } => Why::NameOfJob(services::name(user, name)),
+            Rejection::NameOfService { user, name } => {
+                Why::NameOfService(services::name(user, name))
+            }
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
             Rejection::Impossible(why) => Why::Impossible(why.clone()),
             Rejection::NoSuchToken(serial) => Why::NoSuchToken(serial.to_string()),
@@ -221,6 +228,18 @@ impl TryFrom<v1::Rejection> for Rejection {
             },
             Why::StaleSequencer(text) => {
                 Self::StaleSequencer(locks::sequencer(&text, "staleSequencer")?)
+            }
+            Why::NoSuchService(name) => {
+                let (user, name) = services::named(&name).field("noSuchService")?;
+                Self::NoSuchService { user, name }
+            }
+            Why::NameOfJob(name) => {
+                let (user, name) = services::named(&name).field("nameOfJob")?;
+                Self::NameOfJob { user, name }
+            }
+            Why::NameOfService(name) => {
+                let (user, name) = services::named(&name).field("nameOfService")?;
+                Self::NameOfService { user, name }
             }
             Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
             Why::Impossible(why) => Self::Impossible(why),

@@ -13,15 +13,15 @@ use borglet::{
     CpuDistribution, Desired, DesiredAlloc, Measured, Order, Report, Stop, TaskReport, TaskStatus,
     Usage, UsageSample, UsageSubject, UsageWindow,
 };
-use cell::{Certificate, Grant, MemberChange};
+use cell::{Certificate, Grant, MemberChange, Service};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, FilePath, FinalUsage, GcuFactor, Generation, GrantId,
-    HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores,
+    HeldPorts, InstanceId, KeyDigest, LabelQuery, LogIndex, MachineId, MachineReport, MilliCores,
     NoticeDelivery, NoticeReason, Permille, PortName, PortRange, Priority, ReplicaId, Resources,
     SaverOutcome, Saving, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
     Time,
 };
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -38,6 +38,18 @@ where
 
 fn path() -> impl Strategy<Value = FilePath> {
     "/[a-z]{1,4}(/[A-Za-z0-9_-]{1,5}){1,3}".prop_map(|text| text.parse().expect("a path"))
+}
+
+fn labels() -> impl Strategy<Value = LabelQuery> {
+    let term = "!?[a-z]{1,4}|[a-z]{1,4}!?=[a-z=]{0,4}";
+    vec(term, 1..4).prop_map(|terms| terms.join(",").parse().expect("a label query"))
+}
+
+fn service() -> impl Strategy<Value = Arc<Service>> {
+    let users = btree_set(name(), 0..3);
+    (name(), name(), name(), labels(), users).prop_map(|(owner, name, port, labels, users)| {
+        Arc::new(Service { owner, name, port, labels, users })
+    })
 }
 
 fn words() -> impl Strategy<Value = Words> {

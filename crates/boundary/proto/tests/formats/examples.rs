@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
 mod replicas;
+mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -439,6 +440,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     let report = MachineReport { saving: saving(), ..machine_report() };
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     later.extend(locks::mutations().into_iter().map(request));
+    later.extend(services::mutations().into_iter().map(request));
     ops.extend(later);
     ops
 }
@@ -504,6 +506,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::DeleteFile(_) => "delete file",
             Mutation::AcquireLock(_) => "acquire lock",
             Mutation::ReleaseLock(_) => "release lock",
+            Mutation::SetService(_) => "set service",
+            Mutation::DeleteService(_) => "delete service",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",

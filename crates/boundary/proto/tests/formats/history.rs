@@ -2,6 +2,7 @@
 
 mod locks;
 mod reached;
+mod services;
 mod updates;
 
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub(crate) enum Step {
     Replica(u64),
     /// Something about a lock session, a lock or a file.
     Lock(u64),
+    /// A service is set or deleted.
+    Service(u64),
     /// Mostly invalid.
     Anything(Box<Op>),
 }
@@ -93,10 +96,10 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         4 => submit,
-        4 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
+        5 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
         2 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
-        5 => any::<(u64, u64)>().prop_map(|(job, which)| Step::OfUpdate(job, which)),
-        4 => any::<(u64, u64)>().prop_map(|(machine, which)| Step::OfDrain(machine, which)),
+        7 => any::<(u64, u64)>().prop_map(|(job, which)| Step::OfUpdate(job, which)),
+        5 => any::<(u64, u64)>().prop_map(|(machine, which)| Step::OfDrain(machine, which)),
         1 => any::<u64>().prop_map(Step::KillAlloc),
         4 => on_machines,
         9 => any::<bool>().prop_map(Step::Assign),
@@ -111,6 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<u64>().prop_map(Step::Replica),
         2 => any::<u64>().prop_map(Step::Enrolment),
         2 => any::<u64>().prop_map(Step::Lock),
+        1 => any::<u64>().prop_map(Step::Service),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -217,6 +221,7 @@ impl Life {
             }
             Step::KillAlloc(which) => self.kill_alloc(which),
             Step::Lock(which) => self.change(ana(), locks::of_locks(&self.cell, which)),
+            Step::Service(which) => self.change(ana(), services::of_services(which)),
             Step::AddMachine(number) => self.add_machine(number),
             Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {
                 true => Mutation::DrainMachine(DrainMachine {

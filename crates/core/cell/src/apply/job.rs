@@ -134,6 +134,9 @@ impl Cell {
             };
             return Ok(Reply::Submitted { collection, submission });
         }
+        if self.service(by, &spec.name).is_some() {
+            return Err(Rejection::NameOfService { user: by.clone(), name: spec.name.clone() });
+        }
         let tasks = self.tasks.saturating_add(spec.tasks.into());
         if tasks > TASKS_MAX {
             let (what, has) = ("tasks".to_owned(), self.tasks);

@@ -22,6 +22,7 @@ pub(crate) mod rescheduling;
 pub(crate) mod reserve;
 pub(crate) mod rolling;
 pub(crate) mod saving;
+pub(crate) mod services;
 pub(crate) mod settle;
 pub(crate) mod task;
 pub(crate) mod text_bounds;

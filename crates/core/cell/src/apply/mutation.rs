@@ -10,11 +10,11 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
-    OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine, RemoveReplica,
-    RenewLockSession, Reply, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLogs, SetPlatform, UndrainMachine, UpdateJob, UseCapability,
-    WriteFile,
+    DeleteFile, DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
+    MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
+    RemoveReplica, RenewLockSession, Reply, ResizeJob, ResumeRescheduling, RevokeMachine,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetService,
+    UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -171,6 +171,10 @@ mutations! {
     AcquireLock(AcquireLock),
     /// Release the lock of a file.
     ReleaseLock(ReleaseLock),
+    /// Set a service.
+    SetService(SetService),
+    /// Delete a service.
+    DeleteService(DeleteService),
 }
 
 impl Mutation {

@@ -151,6 +151,19 @@ pub enum Violation {
     /// The counts and indexes of files and lock sessions disagree with them.
     #[error("the counts and indexes of files and lock sessions are wrong")]
     LockIndexes,
+    /// A service is wrong.
+    #[error("service {owner}/{name} {why}")]
+    Service {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The index of services by user disagrees with the services.
+    #[error("the index of services by user is wrong")]
+    ServiceIndex,
     /// The settings for the output of tasks are out of bounds.
     #[error("the settings for logs: {0}")]
     LogSettings(String),

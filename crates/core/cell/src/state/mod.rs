@@ -9,6 +9,7 @@ mod notices;
 mod quota;
 mod replicas;
 mod rescheduling;
+mod services;
 mod session;
 mod tally;
 mod update;
@@ -29,6 +30,7 @@ pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
 pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
+pub(crate) use services::Services;
 pub use session::Session;
 pub use tally::Stages;
 pub(crate) use tally::{Tallied, Tally};
@@ -75,6 +77,7 @@ pub struct Cell {
     pub(crate) machines: Numbered<MachineId, Machine>,
     pub(crate) sessions: OrdMap<SessionId, Arc<Session>>,
     pub(crate) locks: Locks,
+    pub(crate) services: Services,
 
     // Derived: recomputed when an image is loaded.
     pub(crate) job_names: OrdSet<(UserName, JobName, CollectionId)>,
@@ -132,6 +135,7 @@ impl Cell {
             machines: Numbered::default(),
             sessions: OrdMap::new(),
             locks: Locks::default(),
+            services: Services::default(),
             job_names: OrdSet::new(),
             machine_names: OrdMap::new(),
             machine_addresses: OrdMap::new(),

@@ -22,6 +22,7 @@ mod restarts;
 mod running;
 mod saving;
 mod script;
+mod services;
 mod sessions;
 mod shown;
 mod unreachable;

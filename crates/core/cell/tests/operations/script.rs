@@ -18,6 +18,7 @@
 //! show credentials            join tokens, and the certificates of machines
 //! show locks                  files, locks and lock sessions
 //! is-current SEQUENCER        whether that lock is still held by that holder
+//! show services               the services
 //! show notices                how many tasks had their notice, by reason
 //! show ports                  the free ports of each machine, the next one to be given first
 //! charges                     charges and quota of each user and band, and every grant
@@ -82,6 +83,7 @@ fn command(script: &mut Script, line: &str) -> String {
         ["is-current", sequencer] => {
             yes_or_no(script.cell().is_current(&sequencer.parse().expect("a sequencer")))
         }
+        ["show", "services"] => shown::services(script.cell()),
         ["show", "notices"] => shown::notices(script.cell()),
         ["show", "ports"] => shown::free_ports(script.cell()),
         ["charges"] => shown::charges(script.cell()),

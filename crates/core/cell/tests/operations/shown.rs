@@ -2,7 +2,7 @@
 
 use cell::{
     Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
-    Rescheduling, StopReason, Subject, Submission, Task, TaskState, Update, UpdateState,
+    Rescheduling, Service, StopReason, Subject, Submission, Task, TaskState, Update, UpdateState,
 };
 use model::{FinalUsage, NoticeDelivery, NoticeReason, Time};
 
@@ -55,6 +55,8 @@ fn reply(reply: &Reply) -> String {
         Reply::LockSession(session) => format!("lock session {session}"),
         Reply::FileGeneration(generation) => format!("generation {generation}"),
         Reply::ReplicaAdded(replica) => format!("replica {replica}"),
+        Reply::ServiceSet { before: None } => "new".to_owned(),
+        Reply::ServiceSet { before: Some(before) } => format!("was {}", service(before)),
         Reply::Done => "done".to_owned(),
     }
 }
@@ -129,6 +131,10 @@ fn what_happened(event: &Event) -> String {
         EventKind::Lock { path, user, session, mode, generation, .. } => {
             format!("{name} {path} {mode} {generation} by {user}, session {session}")
         }
+        EventKind::ServiceSet { service: set, replaced } => {
+            format!("{name} {}{}", service(set), if *replaced { " replaced" } else { "" })
+        }
+        EventKind::ServiceDeleted { owner, name: service } => format!("{name} {owner}/{service}"),
         EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
         EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
         EventKind::ReplicaMember { replica, to } => format!("{name} {replica} {to}"),
@@ -412,5 +418,20 @@ pub(crate) fn locks(cell: &Cell) -> String {
         let until = seconds(expires);
         text.push_str(&format!("session {id} of {} until {until} s\n", session.user));
     }
+    if text.is_empty() { "(nothing)\n".to_owned() } else { text }
+}
+
+fn service(service: &Service) -> String {
+    let mut text = format!("{}/{} {}", service.owner, service.name, service.port);
+    text.push_str(&format!(" {}", service.labels));
+    for user in &service.users {
+        text.push_str(&format!(" {user}"));
+    }
+    text
+}
+
+/// Every service.
+pub(crate) fn services(cell: &Cell) -> String {
+    let text: String = cell.services().map(|it| format!("{}\n", service(it))).collect();
     if text.is_empty() { "(nothing)\n".to_owned() } else { text }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Cell, Job};
+use cell::{Cell, Job, Service as CellService};
 use model::{JobName, LabelQuery, LogIndex, UserName};
 use proto::v1;
 use rpc::Identity;
@@ -79,22 +79,64 @@ impl Query {
         self.jobs.is_empty() || self.jobs.contains(&(user.clone(), job.clone()))
     }
 
-    /// The job, if it has a record and the labels.
-    fn find<'a>(&self, cell: &'a Cell, user: &UserName, job: &JobName) -> Option<&'a Arc<Job>> {
-        bns::named(cell, user, job).filter(|job| job_has(job, &self.labels))
+    /// The job, if it has a record and the labels, or the service.
+    fn find<'a>(&self, cell: &'a Cell, user: &UserName, name: &JobName) -> Option<Named<'a>> {
+        match bns::named(cell, user, name) {
+            Some(job) => job_has(job, &self.labels).then_some(Named::Job(job)),
+            // Services have no labels of their own.
+            None if !self.labels.is_empty() => None,
+            None => cell.service(user, name).map(|service| Named::Service(service)),
+        }
     }
 
-    /// All jobs that it is about.
-    fn all<'a>(&'a self, cell: &'a Cell) -> Box<dyn Iterator<Item = &'a Arc<Job>> + 'a> {
+    /// All jobs and services that it is about.
+    fn all<'a>(&'a self, cell: &'a Cell) -> Box<dyn Iterator<Item = Named<'a>> + 'a> {
         if self.jobs.is_empty() {
-            let named = cell.named_jobs().filter(|job| bns::is_named(job));
-            return Box::new(named.filter(|job| job_has(job, &self.labels)));
+            let jobs = cell.named_jobs().filter(|job| bns::is_named(job));
+            let jobs = jobs.filter(|job| job_has(job, &self.labels)).map(|job| Named::Job(job));
+            let services = self
+                .labels
+                .is_empty()
+                .then(|| cell.services().map(|service| Named::Service(service)));
+            return Box::new(jobs.chain(services.into_iter().flatten()));
         }
         Box::new(self.jobs.iter().filter_map(|(user, job)| self.find(cell, user, job)))
     }
 }
 
-fn record(names: &Names, job: &Job) -> v1::NameRecord {
+/// What has a name.
+enum Named<'a> {
+    Job(&'a Job),
+    Service(&'a CellService),
+}
+
+fn record(names: &Names, named: &Named<'_>) -> v1::NameRecord {
+    match named {
+        Named::Job(job) => job_record(names, job),
+        Named::Service(service) => service_record(names, service),
+    }
+}
+
+/// The record of a service.
+pub(crate) fn service_record(names: &Names, service: &CellService) -> v1::NameRecord {
+    let changed = names.changes.changed(&service.owner, &service.name);
+    let tasks = bns::service_tasks(&names.cell, &names.changes, service);
+    let task = |(job, task): (&Arc<Job>, bns::TaskRecord<'_>)| v1::NameTask {
+        user: job.owner.to_string(),
+        job: job.spec.name.to_string(),
+        ..proto::name_task(&task)
+    };
+    v1::NameRecord {
+        user: service.owner.to_string(),
+        job: service.name.to_string(),
+        changed: changed.unwrap_or(names.cell.index()).0,
+        tasks: tasks.map(task).collect(),
+        service: Some(service.into()),
+        ..v1::NameRecord::default()
+    }
+}
+
+fn job_record(names: &Names, job: &Job) -> v1::NameRecord {
     let changed = names.changes.changed(&job.owner, &job.spec.name);
     v1::NameRecord {
         user: job.owner.to_string(),
@@ -104,6 +146,7 @@ fn record(names: &Names, job: &Job) -> v1::NameRecord {
         labels: job.spec.labels.clone().into_iter().collect(),
         changed: changed.unwrap_or(names.cell.index()).0,
         tasks: bns::tasks(&names.cell, job).map(|task| proto::name_task(&task)).collect(),
+        service: None,
     }
 }
 
@@ -116,7 +159,7 @@ impl rpc::service::names_server::Names for Service {
         let query = Query::of(request.into_inner().query, &reader)?;
         let names = self.names_now().await?;
         let answer = move || {
-            let records = query.all(&names.cell).map(|job| record(&names, job)).collect();
+            let records = query.all(&names.cell).map(|named| record(&names, &named)).collect();
             let (index, time) = (names.cell.index().0, names.clock.now().0);
             Ok(v1::GetNamesResponse { index, time, records })
         };
@@ -246,7 +289,7 @@ impl Watch {
             Some(keys) => {
                 for key in keys.filter(|key| self.query.is_about(&key.0, &key.1)) {
                     match self.query.find(&names.cell, &key.0, &key.1) {
-                        Some(job) => pages.add(record(names, job)),
+                        Some(named) => pages.add(record(names, &named)),
                         None => pages.page.gone.push(v1::JobAddress {
                             user: key.0.to_string(),
                             job: key.1.to_string(),
@@ -257,7 +300,7 @@ impl Watch {
             None => {
                 pages.page.complete = true;
                 pages.empty.complete = true;
-                self.query.all(&names.cell).for_each(|job| pages.add(record(names, job)));
+                self.query.all(&names.cell).for_each(|named| pages.add(record(names, &named)));
             }
         }
         pages.end(is_first)

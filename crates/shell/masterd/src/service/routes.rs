@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{get, post};
 use replication::v1::replication_server::{self, ReplicationServer};
 use rpc::service::borgmaster_server::{self, BorgmasterServer};
 use rpc::service::enrolment_server::{self, EnrolmentServer};
@@ -20,7 +20,7 @@ use tonic_reflection::server::Builder;
 use crate::metrics::{Requests, measure};
 use crate::service::dispatch::Front;
 use crate::service::replication::Replicas;
-use crate::service::{Service, gate, health, service_discovery};
+use crate::service::{Service, gate, health, service_discovery, service_endpoints};
 
 /// The services of gRPC's reflection: the current one, and the previous one, which is the only one
 /// that common clients for Python and other languages support.
@@ -96,6 +96,8 @@ impl Service {
             .route("/readyz", get(health::readyz))
             .route("/metrics", get(health::metrics))
             .route(service_discovery::PATH, get(service_discovery::tasks))
+            .route(service_endpoints::TARGETS, get(service_endpoints::targets))
+            .route(service_endpoints::ENDPOINTS, post(service_endpoints::endpoints))
             .with_state(self.clone());
         // Unknown paths are answered by the router with the pages.
         let services = services.routes().into_axum_router().reset_fallback();

@@ -28,6 +28,7 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 9] = [
     ("allocs.bcl", Becomes::Healthy, &["room", "web", "saver"]),
     ("own-network.bcl", Becomes::Healthy, &["site"]),
     ("leader.bcl", Becomes::Healthy, &["elected"]),
+    ("proxy.bcl", Becomes::Healthy, &["blue", "green", "balancer"]),
     ("too-big.bcl", Becomes::Pending, &["too-big"]),
 ];
 
@@ -35,6 +36,8 @@ const EXAMPLES: [(&str, Becomes, &[&str]); 9] = [
 fn every_example_runs() {
     let cell = Cell::start();
     // On a machine with two cores, `workers.bcl` needs what the others would use.
+    // What `proxy.bcl` says is needed.
+    cell.ok("bourg service set front --port http -l app=front");
     for (file, becomes, jobs) in EXAMPLES {
         let line = match becomes {
             Becomes::Healthy => format!("bourg run $EXAMPLES/{file}"),

@@ -14,7 +14,7 @@ use proto::event::{Names, Record};
 
 use super::{
     band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
-    path, replica, resources, serial, usage,
+    path, replica, resources, serial, service, usage,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -143,6 +143,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 change,
             }
         ),
+        (service(), any::<bool>())
+            .prop_map(|(service, replaced)| EventKind::ServiceSet { service, replaced }),
+        (name(), name()).prop_map(|(owner, name)| EventKind::ServiceDeleted { owner, name }),
         Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
         Just(EventKind::MachineUnreachable),

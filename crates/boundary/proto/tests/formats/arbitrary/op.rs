@@ -11,15 +11,16 @@ use model::{
     Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, LockMode, LockSessionId,
     LogIndex, SessionId, TaskId, TaskIndex, Time, Version,
 };
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::job::{any_job, policy};
 use super::{
-    any_span, band, certificate, collection, end, factor, instance, key, machine, machine_report,
-    member_change, name, path, replica, resources, selection, serial, usage,
+    any_span, band, certificate, collection, end, factor, instance, key, labels, machine,
+    machine_report, member_change, name, path, replica, resources, selection, serial, service,
+    usage,
 };
 
 /// Any mutation of anything.
@@ -66,6 +67,10 @@ fn mutation() -> BoxedStrategy<Mutation> {
         content: vec(any::<u8>(), 0..4).prop_map(Arc::from).boxed(),
         generation: of(any::<u64>().prop_map(LogIndex)).boxed(),
         sequencer: of(sequencer(path())).boxed(),
+        service: name().boxed(),
+        port: name().boxed(),
+        labels: labels().boxed(),
+        users: btree_set(name(), 0..3).boxed(),
     })
 }
 
@@ -198,6 +203,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
         any::<u64>().prop_map(|id| Reply::LockSession(LockSessionId(id))),
         any::<u64>().prop_map(|index| Reply::FileGeneration(LogIndex(index))),
+        of(service()).prop_map(|before| Reply::ServiceSet { before }),
         replica().prop_map(Reply::ReplicaAdded),
         certificate().prop_map(Reply::TokenIssued),
         (machine(), certificate())
@@ -250,6 +256,15 @@ fn of_locks() -> BoxedStrategy<Rejection> {
             Rejection::FileChanged { path, expected: LogIndex(expected), now: LogIndex(now) }
         }),
         sequencer(path()).prop_map(Rejection::StaleSequencer),
+    ]
+    .boxed()
+}
+
+fn of_services() -> BoxedStrategy<Rejection> {
+    prop_oneof![
+        (name(), name()).prop_map(|(user, name)| Rejection::NoSuchService { user, name }),
+        (name(), name()).prop_map(|(user, name)| Rejection::NameOfJob { user, name }),
+        (name(), name()).prop_map(|(user, name)| Rejection::NameOfService { user, name }),
     ]
     .boxed()
 }
@@ -331,6 +346,7 @@ fn rejection() -> BoxedStrategy<Rejection> {
             any_span().prop_map(Rejection::TokenValidity),
             name().prop_map(Rejection::MachineRevoked),
             of_locks(),
+            of_services(),
         ];
     prop_oneof![3 => others, 1 => short_of_quota(), 1 => too_small].boxed()
 }

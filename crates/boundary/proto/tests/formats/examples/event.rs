@@ -195,6 +195,7 @@ fn of_the_cell() -> Vec<EventKind> {
     ]
     .into_iter()
     .chain(super::locks::events())
+    .chain(super::services::events())
     .collect()
 }
 
@@ -271,6 +272,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::Lock { change: LockChange::Acquired, .. } => "lock acquired",
         EventKind::Lock { change: LockChange::Released, .. } => "lock released",
         EventKind::Lock { change: LockChange::Expired, .. } => "lock expired",
+        EventKind::ServiceSet { replaced: false, .. } => "service created",
+        EventKind::ServiceSet { replaced: true, .. } => "service replaced",
+        EventKind::ServiceDeleted { .. } => "service deleted",
         EventKind::Bootstrapped => "bootstrapped",
         EventKind::LevelRaised { .. } => "level raised",
         EventKind::MachineUnreachable => "machine unreachable",

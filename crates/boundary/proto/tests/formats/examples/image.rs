@@ -19,7 +19,8 @@ use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
-    locks, machine_report, name, reference, replicas, resources, saving, update_policy, words,
+    locks, machine_report, name, reference, replicas, resources, saving, services, update_policy,
+    words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -62,6 +63,7 @@ pub(crate) fn full_image() -> Image {
         lock_sessions: Vec::new(),
         files: Vec::new(),
         files_changed: LogIndex(0),
+        services: Vec::new(),
     }
 }
 
@@ -95,8 +97,11 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     answers.extend((14..).zip(replicas::answers()));
     let next = answers.last_key_value().map_or(1, |(last, _)| last + 1);
     answers.extend((next..).zip(locks::answers()));
+    let next = answers.last_key_value().map_or(1, |(last, _)| last + 1);
+    answers.extend((next..).zip(services::answers()));
     replicas::put_into(&mut image);
     locks::put_into(&mut image);
+    services::put_into(&mut image);
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     with_quota(&mut image);

@@ -1,0 +1,113 @@
+//! Services in the API.
+
+use std::sync::Arc;
+
+use bns::Match;
+use cell::{DeleteService, Rejection, Reply, Service as CellService, SetService};
+use model::{JobName, UserName};
+use prost::Message as _;
+use proto::v1;
+use tonic::{Response, Status};
+
+use crate::caller::Caller;
+use crate::names::Names;
+use crate::reads::rejections::rejected;
+use crate::service::{Answer, Service, malformed, unexpected};
+
+/// The owner and the name of a service; without an owner, the caller's.
+fn named(by: &Caller, asked: &v1::ServiceName) -> Result<(UserName, JobName), Status> {
+    let bad = |error: model::NameError| Status::invalid_argument(format!("the service: {error}"));
+    let user = match asked.user.as_str() {
+        "" => by.user.clone(),
+        user => UserName::new(user).map_err(bad)?,
+    };
+    Ok((user, JobName::new(&asked.name).map_err(bad)?))
+}
+
+/// A service with the number of tasks behind it; with the jobs whose labels match, if asked.
+fn status(names: &Names, service: &CellService, with_jobs: bool) -> v1::ServiceStatus {
+    let (mut count, mut serving) = (0, 0);
+    for (_, task) in bns::service_tasks(&names.cell, &names.changes, service) {
+        (count, serving) = (count + 1, serving + u32::from(task.serves()));
+    }
+    let jobs = with_jobs.then(|| bns::candidates(&names.cell, service));
+    let job = |(job, found): (&Arc<cell::Job>, Match)| v1::ServiceJob {
+        user: job.owner.to_string(),
+        job: job.spec.name.to_string(),
+        behind: found == Match::Behind,
+        why: match found {
+            Match::Behind => String::new(),
+            Match::NoPort => format!("none of its tasks has a port {}", service.port),
+            Match::NotGranted => format!("the service does not name user {}", job.owner),
+        },
+    };
+    let jobs = jobs.into_iter().flatten().map(job).collect();
+    v1::ServiceStatus { service: Some(service.into()), tasks: count, serving, jobs }
+}
+
+impl Service {
+    pub(crate) async fn set_a_service(
+        &self,
+        by: Caller,
+        asked: v1::SetServiceRequest,
+    ) -> Answer<v1::SetServiceResponse> {
+        let bytes = asked.encoded_len();
+        let mut service =
+            asked.service.ok_or_else(|| Status::invalid_argument("no service is given"))?;
+        if service.user.is_empty() {
+            service.user = by.user.to_string();
+        }
+        let service: CellService = service.try_into().map_err(|error| malformed(&error))?;
+        let set = v1::Service::from(&service);
+        match self.mutate(asked.id, by, SetService(Arc::new(service)).into(), bytes).await? {
+            (index, Reply::ServiceSet { before }) => Ok(Response::new(v1::SetServiceResponse {
+                index: index.0,
+                service: Some(set),
+                before: before.as_deref().map(v1::Service::from),
+            })),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    pub(crate) async fn delete_a_service(
+        &self,
+        by: Caller,
+        asked: v1::DeleteServiceRequest,
+    ) -> Answer<v1::DeleteServiceResponse> {
+        let bytes = asked.encoded_len();
+        let (owner, name) = named(&by, &asked.service.unwrap_or_default())?;
+        let user = owner.to_string();
+        self.change(
+            (asked.id, by, bytes),
+            DeleteService { owner, name },
+            |index, reply| match reply {
+                Reply::Done => Some(v1::DeleteServiceResponse { index, user }),
+                _ => None,
+            },
+        )
+        .await
+    }
+
+    pub(crate) async fn read_services(
+        &self,
+        by: Caller,
+        asked: v1::ServicesRequest,
+    ) -> Answer<v1::ServicesResponse> {
+        let only = asked.service.map(|name| named(&by, &name)).transpose()?;
+        let names = self.names_now().await?;
+        self.read_much(&by, move |_| {
+            let cell = &names.cell;
+            let services = match only {
+                None => cell.services().map(|service| status(&names, service, false)).collect(),
+                Some((user, name)) => match cell.service(&user, &name) {
+                    Some(service) => vec![status(&names, service, true)],
+                    None => {
+                        return Err(rejected(cell, &Rejection::NoSuchService { user, name }));
+                    }
+                },
+            };
+            Ok(v1::ServicesResponse { index: cell.index().0, services })
+        })
+        .await
+    }
+}
