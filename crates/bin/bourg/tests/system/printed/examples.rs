@@ -19,7 +19,7 @@ enum Becomes {
 }
 
 /// Every example, with its jobs.
-const EXAMPLES: [(&str, Becomes, &[&str]); 9] = [
+const EXAMPLES: [(&str, Becomes, &[&str]); 10] = [
     ("hello.bcl", Becomes::Healthy, &["hello"]),
     ("batch.bcl", Becomes::Finished, &["pi"]),
     ("pipeline.bcl", Becomes::Finished, &["extract", "transform", "load"]),
