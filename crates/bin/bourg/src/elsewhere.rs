@@ -158,8 +158,19 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         ),
     ),
     (
-        &["expose", "service", "services", "ingress", "port-forward", "proxy", "lookup"],
-        NotYet("tasks have no names in DNS: `bourg status JOB` shows their machines and ports"),
+        &["expose", "services", "ingress"],
+        Here(
+            "`bourg service set NAME --port PORT -l LABEL` gives the tasks of jobs one name, \
+             `bourg proxy NAME` forwards connections to them",
+        ),
+    ),
+    (
+        &["lookup", "resolve", "dns", "endpoints"],
+        Here("`bourg bns get JOB` shows where the tasks of a job are, and on which ports"),
+    ),
+    (
+        &["port-forward"],
+        Here("`bourg bns get JOB` shows the addresses and ports of tasks, which can be reached directly"),
     ),
     (
         &["secret", "secrets", "configmap"],

@@ -112,8 +112,7 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the name server of a Borglet in front of the masters of a large cell: names that it does
-    /// not know, changes, watchers.
+    /// Measure a Borglet's name server: unknown names, changes; and watchers of a job.
     Resolver(cluster::resolver::Options),
     /// Measure the simulator: one cell under the churn of a real one, and one under faults.
     Sim {
