@@ -170,7 +170,9 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     ),
     (
         &["port-forward"],
-        Here("`bourg bns get JOB` shows the addresses and ports of tasks, which can be reached directly"),
+        Here(
+            "`bourg bns get JOB` shows the addresses and ports of tasks, which can be reached directly",
+        ),
     ),
     (
         &["secret", "secrets", "configmap"],
