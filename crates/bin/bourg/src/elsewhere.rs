@@ -160,7 +160,7 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     (
         &["expose", "services", "ingress"],
         Here(
-            "`bourg service set NAME --port PORT -l LABEL` gives the tasks of jobs one name, \
+            "`bourg service set NAME --port http -l app=web` gives the tasks of jobs one name, \
              `bourg proxy NAME` forwards connections to them",
         ),
     ),

@@ -247,7 +247,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
-        there is no option 'speed': use cpu, ram, ports, is, held, saving
+        there is no option 'speed': use cpu, ram, ports, is, held, saving, network
         > describe m9
         there is no machine 'm9'
         > describe m1 ports=31000
@@ -255,7 +255,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > describe m1 held=22
         '22' is not FIRST-LAST:NAME
         > assign 1-0-1
-        '1-0-1' is not INSTANCE MACHINE [PORT,…]
+        '1-0-1' is not INSTANCE MACHINE [at ADDRESS] [PORT,…]
         > assign 1-0-1 m1 http
         'http' is not a port
         > assign 1-0 m1
