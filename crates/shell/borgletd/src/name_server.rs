@@ -35,7 +35,7 @@ impl NameServer {
         let server = server.with_context(|| format!("cannot serve DNS at {address}"))?;
         let at = Some(server.address());
         let names = MachineNames::new(credentials, Masters::new(masters), at);
-        Ok(Self { server, names: names })
+        Ok(Self { server, names })
     }
 
     /// Where it listens.
