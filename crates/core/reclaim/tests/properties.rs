@@ -8,7 +8,8 @@ use model::{
 use proptest::prelude::*;
 use proptest::sample::select;
 use reclaim::{
-    CPU_MAX, Estimator, RAM_MAX, SILENCE_RISE, SILENT_AFTER, Sample, Setting, Task, WARM_UP,
+    CPU_MAX, Estimator, RAM_MAX, SILENCE_RISE, SILENT_AFTER, SKEW_MAX, Sample, Setting, Task,
+    WARM_UP,
 };
 
 /// When the task starts.
@@ -128,7 +129,7 @@ proptest! {
         let (mut estimator, mut task, mut now) = (estimator(), task(first), START);
         for moment in history {
             now = moved(now, moment.seconds);
-            let shrunk = moment.limit.is_some();
+            let resized = moment.limit.is_some();
             if let Some(limit) = moment.limit {
                 task.limit = limit;
                 task.reservation = task.reservation.least(limit);
@@ -159,16 +160,17 @@ proptest! {
             if now.since(START) < WARM_UP || moment.setting == Setting::Off {
                 prop_assert_eq!(task.reservation, task.limit);
             }
-            // An accepted sample is never above the reservation in force, not for one round.
-            let news = task.sample.filter(|one| accepted && Some(one.at) == estimate.newest_sample());
-            if let Some(Sample { cpu: Some(cpu), ram: Some(ram), .. }) = news.and(measured) {
-                let again = before.is_some_and(|before| before.newest_sample() == Some(measured.expect("there").at));
-                if !again && recorded.newest_sample != news.map(|one| one.at) {
-                    prop_assert!(task.reservation.cpu >= cpu.min(task.limit.cpu));
-                    prop_assert!(task.reservation.ram >= ram.min(task.limit.ram));
-                }
+            // An accepted sample is never above the reservation in force, not for one round. One with the
+            // time of the newest is a repetition.
+            let known = before.map_or(recorded.newest_sample, |before| before.newest_sample());
+            let repeated = |one: &Sample| known.map(|known| known.min(now + SKEW_MAX)) == Some(one.at);
+            let newest = |one: &Sample| estimate.newest_sample() == Some(one.at);
+            let new = measured.filter(|one| accepted && newest(one) && !repeated(one));
+            if let Some(Sample { cpu: Some(cpu), ram: Some(ram), .. }) = new {
+                prop_assert!(task.reservation.cpu >= cpu.min(task.limit.cpu));
+                prop_assert!(task.reservation.ram >= ram.min(task.limit.ram));
             }
-            if let Some(before) = before.filter(|_| !shrunk) {
+            if let Some(before) = before.filter(|_| !resized) {
                 let before = before.reservation(&task.limit);
                 // 30 s of a half-life of 15 minutes and of an hour.
                 prop_assert!(estimated.cpu.0 >= before.cpu.0 - before.cpu.0.div_ceil(40));
