@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bns", &["model", "cell", "script"]),
     ("bcl", &["model", "spec"]),
     ("borglet", &["model", "spec"]),
+    ("reclaim", &["model"]),
     ("scheduler", &["model", "spec", "cell", "trace", "script"]),
     ("master", &["model", "spec", "cell", "borglet"]),
     ("replica", &["model", "cell", "borglet", "master"]),

@@ -1,0 +1,326 @@
+//! Reservations over curves of usage, as tables. A task of 1,000 milli-cores and 1,000 MiB uses the
+//! same number of both. It starts at 0 s, there is a sample every 5 s, and a round at each. A
+//! table shows for each setting the reservation in force, in milli-cores and in MiB, and how many
+//! changes were recorded.
+
+use std::num::NonZeroUsize;
+
+use expect_test::{Expect, expect};
+use model::{
+    Bytes, CollectionId, Generation, InstanceId, MilliCores, Resources, Span, TaskIndex, Time,
+};
+use reclaim::{Estimator, Sample, Setting, Task};
+
+const EVERY: u64 = 5;
+const SETTINGS: [Setting; 3] = [Setting::Baseline, Setting::Medium, Setting::Aggressive];
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(1_000_000 + seconds)
+}
+
+fn amounts(number: u64) -> Resources {
+    Resources { cpu: MilliCores(number), ram: Bytes(number << 20), ..Resources::default() }
+}
+
+/// A task and its estimator; what is recorded is in force at once.
+struct Life {
+    estimator: Estimator,
+    task: Task,
+    changes: u32,
+}
+
+impl Life {
+    fn new() -> Self {
+        let instance = InstanceId {
+            collection: CollectionId(1),
+            index: TaskIndex(0),
+            generation: Generation(1),
+        };
+        let task = Task {
+            instance,
+            limit: amounts(1_000),
+            started: Some(at(0)),
+            reservation: amounts(1_000),
+            newest_sample: None,
+            sample: None,
+        };
+        Self { estimator: Estimator::new(NonZeroUsize::MIN), task, changes: 0 }
+    }
+
+    /// A round with what the task uses; none if its machine is silent.
+    fn round(&mut self, setting: Setting, seconds: u64, used: Option<u64>) {
+        if let Some(used) = used {
+            let Resources { cpu, ram, .. } = amounts(used);
+            self.task.sample = Some(Sample { at: at(seconds), cpu: Some(cpu), ram: Some(ram) });
+        }
+        let round = self.estimator.round(setting, at(seconds), [self.task]);
+        for change in round.changes {
+            self.task.reservation = change.reservation;
+            self.task.newest_sample = change.newest_sample;
+            self.changes += 1;
+        }
+    }
+
+    fn shown(&self) -> String {
+        let Resources { cpu, ram, .. } = self.task.reservation;
+        format!("{:>4} {:>4}", cpu.0, ram.0.div_ceil(1 << 20))
+    }
+}
+
+/// The table of a curve at the given seconds.
+fn check(curve: impl Fn(u64) -> Option<u64>, rows: &[u64], expected: &Expect) {
+    let mut lives = SETTINGS.map(|setting| (setting, Life::new()));
+    let mut table = "time   usage   baseline     medium  aggressive\n".to_owned();
+    let last = rows.last().copied().expect("a row");
+    for seconds in (0..=last).step_by(usize::try_from(EVERY).expect("small")) {
+        let used = curve(seconds);
+        for (setting, life) in &mut lives {
+            life.round(*setting, seconds, used);
+        }
+        if rows.contains(&seconds) {
+            let [baseline, medium, aggressive] = lives.each_ref().map(|(_, life)| life.shown());
+            let used = used.map_or("-".to_owned(), |used| used.to_string());
+            table += &format!("{seconds:<5} {used:>6}  {baseline}  {medium}   {aggressive}\n");
+        }
+    }
+    let [baseline, medium, aggressive] = lives.each_ref().map(|(_, life)| life.changes);
+    table += &format!("changes       {baseline:>9}  {medium:>9}   {aggressive:>9}\n");
+    expected.assert_eq(&table);
+}
+
+#[test]
+fn a_constant_usage_is_approached_slowly_after_the_warm_up() {
+    let rows = [0, 295, 300, 305, 600, 1_200, 3_900, 7_500, 14_700, 86_400];
+    check(
+        |_| Some(200),
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            0        200  1000 1000  1000 1000   1000 1000
+            295      200  1000 1000  1000 1000   1000 1000
+            300      200  1000 1000  1000 1000   1000 1000
+            305      200  1000 1000  1000 1000   1000 1000
+            600      200   899  973   898  973    848  959
+            1200     200   698  906   696  908    646  890
+            3900     200   411  700   359  676    307  654
+            7500     200   365  549   303  476    245  454
+            14700    200   361  449   301  376    241  304
+            86400    200   361  399   300  326    240  254
+            changes              18         20          22
+        "#]],
+    );
+}
+
+#[test]
+fn a_ramp_takes_the_reservation_along() {
+    let rows = [300, 3_600, 4_000, 5_000, 6_000, 7_000, 8_000, 9_000];
+    check(
+        |seconds| Some((seconds / 10).min(900)),
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            300       30  1000 1000  1000 1000   1000 1000
+            3600     360   548  711   449  692    383  664
+            4000     400   598  701   500  676    433  643
+            5000     500   748  748   650  655    534  617
+            6000     600   849  849   750  750    634  634
+            7000     700  1000 1000   900  900    784  784
+            8000     800  1000 1000  1000 1000    884  884
+            9000     900  1000 1000  1000 1000   1000 1000
+            changes              24         25          27
+        "#]],
+    );
+}
+
+#[test]
+fn a_spike_is_covered_at_once_and_forgotten_slowly() {
+    let curve = |seconds| Some(if (10_000..10_060).contains(&seconds) { 600 } else { 100 });
+    let rows = [9_995, 10_000, 10_055, 10_060, 10_120, 10_900, 11_800, 13_600, 17_200];
+    check(
+        curve,
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            9995     100   231  357   181  330    132  298
+            10000    600   880  880   780  780    680  680
+            10055    600   880  880   780  780    680  680
+            10060    100   880  880   780  780    680  680
+            10120    100   880  880   780  780    680  680
+            10900    100   577  786   528  704    428  602
+            11800    100   427  712   378  635    278  527
+            13600    100   288  584   236  511    184  438
+            17200    100   237  434   185  361    134  287
+            changes              36         36          36
+        "#]],
+    );
+}
+
+#[test]
+fn a_sawtooth_keeps_the_reservation_near_its_peaks() {
+    let rows = [300, 3_000, 3_600, 4_195, 4_200, 36_000, 36_600, 37_195, 37_200];
+    check(
+        |seconds| Some(100 + seconds % 600 / 2),
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            300      250  1000 1000  1000 1000   1000 1000
+            3000     100   583  800   514  781    449  719
+            3600     100   614  734   505  731    449  673
+            4195     397   614  701   537  666    449  632
+            4200     100   614  701   537  666    449  632
+            36000    100   614  614   537  537    449  449
+            36600    100   614  614   537  537    449  449
+            37195    397   614  614   537  537    449  449
+            37200    100   614  614   537  537    449  449
+            changes             123        123         127
+        "#]],
+    );
+}
+
+#[test]
+fn an_idle_task_that_takes_its_whole_limit_has_it_in_the_same_round() {
+    let curve = |seconds| Some(if seconds < 20_000 { 0 } else { 1_000 });
+    let rows = [300, 3_900, 19_995, 20_000, 20_005, 23_600];
+    check(
+        curve,
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            300        0  1000 1000  1000 1000   1000 1000
+            3900       0   168  572   122  536    105  551
+            19995      0   101  171    60   85     20   50
+            20000   1000  1000 1000  1000 1000   1000 1000
+            20005   1000  1000 1000  1000 1000   1000 1000
+            23600   1000  1000 1000  1000 1000   1000 1000
+            changes              26         28          29
+        "#]],
+    );
+}
+
+#[test]
+fn noise_makes_few_records() {
+    // 300 ± 60, from a generator of the MINSTD kind.
+    let curve = |seconds: u64| {
+        let drawn = (seconds / EVERY + 1) * 48_271 % 2_147_483_647 * 48_271 % 2_147_483_647;
+        Some(240 + drawn % 121)
+    };
+    let rows = [300, 3_900, 7_500, 43_200, 86_400];
+    check(
+        curve,
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            300      327  1000 1000  1000 1000   1000 1000
+            3900     251   551  786   485  722    413  703
+            7500     296   546  636   484  571    412  553
+            43200    335   562  586   473  521    410  452
+            86400    245   562  586   473  521    410  452
+            changes              13         15          17
+        "#]],
+    );
+}
+
+#[test]
+fn a_usage_above_the_limit_reserves_no_more_than_the_limit() {
+    let rows = [0, 300, 600, 3_600];
+    check(
+        |_| Some(1_700),
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            0       1700  1000 1000  1000 1000   1000 1000
+            300     1700  1000 1000  1000 1000   1000 1000
+            600     1700  1000 1000  1000 1000   1000 1000
+            3600    1700  1000 1000  1000 1000   1000 1000
+            changes               0          0           0
+        "#]],
+    );
+}
+
+#[test]
+fn a_silent_task_goes_back_to_its_limit_at_a_bounded_rate() {
+    let curve = |seconds| (!(20_000..22_000).contains(&seconds)).then_some(100);
+    let rows = [
+        19_995, 20_055, 20_060, 20_090, 20_120, 20_300, 20_500, 20_600, 21_995, 22_000, 22_900,
+        25_600,
+    ];
+    check(
+        curve,
+        &rows,
+        &expect![[r#"
+            time   usage   baseline     medium  aggressive
+            19995    100   230  257   181  230    131  198
+            20055      -   230  257   181  230    131  198
+            20060      -   280  298   181  230    131  198
+            20090      -   330  348   239  257    189  208
+            20120      -   380  398   289  307    239  258
+            20300      -   680  698   589  607    539  558
+            20500      -  1000 1000   939  957    889  908
+            20600      -  1000 1000  1000 1000   1000 1000
+            21995      -  1000 1000  1000 1000   1000 1000
+            22000    100  1000 1000  1000 1000   1000 1000
+            22900    100   645  890   595  872    590  872
+            25600    100   303  658   255  631    203  599
+            changes              53         55          58
+        "#]],
+    );
+}
+
+#[test]
+fn a_setting_is_changed_live() {
+    let mut life = Life::new();
+    let mut shown = String::new();
+    let periods = [
+        Setting::Baseline,
+        Setting::Aggressive,
+        Setting::Medium,
+        Setting::Baseline,
+        Setting::Off,
+        Setting::Medium,
+    ];
+    let mut seconds = 0;
+    for setting in periods {
+        life.round(setting, seconds, Some(400));
+        shown += &format!("{setting:<10}  {} at once, ", life.shown());
+        for _ in 0..24 * 3_600 / EVERY {
+            seconds += EVERY;
+            life.round(setting, seconds, Some(400));
+        }
+        shown += &format!("{} after a day\n", life.shown());
+    }
+    expect![[r#"
+        baseline    1000 1000 at once,  620  628 after a day
+        aggressive   620  628 at once,  461  490 after a day
+        medium       540  540 at once,  540  540 after a day
+        baseline     620  620 at once,  620  620 after a day
+        off         1000 1000 at once, 1000 1000 after a day
+        medium      1000 1000 at once,  541  567 after a day
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[test]
+fn a_limit_is_changed_in_place() {
+    let mut life = Life::new();
+    let mut shown = String::new();
+    let mut seconds = 0;
+    for limit in [1_000, 500, 200, 3_000] {
+        life.task.limit = amounts(limit);
+        // As the cell does it: a reservation never counts for more than the limit.
+        life.task.reservation = life.task.reservation.least(life.task.limit);
+        life.round(Setting::Medium, seconds, Some(300));
+        shown += &format!("limit {limit:>4}: {} at once, ", life.shown());
+        for _ in 0..24 * 3_600 / EVERY {
+            seconds += EVERY;
+            life.round(Setting::Medium, seconds, Some(300));
+        }
+        shown += &format!("{} after a day\n", life.shown());
+    }
+    expect![[r#"
+        limit 1000: 1000 1000 at once,  421  470 after a day
+        limit  500:  420  420 at once,  395  410 after a day
+        limit  200:  200  200 at once,  200  200 after a day
+        limit 3000:  540  540 at once,  540  540 after a day
+    "#]]
+    .assert_eq(&shown);
+}
