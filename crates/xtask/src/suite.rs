@@ -31,7 +31,7 @@ const SYSTEM: [&str; 2] = ["bourg", "linux"];
 
 /// The number of concurrent system tests. Nextest has the same number in `.config/nextest.toml`. They mostly wait
 /// for real time to pass, so there are more of them than processors.
-const SYSTEM_THREADS: &str = "6";
+const SYSTEM_THREADS: &str = "4";
 
 /// A tier and its result.
 struct Tier {
@@ -94,11 +94,11 @@ fn with_nextest() -> Vec<(&'static str, Vec<Command>)> {
     };
     let mut build = cargo_build(&run);
     build.arg("--no-run");
-    vec![
-        ("build", vec![build]),
-        ("pure", vec![only(&format!("not ({system})"))]),
-        ("system", vec![only(&system)]),
-    ]
+    let pure = only(&format!("not ({system})"));
+    let mut system = only(&system);
+    // Its group in the configuration does not raise the number of threads.
+    system.args(["--test-threads", SYSTEM_THREADS]);
+    vec![("build", vec![build]), ("pure", vec![pure]), ("system", vec![system])]
 }
 
 /// Always builds the whole workspace, and selects by test binaries: selecting packages would build

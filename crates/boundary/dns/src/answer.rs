@@ -1,5 +1,6 @@
 //! The answer to a request.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use hickory_proto::op::{OpCode, ResponseCode};
@@ -160,9 +161,13 @@ fn draft(
         Part::Tcp => zone.records(kind, |_| Records::default()),
         Part::Itself => zone.records(kind, |kind| {
             let shown = shown(&question, &endpoints, random);
-            let addresses =
-                shown.into_iter().filter_map(|endpoint| address(kind, endpoint.address));
-            let answers = addresses.map(|data| Record { name: None, data }).collect();
+            // Tasks on one machine have one address, and a set of records has none twice (RFC 2181,
+            // section 5).
+            let mut seen = BTreeSet::new();
+            let addresses = shown.into_iter().map(|endpoint| endpoint.address);
+            let addresses = addresses.filter(|address| seen.insert(*address));
+            let answers = addresses.filter_map(|it| address(kind, it));
+            let answers = answers.map(|data| Record { name: None, data }).collect();
             Records { answers, additionals: Vec::new() }
         }),
     };

@@ -224,7 +224,8 @@ fn shown((user, name): (&str, &str), (of, job, index): &Which) -> String {
 /// A task as it was shown last, by the user and name of its record.
 #[derive(Default)]
 struct Known {
-    lines: BTreeMap<(String, String, Which), String>,
+    /// Its incarnation, and its line.
+    lines: BTreeMap<(String, String, Which), (u32, String)>,
     /// The jobs of a complete list, until its last message.
     listed: Option<Vec<(String, String)>>,
 }
@@ -244,18 +245,19 @@ impl Known {
                     .as_ref()
                     .is_none_or(|address| address.tasks.contains(TaskIndex(task.index)))
             };
-            let now: BTreeMap<Which, String> = record
+            let now: BTreeMap<Which, (u32, String)> = record
                 .tasks
                 .iter()
                 .filter(chosen)
-                .map(|task| (which(task), columns(task).join("  ")))
+                .map(|task| (which(task), (task.generation, columns(task).join("  "))))
                 .collect();
             self.forget(&job, index, |task| !now.contains_key(task), &mut text);
             for (task, line) in now {
                 let name = shown((&job.0, &job.1), &task);
                 let key = (job.0.clone(), job.1.clone(), task);
+                // A new incarnation can look like the one before.
                 if self.lines.get(&key) != Some(&line) {
-                    text += &format!("{index}  + {name}  {line}\n");
+                    text += &format!("{index}  + {name}  {}\n", line.1);
                     self.lines.insert(key, line);
                 }
             }
@@ -335,10 +337,9 @@ mod tests {
         let mut known = Known::default();
         let mut text = String::new();
         let key = |task| ("ana".to_owned(), "web".to_owned(), (String::new(), String::new(), task));
-        known.lines = [0, 3].map(|task| (key(task), "line".to_owned())).into();
-        known
-            .lines
-            .insert(("ana".to_owned(), "web2".to_owned(), Which::default()), "line".to_owned());
+        let line = || (1, "line".to_owned());
+        known.lines = [0, 3].map(|task| (key(task), line())).into();
+        known.lines.insert(("ana".to_owned(), "web2".to_owned(), Which::default()), line());
         known.forget(&("ana".to_owned(), "web".to_owned()), 7, |task| task.2 != 0, &mut text);
         assert_eq!(text, "7  - ana/web/3\n");
         known.forget(&("ana".to_owned(), "web".to_owned()), 8, |_| true, &mut text);

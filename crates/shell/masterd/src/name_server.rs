@@ -111,13 +111,19 @@ fn at(cell: &Cell, address: IpAddr) -> Vec<Endpoint> {
     let mut found = Vec::new();
     for machine in cell.machines() {
         let of_machine = machine.address.rsplit_once(':').and_then(|(text, _)| host(text));
-        if of_machine != Some(address) {
+        let is_there = match address {
+            IpAddr::V4(address) => machine.addresses_taken().contains(&address),
+            IpAddr::V6(_) => false,
+        };
+        if of_machine != Some(address) && !is_there {
             continue;
         }
         for instance in machine.instances() {
             let job = cell.job(instance.collection).filter(|job| bns::is_named(job));
             let task = job.and_then(|job| Some((job, bns::task(cell, job, instance.index)?)));
-            found.extend(task.and_then(|(job, task)| endpoint(job, &task)));
+            let task = task.and_then(|(job, task)| endpoint(job, &task));
+            // Those with an address of their own have no other.
+            found.extend(task.filter(|task| task.address == address));
         }
     }
     found

@@ -3,9 +3,11 @@
 use nix::sys::signal::Signal;
 
 use crate::cell::{Cell, Role};
+use crate::dns;
 use crate::eventually::until;
 use crate::http;
 use crate::processes;
+use crate::tools::needs;
 
 /// Two web servers, both at port 80.
 const WEB: &str = "local borg = import 'borg.libsonnet';
@@ -37,6 +39,7 @@ fn interfaces(addresses: &[String]) -> Vec<String> {
 
 #[test]
 fn two_tasks_on_one_machine_have_the_same_port_at_addresses_and_names_of_their_own() {
+    needs("dig", "bind9-dnsutils");
     let cell = Cell::start();
     cell.write("web.bcl", WEB);
     cell.ok("bourg run web.bcl");
@@ -50,6 +53,12 @@ fn two_tasks_on_one_machine_have_the_same_port_at_addresses_and_names_of_their_o
         assert_eq!(record, format!("{address}:80\n"));
     }
     assert_eq!(interfaces(&addresses).len(), 2);
+    // And the other way round.
+    let (host, port) = dns::address(&cell);
+    let dig =
+        |line: &str| cell.ok(&format!("dig +tries=2 +time=5 +short @{host} -p {port} {line}"));
+    assert_eq!(dig(&format!("-x {}", addresses[1])), "1.web.root.dev.borg.\n");
+    assert!(!dig("-x 127.0.0.1").contains(".web."), "they are not at the machine's address");
     // From each other, by name.
     for (from, to) in [(0, 1), (1, 0)] {
         let inside = |line: &str| cell.ok(&format!("bourg exec web/{from} -- {line}"));
