@@ -30,6 +30,7 @@ mod isolation;
 mod jail;
 pub mod logs;
 pub mod machine;
+mod netlink;
 pub mod network;
 pub mod peers;
 pub mod ports;

@@ -3,7 +3,7 @@
 //! The kernel looks up one socket by its addresses (`sock_diag(7)`); no list of sockets is read. A
 //! question takes microseconds, two system calls, and never waits.
 //!
-//! Not here: processes. A socket has the user who created it, whoever has it now.
+//! Not here: processes. A socket keeps the user that created it, also after another process has got it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -3,15 +3,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use nix::sys::socket::sockopt::ReceiveTimeout;
-use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, socket};
-use nix::sys::time::TimeVal;
+use nix::sys::socket::SockProtocol;
 
-/// The timeout of each part of the kernel's answer.
-const PATIENCE: TimeVal = TimeVal::new(5, 0);
-
-/// The size of `struct nlmsghdr`.
-const HEADER: usize = 16;
+use crate::netlink::{self, HEADER};
 
 /// Flags of a request: for one socket, and for all that match.
 pub(crate) const REQUEST: u16 = 1;
@@ -19,24 +13,13 @@ pub(crate) const REQUEST_AND_DUMP: u16 = 0x301;
 
 /// A connection to the kernel.
 pub(crate) fn open() -> io::Result<OwnedFd> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let protocol = SockProtocol::NetlinkSockDiag;
-    let kernel = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-    setsockopt(&kernel, ReceiveTimeout, &PATIENCE)?;
-    Ok(kernel)
+    netlink::open(SockProtocol::NetlinkSockDiag)
 }
 
-/// A request: `struct nlmsghdr` and its body. Its number comes back with the answer.
+/// A request. Its number comes back with the answer.
 pub(crate) fn request(flags: u16, number: u32, body: &[u8]) -> Vec<u8> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
-    let mut message = u32::try_from(body.len() + HEADER).unwrap_or(u32::MAX).to_ne_bytes().to_vec();
-    message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    message.extend(flags.to_ne_bytes());
-    message.extend(number.to_ne_bytes());
-    // The sender, which the kernel does not need.
-    message.extend([0; 4]);
-    message.extend(body);
-    message
+    netlink::request(SOCK_DIAG_BY_FAMILY, flags, number, body)
 }
 
 /// What a message is.

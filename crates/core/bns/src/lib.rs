@@ -2,9 +2,9 @@
 //! which ports, and whether they are healthy. Under the name of a service, the same of the tasks of all
 //! jobs behind it.
 //!
-//! A record follows from the cell's state alone: [`tasks`] and [`service_tasks`] read it from a cell. So every replica has
-//! every record at every index, a fail-over loses nothing, and no record names two incarnations of a
-//! task. What a cell does not say is when a record changed. [`Changes`] does: it follows a cell, and a
+//! A record follows from the cell's state alone: [`tasks`] and [`service_tasks`] read it from a
+//! cell. So every replica has every record at every index, a fail-over loses nothing, and no record
+//! names two incarnations of a task. What a cell does not say is when a record changed. [`Changes`] does: it follows a cell, and a
 //! watch continues from any index.
 //!
 //! Not here: the formats of records and the service (crates `proto` and `masterd`), DNS (crate

@@ -62,7 +62,7 @@ pub fn is_named(job: &Job) -> bool {
 }
 
 /// Whether a job is behind a service: it has a record, its labels match, and its owner is the service's
-/// or one of those whom the service admits.
+/// or a user that the service admits.
 #[must_use]
 pub fn is_behind(service: &Service, job: &Job) -> bool {
     is_named(job) && service.admits(&job.owner) && service.matches(&job.spec.labels)

@@ -26,7 +26,7 @@ impl Service {
         self.owner == *user || self.users.contains(user)
     }
 
-    /// Whether the labels of a job match, whoever owns it.
+    /// Whether the labels of a job match. Its owner does not count.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.labels.holds(|key| labels.get(key).map(String::as_str))

@@ -18,8 +18,8 @@ pub const CPU_MAX: MilliCores = MilliCores(1_000_000_000);
 /// More RAM than any machine has: 1 PiB.
 pub const RAM_MAX: Bytes = Bytes(1 << 50);
 
-/// The usage of a task, as its machine has measured it. Negative numbers have no value here: whoever
-/// reads a sample from a message passes them as the maximum, which is rejected.
+/// The usage of a task, as its machine has measured it. It has no negative numbers: the
+/// conversion from a message passes them as the maximum, which is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When, by the machine's wall clock.

@@ -112,7 +112,7 @@ fn at(cell: &Cell, address: IpAddr) -> Vec<Endpoint> {
     for machine in cell.machines() {
         let of_machine = machine.address.rsplit_once(':').and_then(|(text, _)| host(text));
         let is_there = match address {
-            IpAddr::V4(address) => machine.addresses_taken().contains(&address),
+            IpAddr::V4(address) => machine.addresses_taken().binary_search(&address).is_ok(),
             IpAddr::V6(_) => false,
         };
         if of_machine != Some(address) && !is_there {

@@ -6,7 +6,7 @@
 //! without controllers.
 //!
 //! Not here: which ports a task is given, and who holds a port already ([`crate::ports`]). A socket
-//! that was created outside of the cgroup is not checked, whoever has it now.
+//! that a process outside of the cgroup created is not checked.
 
 mod program;
 

@@ -13,7 +13,7 @@
 //!
 //! Not here: which task has which address.
 
-mod netlink;
+mod rtnetlink;
 
 use std::fs::{self, File};
 use std::io;
@@ -26,7 +26,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::statfs::{FsType, fstatfs};
 use serde::{Deserialize, Serialize};
 
-use netlink::{Netlink, is};
+use rtnetlink::{Netlink, is};
 
 /// The name of the pair's end in the namespace.
 const INSIDE: &str = "eth0";

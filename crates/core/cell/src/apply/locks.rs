@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{FilePath, LockMode, LockSessionId, LogIndex, Sequencer, Span, UserName};
 
-use super::Events;
+use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, FILES_OF_A_USER_MAX, LOCK_HOLDERS_MAX,
@@ -273,14 +273,6 @@ impl Change for ReleaseLock {
         cell.release(path, *session, by, LockChange::Released, events);
         Ok(Reply::Done)
     }
-}
-
-/// Rejects one more if there are as many as there may be.
-fn full(what: &str, has: u64, most: u64) -> Result<(), Rejection> {
-    if has < most {
-        return Ok(());
-    }
-    Err(Rejection::Full { what: what.to_owned(), has, most })
 }
 
 impl Cell {

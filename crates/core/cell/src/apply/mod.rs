@@ -78,6 +78,14 @@ fn ids_used_up(what: &str, last: u64) -> Rejection {
     Rejection::Full { what: what.to_owned(), has: last, most: u64::MAX }
 }
 
+/// Rejects one more if there are as many as there may be.
+fn full(what: &str, has: u64, most: u64) -> Result<(), Rejection> {
+    if has < most {
+        return Ok(());
+    }
+    Err(Rejection::Full { what: what.to_owned(), has, most })
+}
+
 impl Op {
     /// The level of the state machine that is needed to decode it, whatever the cell's level. An
     /// operation that needs more than the cell's level does nothing, except one that raises it.

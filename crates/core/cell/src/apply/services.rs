@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use model::{Capability, JobName, LabelQuery, UserName};
 
-use super::Events;
 use super::capability::not_allowed;
+use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{
     SERVICE_LABELS_CHARACTERS_MAX, SERVICES_MAX, SERVICES_OF_A_USER_MAX, USERS_OF_A_SERVICE_MAX,
@@ -70,8 +70,8 @@ impl Change for SetService {
         }
         if before.is_none() {
             let of_user = cell.services_of(owner).count();
-            full(&format!("services of {owner}"), of_user, SERVICES_OF_A_USER_MAX)?;
-            full("services", cell.services.by_name.len(), SERVICES_MAX)?;
+            full(&format!("services of {owner}"), of_user as u64, SERVICES_OF_A_USER_MAX as u64)?;
+            full("services", cell.services.by_name.len() as u64, SERVICES_MAX as u64)?;
         }
         cell.services.put(Arc::clone(service));
         cell.change_of_service(by, owner, events);
@@ -111,16 +111,8 @@ impl Change for DeleteService {
     }
 }
 
-/// Rejects one more if there are as many as there may be.
-fn full(what: &str, has: usize, most: usize) -> Result<(), Rejection> {
-    if has < most {
-        return Ok(());
-    }
-    Err(Rejection::Full { what: what.to_owned(), has: has as u64, most: most as u64 })
-}
-
 impl Cell {
-    /// Services are changed by whoever may change their owner's jobs.
+    /// A user may change a service who may change its owner's jobs.
     fn may_change_service(
         &self,
         by: &UserName,

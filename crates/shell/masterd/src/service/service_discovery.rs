@@ -3,6 +3,8 @@
 //! Every replica answers from its own view. A target is the task's own port; its labels are the same
 //! names by which tasks are addressed everywhere.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
@@ -11,6 +13,7 @@ use model::CellName;
 use process::health;
 use serde::Serialize;
 
+use crate::names::Names;
 use crate::service::Service;
 use crate::service::task_metrics::port_of;
 
@@ -50,30 +53,43 @@ pub(crate) async fn tasks(State(service): State<Service>, uri: Uri) -> Response 
         Ok(filter) => filter,
         Err(why) => return health::plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
     };
-    let view = service.core.view();
-    if !view.caught_up {
-        // Prometheus keeps the targets that it has.
+    answered(&service, move |names| match listed(&names.cell, &filter, TARGETS_MAX) {
+        Ok(json) => in_json(json),
+        Err(why) => health::plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
+    })
+    .await
+}
+
+/// Answers from the newest names, on a thread on which an answer may take its time: as many at once as
+/// other answers as large as the cell.
+pub(super) async fn answered(
+    service: &Service,
+    answer: impl FnOnce(&Names) -> Response + Send + 'static,
+) -> Response {
+    if !service.core.view().caught_up {
+        // Readers keep what they have.
         let why = "the log is still being applied: try again later\n".to_owned();
         return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    // As many at once as other answers as large as the cell.
-    let Ok(turn) = service.much.clone().acquire_owned().await else {
+    let stopping = || {
         let why = "the master is stopping\n".to_owned();
-        return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
+        health::plain(StatusCode::SERVICE_UNAVAILABLE, why)
     };
+    let Ok(turn) = Arc::clone(&service.much).acquire_owned().await else { return stopping() };
+    let Ok(names) = service.names_now().await else { return stopping() };
     let found = tokio::task::spawn_blocking(move || {
         let _held = turn;
-        listed(&view.cell, &filter, TARGETS_MAX)
+        answer(&names)
     });
-    match found.await {
-        Ok(Ok(json)) => {
-            let kind =
-                [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-            (kind, json).into_response()
-        }
-        Ok(Err(why)) => health::plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
-        Err(error) => health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-    }
+    found.await.unwrap_or_else(|error| {
+        health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
+    })
+}
+
+/// A page of JSON.
+pub(super) fn in_json(json: Vec<u8>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    (kind, json).into_response()
 }
 
 impl Filter {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use bns::{Stage, TaskRecord};
 use cell::{Job, Service as CellService};
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::names::Names;
 use crate::service::Service;
+use crate::service::service_discovery::{answered, in_json};
 
 /// The path of a service's targets.
 pub(crate) const TARGETS: &str = "/sd/services/{user}/{name}";
@@ -73,7 +74,7 @@ pub(crate) async fn targets(
         (Err(error), _) | (_, Err(error)) => return bad(error),
     };
     answered(&service, move |names| match names.cell.service(&owner, &name) {
-        Some(service) => in_json(&groups(names, service)),
+        Some(service) => page(&groups(names, service)),
         None => {
             let why = format!("there is no service {owner}/{name}\n");
             health::plain(StatusCode::NOT_FOUND, why)
@@ -104,7 +105,7 @@ pub(crate) async fn endpoints(State(service): State<Service>, body: Body) -> Res
         if version == request.version_info {
             return StatusCode::NOT_MODIFIED.into_response();
         }
-        in_json(&json!({
+        page(&json!({
             "version_info": version,
             "type_url": ASSIGNMENT,
             "resources": resources,
@@ -133,38 +134,9 @@ impl DiscoveryRequest {
     }
 }
 
-/// Answers from the newest names, on a thread on which an answer may take its time.
-async fn answered(
-    service: &Service,
-    answer: impl FnOnce(&Names) -> Response + Send + 'static,
-) -> Response {
-    if !service.core.view().caught_up {
-        // Readers keep what they have.
-        let why = "the log is still being applied: try again later\n".to_owned();
-        return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
-    }
-    let stopping = || {
-        let why = "the master is stopping\n".to_owned();
-        health::plain(StatusCode::SERVICE_UNAVAILABLE, why)
-    };
-    let Ok(turn) = Arc::clone(&service.much).acquire_owned().await else { return stopping() };
-    let Ok(names) = service.names_now().await else { return stopping() };
-    let found = tokio::task::spawn_blocking(move || {
-        let _held = turn;
-        answer(&names)
-    });
-    found.await.unwrap_or_else(|error| {
-        health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
-    })
-}
-
-fn in_json(value: &impl Serialize) -> Response {
+fn page(value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
-        Ok(json) => {
-            let kind =
-                [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-            (kind, json).into_response()
-        }
+        Ok(json) => in_json(json),
         Err(error) => health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }

@@ -6,16 +6,9 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use nix::sys::socket::sockopt::ReceiveTimeout;
-use nix::sys::socket::{
-    self, AddressFamily, MsgFlags, SockFlag, SockProtocol, recv, send, setsockopt, socket,
-};
-use nix::sys::time::TimeVal;
+use nix::sys::socket::{MsgFlags, SockProtocol, recv, send};
 
-/// The timeout of an answer.
-const PATIENCE: TimeVal = TimeVal::new(5, 0);
-/// The size of `struct nlmsghdr`.
-const HEADER: usize = 16;
+use crate::netlink::{self, HEADER};
 
 /// Kinds of messages.
 mod kind {
@@ -65,11 +58,7 @@ pub(super) fn is(error: &io::Error, code: i32) -> bool {
 impl Netlink {
     /// Opens a socket in the thread's namespace.
     pub(super) fn open() -> io::Result<Self> {
-        let protocol = SockProtocol::NetlinkRoute;
-        let kind = socket::SockType::Raw;
-        let socket = socket(AddressFamily::Netlink, kind, SockFlag::SOCK_CLOEXEC, protocol)?;
-        setsockopt(&socket, ReceiveTimeout, &PATIENCE)?;
-        Ok(Self { socket })
+        Ok(Self { socket: netlink::open(SockProtocol::NetlinkRoute)? })
     }
 
     /// Adds a pair of interfaces: one here, one in another namespace.
@@ -148,13 +137,8 @@ impl Netlink {
 
     /// Sends a request and returns the answer, or the error that it is.
     fn ask(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
-        let length = u32::try_from(HEADER + body.len()).map_err(io::Error::other)?;
-        let mut message = length.to_ne_bytes().to_vec();
-        message.extend(kind.to_ne_bytes());
-        message.extend(flags.to_ne_bytes());
-        // Number and sender: there is one request at a time.
-        message.extend([0; 8]);
-        message.extend(body);
+        // There is one request at a time, so it needs no number.
+        let message = netlink::request(kind, flags, 0, body);
         send(self.socket.as_raw_fd(), &message, MsgFlags::empty())?;
         let mut answer = vec![0; 32 << 10];
         let length = recv(self.socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
