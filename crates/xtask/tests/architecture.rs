@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("borglet", &["model", "spec"]),
     ("reclaim", &["model"]),
     ("scheduler", &["model", "spec", "cell", "trace", "script"]),
-    ("master", &["model", "spec", "cell", "borglet"]),
+    ("master", &["model", "spec", "cell", "borglet", "reclaim"]),
     ("replica", &["model", "cell", "borglet", "master"]),
     ("trace", &["model", "spec"]),
     // The harness. Random mutations are for tests alone. Tests of the cell and of the scheduler use the harness,

@@ -280,7 +280,8 @@ impl Life {
         let instance = |index| one(index).generation(Generation(1));
         let limit = self.cell.job(id).expect("submitted").limit(TaskIndex(0));
         let amount = Resources { cpu: MilliCores(limit.cpu.0 / 2), ..limit };
-        let reserve = |index| Reservation { instance: instance(index), amount };
+        let reserve =
+            |index| Reservation { instance: instance(index), amount, newest_sample: Some(Time(7)) };
         let up = self
             .cell
             .machines()

@@ -290,8 +290,12 @@ impl TryFrom<v1::Assignment> for Assignment {
 }
 
 impl From<&Reservation> for op::Reservation {
-    fn from(Reservation { instance, amount }: &Reservation) -> Self {
-        Self { instance: Some((*instance).into()), amount: Some(amount.into()) }
+    fn from(Reservation { instance, amount, newest_sample }: &Reservation) -> Self {
+        Self {
+            instance: Some((*instance).into()),
+            amount: Some(amount.into()),
+            newest_sample: newest_sample.map(|at| at.0),
+        }
     }
 }
 
@@ -302,6 +306,7 @@ impl TryFrom<op::Reservation> for Reservation {
         Ok(Self {
             instance: read::message(reservation.instance, "instance")?,
             amount: read::message(reservation.amount, "amount")?,
+            newest_sample: reservation.newest_sample.map(Time),
         })
     }
 }

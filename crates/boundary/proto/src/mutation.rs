@@ -7,7 +7,8 @@ use cell::{
     AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, GrantQuota,
     IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine,
     RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLogs, SetPlatform, SetService, UndrainMachine, UseCapability,
+    SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation, SetService, UndrainMachine,
+    UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -66,6 +67,9 @@ impl From<&Mutation> for MutationMessage {
                 })
             }
             Mutation::SetLogs(SetLogs(settings)) => Self::SetLogs(settings.into()),
+            Mutation::SetReclamation(SetReclamation(setting)) => {
+                Self::SetReclamation(setting.to_string())
+            }
             Mutation::AddUser(AddUser { user, serial, validity }) => Self::AddUser(op::AddUser {
                 user: user.to_string(),
                 serial: serial.to_string(),
@@ -197,6 +201,9 @@ impl TryFrom<MutationMessage> for Mutation {
             }),
             MutationMessage::SetLogs(set) => {
                 Self::SetLogs(SetLogs(set.try_into().field("setLogs")?))
+            }
+            MutationMessage::SetReclamation(setting) => {
+                Self::SetReclamation(SetReclamation(read::word(&setting, "setReclamation")?))
             }
             MutationMessage::AddUser(add) => Self::AddUser(AddUser {
                 user: read::name(&add.user, "user").field("addUser")?,

@@ -180,19 +180,17 @@ impl TryFrom<v1::Measured> for Measured {
     type Error = Malformed;
 
     fn try_from(measured: v1::Measured) -> Result<Self, Malformed> {
-        let amount = |amount: Option<i64>, field| {
-            amount.map(|amount| read::quantity(amount, field)).transpose()
-        };
+        // What cannot be was not measured: one such field must not cost the other samples.
+        let amount = |amount: Option<i64>| amount.and_then(|amount| u64::try_from(amount).ok());
         let share = |said: Option<u32>| said.map(|said| Permille::at_most_whole(u64::from(said)));
         Ok(Self {
-            cpu: amount(measured.cpu_milli, "cpuMilli")?.map(MilliCores),
-            memory: amount(measured.memory_bytes, "memoryBytes")?.map(Bytes),
-            memory_peak: amount(measured.memory_peak_bytes, "memoryPeakBytes")?.map(Bytes),
-            page_cache: amount(measured.page_cache_bytes, "pageCacheBytes")?.map(Bytes),
-            memory_assigned: amount(measured.memory_assigned_bytes, "memoryAssignedBytes")?
-                .map(Bytes),
-            disk: amount(measured.disk_bytes, "diskBytes")?.map(Bytes),
-            disk_rate: amount(measured.disk_rate_bytes, "diskRateBytes")?.map(Bytes),
+            cpu: amount(measured.cpu_milli).map(MilliCores),
+            memory: amount(measured.memory_bytes).map(Bytes),
+            memory_peak: amount(measured.memory_peak_bytes).map(Bytes),
+            page_cache: amount(measured.page_cache_bytes).map(Bytes),
+            memory_assigned: amount(measured.memory_assigned_bytes).map(Bytes),
+            disk: amount(measured.disk_bytes).map(Bytes),
+            disk_rate: amount(measured.disk_rate_bytes).map(Bytes),
             throttled: share(measured.throttled_permille),
             cpu_pressure: share(measured.cpu_pressure_permille),
             memory_pressure: share(measured.memory_pressure_permille),
@@ -204,6 +202,15 @@ impl TryFrom<v1::Measured> for Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_negative_amount_was_not_measured() {
+        for (said, is) in [(-1, None), (i64::MIN, None), (0, Some(0)), (i64::MAX, Some(1 << 63))] {
+            let said = v1::Measured { cpu_milli: Some(said), ..v1::Measured::default() };
+            let read = Measured::try_from(said).map(|read| read.cpu.map(|cpu| cpu.0));
+            assert_eq!(read, Ok(is.map(|is: u64| is.min(i64::MAX.unsigned_abs()))));
+        }
+    }
 
     #[test]
     fn an_answer_has_a_bounded_number_of_samples() {

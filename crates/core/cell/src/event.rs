@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CollectionId, End, FilePath, FinalUsage, GcuFactor, InstanceId, JobName,
-    Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial,
-    Span, UserName, Version,
+    Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName, Reclamation, ReplicaId,
+    Resources, Serial, Span, UserName, Version,
 };
 
 use spec::{FieldChange, LogSettings};
@@ -257,6 +257,8 @@ pub enum EventKind {
     },
     /// The settings for the output of tasks changed.
     LogSettings(LogSettings),
+    /// The setting of resource reclamation changed.
+    Reclamation(Reclamation),
     /// A lock was acquired, or is no longer held.
     Lock {
         /// Its file.
@@ -495,6 +497,7 @@ impl EventKind {
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
             Self::LogSettings(_) => "LOG_SETTINGS",
+            Self::Reclamation(_) => "RECLAMATION",
             Self::Lock { change: LockChange::Acquired, .. } => "LOCK",
             Self::Lock { change: LockChange::Released, .. } => "UNLOCK",
             Self::Lock { change: LockChange::Expired, .. } => "LOCK_EXPIRED",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, ReplicaId, Serial, SessionId, Time, UserName,
+    MachineId, MachineName, Reclamation, ReplicaId, Serial, SessionId, Time, UserName,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -38,6 +38,8 @@ pub struct Image {
     pub notices: Notices,
     /// How long the output of tasks is kept, and how much of it.
     pub logs: LogSettings,
+    /// How near to the usage reservations may come.
+    pub reclamation: Reclamation,
     /// The users who were added or revoked, by name.
     pub users: Vec<(UserName, Arc<User>)>,
     /// Settings of quota.
@@ -171,6 +173,7 @@ impl Cell {
             rescheduling: self.rescheduling.clone(),
             notices: self.notices,
             logs: self.logs,
+            reclamation: self.reclamation,
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
             capabilities: self
@@ -227,6 +230,7 @@ impl Cell {
             rescheduling: image.rescheduling,
             notices: image.notices,
             logs: image.logs,
+            reclamation: image.reclamation,
             quota: Quota {
                 metering: image.metering,
                 last_grant: image.last_grant,

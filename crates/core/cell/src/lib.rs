@@ -42,6 +42,7 @@ pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
+pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
 pub use apply::rolling::UpdateStep;
@@ -60,9 +61,9 @@ pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
     FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
     LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
-    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Session,
-    SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update, UpdateFailure,
-    UpdateState, User, attribute, crashes,
+    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved,
+    Session, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update,
+    UpdateFailure, UpdateState, User, attribute, crashes,
 };
 
 pub use total::Total;

@@ -16,6 +16,7 @@
 
 mod partition;
 mod reachability;
+mod reclamation;
 mod shard;
 
 mod link;
@@ -40,6 +41,8 @@ use controller::{Controllers, Turn};
 pub use fraction::{NoShare, Share};
 pub use partition::{Partition, Second, Spread, owner};
 pub use reachability::Reachability;
+pub use reclaim::{Pace, Rejected, Rejection};
+pub use reclamation::{Estimated, RESERVATIONS_MAX, Reclamation, Samples};
 pub use shard::LinkShard;
 
 /// The settings of link shards and the master.
@@ -68,6 +71,10 @@ pub struct Settings {
     pub dead_jobs_for: Span,
     /// The maximum number of dead jobs that are kept.
     pub dead_jobs_max: usize,
+    /// The time between two rounds of estimates of reservations.
+    pub estimate_interval: Span,
+    /// How fast reservations follow the usage.
+    pub pace: Pace,
 }
 
 impl Default for Settings {
@@ -83,6 +90,8 @@ impl Default for Settings {
             silent_share_max: Share::THIRD,
             dead_jobs_for: Span::from_secs(24 * 3_600),
             dead_jobs_max: 10_000,
+            estimate_interval: Span::from_secs(5),
+            pace: Pace::default(),
         }
     }
 }

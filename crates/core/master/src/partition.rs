@@ -66,6 +66,16 @@ impl Partition {
             || self.spread.second(machine).is_some_and(as_well)
     }
 
+    /// Whether this replica estimates the tasks of a machine: it is the one that has its usage. A
+    /// machine that its own replica cannot reach is estimated by the one that reaches it instead.
+    #[must_use]
+    pub fn estimates(&self, machine: MachineId) -> bool {
+        match self.spread.second(machine) {
+            Some(second) if second.reached => second.by.contains(&self.me),
+            _ => self.spread.owner(machine) == Some(self.me),
+        }
+    }
+
     /// The partition of a replica among these active ones, without additional machines.
     #[must_use]
     pub fn of(me: ReplicaId, active: Vec<ReplicaId>) -> Self {

@@ -4,14 +4,10 @@
 //! plus the margin, halves in each half-life; if the target is higher, the level is the target at
 //! once. All of it is integer arithmetic, so every replica computes the same.
 
-use model::{Bytes, MilliCores, Permille, Resources, Span, Time};
+use model::{Bytes, MilliCores, Permille, Reclamation, Resources, Span, Time};
 
 use crate::sample::{self, CPU_MAX, RAM_MAX, Rejection, SILENT_AFTER, SKEW_MAX, Sample};
-use crate::setting::{Parameters, Setting};
-
-/// For so long after its start a task's reservation is its limit, to allow for startup transients
-/// (paper, section 5.5).
-pub const WARM_UP: Span = Span::from_secs(300);
+use crate::setting::{Margin, Pace};
 
 /// The maximum of time that one step accounts for. After a pause, one sample alone does not say what
 /// the task has used meanwhile.
@@ -79,7 +75,7 @@ impl Estimate {
     /// The reason for which the sample was rejected. The step was made as without it.
     pub fn step(
         &mut self,
-        setting: Setting,
+        (setting, pace): (Reclamation, Pace),
         limit: &Resources,
         started: Option<Time>,
         sample: Option<&Sample>,
@@ -99,18 +95,18 @@ impl Estimate {
         self.heard = self.heard.min(now);
 
         let step = Step { elapsed, measured, silent };
-        let warm = started.is_some_and(|started| now.since(started) >= WARM_UP);
+        let warm = started.is_some_and(|started| now.since(started) >= pace.warm_up);
         let countable = limit.cpu <= CPU_MAX && limit.ram <= RAM_MAX;
-        let parameters = setting.parameters().filter(|_| warm && countable);
+        let margin = Margin::of(setting).filter(|_| warm && countable);
         let limits = (limit.cpu.0.saturating_mul(CPU_PARTS), limit.ram.0);
-        (self.cpu_level, self.ram_level) = match parameters {
+        (self.cpu_level, self.ram_level) = match margin {
             None => limits,
-            Some(parameters) => {
+            Some(margin) => {
                 let used = self.cpu_used.0.saturating_mul(CPU_PARTS);
-                let (cpu, ram) = (parameters.half_life_cpu, parameters.half_life_ram);
+                let (cpu, ram) = (pace.half_life_cpu, pace.half_life_ram);
                 (
-                    step.level(&parameters, cpu, self.cpu_level, used, limits.0),
-                    step.level(&parameters, ram, self.ram_level, self.ram_used.0, limits.1),
+                    step.level(&margin, cpu, self.cpu_level, used, limits.0),
+                    step.level(&margin, ram, self.ram_level, self.ram_used.0, limits.1),
                 )
             }
         };
@@ -168,22 +164,15 @@ impl Estimate {
 
 impl Step {
     /// The level of a resource after the step.
-    fn level(
-        &self,
-        parameters: &Parameters,
-        half_life: Span,
-        before: u64,
-        used: u64,
-        limit: u64,
-    ) -> u64 {
+    fn level(&self, margin: &Margin, half_life: Span, before: u64, used: u64, limit: u64) -> u64 {
         let before = before.min(limit);
         if self.silent {
             let rise = product(limit, self.elapsed.0, SILENCE_RISE.0).max(1);
             return before.saturating_add(rise).max(used).min(limit);
         }
         let target = used
-            .saturating_add(share(used, parameters.margin_of_usage))
-            .saturating_add(share(limit, parameters.margin_of_limit))
+            .saturating_add(share(used, margin.of_usage))
+            .saturating_add(share(limit, margin.of_limit))
             .min(limit);
         match before.checked_sub(target) {
             None | Some(0) => target,

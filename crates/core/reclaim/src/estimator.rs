@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use model::{InstanceId, Permille, Resources, Time};
+use model::{InstanceId, Permille, Reclamation, Resources, Time};
 
 use crate::batch::{self, Batch, Change};
 use crate::estimate::Estimate;
 use crate::sample::{Rejected, Sample};
-use crate::setting::Setting;
+use crate::setting::{Margin, Pace};
 
 /// A task in a round: what the cell's state says of it, and its newest sample. Tasks that are not
 /// estimated are left out: those of jobs with `estimation: false`, allocs, and tasks in allocs.
@@ -34,6 +34,7 @@ pub struct Task {
 /// therefore begin when the batch of the previous one is applied.
 #[derive(Debug)]
 pub struct Estimator {
+    pace: Pace,
     /// In the order of the instances.
     estimates: Vec<Entry>,
     /// Those of the round in progress. Both keep their memory.
@@ -62,8 +63,9 @@ pub struct Round<'a> {
 impl Estimator {
     /// An estimator without tasks, whose batches have at most so many changes.
     #[must_use]
-    pub fn new(changes_max: NonZeroUsize) -> Self {
+    pub fn new(pace: Pace, changes_max: NonZeroUsize) -> Self {
         Self {
+            pace,
             estimates: Vec::new(),
             advanced: Vec::new(),
             batch: Batch::new(changes_max),
@@ -76,13 +78,14 @@ impl Estimator {
     /// order; that of the instances is the fastest.
     pub fn round(
         &mut self,
-        setting: Setting,
+        setting: Reclamation,
         now: Time,
         tasks: impl IntoIterator<Item = Task>,
     ) -> Round<'_> {
         self.batch.clear();
         self.advanced.clear();
-        let change_min = setting.parameters().map_or(Permille::default(), |one| one.change_min);
+        let change_min =
+            Margin::of(setting).map_or(Permille::default(), |margin| margin.change_min);
         let (mut near, mut silent, mut ordered) = (0, 0, true);
         for task in tasks {
             let instance = task.instance;
@@ -93,7 +96,9 @@ impl Estimator {
                 None => Estimate::new(&task.reservation, task.newest_sample, now),
             };
             let (limit, sample) = (&task.limit, task.sample.as_ref());
-            if let Err(reason) = estimate.step(setting, limit, task.started, sample, now) {
+            if let Err(reason) =
+                estimate.step((setting, self.pace), limit, task.started, sample, now)
+            {
                 self.rejected.add(reason);
             }
             silent += usize::from(task.started.is_some() && estimate.is_silent(now));

@@ -2,7 +2,7 @@
 //! needs, its reservation. What is between the reservations and the limits can be given to tasks
 //! that tolerate resources of lower quality.
 //!
-//! A reservation begins at the limit. After [`WARM_UP`] it decays slowly towards the usage plus a
+//! A reservation begins at the limit. After [`Pace::warm_up`] it decays slowly towards the usage plus a
 //! safety margin, and it rises at once if the usage exceeds it. [`Estimate`] is that of one task;
 //! [`Estimator`] has those of many, and in each round gives the few changes that matter
 //! ([`Change`]). The cell's state keeps them, so another replica continues where this one stopped.
@@ -21,7 +21,7 @@ mod batch;
 mod estimator;
 
 pub use batch::Change;
-pub use estimate::{Estimate, SILENCE_RISE, STEP_MAX, WARM_UP};
+pub use estimate::{Estimate, SILENCE_RISE, STEP_MAX};
 pub use estimator::{Estimator, Round, Task};
 pub use sample::{CPU_MAX, RAM_MAX, Rejected, Rejection, SILENT_AFTER, SKEW_MAX, Sample};
-pub use setting::{Parameters, Setting, SettingError};
+pub use setting::{Margin, Pace};

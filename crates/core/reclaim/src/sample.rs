@@ -19,7 +19,7 @@ pub const CPU_MAX: MilliCores = MilliCores(1_000_000_000);
 pub const RAM_MAX: Bytes = Bytes(1 << 50);
 
 /// The usage of a task, as its machine has measured it. It has no negative numbers: the
-/// conversion from a message passes them as the maximum, which is rejected.
+/// conversion from a message leaves them out, and the sample is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When, by the machine's wall clock.

@@ -6,9 +6,10 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::{
-    Bytes, CollectionId, Generation, InstanceId, MilliCores, Resources, Span, TaskIndex, Time,
+    Bytes, CollectionId, Generation, InstanceId, MilliCores, Reclamation, Resources, Span,
+    TaskIndex, Time,
 };
-use reclaim::{Estimator, Sample, Setting, Task};
+use reclaim::{Estimator, Pace, Sample, Task};
 
 /// The system's allocator, with the number of allocations.
 struct Counting;
@@ -57,12 +58,13 @@ fn task(index: u32, round: u64) -> Task {
 
 #[test]
 fn a_round_over_150_000_tasks_allocates_nothing() {
-    let mut estimator = Estimator::new(NonZeroUsize::new(10_000).expect("not zero"));
+    let mut estimator =
+        Estimator::new(Pace::default(), NonZeroUsize::new(10_000).expect("not zero"));
     let mut round = |number: u64| {
         let now = Time::ZERO + Span::from_secs(BEGINNING + 5 * number);
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         let tasks = (0..TASKS).map(|index| task(index, number));
-        let round = estimator.round(Setting::Medium, now, tasks);
+        let round = estimator.round(Reclamation::Medium, now, tasks);
         let (changes, left) = (round.changes.len(), round.left);
         let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
         (changes, left, allocated)

@@ -7,12 +7,14 @@ use std::num::NonZeroUsize;
 
 use expect_test::{Expect, expect};
 use model::{
-    Bytes, CollectionId, Generation, InstanceId, MilliCores, Resources, Span, TaskIndex, Time,
+    Bytes, CollectionId, Generation, InstanceId, MilliCores, Reclamation, Resources, Span,
+    TaskIndex, Time,
 };
-use reclaim::{Estimator, Sample, Setting, Task};
+use reclaim::{Estimator, Pace, Sample, Task};
 
 const EVERY: u64 = 5;
-const SETTINGS: [Setting; 3] = [Setting::Baseline, Setting::Medium, Setting::Aggressive];
+const SETTINGS: [Reclamation; 3] =
+    [Reclamation::Baseline, Reclamation::Medium, Reclamation::Aggressive];
 
 fn at(seconds: u64) -> Time {
     Time::ZERO + Span::from_secs(1_000_000 + seconds)
@@ -44,11 +46,11 @@ impl Life {
             newest_sample: None,
             sample: None,
         };
-        Self { estimator: Estimator::new(NonZeroUsize::MIN), task, changes: 0 }
+        Self { estimator: Estimator::new(Pace::default(), NonZeroUsize::MIN), task, changes: 0 }
     }
 
     /// A round with what the task uses; none if its machine is silent.
-    fn round(&mut self, setting: Setting, seconds: u64, used: Option<u64>) {
+    fn round(&mut self, setting: Reclamation, seconds: u64, used: Option<u64>) {
         if let Some(used) = used {
             let Resources { cpu, ram, .. } = amounts(used);
             self.task.sample = Some(Sample { at: at(seconds), cpu: Some(cpu), ram: Some(ram) });
@@ -271,12 +273,12 @@ fn a_setting_is_changed_live() {
     let mut life = Life::new();
     let mut shown = String::new();
     let periods = [
-        Setting::Baseline,
-        Setting::Aggressive,
-        Setting::Medium,
-        Setting::Baseline,
-        Setting::Off,
-        Setting::Medium,
+        Reclamation::Baseline,
+        Reclamation::Aggressive,
+        Reclamation::Medium,
+        Reclamation::Baseline,
+        Reclamation::Off,
+        Reclamation::Medium,
     ];
     let mut seconds = 0;
     for setting in periods {
@@ -308,11 +310,11 @@ fn a_limit_is_changed_in_place() {
         life.task.limit = amounts(limit);
         // As the cell does it: a reservation never counts for more than the limit.
         life.task.reservation = life.task.reservation.least(life.task.limit);
-        life.round(Setting::Medium, seconds, Some(300));
+        life.round(Reclamation::Medium, seconds, Some(300));
         shown += &format!("limit {limit:>4}: {} at once, ", life.shown());
         for _ in 0..24 * 3_600 / EVERY {
             seconds += EVERY;
-            life.round(Setting::Medium, seconds, Some(300));
+            life.round(Reclamation::Medium, seconds, Some(300));
         }
         shown += &format!("{} after a day\n", life.shown());
     }

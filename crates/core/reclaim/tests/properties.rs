@@ -3,13 +3,13 @@
 use std::num::NonZeroUsize;
 
 use model::{
-    Bytes, CollectionId, Generation, InstanceId, MilliCores, Resources, Span, TaskIndex, Time,
+    Bytes, CollectionId, Generation, InstanceId, MilliCores, Reclamation, Resources, Span,
+    TaskIndex, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
 use reclaim::{
-    CPU_MAX, Estimator, RAM_MAX, SILENCE_RISE, SILENT_AFTER, SKEW_MAX, Sample, Setting, Task,
-    WARM_UP,
+    CPU_MAX, Estimator, Margin, Pace, RAM_MAX, SILENCE_RISE, SILENT_AFTER, SKEW_MAX, Sample, Task,
 };
 
 /// When the task starts.
@@ -20,7 +20,7 @@ const START: Time = Time(1_000_000_000_000);
 struct Moment {
     /// The clock's advance; negative if it goes back.
     seconds: i64,
-    setting: Setting,
+    setting: Reclamation,
     /// A new limit.
     limit: Option<Resources>,
     /// A new sample: its age, CPU and RAM.
@@ -67,7 +67,7 @@ fn moment() -> impl Strategy<Value = Moment> {
     let sample = (age, number(CPU_MAX.0), number(RAM_MAX.0));
     let sample = prop_oneof![8 => sample.prop_map(Some), 2 => Just(None)];
     let limit = prop_oneof![1 => limit().prop_map(Some), 15 => Just(None)];
-    let setting = prop_oneof![1 => Just(Setting::Off), 15 => select(&Setting::ALL[1..])];
+    let setting = prop_oneof![1 => Just(Reclamation::Off), 15 => select(&Reclamation::ALL[1..])];
     let chance = || prop_oneof![1 => Just(true), 9 => Just(false)];
     (seconds(), setting, limit, sample, chance(), chance()).prop_map(
         |(seconds, setting, limit, sample, new_leader, lost)| Moment {
@@ -87,7 +87,7 @@ fn moved(time: Time, seconds: i64) -> Time {
 }
 
 fn estimator() -> Estimator {
-    Estimator::new(NonZeroUsize::MIN)
+    Estimator::new(Pace::default(), NonZeroUsize::MIN)
 }
 
 /// A task that has just started.
@@ -104,7 +104,7 @@ fn task(limit: Resources) -> Task {
 }
 
 /// A round whose batch is recorded. The number of changes.
-fn round(estimator: &mut Estimator, task: &mut Task, setting: Setting, now: Time) -> usize {
+fn round(estimator: &mut Estimator, task: &mut Task, setting: Reclamation, now: Time) -> usize {
     let round = estimator.round(setting, now, [*task]);
     for change in round.changes {
         task.reservation = change.reservation;
@@ -157,7 +157,7 @@ proptest! {
             prop_assert_eq!(task.reservation.disk, task.limit.disk);
             prop_assert_eq!(task.reservation.disk_rate, task.limit.disk_rate);
             prop_assert!(!estimate.exceeds(&task.reservation, &task.limit));
-            if now.since(START) < WARM_UP || moment.setting == Setting::Off {
+            if now.since(START) < Pace::default().warm_up || moment.setting == Reclamation::Off {
                 prop_assert_eq!(task.reservation, task.limit);
             }
             // An accepted sample is never above the reservation in force, not for one round. One with the
@@ -190,7 +190,7 @@ proptest! {
     fn a_constant_usage_ends_at_usage_and_margin(
         cpu in 0..1_500_u64,
         ram in 0..1_500_u64,
-        setting in select(&Setting::ALL[1..]),
+        setting in select(&Reclamation::ALL[1..]),
         every in 1..20_u64,
     ) {
         let limit = Resources { cpu: MilliCores(1_000), ram: Bytes(1_000), ..Resources::default() };
@@ -203,10 +203,10 @@ proptest! {
                 last_change = now;
             }
         }
-        let parameters = setting.parameters().expect("it estimates");
+        let margins = Margin::of(setting).expect("it estimates");
         let of = |amount: u64, share: model::Permille| amount * u64::from(share.thousandths()) / 1_000;
         let target = |used: u64| {
-            let margin = of(used, parameters.margin_of_usage) + of(1_000, parameters.margin_of_limit);
+            let margin = of(used, margins.of_usage) + of(1_000, margins.of_limit);
             (used + margin).min(1_000)
         };
         for (reserved, target) in
@@ -221,7 +221,7 @@ proptest! {
     fn a_silent_task_has_its_limit_again_in_time(
         used in 0..1_000_u64,
         every in 1..30_u64,
-        setting in select(&Setting::ALL[1..]),
+        setting in select(&Reclamation::ALL[1..]),
     ) {
         let limit = Resources { cpu: MilliCores(1_000), ram: Bytes(1_000 << 20), ..Resources::default() };
         let (mut estimator, mut task, mut now) = (estimator(), task(limit), START);
@@ -246,7 +246,7 @@ proptest! {
     fn a_new_leader_continues(
         usage in prop::collection::vec(0..1_000_u64, 1..20),
         elections in prop::collection::vec(61..4_000_usize, 1..4),
-        setting in select(&Setting::ALL[1..]),
+        setting in select(&Reclamation::ALL[1..]),
     ) {
         let limit = Resources { cpu: MilliCores(10_000), ram: Bytes(10_000), ..Resources::default() };
         let (mut first, mut kept) = (estimator(), task(limit));

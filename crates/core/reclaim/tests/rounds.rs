@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use model::{
-    Bytes, CollectionId, Generation, InstanceId, MilliCores, Resources, Span, TaskIndex, Time,
+    Bytes, CollectionId, Generation, InstanceId, MilliCores, Reclamation, Resources, Span,
+    TaskIndex, Time,
 };
-use reclaim::{Change, Estimator, Rejection, Sample, Setting, Task};
+use reclaim::{Change, Estimator, Pace, Rejection, Sample, Task};
 
 const LIMIT: u64 = 1_000;
 
@@ -45,7 +46,7 @@ impl Tasks {
             sample: None,
         };
         Self {
-            estimator: Estimator::new(changes_max),
+            estimator: Estimator::new(Pace::default(), changes_max),
             tasks: (0..count).map(task).collect(),
             seconds: 0,
         }
@@ -60,7 +61,7 @@ impl Tasks {
             task.sample = Some(Sample { at: at(self.seconds), cpu, ram });
         }
         let tasks = self.tasks.iter().copied();
-        let round = self.estimator.round(Setting::Medium, at(self.seconds), tasks);
+        let round = self.estimator.round(Reclamation::Medium, at(self.seconds), tasks);
         (round.changes.to_vec(), round.left)
     }
 
@@ -218,7 +219,7 @@ fn samples_that_cannot_be_change_nothing_and_are_counted() {
     for (reason, sample) in cases {
         let counted = *tasks.estimator.rejected();
         let task = Task { sample: Some(sample), ..tasks.tasks[0] };
-        let round = tasks.estimator.round(Setting::Medium, at(now), [task]);
+        let round = tasks.estimator.round(Reclamation::Medium, at(now), [task]);
         assert_eq!((round.changes, round.silent), (&[][..], 0), "{reason}");
         assert_eq!(tasks.estimator.estimate(instance(0)), before, "{reason}");
         let rejected = tasks.estimator.rejected();
@@ -229,7 +230,7 @@ fn samples_that_cannot_be_change_nothing_and_are_counted() {
     let late = Sample { at: at(now - 1), cpu: None, ..good };
     let task = Task { sample: Some(late), ..tasks.tasks[0] };
     let mut round = |seconds| {
-        let round = tasks.estimator.round(Setting::Medium, at(now + seconds), [task]);
+        let round = tasks.estimator.round(Reclamation::Medium, at(now + seconds), [task]);
         (round.silent, indices(round.changes))
     };
     assert_eq!(round(55), (0, vec![]));
@@ -243,11 +244,11 @@ fn a_new_leader_knows_the_newest_sample() {
     tasks.settle(|_| 100);
     let recorded = tasks.tasks[0];
     let newest = recorded.newest_sample.expect("something was recorded");
-    tasks.estimator = Estimator::new(NonZeroUsize::MIN);
+    tasks.estimator = Estimator::new(Pace::default(), NonZeroUsize::MIN);
     let now = newest + Span::from_secs(2);
     let used = |at| Some(Sample { at, cpu: Some(MilliCores(900)), ram: Some(Bytes(900)) });
     let mut round = |sample| {
-        let round = tasks.estimator.round(Setting::Medium, now, [Task { sample, ..recorded }]);
+        let round = tasks.estimator.round(Reclamation::Medium, now, [Task { sample, ..recorded }]);
         round.changes.first().map(|change| change.reservation)
     };
     assert_eq!(round(None), None, "the reservation in force continues");
@@ -266,7 +267,7 @@ fn a_clock_that_goes_back_stops_nothing() {
     let mut round = |seconds, sampled: Option<u64>| {
         let sample = sampled.map(|seconds| Sample { at: at(seconds), cpu, ram });
         let task = Task { sample, ..tasks.tasks[0] };
-        let round = tasks.estimator.round(Setting::Medium, at(seconds), [task]);
+        let round = tasks.estimator.round(Reclamation::Medium, at(seconds), [task]);
         (round.changes.len(), round.silent)
     };
     let now = tasks.seconds;

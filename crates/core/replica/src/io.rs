@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId};
+use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId, Reservation};
 use master::{Answer, Poll};
 use model::{
     CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, Span, Term, Time, UserName,
@@ -134,6 +134,9 @@ pub enum Input {
         /// The answer.
         answer: Answer,
     },
+    /// The reservations of a round of estimates, for the leader. If they are lost, the next round has
+    /// them again.
+    Reserve(Vec<Reservation>),
     /// The records with this number, and all earlier ones, are durable.
     Persisted(u64),
     /// A durable checkpoint covers the records up to this index.

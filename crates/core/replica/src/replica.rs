@@ -339,6 +339,9 @@ impl<C: Codec> Replica<C> {
                 let (cell, actions) = (&self.cell, &mut self.actions);
                 self.links.shard.answered(now, cell, machine, had_order, &answer, actions);
             }
+            Input::Reserve(reservations) => {
+                self.actions.push(Action::Propose(Op::Reserve(reservations)));
+            }
             Input::Persisted(number) => self.persisted(now, number, outputs)?,
             Input::Checkpointed(index) => self.node.mut_store().compact(index),
         }

@@ -216,7 +216,11 @@ impl History {
                     let ram = Bytes(limit.ram.0 / 10 * part);
                     let amount =
                         Resources { cpu: MilliCores(limit.cpu.0 / 10 * part), ram, ..limit };
-                    self.follow(&Op::Reserve(vec![Reservation { instance, amount }]));
+                    self.follow(&Op::Reserve(vec![Reservation {
+                        instance,
+                        amount,
+                        newest_sample: None,
+                    }]));
                 }
             }
             11 => {

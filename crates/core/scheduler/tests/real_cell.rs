@@ -50,7 +50,11 @@ fn cell(snapshot: &CellSnapshot) -> Cell {
         let reserved = |(index, collection): (u32, CollectionId)| {
             let index = TaskIndex(index);
             let instance = TaskId { collection, index }.generation(Generation(1));
-            Reservation { instance, amount: PerMille(600).of(spec.limit(index)) }
+            Reservation {
+                instance,
+                amount: PerMille(600).of(spec.limit(index)),
+                newest_sample: None,
+            }
         };
         let reply = ask(&mut cell, &job.owner, Mutation::Submit(Arc::new(spec.clone())));
         let Reply::Submitted { collection, .. } = reply else { panic!("{reply:?}") };

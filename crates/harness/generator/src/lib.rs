@@ -16,13 +16,13 @@ use cell::{
     DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
     Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
     RenewLockSession, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    Service, SetAttributes, SetCapability, SetPlatform, SetService, UndrainMachine, UpdateAction,
-    UpdateJob, UseCapability, WriteFile,
+    Service, SetAttributes, SetCapability, SetPlatform, SetReclamation, SetService, UndrainMachine,
+    UpdateAction, UpdateJob, UseCapability, WriteFile,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LabelQuery,
-    LockMode, LockSessionId, LogIndex, MachineName, MilliCores, PortName, ReplicaId, Resources,
-    Sequencer, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    LockMode, LockSessionId, LogIndex, MachineName, MilliCores, PortName, Reclamation, ReplicaId,
+    Resources, Sequencer, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -295,6 +295,7 @@ fn machines(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, SetAttributes { machine: machine, changes: changes }),
         1 => mutation!(values, SetPlatform { platform: platform, factor: factor }),
         1 => Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
+        1 => select(&Reclamation::ALL[..]).prop_map(|setting| SetReclamation(setting).into()),
     ]
     .boxed()
 }

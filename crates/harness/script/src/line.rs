@@ -235,14 +235,15 @@ fn few(count: u64) -> Result<(), ScriptError> {
 }
 
 fn reservation(id: &str, amounts: &[&str]) -> Result<Reservation, ScriptError> {
-    let mut reserved = Resources::default();
+    let (mut reserved, mut newest_sample) = (Resources::default(), None);
     for word in amounts {
-        let (key, value) = option(word)?;
-        if !amount(&mut reserved, key, value)? {
-            return Err(no_such_option(key, &["cpu", "ram", "disk"]));
+        match option(word)? {
+            ("sample", value) => newest_sample = Some(Time::ZERO + seconds(value)?),
+            (key, value) if amount(&mut reserved, key, value)? => {}
+            (key, _) => return Err(no_such_option(key, &["cpu", "ram", "disk", "sample"])),
         }
     }
-    Ok(Reservation { instance: instance(id)?, amount: reserved })
+    Ok(Reservation { instance: instance(id)?, amount: reserved, newest_sample })
 }
 
 fn replica_report(

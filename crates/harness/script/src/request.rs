@@ -6,7 +6,7 @@ use cell::{
     AddMachine, AddReplica, AddUser, ExecEnd, GrantQuota, IssueReplicaToken, IssueToken, Kill,
     MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
     RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform,
-    UndrainMachine, UseCapability,
+    SetReclamation, UndrainMachine, UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
@@ -113,6 +113,10 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
             SetPlatform { platform: (*platform).to_owned(), factor: factor.parse()? }.into()
         }
         ["logs", options @ ..] => SetLogs(log_settings(options)?).into(),
+        ["reclaim", setting] => {
+            let setting = setting.parse().map_err(|_| not(setting, "a setting of reclamation"))?;
+            SetReclamation(setting).into()
+        }
         ["resume"] => ResumeRescheduling.into(),
         ["certify", name, number, length @ ..] if length.len() <= 1 => AddUser {
             user: user(name)?,

@@ -37,6 +37,7 @@ const LINES: &[&str] = &[
     "say m1 rack=r1 ssd",
     "platform p 1.5",
     "logs keep=60 machine=5",
+    "reclaim aggressive",
     "resume",
     "certify ana 1 for=60",
     "revoke-user ana",
@@ -68,7 +69,7 @@ const LINES: &[&str] = &[
     "machine m3 address=h3:1 cpu=2000 ram=2048 ports=none is=rack:r1 held=22-22:sshd",
     "describe m1",
     "assign 1-1-1 m1 31000,31001 in 2-0-1 evicting 1-0-1; 2-0-1 m1",
-    "reserve 1-0-1 cpu=50 ram=10",
+    "reserve 1-0-1 cpu=50 ram=10 sample=7",
     "started 1-0-1",
     "health 1-0-1 bad HTTP 503 on m1",
     "unready 1-0-1 no answer on m1",
@@ -333,7 +334,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 38), ("describe m1", 7), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
+        [("submit ana/api 1", 38), ("describe m1", 7), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

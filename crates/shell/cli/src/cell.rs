@@ -7,6 +7,7 @@ use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::log_settings::{self, LogsArgs};
+use super::reclaim::{self, ReclaimArgs};
 use super::show::{self, Shown};
 use super::{ListArgs, output, run, with_cell};
 
@@ -29,6 +30,12 @@ enum Command {
     /// The settings apply to tasks whose job does not say otherwise in its field logs; on a machine they
     /// apply with its next order, also to tasks that have ended.
     Logs(LogsArgs),
+    /// Show how much of what tasks may use and do not use is reclaimed, or change how much may be.
+    ///
+    /// What a task needs, its reservation, is estimated from its usage and a margin; only tasks that are
+    /// not production are placed by reservations. off: reservations return to the limits within minutes.
+    /// baseline: the largest margin; medium: the default; aggressive: the smallest.
+    Reclaim(ReclaimArgs),
     /// Resume marking unreachable machines down although many are, so that their tasks are
     /// rescheduled.
     ///
@@ -43,6 +50,7 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
         None => status(cell, &args.list),
         Some(Command::Status(list)) => status(cell, list),
         Some(Command::Logs(args)) => log_settings::logs(cell, args),
+        Some(Command::Reclaim(args)) => reclaim::reclaim(cell, args),
         Some(Command::ResumeRescheduling) => resume(cell),
     }
 }
@@ -74,6 +82,7 @@ fn describe(status: &v1::CellStatusResponse) -> String {
         ("rescheduling", rescheduling(status)),
         ("schedulers", status.schedulers.to_string()),
         ("jobs", format!("{} with {} tasks, dead ones included", status.jobs, status.tasks)),
+        ("reclamation", reclaim::in_short(status.reclamation.as_ref())),
         ("notices", notices(status)),
         ("index", format!("{} in term {}", status.index, status.term)),
         ("state", status.state_hash.clone()),

@@ -213,6 +213,7 @@ fn detail(record: &Record) -> String {
         EventKind::Lock { path, user, session, mode, generation, .. } => {
             format!("{path} {mode} by {user}, session {session}, generation {generation}")
         }
+        EventKind::Reclamation(setting) => setting.to_string(),
         EventKind::LogSettings(LogSettings { keep, max, machine }) => {
             let machine = machine.map(|bytes| format!(", {bytes} on each machine"));
             format!("{keep}, {max} of each task{}", machine.unwrap_or_default())

@@ -31,6 +31,7 @@ pub mod output;
 mod plan;
 mod proxy;
 mod quota;
+mod reclaim;
 mod restore;
 mod run;
 mod selection;
@@ -50,7 +51,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use client::{Connection, Target};
-use masterd::SilenceArgs;
+use masterd::{ReclaimArgs, SilenceArgs};
 use model::{Address, CellName, LabelQuery, MachineName};
 use process::arguments::{duration, validity};
 use proto::v1;
@@ -244,6 +245,8 @@ struct DevArgs {
     // Last, since its help heading applies to the arguments that follow.
     #[command(flatten)]
     silence: SilenceArgs,
+    #[command(flatten)]
+    reclaim: ReclaimArgs,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ use process::joining::Given;
 use process::reached_at;
 use store::Retention;
 
+use crate::estimates::ReclaimArgs;
 use crate::name_server::DnsOptions;
 use crate::unresponsive::SilenceArgs;
 use crate::{Bootstrap, Options};
@@ -77,6 +78,8 @@ pub struct MasterArgs {
     // It has the heading of the flags that follow.
     #[command(flatten)]
     silence: SilenceArgs,
+    #[command(flatten)]
+    reclaim: ReclaimArgs,
 }
 
 /// Parses a level of the state machine that this build supports.
@@ -106,7 +109,7 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
         join: replica.join,
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         level: Level(args.level),
-        settings: args.silence.settings(),
+        settings: args.reclaim.settings(args.silence.settings()),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
         validity: args.certificate_validity,

@@ -129,6 +129,11 @@ impl Core {
         })
     }
 
+    /// Sends a message unless the queue is full, or the core has ended; whether it was sent.
+    pub(super) fn offer(&self, message: Message) -> bool {
+        self.to_core.try_send(message).is_ok()
+    }
+
     /// Sends a message as soon as there is room in the queue.
     pub(super) async fn tell(&self, message: Message) -> Result<(), ()> {
         self.to_core.send(message).await.map_err(drop)

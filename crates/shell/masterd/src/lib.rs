@@ -19,6 +19,7 @@ mod caller;
 mod chunks;
 mod core;
 mod disk;
+mod estimates;
 mod handle;
 pub mod identity;
 pub mod in_process;
@@ -59,6 +60,7 @@ use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
 pub use self::arguments::{MasterArgs, ReplicaArgs, start};
+pub use self::estimates::ReclaimArgs;
 pub use self::identity::Dismissed;
 pub use self::records::Records;
 pub use self::unresponsive::SilenceArgs;
@@ -175,6 +177,12 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         metrics: Arc::clone(&metrics),
     })?;
 
+    let estimates = estimates::start(
+        &options.settings,
+        core.clone(),
+        Arc::clone(agents.handle().usage()),
+        Arc::clone(&metrics.estimates),
+    )?;
     let serve = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("serve")
@@ -231,6 +239,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         }
     });
     serve.shutdown_timeout(Duration::from_millis(200));
+    drop(estimates);
     drop(agents);
     drop(peers);
     let ended = core.stop();

@@ -175,6 +175,7 @@ impl Reads<'_> {
             rescheduling: Some(views::rescheduling(self.cell)),
             notices: notices::shares(self.cell.notices()),
             logs: Some(self.cell.log_settings().into()),
+            reclamation: Some(views::reclamation(self.cell)),
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),

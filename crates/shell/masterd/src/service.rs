@@ -16,6 +16,7 @@ mod logs;
 mod machines;
 pub(crate) mod names;
 mod quota;
+mod reclamation;
 mod replicas;
 pub(crate) mod replication;
 mod rescheduling;
@@ -383,6 +384,14 @@ impl Borgmaster for Service {
     ) -> Answer<v1::SetPlatformResponse> {
         let by = self.caller(&request)?;
         self.set_a_platform(by, request.into_inner()).await
+    }
+
+    async fn set_reclamation(
+        &self,
+        request: Request<v1::SetReclamationRequest>,
+    ) -> Answer<v1::SetReclamationResponse> {
+        let by = self.caller(&request)?;
+        self.set_the_reclamation(by, request.into_inner()).await
     }
 
     async fn set_logs(&self, request: Request<v1::SetLogsRequest>) -> Answer<v1::SetLogsResponse> {

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use borglet::{Measured, Usage, UsageSample, UsageSubject, UsageWindow};
+use master::Samples;
 use model::{CollectionId, GcuFactor, InstanceId, MachineId, Time};
 use prost::Message as _;
 use proto::v1;
@@ -179,6 +180,21 @@ impl UsageMemory {
             }));
         }
         found
+    }
+
+    /// Adds the newest samples, unless they are outdated, to those of a round of estimates.
+    pub(crate) fn collect(
+        &self,
+        gcu: impl Fn(MachineId) -> Option<GcuFactor>,
+        now: Instant,
+        samples: &mut Samples,
+    ) {
+        for (id, of_it) in &self.lock().machines {
+            let is_fresh = now.saturating_duration_since(of_it.heard) <= FRESH;
+            let Some(gcu) = gcu(*id).filter(|_| is_fresh) else { continue };
+            let newest = of_it.instances.values().filter_map(|of_it| of_it.sample.as_ref());
+            newest.for_each(|sample| samples.add(gcu, sample));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, All> {

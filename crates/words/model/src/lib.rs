@@ -16,6 +16,7 @@ mod notice;
 mod path;
 mod priority;
 mod random;
+mod reclamation;
 mod resources;
 mod saving;
 mod serial;
@@ -40,6 +41,7 @@ pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };
 pub use random::Random;
+pub use reclamation::Reclamation;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};

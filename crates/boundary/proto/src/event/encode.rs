@@ -240,6 +240,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
                 wire.given_number(3, machine.0);
             }
         }),
+        EventKind::Reclamation(setting) => wire.given_text(130, setting.name()),
         EventKind::Bootstrapped => wire.nothing(33),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),
         EventKind::ReschedulingStopped { silent, of } => wire.message(37, |wire| {

@@ -206,6 +206,7 @@ impl From<&EventKind> for Kind {
                 Self::ServiceDeleted(services::name(owner, name))
             }
             EventKind::LogSettings(settings) => Self::LogSettings(settings.into()),
+            EventKind::Reclamation(setting) => Self::Reclamation(setting.to_string()),
             EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
             EventKind::ReschedulingStopped { silent, of } => {
@@ -367,6 +368,7 @@ impl TryFrom<Kind> for EventKind {
                 Self::ServiceDeleted { owner, name }
             }
             Kind::LogSettings(set) => Self::LogSettings(set.try_into().field("logSettings")?),
+            Kind::Reclamation(setting) => Self::Reclamation(read::word(&setting, "reclamation")?),
             Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },
             Kind::ReschedulingStopped(message::ReschedulingStopped { silent, of }) => {

@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use cell::crashes::Crash;
-use cell::{Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task, TaskState};
+use cell::{
+    Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Reserved, Task, TaskState,
+};
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time, Version};
 use spec::JobSpec;
 
@@ -108,6 +110,7 @@ impl From<&Task> for v1::TaskImage {
                 State::Dead(v1::Dead { at: at.0, death: Some(death.into()) })
             }
         };
+        let newest_sample = task.reserved.as_deref().and_then(|reserved| reserved.newest_sample);
         let crash = |crash: &Crash| task_image::Crash {
             machine: crash.machine.0,
             times: crash.times,
@@ -119,7 +122,8 @@ impl From<&Task> for v1::TaskImage {
             finishes: task.finishes,
             last_incarnation: task.last_incarnation.as_deref().map(Into::into),
             crashes: task.crashes.iter().flat_map(|all| all.iter().map(crash)).collect(),
-            reserved: task.reserved.as_deref().map(Into::into),
+            reserved: task.reserved.as_deref().map(|reserved| (&reserved.amount).into()),
+            newest_sample: newest_sample.map(|at| at.0),
             version: task.version.0,
             state: Some(state),
         }
@@ -150,6 +154,9 @@ impl TryFrom<v1::TaskImage> for Task {
             Crash { machine, times: crash.times, last }
         };
         let crashes: Vec<_> = task.crashes.into_iter().map(crash).collect();
+        let newest_sample = task.newest_sample.map(Time);
+        let reserved = read::optional(task.reserved, "reserved")?;
+        let reserved = reserved.map(|amount| Reserved { amount, newest_sample });
         Ok(Self {
             generation: Generation(task.generation),
             version: Version(task.version),
@@ -157,7 +164,7 @@ impl TryFrom<v1::TaskImage> for Task {
             finishes: task.finishes,
             last_incarnation: read::optional(task.last_incarnation, "lastLife")?.map(Arc::new),
             crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
-            reserved: read::optional(task.reserved, "reserved")?.map(Arc::new),
+            reserved: reserved.map(Arc::new),
             state,
         })
     }

@@ -24,7 +24,8 @@ use std::sync::Arc;
 
 use cell::{Image, LEVEL, Rescheduling};
 use model::{
-    CollectionId, GcuFactor, Level, LockSessionId, LogIndex, MachineId, SessionId, Time, UserName,
+    CollectionId, GcuFactor, Level, LockSessionId, LogIndex, MachineId, Reclamation, SessionId,
+    Time, UserName,
 };
 use prost::Message;
 use spec::LogSettings;
@@ -98,6 +99,7 @@ fn head(image: &Image) -> v1::ImageHead {
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
         logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
+        reclamation: reclamation(image.reclamation),
         users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
@@ -220,6 +222,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         rescheduling: rescheduling_of(head.rescheduling)?,
         notices: notices::notices_of(head.notices.as_ref())?,
         logs: read::optional(head.logs, "logs")?.unwrap_or_default(),
+        reclamation: reclamation_of(&head.reclamation)?,
         users,
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,
@@ -243,6 +246,18 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         files: Vec::new(),
         services: Vec::new(),
     })
+}
+
+/// Empty if it is the setting of a new cell.
+fn reclamation(is: Reclamation) -> String {
+    if is == Reclamation::default() { String::new() } else { is.to_string() }
+}
+
+fn reclamation_of(read: &str) -> Result<Reclamation, Malformed> {
+    match read {
+        "" => Ok(Reclamation::default()),
+        setting => read::word(setting, "reclamation"),
+    }
 }
 
 /// `None` if rescheduling is allowed.

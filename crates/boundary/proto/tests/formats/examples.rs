@@ -15,13 +15,13 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
     GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
     RequestId, Reservation, ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure,
-    UpdateJob, UpdateStep, UseCapability,
+    SetCapability, SetLogs, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
     GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, MachineId, MachineReport,
-    MilliCores, NameError, NoticeDelivery, PortRange, Resources, SaverOutcome, Saving,
+    MilliCores, NameError, NoticeDelivery, PortRange, Reclamation, Resources, SaverOutcome, Saving,
     SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
@@ -267,6 +267,7 @@ fn requests() -> Vec<Mutation> {
         Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
         Mutation::SetLogs(SetLogs(log_settings())),
+        Mutation::SetReclamation(SetReclamation(Reclamation::Baseline)),
     ]
 }
 
@@ -378,10 +379,13 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Op::Forget { collections: vec![CollectionId(1), CollectionId(300)] },
         Op::RaiseLevel { to: Level(2) },
     ];
-    let reserved = |index, amount| Reservation { instance: instance(index), amount };
+    let reserved = |index, amount, newest_sample| {
+        let newest_sample: Option<u64> = newest_sample;
+        Reservation { instance: instance(index), amount, newest_sample: newest_sample.map(Time) }
+    };
     let mut later = vec![Op::Reserve(vec![
-        reserved(0, resources(150, 40 << 20, 0, 0)),
-        reserved(1, Resources::default()),
+        reserved(0, resources(150, 40 << 20, 0, 0), Some(77)),
+        reserved(1, Resources::default(), None),
     ])];
     let mut apart = full_job();
     apart.max_per_machine = Some(Maximum { tasks: 1, hard: true });
@@ -484,6 +488,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetAttributes(_) => "set attributes",
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
+            Mutation::SetReclamation(_) => "set reclamation",
             Mutation::ResumeRescheduling(ResumeRescheduling) => "resume rescheduling",
             Mutation::AddUser(_) => "add user",
             Mutation::RevokeUser(_) => "revoke user",

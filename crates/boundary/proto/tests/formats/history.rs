@@ -306,7 +306,9 @@ impl Life {
                         Resources { ram, ..limit }
                     };
                     let index = TaskIndex(u32::try_from(part).unwrap_or(0) % job.spec.tasks);
-                    let one = |instance| Reservation { instance, amount: amount(index) };
+                    let newest_sample = Some(Time(part)).filter(|_| part % 2 == 0);
+                    let one =
+                        |instance| Reservation { instance, amount: amount(index), newest_sample };
                     self.apply(Op::Reserve(job.instance(index).map(one).into_iter().collect()));
                 }
             }

@@ -16,6 +16,7 @@ pub(crate) mod mutation;
 pub(crate) mod observe;
 pub(crate) mod op;
 pub(crate) mod quota;
+pub(crate) mod reclamation;
 pub(crate) mod replicas;
 pub(crate) mod request;
 pub(crate) mod rescheduling;

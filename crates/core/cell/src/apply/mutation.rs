@@ -13,8 +13,8 @@ use crate::{
     DeleteFile, DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
     MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
     RemoveReplica, RenewLockSession, Reply, ResizeJob, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetService,
-    UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation,
+    SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -127,6 +127,8 @@ mutations! {
     SetPlatform(SetPlatform),
     /// Set how long the output of tasks is kept, and how much of it.
     SetLogs(SetLogs),
+    /// Set how near to the usage reservations may come.
+    SetReclamation(SetReclamation),
     /// Issue a certificate to a user, who may be new.
     AddUser(AddUser),
     /// Revoke every certificate of a user.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{
     CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
     LockSessionId, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId,
-    Span, UserName, Version,
+    Span, Time, UserName, Version,
 };
 
 use crate::{MemberChange, Mutation, UpdateStep};
@@ -233,6 +233,8 @@ pub struct Reservation {
     pub instance: InstanceId,
     /// The estimate. In each dimension it counts for at most the limit.
     pub amount: Resources,
+    /// The time of the newest sample of usage in it, by the machine's clock; none if it has none.
+    pub newest_sample: Option<Time>,
 }
 
 /// Something that happened to an instance on its machine.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::{Cell, Reservation, TaskState};
+use crate::{Cell, Job, Reservation, Reserved, TaskState};
 
 impl Cell {
     /// Applies the reservations of live instances. This changes only what they count for on their
@@ -14,19 +14,18 @@ impl Cell {
         }
     }
 
-    fn reserve_one(&mut self, Reservation { instance, amount }: &Reservation) {
+    fn reserve_one(&mut self, reservation: &Reservation) {
+        let Reservation { instance, amount, newest_sample } = reservation;
         let Some(job) = self.jobs.get(instance.collection) else { return };
-        // An alloc reserves its limit whether used or not, and what runs in it is not counted
-        // again.
-        let in_allocs = job.alloc_set.is_some() || job.spec.kind.is_alloc_set();
-        if in_allocs || !job.described(instance.index).estimation {
+        if !job.is_estimated() || !job.described(instance.index).estimation {
             return;
         }
         let (limit, before) = (job.limit(instance.index), job.demand(instance.index));
         let Some(task) = job.task(instance.index) else { return };
         // A reservation equal to the limit is not stored: the limit may change.
         let amount = amount.least(limit);
-        let reserved = (amount != limit).then_some(amount);
+        let newest_sample = *newest_sample;
+        let reserved = (amount != limit).then_some(Reserved { amount, newest_sample });
         let lives =
             task.generation == instance.generation && !matches!(task.state, TaskState::Dead { .. });
         if !lives || task.reserved.as_deref() == reserved.as_ref() {
@@ -43,6 +42,15 @@ impl Cell {
         if let Some(machine) = placed.and_then(|id| self.machines.get_mut(id)) {
             machine.resize(&before, &now);
         }
+    }
+}
+
+impl Job {
+    /// Whether the needs of its tasks are estimated, unless a task's description says otherwise. An
+    /// alloc reserves its limit whether used or not, and what runs in it is not counted again.
+    #[must_use]
+    pub fn is_estimated(&self) -> bool {
+        self.alloc_set.is_none() && !self.spec.kind.is_alloc_set()
     }
 }
 
@@ -125,7 +133,7 @@ mod tests {
         fn reserve(&mut self, index: u32, cpu: u64) -> Resources {
             let amount = resources(cpu, 2_048 * MIB);
             let instance = instance(index, 1);
-            self.apply(&Op::Reserve(vec![Reservation { instance, amount }]));
+            self.apply(&Op::Reserve(vec![Reservation { instance, amount, newest_sample: None }]));
             self.machine().reserved()
         }
 

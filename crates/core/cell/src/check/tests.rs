@@ -279,8 +279,9 @@ fn whatever_is_spoilt_is_named() {
         ),
         (
             |cell| {
-                let half = Arc::new(resources(50, 32 << 20));
-                job(cell).tasks.get_mut(0).expect("a task").reserved = Some(half);
+                let amount = resources(50, 32 << 20);
+                let half = crate::Reserved { amount, newest_sample: None };
+                job(cell).tasks.get_mut(0).expect("a task").reserved = Some(Arc::new(half));
             },
             &[
                 "machine 1: 0.2 cores, 128 MiB reserved and 0.2 cores, 128 MiB limits of production, by \

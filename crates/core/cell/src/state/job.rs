@@ -89,9 +89,18 @@ pub struct Task {
     pub crashes: Option<Arc<Vec<Crash>>>,
     /// The reservation of its current incarnation, if it differs from the limit; see
     /// [`Job::reservation`].
-    pub reserved: Option<Arc<Resources>>,
+    pub reserved: Option<Arc<Reserved>>,
     /// Its state.
     pub state: TaskState,
+}
+
+/// A recorded reservation, and what another replica needs to continue the estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The estimate of what the task needs.
+    pub amount: Resources,
+    /// The time of the newest sample of usage in it, by the machine's clock; none if it has none.
+    pub newest_sample: Option<Time>,
 }
 
 /// What a placed task counts for on its machine.
@@ -621,7 +630,7 @@ impl Job {
         let limit = spec.limit(index);
         let reserved = self.task(index).and_then(|task| task.reserved.as_deref());
         let reserved = reserved.filter(|_| spec.estimation);
-        reserved.map_or(limit, |reserved| reserved.least(limit))
+        reserved.map_or(limit, |reserved| reserved.amount.least(limit))
     }
 
     /// What a task counts for on its machine: nothing if it runs in an alloc, which counts instead.

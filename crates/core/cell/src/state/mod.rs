@@ -19,7 +19,7 @@ pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
 pub use job::{
     Counts, Death, Demand, EvictionCause, Health, Job, JobParts, JobState, KillReason,
-    LastIncarnation, PendingCause, Phase, Placement, StopReason, Task, TaskState,
+    LastIncarnation, PendingCause, Phase, Placement, Reserved, StopReason, Task, TaskState,
 };
 pub(crate) use locks::Locks;
 pub use locks::{Content, File, Holder, Lock, LockSession};
@@ -42,7 +42,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use model::{
     Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
-    LogIndex, MachineId, MachineName, Serial, SessionId, TaskId, Time, UserName,
+    LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId, TaskId, Time, UserName,
 };
 use spec::LogSettings;
 
@@ -60,6 +60,7 @@ pub struct Cell {
     pub(crate) rescheduling: Rescheduling,
     pub(crate) notices: Notices,
     pub(crate) logs: LogSettings,
+    pub(crate) reclamation: Reclamation,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
     /// The capabilities of users; users without any have no entry.
@@ -120,6 +121,7 @@ impl Cell {
             rescheduling: Rescheduling::Allowed,
             notices: Notices::default(),
             logs: LogSettings::default(),
+            reclamation: Reclamation::default(),
             users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),
@@ -199,6 +201,12 @@ impl Cell {
     #[must_use]
     pub fn log_settings(&self) -> &LogSettings {
         &self.logs
+    }
+
+    /// How near to the usage reservations may come.
+    #[must_use]
+    pub fn reclamation(&self) -> Reclamation {
+        self.reclamation
     }
 
     /// The administrators.

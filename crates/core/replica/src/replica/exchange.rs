@@ -1,7 +1,7 @@
 //! Messages to and from the other replicas.
 
-use cell::Op;
-use master::Reachability;
+use cell::{Op, Reservation};
+use master::{Partition, Reachability};
 use model::{LogIndex, MachineId, ReplicaId, Term, Time};
 use raft::eraftpb::{self, MessageType};
 use raft::{SnapshotStatus, StateRole};
@@ -128,9 +128,24 @@ impl<C: Codec> Replica<C> {
         let partition = self.links.partition_of(from);
         self.master.heard(now, &self.cell, from, reachabilities);
         for op in proposals {
-            if partition.may_propose(op) && self.master.may_propose(op) {
+            if let Op::Reserve(reservations) = op {
+                self.reserve(now, &partition, reservations);
+            } else if partition.may_propose(op) && self.master.may_propose(op) {
                 self.propose(now, op, None);
             }
+        }
+    }
+
+    /// Proposes the reservations from another replica, without those of tasks that it does not
+    /// estimate: another one that does may have proposed a newer one.
+    fn reserve(&mut self, now: Time, by: &Partition, reservations: &[Reservation]) {
+        let estimated = |reservation: &&Reservation| {
+            let placed = self.cell.placement(reservation.instance);
+            placed.is_some_and(|placed| by.estimates(placed.machine))
+        };
+        let theirs: Vec<_> = reservations.iter().filter(estimated).copied().collect();
+        if !theirs.is_empty() {
+            self.propose(now, &Op::Reserve(theirs), None);
         }
     }
 

@@ -189,6 +189,7 @@ pub(crate) fn reservations(collection: CollectionId, spec: &spec::JobSpec) -> Op
     let one = |index| Reservation {
         instance: TaskId { collection, index }.generation(Generation(1)),
         amount: RESERVED.of(spec.limit(index)),
+        newest_sample: None,
     };
     Op::Reserve((0..spec.tasks).map(TaskIndex).map(one).collect())
 }

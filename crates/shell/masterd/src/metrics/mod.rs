@@ -3,8 +3,10 @@
 //! The threads update [`Metrics`] by atomics alone. `service::serving` reads the values of the
 //! newest view, the queues and admission at each scrape.
 
+mod estimates;
 mod requests;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use process::metrics::{Durations, Sizes};
@@ -14,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::threads::Threads;
 
+pub(crate) use estimates::EstimateMetrics;
 pub(crate) use requests::{Requests, measure};
 
 /// A value that can increase and decrease.
@@ -29,6 +32,7 @@ pub(crate) struct Metrics {
     pub(super) polls: PollMetrics,
     pub(super) checkpoints: CheckpointMetrics,
     pub(super) events: EventMetrics,
+    pub(super) estimates: Arc<EstimateMetrics>,
     /// Requests rejected because nothing can be made durable.
     pub(super) no_room: Counter,
     /// How often the master of this data directory was restarted.
@@ -100,6 +104,7 @@ impl Metrics {
         self.register_core(registry);
         self.register_log(registry);
         self.register_kept(registry);
+        self.estimates.register(registry);
         let restarts = self.restarts.clone();
         let help = "Restarts of the master of this data directory";
         registry.register("bourg_restarts", help, restarts);

@@ -449,6 +449,20 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::Place
     machine.instances().iter().filter_map(task).collect()
 }
 
+/// What is reclaimed now, on all machines.
+pub(super) fn reclamation(cell: &Cell) -> v1::ReclamationStatus {
+    let none = (Resources::default(), Resources::default());
+    let (limit, reservation) = cell.machines().fold(none, |(limit, reservation), machine| {
+        (limit.plus(machine.taken()), reservation.plus(machine.reserved()))
+    });
+    v1::ReclamationStatus {
+        setting: cell.reclamation().to_string(),
+        limit: Some((&limit).into()),
+        reservation: Some((&reservation).into()),
+        reclaimed: Some((&limit.minus(reservation)).into()),
+    }
+}
+
 /// Whether unreachable machines are marked down.
 pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
     let state = |state: v1::ReschedulingState| v1::ReschedulingStatus {

@@ -61,6 +61,7 @@ impl Collector for Serving {
         machines(&mut encoder, &view.cell)?;
         tasks(&mut encoder, &view.cell)?;
         self.waiting(&mut encoder)?;
+        self.rejected_samples(&mut encoder)?;
         self.refused(&mut encoder)?;
         self.past(&mut encoder)
     }
@@ -99,6 +100,15 @@ impl Serving {
         let help =
             "Rejected requests, by cause, and under overload by the band of the submitted job.";
         counters(encoder, "bourg_requests_refused", help, shed.chain(others))
+    }
+
+    /// Samples of usage that no estimate used.
+    fn rejected_samples(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rejected = self.metrics.estimates.rejected();
+        let help = "Samples of usage that the rounds of estimates rejected, by reason; one that stays the \
+                    newest counts in each round.";
+        let counts = rejected.map(|(reason, count)| ([("reason", reason)], count));
+        counters(encoder, "bourg_usage_samples_rejected", help, counts)
     }
 
     /// The history on disk.

@@ -6,7 +6,7 @@ use cell::{
     Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
     StopReason, Subject,
 };
-use model::{Capability, Level, LockSessionId, LogIndex, Sequencer, Span, Time};
+use model::{Capability, Level, LockSessionId, LogIndex, Reclamation, Sequencer, Span, Time};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -151,6 +151,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::MachineUnreachable),
         any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),
         Just(EventKind::ReschedulingResumed),
+        select(&Reclamation::ALL[..]).prop_map(EventKind::Reclamation),
         Just(EventKind::ReschedulingAllowed),
         (name(), certificate())
             .prop_map(|(user, certificate)| EventKind::UserAdded { user, certificate }),

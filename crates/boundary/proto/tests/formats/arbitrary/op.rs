@@ -123,8 +123,12 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
             victims,
         },
     );
-    let reservation =
-        (instance(), resources()).prop_map(|(instance, amount)| Reservation { instance, amount });
+    let reservation = (instance(), resources(), of(any::<u64>().prop_map(Time)));
+    let reservation = reservation.prop_map(|(instance, amount, newest_sample)| Reservation {
+        instance,
+        amount,
+        newest_sample,
+    });
     let requests =
         (id, name(), mutation()).prop_map(|(id, by, mutation)| Op::Request { id, by, mutation });
     let others = prop_oneof![

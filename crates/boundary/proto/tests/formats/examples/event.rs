@@ -7,7 +7,8 @@ use cell::{
     SkipReason, StopReason, Subject,
 };
 use model::{
-    Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Span, Time, Version,
+    Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Reclamation, Span,
+    Time, Version,
 };
 use proto::event::{Names, Record};
 use spec::FieldChange;
@@ -190,6 +191,7 @@ fn of_the_cell() -> Vec<EventKind> {
     vec![
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
         EventKind::LogSettings(super::log_settings()),
+        EventKind::Reclamation(Reclamation::Baseline),
         EventKind::Bootstrapped,
         EventKind::LevelRaised { to: Level(2) },
     ]
@@ -269,6 +271,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::MachineRemoved { .. } => "machine removed",
         EventKind::Platform { .. } => "platform",
         EventKind::LogSettings(_) => "log settings",
+        EventKind::Reclamation(_) => "reclamation",
         EventKind::Lock { change: LockChange::Acquired, .. } => "lock acquired",
         EventKind::Lock { change: LockChange::Released, .. } => "lock released",
         EventKind::Lock { change: LockChange::Expired, .. } => "lock expired",

@@ -12,8 +12,8 @@ use cell::{
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
-    LockSessionId, LogIndex, MachineId, MachineReport, NoticeDelivery, NoticeReason, ReplicaId,
-    SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
+    LockSessionId, LogIndex, MachineId, MachineReport, NoticeDelivery, NoticeReason, Reclamation,
+    ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
@@ -42,6 +42,7 @@ pub(crate) fn full_image() -> Image {
         rescheduling: Rescheduling::Allowed,
         notices: Notices::default(),
         logs: spec::LogSettings::default(),
+        reclamation: Reclamation::default(),
         users: Vec::new(),
         metering: Metering::default(),
         capabilities: Vec::new(),
@@ -73,6 +74,7 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     let mut image = full_image();
     image.users = users();
     image.logs = super::log_settings();
+    image.reclamation = Reclamation::Aggressive;
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
     unreachable.state = MachineState::Unreachable { since: Time(98) };
