@@ -10,15 +10,16 @@ mod opinions;
 mod partitions;
 mod proposals;
 mod reachability;
+mod reclamation;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use borglet::{Measured, TaskReport, TaskStatus, Usage, UsageSample, UsageSubject};
-use cell::{AddMachine, Assignment, Mutation, Observation, Outcome, RequestId};
+use cell::{AddMachine, Assignment, Mutation, Observation, Outcome, RequestId, Reservation};
 use model::{
-    Bytes, CellName, CollectionId, End, Generation, InstanceId, LogIndex, MachineName,
+    Bytes, CellName, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineName,
     MachineReport, MilliCores, PortRange, ReplicaId, Resources, SessionId, Stamp, TaskIndex,
     TaskSelection, Term, UserName,
 };

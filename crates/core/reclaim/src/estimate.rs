@@ -6,16 +6,12 @@
 
 use model::{Bytes, MilliCores, Permille, Reclamation, Resources, Span, Time};
 
-use crate::sample::{self, CPU_MAX, RAM_MAX, Rejection, SILENT_AFTER, SKEW_MAX, Sample};
+use crate::sample::{self, CPU_MAX, RAM_MAX, Rejection, SKEW_MAX, Sample};
 use crate::setting::{Margin, Pace};
 
 /// The maximum of time that one step accounts for. After a pause, one sample alone does not say what
 /// the task has used meanwhile.
 pub const STEP_MAX: Span = Span::from_secs(30);
-
-/// The reservation of a silent task rises by its whole limit in so much time. The rate is bounded
-/// because a silent rack has thousands of tasks, and each change is a record.
-pub const SILENCE_RISE: Span = Span::from_secs(600);
 
 /// Levels of CPU are counted in such parts of a milli-core. In whole ones, a small excess would
 /// lose nothing in a step, or all of it.
@@ -47,6 +43,7 @@ struct Step {
     elapsed: Span,
     measured: bool,
     silent: bool,
+    rise: Span,
 }
 
 impl Estimate {
@@ -84,7 +81,7 @@ impl Estimate {
         // A time of the newest sample that cannot be must not make all later ones out of order.
         self.newest = self.newest.min(now + SKEW_MAX);
         let taken = self.take(started, sample, now);
-        let silent = self.is_silent(now);
+        let silent = self.is_silent(now, pace);
         let measured = taken == Ok(true);
         let elapsed = now.since(self.stepped).min(STEP_MAX);
         // Without news nothing is accounted for, so the next sample accounts for this time, too. A
@@ -94,7 +91,7 @@ impl Estimate {
         }
         self.heard = self.heard.min(now);
 
-        let step = Step { elapsed, measured, silent };
+        let step = Step { elapsed, measured, silent, rise: pace.silence_rise };
         let warm = started.is_some_and(|started| now.since(started) >= pace.warm_up);
         let countable = limit.cpu <= CPU_MAX && limit.ram <= RAM_MAX;
         let margin = Margin::of(setting).filter(|_| warm && countable);
@@ -147,10 +144,10 @@ impl Estimate {
         (self.newest != Time::ZERO).then_some(self.newest)
     }
 
-    /// Whether the newest sample is older than [`SILENT_AFTER`] at `now`.
+    /// Whether the newest sample is older than [`Pace::silent_after`] at `now`.
     #[must_use]
-    pub fn is_silent(&self, now: Time) -> bool {
-        now.since(self.heard) > SILENT_AFTER
+    pub fn is_silent(&self, now: Time, pace: Pace) -> bool {
+        now.since(self.heard) > pace.silent_after
     }
 
     /// Whether the newest sample used more than `reservation` in a resource. Usage above the limit
@@ -167,7 +164,7 @@ impl Step {
     fn level(&self, margin: &Margin, half_life: Span, before: u64, used: u64, limit: u64) -> u64 {
         let before = before.min(limit);
         if self.silent {
-            let rise = product(limit, self.elapsed.0, SILENCE_RISE.0).max(1);
+            let rise = product(limit, self.elapsed.0, self.rise.0).max(1);
             return before.saturating_add(rise).max(used).min(limit);
         }
         let target = used

@@ -101,7 +101,7 @@ impl Estimator {
             {
                 self.rejected.add(reason);
             }
-            silent += usize::from(task.started.is_some() && estimate.is_silent(now));
+            silent += usize::from(task.started.is_some() && estimate.is_silent(now, self.pace));
             ordered &= self.advanced.last().is_none_or(|last| last.instance < instance);
             self.advanced.push(Entry { instance, estimate });
             let direction = batch::direction(&estimate, &task.reservation, limit, change_min);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use model::{Bytes, MilliCores, Span, Time};
 
-/// A task without an accepted sample for so long is silent. A sample that is older when it arrives
+/// A task without an accepted sample for so long is silent, usually. A sample that is older when it arrives
 /// is late. A Borglet measures once a second and is polled every 2 s, so this is 30 polls.
 pub const SILENT_AFTER: Span = Span::from_secs(60);
 

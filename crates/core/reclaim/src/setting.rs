@@ -2,6 +2,12 @@
 
 use model::{Permille, Reclamation, Span};
 
+use crate::sample::SILENT_AFTER;
+
+/// The usual time in which the reservation of a silent task rises by its whole limit. The rate is
+/// bounded because a silent rack has thousands of tasks, and each change is a record.
+pub const SILENCE_RISE: Span = Span::from_secs(600);
+
 /// How fast an estimate follows the usage. It is the same for all settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
@@ -13,13 +19,23 @@ pub struct Pace {
     /// The same for RAM. It is longer: a task that lacks CPU is throttled, but one that lacks RAM
     /// is killed.
     pub half_life_ram: Span,
+    /// A task without an accepted sample for so long is silent.
+    pub silent_after: Span,
+    /// The reservation of a silent task rises by its whole limit in so much time.
+    pub silence_rise: Span,
 }
 
 impl Pace {
     /// A pace with this half-life of CPU; that of RAM is four times as long.
     #[must_use]
     pub fn new(warm_up: Span, half_life_cpu: Span) -> Self {
-        Self { warm_up, half_life_cpu, half_life_ram: half_life_cpu.saturating_mul(4) }
+        Self {
+            warm_up,
+            half_life_cpu,
+            half_life_ram: half_life_cpu.saturating_mul(4),
+            silent_after: SILENT_AFTER,
+            silence_rise: SILENCE_RISE,
+        }
     }
 }
 

@@ -334,6 +334,61 @@ fn limits_decide_for_production_and_reservations_for_the_rest() {
     }
 }
 
+/// Production asked for 600 and needs 200, and batch asked for 700 and needs 100: by limits they do not
+/// fit together. What an eviction frees is the reservation of batch, and nothing of the limits that
+/// production is judged by.
+#[test]
+fn an_eviction_frees_reservations_and_why_counts_as_the_check_does() {
+    let at = Time(1_000_000);
+    let mut scheduler = Scheduler::new(cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 1 priority=200 cpu=600 ram=10",
+    ));
+    let place = |scheduler: &mut Scheduler| {
+        let plan = scheduler.pass(at);
+        let text = shown(scheduler.cell(), &plan.assignments);
+        scheduler.follow(at, &Op::Assign(plan.assignments));
+        text
+    };
+    assert_eq!(place(&mut scheduler), "ana/web/0 -> m1\n");
+    follow(
+        &mut scheduler,
+        "reserve 1-0-1 cpu=200 ram=10\nsubmit ana/crunch 1 priority=110 cpu=700 ram=10",
+    );
+    assert_eq!(place(&mut scheduler), "ana/crunch/0 -> m1\n");
+    follow(&mut scheduler, "reserve 2-0-1 cpu=100 ram=10");
+    for (job, expected, why_not) in [
+        ("priority=110 cpu=700", "ana/new/0 -> m1\n", ""),
+        (
+            "priority=110 cpu=701",
+            "",
+            "lack CPU (0.701 cores asked; the nearest miss has 0.7 cores free, on m1)",
+        ),
+        ("priority=115 cpu=800", "ana/new/0 -> m1 evicting ana/crunch/0\n", ""),
+        (
+            "priority=115 cpu=801",
+            "",
+            "lack CPU (0.801 cores asked; the nearest miss has 0.7 cores free, on m1)",
+        ),
+        ("priority=200 cpu=400", "ana/new/0 -> m1\n", ""),
+        (
+            "priority=200 cpu=401",
+            "",
+            "lack CPU (0.401 cores asked; the nearest miss has 0.4 cores free, on m1)",
+        ),
+    ] {
+        let mut scheduler = scheduler.clone();
+        follow(&mut scheduler, &format!("submit ana/new 1 {job} ram=10"));
+        let new = scheduler.cell().job(CollectionId(3)).expect("a job").clone();
+        let found = why(scheduler.cell(), &new, &TaskSelection::All, at);
+        let reasons = found.groups.iter().flat_map(|group| &group.reasons);
+        let shown = reasons.map(|one| format!("{} ({})", one.text, one.nearest_text));
+        let shown = shown.collect::<String>();
+        assert_eq!(place(&mut scheduler), expected, "{job}");
+        assert!(shown.contains(why_not), "{job}: {shown}");
+    }
+}
+
 #[test]
 fn every_term_of_a_score_is_named_with_its_weight() {
     let cell = cell(

@@ -60,6 +60,16 @@ pub struct Verdict {
     pub failure: Option<String>,
 }
 
+/// Masters whose reservations follow the usage within seconds: a world lasts minutes.
+fn estimating() -> master::Settings {
+    let pace = master::Pace {
+        silent_after: Span::from_secs(10),
+        silence_rise: Span::from_secs(20),
+        ..master::Pace::new(Span::from_secs(5), Span::from_secs(5))
+    };
+    master::Settings { pace, ..master::Settings::default() }
+}
+
 impl Plan {
     /// All families of faults, for a given time, with one replica.
     #[must_use]
@@ -99,7 +109,7 @@ impl Plan {
             seed: random.number(),
             machines: machines(count, RACK, capacity(cores, gib)),
             replicas: self.replicas,
-            replica: replica::Settings::default(),
+            replica: replica::Settings { master: estimating(), ..replica::Settings::default() },
             checking: Checking::Every { full: FULL_CHECK },
             checkpoint_every: random.within(50..2_000),
             injected_bug: self.injected_bug,

@@ -53,11 +53,15 @@ pub enum InjectedBug {
     ShortLease,
     /// A write is applied without a look at its sequencer.
     IgnoredSequencer,
+    /// The reservation of a silent task never returns to its limit.
+    ReservationKeptAfterSilence,
+    /// Reservations are an eighth of what was estimated.
+    ReservationBelowUsage,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -79,6 +83,8 @@ impl InjectedBug {
         Self::SaverTwice,
         Self::ShortLease,
         Self::IgnoredSequencer,
+        Self::ReservationKeptAfterSilence,
+        Self::ReservationBelowUsage,
     ];
 }
 
@@ -105,6 +111,18 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
             let undone =
                 update.is_some_and(|update| matches!(update.state, UpdateState::Undoing { .. }));
             steps.retain(|step| !undone || !matches!(step, UpdateStep::Change(_)));
+        }
+        (InjectedBug::ReservationKeptAfterSilence, Op::Reserve(reservations)) => {
+            let limit = |instance: &InstanceId| {
+                cell.job(instance.collection).map(|job| job.limit(instance.index))
+            };
+            reservations.retain(|one| limit(&one.instance) != Some(one.amount));
+        }
+        (InjectedBug::ReservationBelowUsage, Op::Reserve(reservations)) => {
+            for one in reservations {
+                one.amount.cpu.0 /= 8;
+                one.amount.ram.0 /= 8;
+            }
         }
         (InjectedBug::ForgottenEviction, Op::EvictDraining { instances, .. }) => instances.clear(),
         _ => {}

@@ -11,6 +11,15 @@ use model::{Bytes, InstanceId, MilliCores, Random, Resources, Span, Time};
 /// The shortest time between two samples, as that of a real Borglet.
 const INTERVAL: Span = Span::from_secs(1);
 
+/// The meter of one task in eight fails so long after its start: it is not measured any more.
+const METER_FAILS_AFTER: Span = Span::from_secs(30);
+
+/// Whether the meter of a task fails.
+fn fails(instance: InstanceId) -> bool {
+    let task = instance.collection.0 << 20 ^ u64::from(instance.index.0);
+    Random::mixed(task).is_multiple_of(8)
+}
+
 /// The usage of a task over time: between two shares of its limit, up and down in straight lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Curve {
@@ -124,6 +133,9 @@ impl Meters {
             let middle = now - Span(passed.0 / 2);
             let more = u128::from(curve.cpu(middle).0) * u128::from(passed.0) / 1_000;
             *used = *used + Span(u64::try_from(more).unwrap_or(0));
+            if fails(instance) && now.since(started) > METER_FAILS_AFTER {
+                continue;
+            }
             let memory = Some(curve.memory(now));
             let reading = Reading { cpu_time: Some(*used), memory, ..Reading::default() };
             read.insert(instance, TaskReading { alloc, started, reading });
@@ -138,6 +150,27 @@ impl Meters {
         };
         let wrong = samples.iter().find_map(strange).or_else(|| self.wrong(&windows));
         (Usage { samples, windows, cursor: now.0 }, wrong)
+    }
+
+    /// For how long a running task has not been measured because its meter has failed.
+    pub(crate) fn silent_for(&self, instance: InstanceId, now: Time) -> Option<Span> {
+        let (started, ..) = self.tasks.get(&instance).filter(|_| fails(instance))?;
+        let since = *started + METER_FAILS_AFTER;
+        (now > since).then(|| now.since(since))
+    }
+
+    /// The least that a running task has used in the last while.
+    pub(crate) fn least_used(
+        &self,
+        instance: InstanceId,
+        now: Time,
+        last: Span,
+    ) -> Option<(MilliCores, Bytes)> {
+        let (started, curve, _) = self.tasks.get(&instance)?;
+        let seconds = last.0 / 1_000_000;
+        let moments = || (0..=seconds).map(|ago| now - Span::from_secs(ago));
+        let cpu = moments().map(|at| curve.cpu(at)).min()?;
+        (now.since(*started) > last).then_some((cpu, moments().map(|at| curve.memory(at)).min()?))
     }
 
     /// What is wrong with closed windows of tasks that still run.

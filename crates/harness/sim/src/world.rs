@@ -6,6 +6,7 @@
 mod actions;
 mod calls;
 mod clients;
+mod estimates;
 mod failing;
 mod faults;
 mod machines;
@@ -81,6 +82,8 @@ pub(crate) enum Event {
     Written { host: usize, incarnation: u64, number: u64 },
     /// A poll ended.
     Answered { call: Call, answer: Answer },
+    /// A replica makes a round of estimates.
+    Estimates { host: usize, incarnation: u64 },
     /// A checkpoint was written.
     Checkpointed { host: usize, incarnation: u64, cell: Box<Cell>, term: model::Term },
     /// A replica is started.
@@ -359,6 +362,7 @@ impl<C: Codec> World<C> {
             | Event::SnapshotKept { host, .. }
             | Event::SnapshotTold { host, .. }
             | Event::ReadAsked { host }
+            | Event::Estimates { host, .. }
                 if self.masters[host].is_frozen() =>
             {
                 self.masters[host].later(event);
@@ -372,6 +376,7 @@ impl<C: Codec> World<C> {
             Event::Checkpointed { host, incarnation, cell, term } => {
                 self.checkpointed(host, incarnation, *cell, term);
             }
+            Event::Estimates { host, incarnation } => self.estimates(host, incarnation),
             Event::MasterStarts { host } => self.start_master(host),
             Event::MasterEnds { host } => self.end_master(host),
             Event::Received { .. }

@@ -35,6 +35,8 @@ pub(crate) struct Size {
     pub(crate) tasks: u32,
     pub(crate) operations: u64,
     pub(crate) seed: u64,
+    /// The CPU of a task and of a machine, in units of the smallest: estimates need fine amounts.
+    pub(crate) cores: u64,
 }
 
 /// The results.
@@ -185,6 +187,7 @@ struct World {
     now: Time,
     lives: Vec<Incarnation>,
     machines: u64,
+    cores: u64,
     random: u64,
     user: UserName,
     sequence: u64,
@@ -204,6 +207,7 @@ impl World {
             now: Time::ZERO,
             lives: Vec::with_capacity(size.tasks as usize),
             machines: size.machines,
+            cores: size.cores,
             // The generator's state must not be 0.
             random: size.seed | 1 << 63,
             user: user.clone(),
@@ -230,7 +234,7 @@ impl World {
 
     fn job(&mut self, number: u32, tasks: u32) -> anyhow::Result<()> {
         let mut task = TaskSpec::of(vec!["serve".to_owned(), "--index=${task.index}".to_owned()]);
-        task.limit.cpu = MilliCores(10);
+        task.limit.cpu = MilliCores(10 * self.cores);
         let name = JobName::new(&format!("job-{number}"))?;
         let mut spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
         // The cell's minimum of the delay, however often a task has failed.
@@ -338,7 +342,7 @@ fn job_size(number: u32) -> u32 {
 fn machine(size: Size) -> MachineReport {
     let share = 16 * (1 + u64::from(size.tasks) / size.machines);
     let capacity = Resources {
-        cpu: MilliCores(10 * share),
+        cpu: MilliCores(10 * share * size.cores),
         ram: Bytes((64 << 20) * share),
         ..Resources::default()
     };

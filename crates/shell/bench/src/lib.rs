@@ -3,6 +3,7 @@
 mod apply;
 mod borglet;
 mod cluster;
+mod estimate;
 mod history;
 mod names;
 mod recovery;
@@ -94,6 +95,8 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Measure the estimates of reservations: the time of a round, and what they add to the log.
+    Estimate(estimate::Options),
     /// Measure the names of a large cell: following changes, records, and their memory.
     Names {
         /// The number of machines of the cell.
@@ -161,12 +164,13 @@ impl Benchmark {
             Self::Pass(options) => scheduling::pass::measure(&options),
             Self::Update(options) => update::measure(&options),
             Self::Apply { machines, tasks, operations, seed, json } => {
-                apply::apply(apply::Size { machines, tasks, operations, seed }, json)
+                apply::apply(apply::Size { machines, tasks, operations, seed, cores: 1 }, json)
             }
             Self::Names { machines, tasks, changes, seed, json } => {
                 let operations = changes;
-                names::names(apply::Size { machines, tasks, operations, seed }, json)
+                names::names(apply::Size { machines, tasks, operations, seed, cores: 1 }, json)
             }
+            Self::Estimate(options) => estimate::measure(&options),
             Self::Resolver(options) => cluster::resolver::measure(&options),
             Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);

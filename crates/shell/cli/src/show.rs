@@ -96,7 +96,7 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
 #[derive(Default)]
 struct Used {
     /// By the id of the job, and the index and the generation of the task.
-    tasks: BTreeMap<(u64, u32, u32), v1::Measured>,
+    tasks: BTreeMap<(u64, u32, u32), v1::TaskUsage>,
     /// What to say about it.
     note: Option<String>,
 }
@@ -113,7 +113,7 @@ async fn used_by(connection: &Connection, jobs: &[v1::JobStatus]) -> Used {
         let has_failed = note.is_some() && answer.tasks.is_empty();
         for task in answer.tasks {
             let key = (job.collection, task.index, task.generation);
-            used.tasks.extend(task.used.map(|measured| (key, measured)));
+            used.tasks.insert(key, v1::TaskUsage { windows: Vec::new(), ..task });
         }
         used.note = used.note.or(note);
         if has_failed {
@@ -124,11 +124,22 @@ async fn used_by(connection: &Connection, jobs: &[v1::JobStatus]) -> Used {
 }
 
 impl Used {
-    /// The CPU and the memory of a task.
-    fn columns(&self, job: &v1::JobStatus, task: &v1::TaskStatus) -> [String; 2] {
-        let used = self.tasks.get(&(job.collection, task.index, task.generation));
-        let used = used.copied().unwrap_or_default();
-        [amount::cpu(used.cpu_milli), amount::bytes(used.memory_bytes)]
+    /// The limit, the reservation and the usage of a task: of CPU, and of memory. A task that does not
+    /// run has no reservation.
+    fn columns(&self, job: &v1::JobStatus, task: &v1::TaskStatus) -> [String; 6] {
+        let known = self.tasks.get(&(job.collection, task.index, task.generation));
+        let limit = known.and_then(|known| known.limit);
+        let runs = known.filter(|known| known.state() == v1::TaskState::Running);
+        let reservation = runs.and_then(|known| known.reservation);
+        let used = known.and_then(|known| known.used).unwrap_or_default();
+        [
+            amount::cpu(limit.map(|limit| limit.cpu_milli)),
+            amount::cpu(reservation.map(|reservation| reservation.cpu_milli)),
+            amount::cpu(used.cpu_milli),
+            amount::bytes(limit.map(|limit| limit.ram_bytes)),
+            amount::bytes(reservation.map(|reservation| reservation.ram_bytes)),
+            amount::bytes(used.memory_bytes),
+        ]
     }
 }
 
@@ -299,7 +310,11 @@ fn show_job(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done
         "FAILURES",
         "CHECK",
         "REASON",
+        "CPU LIMIT",
+        "CPU RESERVED",
         "CPU USED",
+        "MEMORY LIMIT",
+        "MEMORY RESERVED",
         "MEMORY USED",
         "LAST CPU TIME",
         "LAST MEMORY PEAK",
@@ -398,10 +413,26 @@ mod tests {
     fn usage_is_shown_for_the_incarnation_that_it_was_measured_of() {
         let measured =
             v1::Measured { cpu_milli: Some(250), memory_bytes: None, ..v1::Measured::default() };
-        let used = Used { tasks: BTreeMap::from([((7, 1, 2), measured)]), note: None };
-        for (collection, index, generation, expected) in
-            [(7, 1, 2, ["0.25", "-"]), (7, 1, 3, ["-", "-"]), (8, 1, 2, ["-", "-"])]
-        {
+        let amounts = |cpu_milli, ram_bytes| {
+            Some(v1::Resources { cpu_milli, ram_bytes, ..v1::Resources::default() })
+        };
+        let known = v1::TaskUsage {
+            state: v1::TaskState::Running.into(),
+            limit: amounts(1_000, 1 << 30),
+            reservation: amounts(400, 1 << 29),
+            used: Some(measured),
+            ..v1::TaskUsage::default()
+        };
+        let pending =
+            v1::TaskUsage { state: v1::TaskState::Pending.into(), used: None, ..known.clone() };
+        let tasks = BTreeMap::from([((7, 1, 2), known), ((7, 2, 1), pending)]);
+        let used = Used { tasks, note: None };
+        for (collection, index, generation, expected) in [
+            (7, 1, 2, ["1", "0.4", "0.25", "1 GiB", "512 MiB", "-"]),
+            (7, 1, 3, ["-", "-", "-", "-", "-", "-"]),
+            (7, 2, 1, ["1", "-", "-", "1 GiB", "-", "-"]),
+            (8, 1, 2, ["-", "-", "-", "-", "-", "-"]),
+        ] {
             let job = v1::JobStatus { collection, ..v1::JobStatus::default() };
             let task = v1::TaskStatus { index, generation, ..v1::TaskStatus::default() };
             assert_eq!(used.columns(&job, &task), expected);

@@ -59,6 +59,7 @@ mod ports;
 mod printed;
 mod quota;
 mod reboot;
+mod reclamation;
 mod reflection;
 mod relations;
 mod replicas;

@@ -182,7 +182,7 @@ fn wide_status_and_machines_have_columns_for_usage() {
         assert!(machines.contains(heading), "{heading}:\n{machines}");
     }
     let status = cell.ok("bourg status hello -o wide");
-    assert!(status.contains("  CPU USED  MEMORY USED  "), "{status}");
+    assert!(status.contains("  CPU USED  MEMORY LIMIT  "), "{status}");
     // The past has no usage, and there is nothing to say about that.
     let ended = cell.types("bourg status hello -o wide --at 0s");
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{}", ended.stdout);

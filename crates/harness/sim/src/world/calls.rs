@@ -62,8 +62,9 @@ impl<C: Codec> World<C> {
     pub(crate) fn answered(&mut self, call: Call, answer: Answer) {
         let Call { master: host, machine, had_order, .. } = call;
         if call.incarnation == self.masters[host].incarnation && !call.ghost {
-            if let Answer::Report { .. } = answer {
+            if let Answer::Report { usage, .. } = &answer {
                 self.masters[host].seen.borrow_mut().heard(machine, self.now);
+                self.masters[host].estimates.take_in(self.now, machine, usage);
             }
             self.tell_master(host, Input::Answered { machine, had_order, answer });
         }

@@ -4,8 +4,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cell::{Applied, Cell, Outcome};
+use master::Partition;
 use model::{LogIndex, ReplicaId, Span, Term, Time, UserName};
 use replica::{
     Bootstrap, Codec, Input, LogEntry, Output, Persist, Refusal, Replica, ReplicaError, Settings,
@@ -18,6 +20,7 @@ use crate::log_observer::{Seen, Tap};
 use crate::machine::Machine;
 use crate::network::Node;
 use crate::world::clients::Asked;
+use crate::world::estimates::Estimates;
 use crate::world::{Event, World, cell_name, number_of};
 
 /// Delay from an input until the step that handles it: inputs that arrive meanwhile are in the same
@@ -54,6 +57,7 @@ pub(crate) struct MasterHost<C: Codec> {
     pub(crate) incarnation: u64,
     replica: Option<Replica<Tap<C>>>,
     pub(crate) seen: Rc<RefCell<Seen>>,
+    pub(crate) estimates: Estimates,
     frozen: bool,
     /// It is not restarted any more.
     pub(crate) gone: bool,
@@ -80,6 +84,7 @@ impl<C: Codec> MasterHost<C> {
         seen: Rc<RefCell<Seen>>,
     ) -> Self {
         Self {
+            estimates: Estimates::new(&settings),
             settings,
             founder,
             disk,
@@ -109,6 +114,13 @@ impl<C: Codec> MasterHost<C> {
         self.replica.as_ref().map(Replica::cell)
     }
 
+    /// Makes a round of estimates, if the process runs.
+    pub(crate) fn estimate(&mut self, now: Time) -> Option<Input> {
+        let replica = self.replica.as_ref()?;
+        let partition = Partition { me: self.settings.id, spread: Arc::clone(replica.spread()) };
+        self.estimates.round(now, replica.cell(), &partition)
+    }
+
     pub(crate) fn is_up(&self) -> bool {
         self.replica.is_some()
     }
@@ -129,6 +141,7 @@ impl<C: Codec> MasterHost<C> {
         }
         self.disk.crash(how);
         self.incarnation += 1;
+        self.estimates = Estimates::new(&self.settings);
         self.inbox.clear();
         self.askers.clear();
         self.backlog.clear();
@@ -172,7 +185,10 @@ impl<C: Codec> World<C> {
                     master.disk.restore_epoch < self.invariants.epoch();
                 (master.term, master.last_checkpoint) = (term, replica.cell().index());
                 master.replica = Some(replica);
+                let (incarnation, interval) =
+                    (master.incarnation, master.settings.master.estimate_interval);
                 self.wake_master(host, now);
+                self.agenda.at(now + interval, Event::Estimates { host, incarnation });
             }
             Err(error) => self.invariants.violated(format!("the master cannot start: {error}")),
         }

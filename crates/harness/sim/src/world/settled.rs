@@ -10,8 +10,8 @@ use crate::world::{World, number_of};
 
 impl<C: Codec> World<C> {
     /// The first reason why the cell has not settled, or `None`: there is a leader, every task that
-    /// fits somewhere is placed, exactly what is placed runs, every end is explained, and all
-    /// copies of the cell are identical.
+    /// fits somewhere is placed, exactly what is placed runs, every end is explained,
+    /// reservations follow the usage, and all copies of the cell are identical.
     pub fn unsettled(&mut self) -> Option<String> {
         let Some(cell) = self.cell().cloned() else {
             return Some("there is no master".to_owned());
@@ -30,6 +30,7 @@ impl<C: Codec> World<C> {
             .or_else(|| unsettled_update(&cell))
             .or_else(|| unsettled_drain(&cell))
             .or_else(|| self.unsettled_task(&cell))
+            .or_else(|| self.unsettled_reservation(&cell))
             .or_else(|| self.unsettled_data())
             .or_else(|| self.unsettled_copy(&cell))
             .or_else(|| self.unsettled_replicas(&cell))

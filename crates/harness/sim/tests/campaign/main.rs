@@ -93,6 +93,8 @@ found! {
     a_saver_that_runs_twice_is_found: [1], SaverTwice, Family::ALL;
     a_lock_given_twice_is_found: [1, 3], ShortLease, Family::ALL;
     a_write_of_a_lost_lock_is_found: [1, 3], IgnoredSequencer, Family::ALL;
+    a_reservation_kept_after_silence_is_found: [1, 3], ReservationKeptAfterSilence, Family::ALL;
+    a_reservation_below_the_usage_is_found: [1, 3], ReservationBelowUsage, Family::ALL;
     a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn measure(options: &Options) -> Done {
 
 async fn measured(options: &Options) -> Result<Figures, Failure> {
     let Options { machines, tasks, seed, .. } = *options;
-    let size = apply::Size { machines, tasks, operations: 0, seed };
+    let size = apply::Size { machines, tasks, operations: 0, seed, cores: 1 };
     let mut cell = apply::filled(size, nowhere)?;
     let mut jobs: Vec<(String, u32)> =
         cell.named_jobs().map(|job| (job.spec.name.to_string(), job.spec.tasks)).collect();

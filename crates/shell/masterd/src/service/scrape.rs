@@ -1,12 +1,13 @@
 //! The values that are read at each scrape: the newest view of the cell, the queues, and admission.
-//! The cell counts its tasks by state; only its machines are counted here.
+//! The cell counts its tasks by state; its machines are counted here, and what its tasks may use.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Cell, MachineState, Rescheduling, Stages};
-use model::{Band, NoticeDelivery, NoticeReason};
+use cell::{Cell, MachineState, Rescheduling, Stages, TaskState};
+use model::{Band, NoticeDelivery, NoticeReason, Resources};
 use nameserver::Exported;
 use process::clock::wall_clock;
 use process::metrics::{Process, counters, gauge, gauges};
@@ -60,6 +61,7 @@ impl Collector for Serving {
         replica(&mut encoder, &view)?;
         machines(&mut encoder, &view.cell)?;
         tasks(&mut encoder, &view.cell)?;
+        reservations(&mut encoder, &view.cell)?;
         self.waiting(&mut encoder)?;
         self.rejected_samples(&mut encoder)?;
         self.refused(&mut encoder)?;
@@ -164,6 +166,37 @@ fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
     let stopped = matches!(cell.rescheduling(), Rescheduling::Stopped { .. });
     let help = "1 if rescheduling has stopped because too many machines are unreachable, else 0.";
     gauge(encoder, "bourg_rescheduling_stopped", help, u32::from(stopped))
+}
+
+/// What running tasks may use and what is reserved for them, by band: of all machines, so each replica
+/// says the same.
+fn reservations(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
+    let none = (Resources::default(), Resources::default());
+    let mut bands = BTreeMap::from(Band::ALL.map(|band| (band, none)));
+    for job in cell.jobs().filter(|job| job.running() > 0 && !job.spec.kind.is_alloc_set()) {
+        let (limit, reserved) = bands.entry(job.spec.priority.band()).or_default();
+        for (index, task) in job.tasks() {
+            if matches!(task.state, TaskState::Running(_)) {
+                *limit = limit.plus(job.limit(index));
+                *reserved = reserved.plus(job.reservation(index));
+            }
+        }
+    }
+    let mut family = |name: &str, help: &str, value: fn(&(Resources, Resources)) -> f64| {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        bands.iter().try_for_each(|(band, sums)| {
+            let labels = [("band", band.name())];
+            ConstGauge::new(value(sums)).encode(family.encode_family(&labels)?)
+        })
+    };
+    let help = "Sum of the CPU limits of the running tasks, in normalised cores.";
+    family("bourg_limit_cpu_cores", help, |(limit, _)| limit.cpu.0 as f64 / 1_000.0)?;
+    let help = "Sum of the CPU reservations of the running tasks, in normalised cores.";
+    family("bourg_reserved_cpu_cores", help, |(_, reserved)| reserved.cpu.0 as f64 / 1_000.0)?;
+    let help = "Sum of the memory limits of the running tasks, in bytes.";
+    family("bourg_limit_memory_bytes", help, |(limit, _)| limit.ram.0 as f64)?;
+    let help = "Sum of the memory reservations of the running tasks, in bytes.";
+    family("bourg_reserved_memory_bytes", help, |(_, reserved)| reserved.ram.0 as f64)
 }
 
 fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
