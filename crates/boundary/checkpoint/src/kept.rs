@@ -15,13 +15,13 @@ use cell::{
     AddMachine, Applied, Assignment, Cell, ControlUpdate, Death, DrainMachine, EvictionCause,
     Health, Kill, KillReason, LEVEL, MachineState, Mutation, Observation, Op, Outcome,
     PendingCause, Phase, Rejection, RemoveMachine, Reply, RequestId, Reservation,
-    ResumeRescheduling, SetAttributes, SetPlatform, StopReason, Task, TaskState, UndrainMachine,
+    ResumeRescheduling, SetAttributes, SetPlatform, SetReclamation, StopReason, Task, TaskState, UndrainMachine,
     UpdateAction,
 };
 use expect_test::expect;
 use model::{
     Appclass, Band, Bytes, Capability, CellName, End, GcuFactor, Generation, GrantId, InstanceId,
-    JobName, Level, MachineId, MachineReport, MilliCores, Resources, SchedulingClass, SessionId,
+    JobName, Level, MachineId, MachineReport, MilliCores, Reclamation, Resources, SchedulingClass, SessionId,
     Span, TaskId, TaskIndex, TaskSelection, Term, Time, UserName, Version,
 };
 use proto::image::state_hash;
@@ -435,6 +435,7 @@ impl Life {
             "root",
             Mutation::SetPlatform(SetPlatform { platform: "arm64".to_owned(), factor }),
         );
+        self.does("root", SetReclamation(Reclamation::Aggressive).into());
     }
 
     #[track_caller]

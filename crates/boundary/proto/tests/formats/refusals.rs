@@ -236,6 +236,12 @@ fn a_malformed_record_is_refused_with_its_place() {
             attributes(&["note", "note"]),
             "op.request.setAttributes.unset[1]: is listed twice".to_owned(),
         ),
+        (
+            request(Some(Mutation::SetReclamation("most".to_owned()))),
+            "op.request.setReclamation: 'most' is not a setting of resource reclamation: use one of off, \
+             baseline, medium, aggressive"
+                .to_owned(),
+        ),
         (platform(0), "op.request.setPlatform.factorMilli: must be 1 to 100000, is 0".to_owned()),
         (
             platform(100_001),

@@ -16,6 +16,7 @@ mod networks;
 mod placing;
 mod quota;
 mod random;
+mod reclamation;
 mod relations;
 mod replicas;
 mod restarts;
