@@ -19,6 +19,7 @@ mod random;
 mod resources;
 mod saving;
 mod serial;
+mod shortage;
 mod subnet;
 mod time;
 
@@ -43,5 +44,6 @@ pub use random::Random;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};
+pub use shortage::{Shortage, ShortageState};
 pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};
