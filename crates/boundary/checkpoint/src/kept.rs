@@ -424,6 +424,7 @@ impl Life {
                 attributes: attributes.map(|(name, value)| (name.into(), value.into())).into(),
                 held_ports: Vec::new(),
                 saving: Vec::new(),
+                shortage: None,
             });
             self.apply(&Op::DescribeMachine { machine: self.machine(name), report });
         }

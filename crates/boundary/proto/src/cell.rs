@@ -2,13 +2,15 @@
 
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
-    MachineReport, PortRange, Stamp, Subnet, TaskIndex, TaskSelection, Term,
+    MachineReport, PortRange, Shortage, ShortageState, Stamp, Subnet, TaskIndex, TaskSelection,
+    Term, Time,
 };
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::{notice, read, v1};
+use crate::{dimension, notice, read, v1};
 use v1::end::How;
+use v1::machine_report::shortage::State;
 
 impl From<InstanceId> for v1::InstanceId {
     fn from(id: InstanceId) -> Self {
@@ -52,6 +54,7 @@ impl From<&MachineReport> for v1::MachineReport {
                 instances: report.saving.iter().map(Into::into).collect(),
             }),
             task_network: report.task_network.as_ref().map(Subnet::to_string).unwrap_or_default(),
+            shortage: report.shortage.map(Into::into),
         }
     }
 }
@@ -73,8 +76,32 @@ impl TryFrom<v1::MachineReport> for MachineReport {
             "" => None,
             range => Some(range.parse::<Subnet>().map_err(Fault::Subnet).field("taskNetwork")?),
         };
+        let shortage = read::optional(report.shortage, "shortage")?;
         let attributes = report.attributes;
-        Ok(Self { capacity, ports, task_network, attributes, held_ports, saving })
+        Ok(Self { capacity, ports, task_network, attributes, held_ports, saving, shortage })
+    }
+}
+
+impl From<Shortage> for v1::machine_report::Shortage {
+    fn from(shortage: Shortage) -> Self {
+        let state = match shortage.state {
+            ShortageState::Persists { since } => State::PersistsSince(since.0),
+            ShortageState::Eased { since } => State::EasedSince(since.0),
+        };
+        Self { dimension: dimension::number(shortage.dimension), state: Some(state) }
+    }
+}
+
+impl TryFrom<v1::machine_report::Shortage> for Shortage {
+    type Error = Malformed;
+
+    fn try_from(shortage: v1::machine_report::Shortage) -> Result<Self, Malformed> {
+        let dimension = dimension::read(shortage.dimension)?;
+        let state = match read::required(shortage.state, "state")? {
+            State::PersistsSince(since) => ShortageState::Persists { since: Time(since) },
+            State::EasedSince(since) => ShortageState::Eased { since: Time(since) },
+        };
+        Ok(Self { dimension, state })
     }
 }
 

@@ -16,6 +16,7 @@ mod borglet;
 mod cause;
 mod cell;
 mod credential;
+mod dimension;
 mod duration;
 mod enrolment;
 pub mod event;

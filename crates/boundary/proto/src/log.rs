@@ -146,6 +146,10 @@ impl From<&Op> for v1::Op {
                 machine: machine.0,
                 instances: instances.iter().map(|id| (*id).into()).collect(),
             }),
+            Op::RelieveMachine { machine, instance } => {
+                let (machine, instance) = (machine.0, Some((*instance).into()));
+                Kind::RelieveMachine(op::RelieveMachine { machine, instance })
+            }
             Op::ExpireDrain { machine } => Kind::ExpireDrain(machine.0),
             Op::ExpireLockSessions { sessions } => {
                 let sessions = sessions.iter().map(|session| session.0).collect();
@@ -221,6 +225,12 @@ impl TryFrom<v1::Op> for Op {
             Kind::EvictDraining(evict) => Self::EvictDraining {
                 machine: MachineId(evict.machine),
                 instances: evict.instances.into_iter().map(InstanceId::from).collect(),
+            },
+            Kind::RelieveMachine(relieve) => Self::RelieveMachine {
+                machine: MachineId(relieve.machine),
+                instance: read::required(relieve.instance, "instance")
+                    .field("relieveMachine")?
+                    .into(),
             },
             Kind::ExpireDrain(machine) => Self::ExpireDrain { machine: MachineId(machine) },
             Kind::ExpireLockSessions(expire) => Self::ExpireLockSessions {

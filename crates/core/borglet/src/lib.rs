@@ -14,6 +14,7 @@ mod launch;
 mod limit;
 mod log_retention;
 mod order;
+mod shortage;
 mod state;
 mod usage;
 
@@ -24,6 +25,7 @@ pub use log_retention::{Exceeded, KeepAtMost, KeptLog, outdated};
 pub use order::{
     Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
 };
+pub use shortage::{EASED_AFTER, Moment, PERSISTS_AFTER, REMEMBERED_FOR, Shortages};
 pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, KEPT_DATA_MAX,
     KeptData, Probe, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus,

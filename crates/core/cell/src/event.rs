@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{
     Band, Capability, CollectionId, End, FilePath, FinalUsage, GcuFactor, InstanceId, JobName,
     Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName, Reclamation, ReplicaId,
-    Resources, Serial, Span, UserName, Version,
+    Resources, Serial, Shortage, Span, UserName, Version,
 };
 
 use spec::{FieldChange, LogSettings};
@@ -215,6 +215,11 @@ pub enum EventKind {
     MachineUpdated {
         /// The capacity available to tasks now.
         capacity: Resources,
+    },
+    /// A machine is short of a resource, lately was, or is no more.
+    MachineShortage {
+        /// The resource, and whether it goes on; `None` if it is over for a while.
+        shortage: Option<Shortage>,
     },
     /// An attribute of a machine changed.
     Attribute {
@@ -477,6 +482,7 @@ impl EventKind {
             Self::Suspect => "SUSPECT",
             Self::MachineAdded => "ADD",
             Self::MachineUpdated { .. } => "UPDATE",
+            Self::MachineShortage { .. } => "SHORTAGE",
             Self::Attribute { .. } => "ATTRIBUTE",
             Self::MachineUnreachable => "UNREACHABLE",
             Self::MachineDown => "DOWN",

@@ -44,6 +44,22 @@ pub enum UnschedulableReason {
         /// The amount free.
         free: u64,
     },
+    /// The machine is short of a resource, and gets no further tasks that are not production.
+    #[error("is short of {of}, and takes no more tasks below production")]
+    Short {
+        /// The resource.
+        of: Dimension,
+    },
+    /// The machine lately was short of a resource, and keeps some of it free.
+    #[error("was short of {of} lately, and keeps some free: {} asked, {} free", .of.show(*asked), .of.show(*free))]
+    LatelyShort {
+        /// The resource.
+        of: Dimension,
+        /// The amount requested.
+        asked: u64,
+        /// The amount free, beyond what it keeps.
+        free: u64,
+    },
     /// The machine or switch has as many tasks of the job as the job allows.
     #[error("has {has} tasks of the job {place}, and the maximum is {most}")]
     Maximum {

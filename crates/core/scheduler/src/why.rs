@@ -86,6 +86,8 @@ enum Kind {
     AllocPort(u16),
     Maximum(CountedAt),
     TooSmall(Dimension),
+    Short(Dimension),
+    LatelyShort(Dimension),
     Constraint(Box<Constraint>),
     Draining,
     Unreachable,
@@ -246,6 +248,8 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::AllocNetwork { own } => Kind::AllocNetwork(*own),
         UnschedulableReason::AllocPort { number, .. } => Kind::AllocPort(*number),
         UnschedulableReason::Maximum { place, .. } => Kind::Maximum(*place),
+        UnschedulableReason::Short { of } => Kind::Short(*of),
+        UnschedulableReason::LatelyShort { of, .. } => Kind::LatelyShort(*of),
     }
 }
 
@@ -255,9 +259,11 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         UnschedulableReason::NotUp
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
+        | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. } => u64::MAX,
         UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
-        UnschedulableReason::Lacks { asked, free, .. } => asked - free,
+        UnschedulableReason::Lacks { asked, free, .. }
+        | UnschedulableReason::LatelyShort { asked, free, .. } => asked - free,
         UnschedulableReason::LacksPorts { asked, free, .. } => (asked - free) as u64,
         UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
@@ -278,6 +284,14 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::Draining => format!("{} draining", verb("is", "are")),
         Kind::Constraint(constraint) => format!("{} not match {constraint}", verb("does", "do")),
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
+        Kind::Short(dimension) => format!(
+            "{} short of {dimension}, and no task below production is added",
+            verb("is", "are")
+        ),
+        Kind::LatelyShort(dimension) => format!(
+            "{} short of {dimension} lately, and an eighth of it is kept free",
+            verb("was", "were")
+        ),
         Kind::Lacks(dimension) => format!("{} {dimension}", verb("lacks", "lack")),
         Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
         Kind::LacksAddresses => format!("{} addresses", verb("lacks", "lack")),
@@ -331,6 +345,7 @@ fn miss(
         UnschedulableReason::NotUp
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
+        | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. }
         | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
@@ -342,7 +357,8 @@ fn miss(
         UnschedulableReason::TooSmall { dimension, asked, has } => {
             (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
         }
-        UnschedulableReason::Lacks { dimension, asked, free } => {
+        UnschedulableReason::Lacks { dimension, asked, free }
+        | UnschedulableReason::LatelyShort { of: dimension, asked, free } => {
             (dimension.show(*asked), format!("{} free", dimension.show(*free)))
         }
         UnschedulableReason::LacksPorts { asked, free, held: None } => {
@@ -371,6 +387,10 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
         || machine.state != MachineState::Up
         || machine.drain.is_some()
     {
+        return None;
+    }
+    // Less would help only on a machine that was short and is not any more, until it has forgotten it.
+    if !ask.demand.prod && offer.alloc.is_none() && machine.report.shortage.is_some() {
         return None;
     }
     let mut unmatched = ask

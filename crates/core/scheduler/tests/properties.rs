@@ -102,6 +102,7 @@ impl History {
             attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
             held_ports: self.held_ports(),
             saving: Vec::new(),
+            shortage: None,
         };
         self.follow(&Op::DescribeMachine { machine: id, report: Arc::new(report) });
     }

@@ -1,13 +1,14 @@
 //! What a machine reports of itself.
 
 use model::{
-    Bytes, HeldPorts, MachineReport, MilliCores, PortRange, Resources, SaverOutcome, Saving, Time,
+    Bytes, Dimension, HeldPorts, MachineReport, MilliCores, PortRange, Resources, SaverOutcome,
+    Saving, Shortage, ShortageState, Time,
 };
 
 use crate::ScriptError;
 use crate::words::{cpu, mebibytes, no_such_option, option, pair, value};
 
-const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held", "saving", "network"];
+const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held", "saving", "network", "short"];
 const PORTS: &str = "a range of ports such as 31000-31255";
 
 /// The report of a machine with these options: 1 core, 1 GiB and four ports unless they say otherwise.
@@ -29,6 +30,7 @@ pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
             ("network", range) => {
                 report.task_network = Some(value(range, "a range such as 10.64.5.0/24")?);
             }
+            ("short", value) => report.shortage = Some(shortage(value)?),
             ("is", value) => {
                 let (name, value) = pair(value, ':', "NAME:VALUE")?;
                 report.attributes.insert(name.to_owned(), value.to_owned());
@@ -57,4 +59,19 @@ pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
         }
     }
     Ok(report)
+}
+
+/// `ram:persists`, `cpu:eased`.
+fn shortage(text: &str) -> Result<Shortage, ScriptError> {
+    let (of, state) = pair(text, ':', "RESOURCE:persists|eased")?;
+    let dimension = Dimension::ALL.into_iter().find(|dimension| dimension.word() == of);
+    let dimension =
+        dimension.ok_or_else(|| no_such_option(of, &["cpu", "ram", "disk", "disk-rate"]))?;
+    let since = Time(600_000_000);
+    let state = match state {
+        "persists" => ShortageState::Persists { since },
+        "eased" => ShortageState::Eased { since },
+        other => return Err(no_such_option(other, &["persists", "eased"])),
+    };
+    Ok(Shortage { dimension, state })
 }

@@ -106,6 +106,10 @@ pub(crate) fn op(
             let instances = instances.iter().map(instance).collect::<Result<_, _>>()?;
             Op::EvictDraining { machine: machine(name)?, instances }
         }
+        ["relieve", name, instance] => Op::RelieveMachine {
+            machine: machine(name)?,
+            instance: value(instance, "an instance such as 1-0-1")?,
+        },
         ["expire", name] => Op::ExpireDrain { machine: machine(name)? },
         ["expire-locks", sessions @ ..] => {
             let sessions = sessions.iter().map(|id| number(id).map(LockSessionId));

@@ -84,6 +84,7 @@ const LINES: &[&str] = &[
     "metered",
     "step 1 2 change=0 passed=1 skip=2 fail=1-0-1 finish close",
     "evict m1 1-0-1 1-1-1",
+    "relieve m1 1-0-1",
     "expire m1",
     "replace 1",
     "unreplace 1",
@@ -248,7 +249,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
-        there is no option 'speed': use cpu, ram, ports, is, held, saving, network
+        there is no option 'speed': use cpu, ram, ports, is, held, saving, network, short
         > describe m9
         there is no machine 'm9'
         > describe m1 ports=31000
@@ -334,7 +335,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 38), ("describe m1", 7), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 38), ("describe m1", 8), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

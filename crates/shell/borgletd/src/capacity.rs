@@ -90,6 +90,7 @@ pub(crate) fn describe(
         attributes: machine.attributes,
         held_ports: Vec::new(),
         saving: Vec::new(),
+        shortage: None,
     };
     Ok(Described { report: Arc::new(report), disk })
 }

@@ -170,6 +170,8 @@ fn detail(record: &Record) -> String {
         EventKind::Saved { attempts, .. } => with(format!("after {attempts} attempts")),
         EventKind::SaverGivenUp { reason, .. } => with(output::one_line(reason)),
         EventKind::MachineUpdated { capacity } => capacity.to_string(),
+        EventKind::MachineShortage { shortage: Some(shortage) } => shortage.to_string(),
+        EventKind::MachineShortage { shortage: None } => "no longer short".to_owned(),
         EventKind::Attribute { name, value } => {
             let name = name.escape_debug();
             match value {

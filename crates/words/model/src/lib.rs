@@ -20,6 +20,7 @@ mod reclamation;
 mod resources;
 mod saving;
 mod serial;
+mod shortage;
 mod subnet;
 mod time;
 
@@ -45,5 +46,6 @@ pub use reclamation::Reclamation;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};
+pub use shortage::{Shortage, ShortageState};
 pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Bytes, NoticeDelivery, Resources, Saving, Span, Subnet};
+use crate::{Bytes, NoticeDelivery, Resources, Saving, Shortage, Span, Subnet};
 
 /// A machine's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct MachineReport {
     pub held_ports: Vec<HeldPorts>,
     /// The data of ended instances that savers are to save, by instance.
     pub saving: Vec<Saving>,
+    /// The resource that it is short of, or was lately.
+    pub shortage: Option<Shortage>,
 }
 
 impl MachineReport {

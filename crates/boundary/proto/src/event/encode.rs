@@ -5,12 +5,15 @@ use cell::{
     Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, Service,
     StopReason, Subject,
 };
-use model::{CollectionId, End, FinalUsage, InstanceId, LockMode, MachineId, Resources, Span};
+use model::{
+    CollectionId, End, FinalUsage, InstanceId, LockMode, MachineId, Resources, Shortage,
+    ShortageState, Span,
+};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use super::RecordRef;
 use crate::duration::{Duration, duration};
-use crate::{read, v1};
+use crate::{dimension, read, v1};
 
 impl RecordRef<'_> {
     /// Appends the event's bytes.
@@ -198,6 +201,11 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::MachineUpdated { capacity } => {
             wire.message(25, |wire| wire.message(1, |wire| resources(wire, capacity)));
         }
+        EventKind::MachineShortage { shortage } => wire.message(130, |wire| {
+            if let Some(shortage) = shortage {
+                wire.message(1, |wire| machine_shortage(wire, shortage));
+            }
+        }),
         EventKind::Attribute { name, value } => wire.message(26, |wire| {
             wire.text(1, name);
             if let Some(value) = value {
@@ -393,6 +401,14 @@ fn end(wire: &mut Wire<'_>, end: &End) {
         End::Stopped => wire.nothing(6),
         End::Lost { reason } => wire.given_text(7, reason),
         End::BrokeRule { reason } => wire.given_text(8, reason),
+    }
+}
+
+fn machine_shortage(wire: &mut Wire<'_>, shortage: &Shortage) {
+    wire.number(1, dimension::number(shortage.dimension).unsigned_abs().into());
+    match shortage.state {
+        ShortageState::Persists { since } => wire.given_number(2, since.0),
+        ShortageState::Eased { since } => wire.given_number(3, since.0),
     }
 }
 

@@ -172,6 +172,10 @@ impl From<&EventKind> for Kind {
                 let capacity = Some(capacity.into());
                 Self::MachineUpdated(message::MachineUpdated { capacity })
             }
+            EventKind::MachineShortage { shortage } => {
+                let shortage = shortage.map(Into::into);
+                Self::MachineShortage(message::MachineShortage { shortage })
+            }
             EventKind::Attribute { name, value } => {
                 let (name, value) = (name.clone(), value.clone());
                 Self::Attribute(message::Attribute { name, value })
@@ -337,6 +341,9 @@ impl TryFrom<Kind> for EventKind {
             Kind::MachineAdded(NOTHING) => Self::MachineAdded,
             Kind::MachineUpdated(updated) => Self::MachineUpdated {
                 capacity: read::message(updated.capacity, "capacity").field("machineUpdated")?,
+            },
+            Kind::MachineShortage(message::MachineShortage { shortage }) => Self::MachineShortage {
+                shortage: read::optional(shortage, "shortage").field("machineShortage")?,
             },
             Kind::Attribute(message::Attribute { name, value }) => Self::Attribute { name, value },
             Kind::MachineDown(NOTHING) => Self::MachineDown,

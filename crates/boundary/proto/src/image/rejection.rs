@@ -7,7 +7,7 @@ use model::{
 };
 
 use crate::error::{At, Fault, Malformed};
-use crate::{locks, read, services, v1};
+use crate::{dimension, locks, read, services, v1};
 use v1::rejection::{self, Why};
 
 impl From<&Rejection> for v1::Rejection {
@@ -265,33 +265,12 @@ fn alloc_too_small(small: &rejection::AllocTooSmall) -> Result<Rejection, Malfor
     let shortage = read::required(small.shortage, "shortage")?;
     Ok(Rejection::AllocTooSmall {
         alloc: TaskId { collection, index },
-        dimension: dimension(shortage.dimension).field("shortage")?,
+        dimension: dimension::read(shortage.dimension).field("shortage")?,
         asked: shortage.asked,
         used: shortage.has,
     })
 }
 
 fn shortage(dimension: Dimension, asked: u64, has: u64) -> rejection::Shortage {
-    rejection::Shortage { dimension: dimension_number(dimension), asked, has }
-}
-
-fn dimension_number(dimension: Dimension) -> i32 {
-    let dimension = match dimension {
-        Dimension::Cpu => rejection::Dimension::Cpu,
-        Dimension::Ram => rejection::Dimension::Ram,
-        Dimension::Disk => rejection::Dimension::Disk,
-        Dimension::DiskRate => rejection::Dimension::DiskRate,
-    };
-    dimension.into()
-}
-
-fn dimension(number: i32) -> Result<Dimension, Malformed> {
-    let meaning = |dimension| match dimension {
-        rejection::Dimension::Unspecified => None,
-        rejection::Dimension::Cpu => Some(Dimension::Cpu),
-        rejection::Dimension::Ram => Some(Dimension::Ram),
-        rejection::Dimension::Disk => Some(Dimension::Disk),
-        rejection::Dimension::DiskRate => Some(Dimension::DiskRate),
-    };
-    read::value(number, meaning, "dimension")
+    rejection::Shortage { dimension: dimension::number(dimension), asked, has }
 }

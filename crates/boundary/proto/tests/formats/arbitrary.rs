@@ -170,16 +170,29 @@ pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
         let address = std::net::Ipv4Addr::from_bits(u32::from(bits) << 16);
         model::Subnet::new(address, prefix).expect("a range")
     }));
-    (resources(), port_range(), words(), held_ports, vec(saving(), 0..3), task_network).prop_map(
-        |(capacity, ports, attributes, held_ports, saving, task_network)| MachineReport {
-            task_network,
-            capacity,
-            ports,
-            attributes,
-            held_ports,
-            saving,
+    let parts = (resources(), port_range(), words(), held_ports, vec(saving(), 0..3));
+    (parts, task_network, of(shortage())).prop_map(
+        |((capacity, ports, attributes, held_ports, saving), task_network, shortage)| {
+            MachineReport {
+                capacity,
+                ports,
+                task_network,
+                attributes,
+                held_ports,
+                saving,
+                shortage,
+            }
         },
     )
+}
+
+pub(crate) fn shortage() -> impl Strategy<Value = Shortage> {
+    let state = (any::<bool>(), any::<u64>()).prop_map(|(persists, since)| match persists {
+        true => ShortageState::Persists { since: Time(since) },
+        false => ShortageState::Eased { since: Time(since) },
+    });
+    (select(&Dimension::ALL[..]), state)
+        .prop_map(|(dimension, state)| Shortage { dimension, state })
 }
 
 fn saving() -> impl Strategy<Value = Saving> {

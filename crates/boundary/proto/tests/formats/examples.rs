@@ -162,6 +162,15 @@ pub(crate) fn instance(index: u32) -> InstanceId {
     InstanceId { collection, index: TaskIndex(index), generation }
 }
 
+pub(crate) fn shortages() -> [Shortage; 2] {
+    let state = ShortageState::Persists { since: Time(1_600_000_000_000_000) };
+    let eased = ShortageState::Eased { since: Time(1_600_000_060_000_000) };
+    [
+        Shortage { dimension: Dimension::Ram, state },
+        Shortage { dimension: Dimension::Cpu, state: eased },
+    ]
+}
+
 fn machine_report() -> MachineReport {
     MachineReport {
         task_network: None,
@@ -170,6 +179,7 @@ fn machine_report() -> MachineReport {
         attributes: words([("kernel", "6.1"), ("platform", "x86-64")]),
         held_ports: Vec::new(),
         saving: Vec::new(),
+        shortage: None,
     }
 }
 
@@ -430,6 +440,11 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(enrolment::ops());
     let report = MachineReport { held_ports: held_ports(), ..machine_report() };
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
+    for shortage in shortages() {
+        let report = MachineReport { shortage: Some(shortage), ..machine_report() };
+        later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
+    }
+    later.push(Op::RelieveMachine { machine, instance: instance(4) });
     let ended = |end, usage| vec![Observation::Ended { instance: instance(0), end, usage }];
     let observations = ended(broke_rule(), FinalUsage::UNMEASURED);
     later.push(Op::Observe { machine, observations });
@@ -531,6 +546,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::RenewMachine { .. } => "renew machine",
         Op::StepUpdate { .. } => "step update",
         Op::EvictDraining { .. } => "evict draining",
+        Op::RelieveMachine { .. } => "relieve machine",
         Op::ExpireDrain { .. } => "expire drain",
         Op::ExpireLockSessions { .. } => "expire lock sessions",
         Op::StartReplacement { .. } => "start replacement",

@@ -578,6 +578,7 @@ fn report(number: u8) -> MachineReport {
         attributes,
         held_ports,
         saving: Vec::new(),
+        shortage: None,
     }
 }
 

@@ -303,6 +303,7 @@ impl Cell {
     ) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         let (capacity, before) = (machine.capacity(), Arc::clone(&machine.attributes));
+        let shortage = machine.report.shortage;
         change(machine);
         machine.derive(&self.platforms);
         let switch = |known: &BTreeMap<String, String>| known.get(attribute::SWITCH).cloned();
@@ -315,6 +316,10 @@ impl Cell {
         if machine.capacity() != capacity || joins {
             let capacity = machine.capacity();
             events.add(Subject::Machine(id), EventKind::MachineUpdated { capacity });
+        }
+        if machine.report.shortage != shortage {
+            let shortage = machine.report.shortage;
+            events.add(Subject::Machine(id), EventKind::MachineShortage { shortage });
         }
         let gone = before.keys().filter(|name| !after.contains_key(*name));
         let gone = gone.map(|name| (name, None));

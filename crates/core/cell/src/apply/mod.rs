@@ -25,6 +25,7 @@ pub(crate) mod rolling;
 pub(crate) mod saving;
 pub(crate) mod services;
 pub(crate) mod settle;
+mod shortage;
 pub(crate) mod task;
 pub(crate) mod text_bounds;
 pub(crate) mod update;
@@ -126,6 +127,7 @@ impl Op {
             | Self::RenewMachine { .. }
             | Self::StepUpdate { .. }
             | Self::EvictDraining { .. }
+            | Self::RelieveMachine { .. }
             | Self::ExpireDrain { .. }
             | Self::ExpireLockSessions { .. }
             | Self::StartReplacement { .. }
@@ -220,6 +222,9 @@ impl Cell {
             }
             Op::EvictDraining { machine, instances } => {
                 self.evict_draining(*machine, instances, events);
+            }
+            Op::RelieveMachine { machine, instance } => {
+                self.relieve_machine(*machine, *instance, events);
             }
             Op::ExpireDrain { machine } => self.expire_drain(*machine, events),
             Op::ExpireLockSessions { sessions } => self.expire_lock_sessions(sessions, events),

@@ -173,6 +173,14 @@ pub enum Op {
         /// The instances.
         instances: Vec<InstanceId>,
     },
+    /// A machine stays short of a resource: an instance that is not production leaves it, if its
+    /// disruption budget allows it.
+    RelieveMachine {
+        /// The machine.
+        machine: MachineId,
+        /// The instance.
+        instance: InstanceId,
+    },
     /// The deadline of a drain has passed, and it is not forced: nothing more is evicted.
     ExpireDrain {
         /// The machine.

@@ -11,6 +11,7 @@ pub mod maxima;
 mod network;
 mod ports;
 mod resources;
+mod shortage;
 mod up;
 
 pub use crate::unschedulable::{CountedAt, NotGiven, UnschedulableReason};
@@ -93,8 +94,15 @@ pub struct Sums {
 pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>;
 
 /// Every check, cheapest first; a machine that can never fit is reported as such before a full one.
-pub const CHECKS: &[Check] =
-    &[up::check, constraints::check, maxima::check, resources::check, ports::check, network::check];
+pub const CHECKS: &[Check] = &[
+    up::check,
+    constraints::check,
+    maxima::check,
+    resources::check,
+    ports::check,
+    network::check,
+    shortage::check,
+];
 
 /// Whether a request fits an offer.
 ///

@@ -25,6 +25,7 @@ mod saving;
 mod script;
 mod services;
 mod sessions;
+mod shortages;
 mod shown;
 mod unreachable;
 mod updates;

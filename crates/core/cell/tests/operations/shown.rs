@@ -104,6 +104,10 @@ fn what_happened(event: &Event) -> String {
         EventKind::Kill { why } => format!("{name} {subject} ({why})"),
         EventKind::Stop { why } => format!("{name} {subject} ({})", stop(why)),
         EventKind::MachineUpdated { capacity } => format!("{name} {subject} to {capacity}"),
+        EventKind::MachineShortage { shortage: Some(shortage) } => {
+            format!("{name} {subject} {shortage}")
+        }
+        EventKind::MachineShortage { shortage: None } => format!("{name} {subject} over"),
         EventKind::Attribute { name: key, value: Some(value) } => {
             format!("{name} {subject} {key} = {value}")
         }

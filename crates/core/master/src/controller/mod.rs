@@ -9,6 +9,7 @@ mod dead_jobs;
 mod drains;
 mod lock_sessions;
 mod lost_machines;
+mod short_machines;
 mod updates;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub(crate) use dead_jobs::DeadJobs;
 pub(crate) use drains::Drains;
 pub(crate) use lock_sessions::LockSessions;
 pub(crate) use lost_machines::LostMachines;
+pub(crate) use short_machines::ShortMachines;
 pub(crate) use updates::Updates;
 
 use crate::{Action, Settings};
@@ -58,6 +60,7 @@ pub(crate) struct Controllers {
     pub(crate) updates: Updates,
     pub(crate) drains: Drains,
     pub(crate) lock_sessions: LockSessions,
+    pub(crate) short_machines: ShortMachines,
 }
 
 impl Controllers {
@@ -69,17 +72,21 @@ impl Controllers {
             updates: Updates::new(now),
             drains: Drains::new(now),
             lock_sessions: LockSessions::new(now),
+            short_machines: ShortMachines::new(now, cell),
         }
     }
 
     /// The list, in the order in which they run.
-    pub(crate) fn all(&self) -> [&dyn Controller; 5] {
-        [&self.lost_machines, &self.dead_jobs, &self.updates, &self.drains, &self.lock_sessions]
+    pub(crate) fn all(&self) -> [&dyn Controller; 6] {
+        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines } =
+            self;
+        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines]
     }
 
     /// The same, to run them.
-    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 5] {
-        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions } = self;
-        [lost_machines, dead_jobs, updates, drains, lock_sessions]
+    pub(crate) fn all_mut(&mut self) -> [&mut dyn Controller; 6] {
+        let Self { lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines } =
+            self;
+        [lost_machines, dead_jobs, updates, drains, lock_sessions, short_machines]
     }
 }

@@ -87,10 +87,11 @@ fn every_controller_has_its_turn_and_none_starves_another() {
         ("updates", vec![change.to_owned()]),
         ("drains", vec![expire.to_owned()]),
         ("lock-sessions", vec![sessions.to_owned()]),
+        ("short-machines", vec![]),
     ];
     assert_eq!(proposed_by(&mut world), all);
     // Nothing of that is applied: each proposes again in its own time, for as long as that is so.
-    let mut again = [0; 5];
+    let mut again = [0; 6];
     for _second in 0..60 {
         world.now = world.now + Span::from_secs(1);
         for (count, (_, proposed)) in again.iter_mut().zip(proposed_by(&mut world)) {
@@ -123,7 +124,7 @@ fn the_leader_is_woken_for_the_first_that_is_due() {
     assert_eq!(names.len(), due.len(), "no name twice: {due:?}");
     assert_eq!(world.master.next_tick(), due.iter().filter_map(|(_, due)| *due).min());
     let mut other = Controllers::new(world.now, &world.cell);
-    let order = |all: [&dyn Controller; 5]| all.map(Controller::name);
+    let order = |all: [&dyn Controller; 6]| all.map(Controller::name);
     let names = order(other.all());
     assert_eq!(other.all_mut().map(|controller| controller.name()), names);
 }
@@ -185,4 +186,71 @@ fn a_lock_session_ends_with_its_lease_and_not_within_one_lease_of_a_new_leader()
     assert_eq!(expired(&mut world), Vec::<String>::new());
     world.now = at(118);
     assert_eq!(expired(&mut world), [first.replace("Id(1)", "Id(2)")]);
+}
+
+/// What leaves a machine that is short, now.
+fn relieved(world: &mut World) -> Vec<String> {
+    let all = proposed_by(world);
+    all.into_iter().filter(|(name, _)| *name == "short-machines").flat_map(|all| all.1).collect()
+}
+
+#[test]
+fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    for (number, band) in [(1, model::Band::Production), (2, model::Band::Free)] {
+        let name = model::JobName::new(&format!("job{number}")).expect("a name");
+        let task = TaskSpec::of(vec!["x".to_owned()]);
+        world.submit_spec(JobSpec::of(name, band.usual(), 2, task));
+        for index in 0..2 {
+            let instance = InstanceId { collection: CollectionId(number), ..instance(index, 1) };
+            let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
+            let (address, alloc) = (None, None);
+            world.apply(&Op::Assign(vec![Assignment {
+                address,
+                instance,
+                alloc,
+                machine,
+                ports,
+                victims,
+            }]));
+        }
+    }
+    let describe = |world: &mut World, shortage: Option<model::ShortageState>| {
+        let mut report = MachineReport::clone(&world.cell.machine(M1).expect("m1").report);
+        let dimension = model::Dimension::Ram;
+        report.shortage = shortage.map(|state| model::Shortage { dimension, state });
+        let report = Arc::new(report);
+        let op = Op::DescribeMachine { machine: M1, report };
+        world.apply(&op);
+        for controller in world.master.leading.as_mut().expect("it leads").all_mut() {
+            controller.applied(world.now, &world.cell, &op, &[]);
+        }
+    };
+    let leaves = |index: u32| {
+        let id = InstanceId { collection: CollectionId(2), ..instance(index, 1) };
+        in_words(&Op::RelieveMachine { machine: M1, instance: id })
+    };
+    assert_eq!(relieved(&mut world), Vec::<String>::new());
+    let since = world.now;
+    describe(&mut world, Some(model::ShortageState::Persists { since }));
+    assert_eq!(relieved(&mut world), [leaves(0)]);
+    assert_eq!(relieved(&mut world), Vec::<String>::new(), "it has not left yet");
+    // Nothing was applied: it is proposed again. Production stays, however long it takes.
+    for index in [0, 1] {
+        world.now = world.now + Span::from_secs(30);
+        assert_eq!(relieved(&mut world), [leaves(index)]);
+        let instance = InstanceId { collection: CollectionId(2), ..instance(index, 1) };
+        world.apply(&Op::RelieveMachine { machine: M1, instance });
+        let usage = model::FinalUsage::UNMEASURED;
+        let ended = Observation::Ended { instance, end: End::Stopped, usage };
+        world.apply(&Op::Observe { machine: M1, observations: vec![ended] });
+    }
+    world.now = world.now + Span::from_secs(300);
+    assert_eq!(relieved(&mut world), Vec::<String>::new());
+    let since = world.now;
+    describe(&mut world, Some(model::ShortageState::Eased { since }));
+    let leading = world.master.leading.as_ref().expect("it leads");
+    assert_eq!(leading.short_machines.due(), None);
 }

@@ -126,6 +126,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
     let machines_and_cell = prop_oneof![
         Just(EventKind::MachineAdded),
         resources().prop_map(|capacity| EventKind::MachineUpdated { capacity }),
+        of(shortage()).prop_map(|shortage| EventKind::MachineShortage { shortage }),
         (text(), of(text())).prop_map(|(name, value)| EventKind::Attribute { name, value }),
         Just(EventKind::MachineDown),
         Just(EventKind::MachineBack),

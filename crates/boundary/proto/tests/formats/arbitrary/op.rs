@@ -151,6 +151,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
             .prop_map(|(job, version, steps)| Op::StepUpdate { job, version, steps }),
         (machine(), vec(instance(), 0..3))
             .prop_map(|(machine, instances)| Op::EvictDraining { machine, instances }),
+        (machine(), instance())
+            .prop_map(|(machine, instance)| Op::RelieveMachine { machine, instance }),
         machine().prop_map(|machine| Op::ExpireDrain { machine }),
         vec(any::<u64>().prop_map(LockSessionId), 0..3)
             .prop_map(|sessions| Op::ExpireLockSessions { sessions }),

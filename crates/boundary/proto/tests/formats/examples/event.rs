@@ -175,6 +175,9 @@ fn of_machines() -> Vec<EventKind> {
     vec![
         EventKind::MachineAdded,
         EventKind::MachineUpdated { capacity: resources(64_000, 256 << 30, 1 << 40, 0) },
+        EventKind::MachineShortage { shortage: Some(shortages()[0]) },
+        EventKind::MachineShortage { shortage: Some(shortages()[1]) },
+        EventKind::MachineShortage { shortage: None },
         attribute(Some("6.1")),
         attribute(Some("")),
         attribute(None),
@@ -263,6 +266,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::SaverGivenUp { .. } => "saver given up",
         EventKind::MachineAdded => "machine added",
         EventKind::MachineUpdated { .. } => "machine updated",
+        EventKind::MachineShortage { .. } => "machine shortage",
         EventKind::Attribute { .. } => "attribute",
         EventKind::MachineDown => "machine down",
         EventKind::MachineBack => "machine back",
