@@ -16,13 +16,13 @@ use cell::{
     DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
     Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
     RenewLockSession, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    Service, SetAttributes, SetCapability, SetPlatform, SetReclamation, SetService, UndrainMachine,
-    UpdateAction, UpdateJob, UseCapability, WriteFile,
+    Service, SetAttributes, SetCapability, SetPlatform, SetService, UndrainMachine, UpdateAction,
+    UpdateJob, UseCapability, WriteFile,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LabelQuery,
-    LockMode, LockSessionId, LogIndex, MachineName, MilliCores, PortName, Reclamation, ReplicaId,
-    Resources, Sequencer, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    LockMode, LockSessionId, LogIndex, MachineName, MilliCores, PortName, ReplicaId, Resources,
+    Sequencer, Serial, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -295,7 +295,6 @@ fn machines(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, SetAttributes { machine: machine, changes: changes }),
         1 => mutation!(values, SetPlatform { platform: platform, factor: factor }),
         1 => Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
-        1 => select(&Reclamation::ALL[..]).prop_map(|setting| SetReclamation(setting).into()),
     ]
     .boxed()
 }
@@ -400,9 +399,9 @@ mod tests {
     fn every_mutation_is_made_and_a_seed_makes_the_same_ones() {
         let made: Vec<Mutation> = seeded(&Values::few(), 1).take(3_000).collect();
         let kinds: BTreeSet<&str> = made.iter().map(Mutation::name).collect();
-        // Records of commands only add events, and no client can send them; settings of logs concern
-        // nothing else in a cell.
-        let others = ["RecordExec", "SetLogs"];
+        // Records of commands only add events, and no client can send them; the settings of
+        // logs and of reclamation concern nothing else in a cell.
+        let others = ["RecordExec", "SetLogs", "SetReclamation"];
         let all = Mutation::NAMES.iter().copied().filter(|name| !others.contains(name));
         assert_eq!(kinds, all.collect());
         assert_eq!(seeded(&Values::few(), 1).take(3_000).collect::<Vec<_>>(), made);

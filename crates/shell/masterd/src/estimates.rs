@@ -155,11 +155,11 @@ mod tests {
             (interval as fn(&str) -> Result<Duration, String>, "5s", None),
             (interval, "100ms", None),
             (interval, "60s", None),
-            (interval, "99ms", Some("an interval of estimates is 100ms to 1m")),
-            (interval, "61s", Some("an interval of estimates is 100ms to 1m")),
+            (interval, "99ms", Some("an interval of estimates is 100 ms to 1 m")),
+            (interval, "61s", Some("an interval of estimates is 100 ms to 1 m")),
             (half_life, "15m", None),
-            (half_life, "0s", Some("a half-life is 100ms to 7d")),
-            (half_life, "8d", Some("a half-life is 100ms to 7d")),
+            (half_life, "0s", Some("a half-life is 100 ms to 7 d")),
+            (half_life, "8d", Some("a half-life is 100 ms to 7 d")),
         ];
         for (parse, text, error) in cases {
             assert_eq!(parse(text).err().as_deref(), error, "{text}");

@@ -64,9 +64,11 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + interval, Event::Estimates { host, incarnation });
     }
 
-    /// The first reservation that is below what its task uses, or below the limit long after the
-    /// task's usage was last measured.
+    /// The first reservation that is below the least that its task has used in the time of a round, or
+    /// below the limit although its task has been silent for long enough.
     pub(super) fn unsettled_reservation(&self, cell: &Cell) -> Option<String> {
+        let pace = self.masters.first()?.settings.master.pace;
+        let late = pace.silent_after + pace.silence_rise + ROUND_TAKES;
         for job in cell.jobs().filter(|job| job.is_estimated()) {
             for (index, task) in job.tasks() {
                 let TaskState::Running(placed) = &task.state else { continue };
@@ -76,10 +78,11 @@ impl<C: Codec> World<C> {
                 let instance =
                     InstanceId { collection: job.id, index, generation: task.generation };
                 let (limit, reserved) = (job.limit(index), job.reservation(index));
-                let there = cell.machine(placed.machine)?;
-                let meters = &self.machines[number_of(&there.address)?].meters;
+                let Some(there) = cell.machine(placed.machine) else { continue };
+                let Some(number) = number_of(&there.address) else { continue };
+                let meters = &self.machines[number].meters;
                 if let Some(silent) = meters.silent_for(instance, self.now) {
-                    if reserved != limit {
+                    if silent > late && reserved != limit {
                         return Some(format!(
                             "{instance} reserves {reserved} of {limit}, unheard of for {silent}"
                         ));
