@@ -165,6 +165,7 @@ mod tests {
             user: UserName::new("ana").expect("a name"),
             name: JobName::new("room").expect("a name"),
             priority: Band::Production.usual(),
+            appclass: model::Appclass::Batch,
             limit: Resources { cpu, ram, ..Resources::default() },
             saver: None,
             address: None,

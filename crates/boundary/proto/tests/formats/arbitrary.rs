@@ -230,6 +230,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
         |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
             address: None,
+            appclass: model::Appclass::Batch,
             instance,
             alloc,
             cell,

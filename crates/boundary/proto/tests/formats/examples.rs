@@ -83,6 +83,8 @@ pub(crate) fn full_job() -> JobSpec {
         cmd: vec!["serve".to_owned(), "--port=${port.http}".to_owned()],
         env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
+        cores: spec::Cores::Shared,
+        cpu_slack: true,
         processes: 512,
         ports: BTreeSet::from([name("admin")]),
         health_check: Some(health_check("http", "/healthz")),

@@ -304,6 +304,8 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             cmd,
             env,
             limit,
+            cores: spec::Cores::Shared,
+            cpu_slack: true,
             processes,
             ports,
             health_check,

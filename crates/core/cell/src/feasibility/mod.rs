@@ -7,6 +7,7 @@
 //! Nothing here scores.
 
 mod constraints;
+mod cores;
 pub mod maxima;
 mod network;
 mod ports;
@@ -55,6 +56,8 @@ pub struct Offer<'a> {
     pub free_ports: usize,
     /// Number of free addresses.
     pub free_addresses: usize,
+    /// Number of whole physical cores that no task has for itself.
+    pub free_cores: u64,
     /// The alloc, if one is offered rather than the machine.
     pub alloc: Option<OfferedAlloc<'a>>,
     /// Tasks of the same job that are already there.
@@ -94,7 +97,15 @@ pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>
 
 /// Every check, cheapest first; a machine that can never fit is reported as such before a full one.
 pub const CHECKS: &[Check] =
-    &[up::check, constraints::check, maxima::check, resources::check, ports::check, network::check];
+    &[
+        up::check,
+        constraints::check,
+        maxima::check,
+        resources::check,
+        cores::check,
+        ports::check,
+        network::check,
+    ];
 
 /// Whether a request fits an offer.
 ///
@@ -238,6 +249,7 @@ impl Sums {
             free_for_prod: capacity.minus(self.limits_of_prod),
             free_ports: machine.free_port_count(),
             free_addresses: machine.free_address_count(),
+            free_cores: machine.free_whole_cores(),
             alloc: None,
             colocated: Colocated::default(),
         }
@@ -274,7 +286,7 @@ pub(crate) mod testing {
         let free = machine.capacity().minus(resources(taken.0, taken.1));
         let offer = Offer { free, free_ports: 2 - taken.2, ..Offer::of(&machine) };
         let limit = resources(ask.0, ask.1);
-        let demand = Demand { limit, reservation: limit, prod: false };
+        let demand = Demand { limit, reservation: limit, ..Demand::default() };
         check(&Request { ports: ask.2, ..asking(demand) }, &offer).err()
     }
 
