@@ -9,8 +9,8 @@ use model::{
 };
 
 use crate::{
-    Constraint, Cores, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage, Network,
-    RestartPolicy, Saver, UpdatePolicy,
+    Constraint, Cores, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage,
+    Network, RestartPolicy, Saver, UpdatePolicy,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of

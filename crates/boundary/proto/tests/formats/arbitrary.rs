@@ -230,7 +230,6 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
         |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
             address: None,
-            appclass: model::Appclass::Batch,
             instance,
             alloc,
             cell,
@@ -246,6 +245,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let alloc = (instance(), names, priority(), resources()).prop_map(
         |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
             address: None,
+            appclass: Appclass::LatencySensitive,
             instance,
             cell,
             user,

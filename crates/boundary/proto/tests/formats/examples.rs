@@ -413,6 +413,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
     privileged.task.kernel_features =
         [KernelFeature::NetBindService, KernelFeature::Perfmon].into();
     later.push(request(Mutation::Submit(Arc::new(privileged))));
+    let mut own = full_job();
+    (own.task.cores, own.task.cpu_slack) = (spec::Cores::Exclusive, false);
+    later.push(request(Mutation::Submit(Arc::new(own))));
     later.push(request(Mutation::AddUser(AddUser {
         user: name("ben"),
         serial: certificate().serial,

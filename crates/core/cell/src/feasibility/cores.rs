@@ -29,23 +29,17 @@ mod tests {
     fn whole_physical_cores_are_counted_by_the_speed_and_the_threads_of_the_machine() {
         // Exclusive or not, the limit in cores, the cores that the machine offers, their threads, their
         // speed in thousandths, the limits of others; and what is missing.
-        let none = Some("offers no whole cores: its Borglet has no cpuset controller or only a part of \
-                         the machine, or there is only one core");
+        let none = Some(
+            "offers no whole cores: its Borglet has no cpuset controller or only a part of \
+                         the machine, or there is only one core",
+        );
         let table: [(bool, u64, &str, &str, u32, &[u64], Option<&str>); 10] = [
             (false, 2, "", "", 1_000, &[], None),
             (true, 1, "", "", 1_000, &[], none),
             (true, 1, "0", "1", 1_000, &[], none),
             (true, 1, "many", "1", 1_000, &[], none),
             (true, 3, "3", "1", 1_000, &[], None),
-            (
-                true,
-                2,
-                "3",
-                "1",
-                1_000,
-                &[2],
-                Some("lacks whole cores: 2 asked, 1 free of 3"),
-            ),
+            (true, 2, "3", "1", 1_000, &[2], Some("lacks whole cores: 2 asked, 1 free of 3")),
             // Two threads of a core go together, so a task with one takes both.
             (true, 2, "3", "2", 1_000, &[1, 2], None),
             (true, 3, "3", "2", 1_000, &[1, 2], Some("lacks whole cores: 2 asked, 1 free of 3")),
@@ -64,7 +58,8 @@ mod tests {
             machine.report = Arc::new(report);
             machine.gcu = GcuFactor::from_milli(speed).expect("a factor");
             machine.exclusive = others.iter().map(|cores| MilliCores(cores * 1_000)).collect();
-            let demand = Demand { limit: resources(cores * 1_000, 0), exclusive, ..Demand::default() };
+            let demand =
+                Demand { limit: resources(cores * 1_000, 0), exclusive, ..Demand::default() };
             let found = check(&asking(demand), &Offer::of(&machine)).err();
             assert_eq!(found.map(|reason| reason.to_string()).as_deref(), expected);
         }

@@ -96,16 +96,15 @@ pub struct Sums {
 pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>;
 
 /// Every check, cheapest first; a machine that can never fit is reported as such before a full one.
-pub const CHECKS: &[Check] =
-    &[
-        up::check,
-        constraints::check,
-        maxima::check,
-        resources::check,
-        cores::check,
-        ports::check,
-        network::check,
-    ];
+pub const CHECKS: &[Check] = &[
+    up::check,
+    constraints::check,
+    maxima::check,
+    resources::check,
+    cores::check,
+    ports::check,
+    network::check,
+];
 
 /// Whether a request fits an offer.
 ///

@@ -20,10 +20,6 @@ pub mod attribute {
     pub const RACK: &str = "rack";
     /// The network switch that it is connected to.
     pub const SWITCH: &str = "switch";
-    /// How many of its physical cores tasks can have as a whole.
-    pub const EXCLUSIVE_CORES: &str = "exclusive-cores";
-    /// The number of threads that each of its physical cores runs at once.
-    pub const THREADS_PER_CORE: &str = "threads-per-core";
     /// Its power supply.
     pub const POWER_DOMAIN: &str = "power-domain";
 }
@@ -353,13 +349,13 @@ impl Machine {
     /// for those that share.
     #[must_use]
     pub fn whole_core_count(&self) -> u64 {
-        self.reported_number(attribute::EXCLUSIVE_CORES).unwrap_or(0)
+        self.reported_number(model::attribute::EXCLUSIVE_CORES).unwrap_or(0)
     }
 
     /// The number of physical cores that are at least as much as some normalised cores.
     #[must_use]
     pub fn whole_cores(&self, normalised: MilliCores) -> u64 {
-        let threads = self.reported_number(attribute::THREADS_PER_CORE).unwrap_or(1).max(1);
+        let threads = self.reported_number(model::attribute::THREADS_PER_CORE).unwrap_or(1).max(1);
         self.gcu.physical(normalised).0.div_ceil(threads.saturating_mul(1_000))
     }
 

@@ -84,8 +84,10 @@ mod tests {
             (|_| {}, &[]),
             (
                 |job| job.appclass = Appclass::Batch,
-                &["cores: can be 'exclusive' for latency-sensitive tasks only, because batch tasks run on \
-                   every core: add appclass: 'latency-sensitive', or leave it out"],
+                &[
+                    "cores: can be 'exclusive' for latency-sensitive tasks only, because batch tasks run on \
+                   every core: add appclass: 'latency-sensitive', or leave it out",
+                ],
             ),
             (
                 |job| job.task.limit.cpu = MilliCores(1_500),
@@ -97,12 +99,16 @@ mod tests {
                     let change = TaskOverride { limit: Some(limit), ..TaskOverride::default() };
                     job.overrides.insert(TaskIndex(1), change);
                 },
-                &["overrides[\"1\"].cpu: must be a whole number of cores with cores: 'exclusive', is 0.1 \
-                   cores"],
+                &[
+                    "overrides[\"1\"].cpu: must be a whole number of cores with cores: 'exclusive', is 0.1 \
+                   cores",
+                ],
             ),
             (
                 |job| job.kind = Kind::Job { alloc_set: Some("ana/room".parse().expect("a set")) },
-                &["cores: cannot be 'exclusive' in an alloc, whose tasks share its cores: leave it out"],
+                &[
+                    "cores: cannot be 'exclusive' in an alloc, whose tasks share its cores: leave it out",
+                ],
             ),
             (
                 |job| {

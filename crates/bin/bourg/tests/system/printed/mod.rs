@@ -54,6 +54,7 @@ pages! {
     pending: "docs/pending.md",
     watching: "docs/watching.md",
     usage: "docs/usage.md",
+    isolation: "docs/isolation.md",
     exec: "docs/exec.md",
     names: "docs/names.md",
     networks: "docs/networks.md",
