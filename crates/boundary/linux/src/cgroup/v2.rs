@@ -233,6 +233,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         group(root.path());
         group(&root.path().join("bourg"));
+        for parent in ["", "bourg"] {
+            // What is optional is written after that, over it in these files.
+            let available = root.path().join(parent).join("cgroup.controllers");
+            fs::write(available, "cpu memory pids\n").unwrap();
+        }
         check_controllers(root.path()).unwrap();
         create(root.path(), "bourg/task").unwrap();
         for parent in ["", "bourg"] {

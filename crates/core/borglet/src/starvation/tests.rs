@@ -45,7 +45,7 @@ impl Machine {
                 let cap = self.loop_.cap(instance(index)).map_or(u64::MAX, |cap| cap.0);
                 let used = (*wants).min(cap).min(free);
                 free -= used;
-                let waited = Permille::at_most_whole(1_000 - used * 1_000 / (*wants).max(1));
+                let waited = Permille::at_most_whole((wants - used) * 1_000 / (*wants).max(1));
                 seen[index] = Some(Observed {
                     instance: instance(index),
                     batch: *batch,
