@@ -52,6 +52,30 @@ impl Disk {
     }
 }
 
+/// The disk of a directory, by its major and minor number: of the whole disk if it is on a partition.
+///
+/// # Errors
+/// When the file system is on no single block device, such as tmpfs, overlayfs and btrfs, or the kernel does
+/// not know the device.
+pub fn device(directory: &Path) -> Result<(u32, u32), FileError> {
+    let device = fs::metadata(directory).at("find the disk of", directory)?.dev();
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let known = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
+    fs::metadata(&known).at("find the block device", &known)?;
+    if !known.join("partition").exists() {
+        return Ok((major, minor));
+    }
+    // The entry is a link to the partition's directory, which is in that of its disk.
+    let whole = fs::canonicalize(&known).at("find the disk of partition", &known)?;
+    let whole = whole.parent().unwrap_or(&whole).join("dev");
+    let text = fs::read_to_string(&whole).at("read", &whole)?;
+    let numbers = text.trim().split_once(':');
+    let numbers =
+        numbers.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "not the numbers of a device");
+    numbers.ok_or_else(unknown).at("understand", &whole)
+}
+
 /// Creates or opens a file and allocates this many bytes, so that they can be written even when the
 /// disk is full. Only its owner can read it.
 ///

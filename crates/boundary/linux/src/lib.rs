@@ -22,6 +22,7 @@ pub mod bind;
 pub mod cgroup;
 pub mod child;
 mod confine;
+pub mod cpus;
 pub mod disk;
 pub mod enter;
 mod error;

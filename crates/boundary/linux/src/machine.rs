@@ -5,10 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::statvfs::statvfs;
 use nix::sys::utsname::uname;
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::geteuid;
 
 use crate::cgroup::{CgroupError, Hierarchy};
 use crate::error::At;
@@ -167,9 +166,7 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
 
 /// The number of CPUs on which this process may run.
 fn cores() -> Result<u64, FileError> {
-    let set = sched_getaffinity(Pid::from_raw(0)).at("ask the kernel for", "the usable CPUs")?;
-    let usable = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
-    Ok(usable.max(1) as u64)
+    Ok(crate::cpus::usable()?.len().max(1) as u64)
 }
 
 fn memory_bytes() -> Result<u64, FileError> {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, Stop, TaskReport, TaskStatus};
-use model::PortName;
+use model::{Appclass, PortName};
 
 use crate::cell;
 use crate::duration::duration;
@@ -71,6 +71,7 @@ impl From<&DesiredAlloc> for v1::DesiredAlloc {
             user: desired.user.to_string(),
             name: desired.name.to_string(),
             priority: desired.priority.number().into(),
+            appclass: appclass_number(desired.appclass),
             limit: Some((&desired.limit).into()),
             saver: desired.saver.as_ref().map(Into::into),
             network_address: desired.address.map(Ipv4Addr::to_bits),
@@ -88,6 +89,10 @@ impl TryFrom<v1::DesiredAlloc> for DesiredAlloc {
             user: read::name(&desired.user, "user")?,
             name: read::name(&desired.name, "name")?,
             priority: priority(desired.priority)?,
+            appclass: match desired.appclass {
+                0 => Appclass::Batch,
+                number => appclass(number)?,
+            },
             limit: read::message(desired.limit, "limit")?,
             saver: read::optional(desired.saver, "saver")?,
             address: desired.network_address.map(Ipv4Addr::from_bits),

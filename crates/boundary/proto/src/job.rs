@@ -10,7 +10,7 @@ use spec::{
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
-use crate::task::{all_shown, network, network_fields, port_names, texts};
+use crate::task::{all_shown, cores, cores_number, network, network_fields, port_names, texts};
 use crate::{read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
@@ -124,6 +124,8 @@ impl From<&JobSpec> for v1::JobSpec {
             disk_bytes: limit.disk_bytes,
             disk_rate_bytes: limit.disk_rate_bytes,
             processes: job.task.processes,
+            cores: cores_number(job.task.cores),
+            cpu_slack: (!job.task.cpu_slack).then_some(false),
             ports: texts(&job.task.ports),
             network,
             port_numbers,
@@ -170,6 +172,8 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             env: job.env,
             limit: limit.try_into()?,
             processes: job.processes,
+            cores: cores(job.cores)?,
+            cpu_slack: job.cpu_slack.unwrap_or(true),
             ports: port_names(&job.ports)?,
             network: network(job.network, &job.port_numbers)?,
             health_check: read::optional(job.health_check, "healthCheck")?,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Bytes, MilliCores, PortName, Resources};
-use spec::{Constraint, LogPolicy, Network, Relation, Saver, TaskOverride, TaskSpec};
+use spec::{Constraint, Cores, LogPolicy, Network, Relation, Saver, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -51,6 +51,24 @@ pub(crate) fn network(network: i32, numbers: &BTreeMap<String, u32>) -> Result<N
     }
 }
 
+pub(crate) fn cores_number(cores: Cores) -> i32 {
+    let number = match cores {
+        Cores::Shared => v1::job_spec::Cores::Shared,
+        Cores::Exclusive => v1::job_spec::Cores::Exclusive,
+    };
+    number.into()
+}
+
+pub(crate) fn cores(number: i32) -> Result<Cores, Malformed> {
+    let meaning = |cores| {
+        Some(match cores {
+            v1::job_spec::Cores::Shared => Cores::Shared,
+            v1::job_spec::Cores::Exclusive => Cores::Exclusive,
+        })
+    };
+    read::value(number, meaning, "cores")
+}
+
 pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
@@ -73,6 +91,8 @@ impl From<&TaskSpec> for v1::TaskSpec {
             env: task.env.clone(),
             limit: Some((&task.limit).into()),
             processes: task.processes,
+            cores: cores_number(task.cores),
+            cpu_slack: (!task.cpu_slack).then_some(false),
             ports: texts(&task.ports),
             health_check: task.health_check.as_ref().map(Into::into),
             notice: Some(duration(task.notice)),
@@ -94,6 +114,8 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             env: task.env,
             limit: read::message(task.limit, "limit")?,
             processes: task.processes,
+            cores: cores(task.cores)?,
+            cpu_slack: task.cpu_slack.unwrap_or(true),
             ports: port_names(&task.ports)?,
             network: network(task.network, &task.port_numbers)?,
             health_check: read::optional(task.health_check, "healthCheck")?,

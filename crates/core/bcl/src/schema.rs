@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
+use spec::{Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::ends;
 use crate::error::ErrorKind;
@@ -41,6 +41,8 @@ const JOB: Shape = Shape {
         "ram",
         "disk",
         "diskRate",
+        "cores",
+        "cpuSlack",
         "processes",
         "ports",
         "network",
@@ -112,6 +114,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     task.processes = usual.processes.unwrap_or(task.processes);
     task.ports = usual.ports.unwrap_or_default();
     task.network = network;
+    task.cores = fields.read("cores", found, cores).unwrap_or_default();
+    task.cpu_slack = fields.read("cpuSlack", found, truth).unwrap_or(true);
     task.health_check = usual.health_check;
     task.notice = usual.notice.unwrap_or(task.notice);
     task.constraints = usual.constraints.unwrap_or_default();
@@ -236,6 +240,19 @@ fn appclass(value: &Json) -> Result<Appclass, ErrorKind> {
         what: "an appclass",
         words,
         nearest: words::nearest(text, words),
+    })
+}
+
+fn cores(value: &Json) -> Result<Cores, ErrorKind> {
+    const WORDS: &[&str] = &Cores::NAMES;
+    let text = text("'shared' or 'exclusive'", value)?;
+    let of = |word: &&&str| text == **word || text == words::constant(word);
+    let known = WORDS.iter().find(of).and_then(|word| word.parse().ok());
+    known.ok_or_else(|| ErrorKind::UnknownWord {
+        text: text.to_owned(),
+        what: "a way to use cores",
+        words: WORDS,
+        nearest: words::nearest(text, WORDS),
     })
 }
 

@@ -31,6 +31,8 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// The user id it runs as, unique on this machine.
     pub uid: u32,
+    /// The CPUs that it has for itself, in order; empty if it shares.
+    pub cpus: Vec<u32>,
 }
 
 impl Launch {
@@ -43,7 +45,7 @@ impl Launch {
         let mut env = environment(&desired, alloc);
         env.retain(|(name, _)| !desired.spec.env.contains_key(name));
         env.extend(own);
-        Self { instance: desired.instance, argv, env, uid, desired }
+        Self { instance: desired.instance, argv, env, uid, cpus: Vec::new(), desired }
     }
 }
 

@@ -9,15 +9,18 @@
 //! Deliberately absent: processes, cgroups and files (crate `linux`), sockets and clocks.
 
 mod capacity;
+mod cores;
 mod health;
 mod launch;
 mod limit;
 mod log_retention;
 mod order;
 mod shortage;
+mod starvation;
 mod state;
 mod usage;
 
+pub use cores::Topology;
 pub use launch::{
     ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, NOTICE_DIRECTORY, NOTICE_FILE, environment,
 };
@@ -26,10 +29,11 @@ pub use order::{
     Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
 };
 pub use shortage::{EASED_AFTER, Moment, PERSISTS_AFTER, REMEMBERED_FOR, Shortages};
+pub use starvation::{CpuCap, Greed};
 pub use state::{
-    Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, KEPT_DATA_MAX,
-    KeptData, Probe, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus,
-    SAVERS_AT_ONCE, SaverLaunch, Settings,
+    Borglet, CpuReading, CpuRound, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder,
+    Input, KEPT_DATA_MAX, KeptData, Probe, Recovered, RecoveredAlloc, RecoveredAttempt,
+    RecoveredData, RecoveredStatus, SAVERS_AT_ONCE, SaverLaunch, Settings,
 };
 pub use usage::{
     Counters, CpuDistribution, Measured, Reading, Recorder, Round, SAMPLES_MAX, TaskReading, Usage,

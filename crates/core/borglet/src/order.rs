@@ -67,6 +67,8 @@ pub struct DesiredAlloc {
     pub name: JobName,
     /// Its priority, which decides whom it may preempt on this machine.
     pub priority: Priority,
+    /// The appclass of its set: how its tasks together compete with others for CPU.
+    pub appclass: Appclass,
     /// The maximum that its tasks may use together, with CPU in this machine's own cores.
     pub limit: Resources,
     /// What runs after its end, in the directory that its tasks share.

@@ -2,10 +2,12 @@
 
 mod alloc;
 mod checks;
+mod cpu;
 mod disk;
 mod notice;
 mod ports;
 mod saver;
+mod uids;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -17,6 +19,7 @@ use spec::{LogPolicy, LogSettings};
 use crate::capacity::{Endpoint, Rooms};
 use crate::health::HealthTracker;
 use crate::limit::Limit;
+use crate::starvation::CpuCap;
 use crate::{
     Desired, DesiredAlloc, Launch, Notice, Order, OrderRefused, Report, Stop, TaskReport,
     TaskStatus,
@@ -24,6 +27,8 @@ use crate::{
 pub use alloc::RecoveredAlloc;
 use alloc::{Allocs, REMOVE_AGAIN};
 pub use checks::Probe;
+use cpu::Cpus;
+pub use cpu::{CpuReading, CpuRound};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
 use notice::GivenNotice;
 use ports::Ports;
@@ -93,6 +98,8 @@ pub enum Input {
     AllocRemoved(InstanceId),
     /// Part of an alloc could not be removed yet.
     AllocStays(InstanceId),
+    /// What tasks used of the CPUs, about every second.
+    Cpu(CpuRound),
     /// The usage of the machine's disk; needed when it is nearly full.
     Disk(DiskReport),
     /// The machine's description changed.
@@ -135,6 +142,16 @@ pub enum Effect {
         instance: InstanceId,
         /// The new limit.
         limit: Resources,
+    },
+    /// Let the latency-sensitive tasks that share cores run on these CPUs only.
+    ShareCpus(Vec<u32>),
+    /// Change the cap of a greedy task ([`crate::starvation`]), which is not recorded: it ends with this
+    /// process.
+    CapCpu {
+        /// The task.
+        instance: InstanceId,
+        /// The change, with its rule and numbers.
+        cap: CpuCap,
     },
     /// Delete an instance's record; its logs are kept for a while.
     Retire {
@@ -239,6 +256,7 @@ pub struct Borglet {
     disk: disk::DiskState,
     ports: Ports,
     savers: Savers,
+    cpus: Cpus,
     /// The settings for logs; `None` before an order said them.
     logs: Option<LogSettings>,
 }
@@ -266,8 +284,21 @@ impl Borglet {
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
-        let (foreign_uids, disk, ports, savers, logs) = Default::default();
-        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports, savers, logs }
+        let (foreign_uids, disk, ports, savers) = Default::default();
+        let (cpus, logs) = Default::default();
+        Self {
+            settings,
+            machine,
+            stamp,
+            allocs,
+            tasks,
+            foreign_uids,
+            disk,
+            ports,
+            savers,
+            cpus,
+            logs,
+        }
     }
 
     /// Adopts the data that an earlier Borglet kept for savers.
@@ -341,6 +372,7 @@ impl Borglet {
         match input {
             Input::Tick => {}
             Input::Machine(report) => self.machine = report,
+            Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),
             Input::Started(instance) => self.started(now, instance),
             Input::NoticeFailed(instance) => self.notice_failed(instance),
@@ -353,7 +385,10 @@ impl Borglet {
             Input::Ports(held) => self.handle_ports(now, &held, effects),
             Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
             Input::Resized(instance, limit) => match self.tasks.get_mut(&instance) {
-                Some(local) => local.limit.answered(now, limit),
+                Some(local) => {
+                    local.limit.answered(now, limit);
+                    self.cap_again(instance, effects);
+                }
                 None => self.allocs.resized(now, instance, limit),
             },
             Input::AllocMade(instance, made) => self.allocs.made(instance, made),
@@ -467,52 +502,12 @@ impl Borglet {
         });
     }
 
-    /// A user id that is used neither by an instance here nor, as far as is known, by a foreign
-    /// process.
-    fn free_uid(&self) -> Option<u32> {
-        self.free_uid_beside(&self.savers)
-    }
-
-    fn free_uid_beside(&self, savers: &Savers) -> Option<u32> {
-        let mut taken: Vec<u32> = self.tasks.values().map(|local| local.launch.uid).collect();
-        taken.extend(savers.uids());
-        taken.sort_unstable();
-        let free =
-            |uid: &u32| taken.binary_search(uid).is_err() && !self.foreign_uids.contains(uid);
-        self.settings.all_uids().find(free)
-    }
-
-    /// An instance was not started: it gets another user id if it is still desired.
-    fn uid_taken(&mut self, instance: InstanceId, effects: &mut Vec<Effect>) {
-        let Some(local) = self.tasks.get(&instance) else { return };
-        let is_wanted = matches!(local.phase, Phase::Starting);
-        self.foreign_uids.insert(local.launch.uid);
-        let free = self.free_uid();
-        match (self.tasks.get_mut(&instance), free) {
-            (Some(local), Some(uid)) if is_wanted => {
-                local.launch.uid = uid;
-                local.limit = Limit::new(local.target());
-                effects.push(Effect::Start(Box::new(local.launch.clone())));
-            }
-            (_, Some(_)) => self.ended(instance, End::Stopped, FinalUsage::UNMEASURED),
-            (_, None) => {
-                // By the next attempt some may be free again.
-                self.foreign_uids.clear();
-                let all = self.settings.all_uids();
-                let reason = format!(
-                    "no user id is free on its machine: all from {} to {} are taken",
-                    all.start(),
-                    all.end()
-                );
-                self.ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED);
-            }
-        }
-    }
-
     /// Creates the allocs and starts the tasks that waited for a port or resources that are free
     /// now.
     fn start_waiting(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let begin = effects.len();
         let mut rooms = Rooms::new(self.machine.capacity);
+        let mut cpus = self.cpus_taken();
         self.allocs.take_room(&mut rooms);
         for local in self.tasks.values() {
             let stopping = matches!(local.phase, Phase::Stopping { .. });
@@ -530,12 +525,14 @@ impl Borglet {
             if matches!(local.phase, Phase::Waiting)
                 && open
                 && rooms.has(alloc, local.takes(), local.ports())
+                && self.cpus.give(local, &mut cpus)
             {
                 rooms.take(alloc, local.takes(), local.ports(), false);
                 local.phase = Phase::Starting;
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }
         }
+        self.tell_shared_cpus(begin, effects);
     }
 
     /// Requests limits that are desired but not applied.

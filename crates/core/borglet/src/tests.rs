@@ -1,6 +1,7 @@
 //! A Borglet and a clock, with effects and states written as words.
 
 mod allocs;
+mod cpu;
 mod disk;
 mod notice;
 mod ports;
@@ -136,6 +137,11 @@ fn words(effects: &[Effect]) -> String {
         Effect::Check { instance, probe: Probe::Exec { argv }, .. } => {
             format!("check {instance} [{}]", argv.join(" "))
         }
+        Effect::ShareCpus(cpus) => format!("share {cpus:?}"),
+        Effect::CapCpu { instance, cap } => match cap.max() {
+            Some(max) => format!("cap {instance} at {max}"),
+            None => format!("lift the cap of {instance}"),
+        },
         Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
         Effect::Retire { instance, logs: None } => format!("retire {instance}"),
         Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),

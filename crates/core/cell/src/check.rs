@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use model::{InstanceId, MachineId, Resources};
+use model::{InstanceId, MachineId, MilliCores, Resources};
 
 use crate::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::feasibility::Sums;
@@ -45,6 +45,8 @@ struct Load {
     sums: Sums,
     ports: Vec<u16>,
     addresses: Vec<Ipv4Addr>,
+    /// The limits of those that have whole cores.
+    exclusive: Vec<MilliCores>,
     /// Number of tasks in each alloc, the sum of their limits, and their ports there.
     used: BTreeMap<InstanceId, (u32, Resources, Vec<u16>)>,
 }
@@ -57,6 +59,7 @@ impl Load {
         self.sums.add(&demand);
         self.ports.extend_from_slice(placement.machine_ports());
         self.addresses.extend(placement.machine_address());
+        self.exclusive.extend(demand.exclusive.then_some(demand.limit.cpu));
         if let Some(alloc) = placement.alloc() {
             let (tasks, taken, ports) = self.used.entry(alloc).or_default();
             (*tasks, *taken) = (*tasks + 1, taken.plus(job.limit(instance.index)));
@@ -420,6 +423,11 @@ impl Violations {
         counted.sort_unstable();
         for pair in counted.windows(2).filter(|pair| pair[0] == pair[1]) {
             self.add(Violation::PortTwice { machine: id, port: pair[0] });
+        }
+        let mut exclusive = load.exclusive.clone();
+        exclusive.sort_unstable();
+        if machine.exclusive != exclusive {
+            self.add(Violation::WholeCores(id));
         }
         let used = machine.used.iter().map(|it| (&it.alloc, (&it.tasks, &it.taken, &it.ports)));
         if !used.eq(load

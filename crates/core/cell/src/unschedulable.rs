@@ -80,6 +80,16 @@ pub enum UnschedulableReason {
         /// Ports in use by something the cell did not assign them to, if there are any.
         held: Option<Box<NotGiven>>,
     },
+    /// Too few of its physical cores can be had as a whole.
+    #[error("{}", lacks_cores(*asked, *free, *all))]
+    LacksCores {
+        /// Number of cores requested.
+        asked: u64,
+        /// Number of those that no task has for itself.
+        free: u64,
+        /// Number of those that tasks can have on this machine.
+        all: u64,
+    },
     /// It has no address for a task with a network of its own.
     #[error("{}", lacks_addresses(*range))]
     LacksAddresses {
@@ -104,6 +114,15 @@ pub enum UnschedulableReason {
         /// Its number.
         number: u16,
     },
+}
+
+fn lacks_cores(asked: u64, free: u64, all: u64) -> String {
+    match all {
+        0 => "offers no whole cores: its Borglet has no cpuset controller or only a part of the machine, or \
+              there is only one core"
+            .to_owned(),
+        _ => format!("lacks whole cores: {asked} asked, {free} free of {all}"),
+    }
 }
 
 fn lacks_addresses(range: Option<Subnet>) -> String {

@@ -110,6 +110,7 @@ fn alloc(
         user: job.owner.clone(),
         name: job.spec.name.clone(),
         priority: job.described(instance.index).priority,
+        appclass: job.described(instance.index).appclass,
         limit: described(cell, instance, job, placement).limit,
         saver: job.described(instance.index).task.saver.clone(),
         address: placement.address,

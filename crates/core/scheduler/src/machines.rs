@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 use cell::feasibility::{Colocated, Offer, Sums};
 use cell::{Cell, Demand, FailureDomain, Machine, MachineState};
-use model::{Dimension, MachineId, Random, Resources};
+use model::{Dimension, MachineId, MilliCores, Random, Resources};
 
 use crate::score::WHOLE;
 
@@ -70,6 +70,8 @@ struct Exact {
     planned: Sums,
     planned_ports: Vec<u16>,
     planned_addresses: Vec<Ipv4Addr>,
+    /// The CPU limits of planned tasks that get whole cores.
+    planned_exclusive: Vec<MilliCores>,
 }
 
 /// The machines of a cell, by slot.
@@ -307,6 +309,7 @@ impl Machines {
         exact.sums.add(demand);
         exact.planned_ports.extend_from_slice(ports);
         exact.planned_addresses.extend(address);
+        exact.planned_exclusive.extend(demand.exclusive.then_some(demand.limit.cpu));
         let left = |before: i32, given: usize| {
             let given = i32::try_from(given).unwrap_or(i32::MAX);
             if before < 0 { -1 } else { before.saturating_sub(given).max(0) }
@@ -330,6 +333,10 @@ impl Machines {
         exact.planned = exact.planned.without(demand);
         exact.planned_ports.retain(|port| !ports.contains(port));
         exact.planned_addresses.retain(|planned| Some(*planned) != address);
+        let own = |limit: &MilliCores| demand.exclusive && *limit == demand.limit.cpu;
+        if let Some(position) = exact.planned_exclusive.iter().position(own) {
+            exact.planned_exclusive.swap_remove(position);
+        }
     }
 
     /// What a machine offers exactly, with the plan's share taken.
@@ -343,7 +350,9 @@ impl Machines {
         let offer = exact.sums.offered_by(machine);
         let free_ports = offer.free_ports.saturating_sub(exact.planned_ports.len());
         let free_addresses = offer.free_addresses.saturating_sub(exact.planned_addresses.len());
-        Offer { free_ports, free_addresses, colocated, ..offer }
+        let planned = exact.planned_exclusive.iter().map(|limit| machine.whole_cores(*limit));
+        let free_cores = offer.free_cores.saturating_sub(planned.fold(0, u64::saturating_add));
+        Offer { free_ports, free_addresses, free_cores, colocated, ..offer }
     }
 
     /// What the plan holds of a machine.

@@ -81,6 +81,8 @@ enum Kind {
     Lacks(Dimension),
     LacksPorts,
     LacksAddresses,
+    LacksCores,
+    NoWholeCores,
     NoTaskNetwork,
     AllocNetwork(bool),
     AllocPort(u16),
@@ -245,6 +247,8 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::LacksPorts { .. } => Kind::LacksPorts,
         UnschedulableReason::LacksAddresses { range: None } => Kind::NoTaskNetwork,
         UnschedulableReason::LacksAddresses { range: Some(_) } => Kind::LacksAddresses,
+        UnschedulableReason::LacksCores { all: 0, .. } => Kind::NoWholeCores,
+        UnschedulableReason::LacksCores { .. } => Kind::LacksCores,
         UnschedulableReason::AllocNetwork { own } => Kind::AllocNetwork(*own),
         UnschedulableReason::AllocPort { number, .. } => Kind::AllocPort(*number),
         UnschedulableReason::Maximum { place, .. } => Kind::Maximum(*place),
@@ -265,7 +269,9 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         UnschedulableReason::Lacks { asked, free, .. }
         | UnschedulableReason::LatelyShort { asked, free, .. } => asked - free,
         UnschedulableReason::LacksPorts { asked, free, .. } => (asked - free) as u64,
+        UnschedulableReason::LacksCores { asked, free, all: 1.. } => asked - free,
         UnschedulableReason::Maximum { .. }
+        | UnschedulableReason::LacksCores { all: 0, .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
         | UnschedulableReason::LacksAddresses { range: None } => u64::MAX,
@@ -295,6 +301,11 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::Lacks(dimension) => format!("{} {dimension}", verb("lacks", "lack")),
         Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
         Kind::LacksAddresses => format!("{} addresses", verb("lacks", "lack")),
+        Kind::LacksCores => format!("{} whole cores", verb("lacks", "lack")),
+        Kind::NoWholeCores => format!(
+            "{} no whole cores: see the attributes cpu-isolation and exclusive-cores",
+            verb("offers", "offer")
+        ),
         Kind::NoTaskNetwork => format!(
             "{} no network for tasks: start the Borglet with --task-network RANGE",
             verb("has", "have")
@@ -350,7 +361,11 @@ fn miss(
         | UnschedulableReason::Maximum { .. }
         | UnschedulableReason::AllocNetwork { .. }
         | UnschedulableReason::AllocPort { .. }
+        | UnschedulableReason::LacksCores { all: 0, .. }
         | UnschedulableReason::LacksAddresses { range: None } => return String::new(),
+        UnschedulableReason::LacksCores { asked, free, all } => {
+            (asked.to_string(), format!("{free} free of the {all} that tasks can have"))
+        }
         UnschedulableReason::LacksAddresses { range: Some(range) } => {
             ("1".to_owned(), format!("0 free of the {} in {range}", range.task_count()))
         }
@@ -383,7 +398,9 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     {
         return None;
     }
+    let whole = machine.whole_cores(ask.demand.limit.cpu);
     if maxima::check(ask, offer).is_err()
+        || ask.demand.exclusive && whole > offer.free_cores
         || machine.state != MachineState::Up
         || machine.drain.is_some()
     {

@@ -16,6 +16,8 @@ use crate::words::{
 
 const OPTIONS: &[&str] = &[
     "cpu",
+    "cores",
+    "cpu-slack",
     "ram",
     "big",
     "ports",
@@ -73,6 +75,10 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
         let (key, value) = option(word)?;
         match key {
             "cpu" => job.task.limit.cpu = cpu(value)?,
+            "cores" => {
+                job.task.cores = value.parse().map_err(|_| not(value, "shared or exclusive"))?;
+            }
+            "cpu-slack" => job.task.cpu_slack = yes_or_no(value)?,
             "ram" => job.task.limit.ram = mebibytes(value)?,
             "big" => {
                 let (index, milli) = pair(value, ':', "INDEX:MILLI")?;

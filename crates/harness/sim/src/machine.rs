@@ -396,8 +396,8 @@ impl Machine {
             | Effect::EndData(_)
             | Effect::ForgetData(_) => self.save(now, effect, consequences),
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
-            // Simulated processes write no logs.
-            Effect::KeepLogs(_) => {}
+            // Simulated processes write no logs, and compete for no CPU.
+            Effect::KeepLogs(_) | Effect::ShareCpus(_) | Effect::CapCpu { .. } => {}
         }
     }
 

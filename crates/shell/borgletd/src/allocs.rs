@@ -6,14 +6,13 @@ use std::path::PathBuf;
 
 use borglet::{ALLOC_DIRECTORY, DesiredAlloc, KeptData, RecoveredAlloc};
 use linux::alloc::Alloc;
-use linux::cgroup::Limits;
 use linux::record::Bind;
 use linux::task::Resized;
-use model::{Bytes, InstanceId, Resources};
+use model::{Appclass, Bytes, InstanceId, Resources};
 use process::clock::wall_clock;
 use proto::v1;
 
-use super::tasks::{Files, limits, read, write};
+use super::tasks::{Files, read, write};
 
 /// An alloc's specification, with the newest limit applied to it.
 const DESIRED_FILE: &str = "alloc.json";
@@ -24,7 +23,13 @@ impl Files {
     }
 
     fn alloc(&self, instance: InstanceId) -> anyhow::Result<Alloc> {
-        let (name, cgroup) = (instance.to_string(), self.cgroup_of(instance, None));
+        // Only one that does not exist yet needs it.
+        let appclass = self.read_alloc(instance).ok().flatten().map(|desired| desired.appclass);
+        self.alloc_for(instance, appclass.unwrap_or_default())
+    }
+
+    fn alloc_for(&self, instance: InstanceId, appclass: Appclass) -> anyhow::Result<Alloc> {
+        let (name, cgroup) = (instance.to_string(), self.cgroup_of_alloc(instance, appclass)?);
         Ok(Alloc::open(&self.allocs(), &name, &cgroup, self.isolation)?)
     }
 
@@ -71,13 +76,13 @@ impl Files {
 
     /// Creates whatever is missing of an alloc. On failure, removes all of it.
     pub(crate) fn make_alloc(&self, desired: &DesiredAlloc) -> anyhow::Result<()> {
-        let alloc = self.alloc(desired.instance)?;
+        let alloc = self.alloc_for(desired.instance, desired.appclass)?;
         let make = || {
             alloc.make_directory()?;
             self.write_alloc(&alloc, desired)?;
             fs::File::open(self.allocs())?.sync_all()?;
             let network = desired.address.map(|address| self.network(address)).transpose()?;
-            anyhow::Ok(alloc.make(&shared_limits(desired.limit), network.as_ref())?)
+            anyhow::Ok(alloc.make(&self.limits_of_alloc(desired.limit), network.as_ref())?)
         };
         make().inspect_err(|_| {
             if let Err(error) = alloc.remove() {
@@ -94,7 +99,7 @@ impl Files {
         limit: Resources,
     ) -> anyhow::Result<Option<Resources>> {
         let alloc = self.alloc(instance)?;
-        let held = match alloc.resize(&shared_limits(limit))? {
+        let held = match alloc.resize(&self.limits_of_alloc(limit))? {
             Resized::Done => limit,
             Resized::Refused { memory_bytes } => Resources { ram: Bytes(memory_bytes), ..limit },
             Resized::StillStarting | Resized::Gone => return Ok(None),
@@ -143,12 +148,6 @@ impl Files {
     }
 }
 
-/// The kernel limits of all tasks of an alloc together. The number of processes is limited for each
-/// task, not for the alloc.
-fn shared_limits(limit: Resources) -> Limits {
-    limits(limit, u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +164,7 @@ mod tests {
             user: UserName::new("ana").expect("a name"),
             name: JobName::new("room").expect("a name"),
             priority: Band::Production.usual(),
+            appclass: Appclass::Batch,
             limit: Resources { cpu, ram, ..Resources::default() },
             saver: None,
             address: None,

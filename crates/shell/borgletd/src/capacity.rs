@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::ensure;
+use borglet::Topology;
 use linux::Isolation;
 use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
@@ -33,6 +34,8 @@ pub(crate) struct Described {
     pub(crate) report: Arc<MachineReport>,
     /// The disk part of its capacity, which may have to be counted further.
     pub(crate) disk: disk::Capacity,
+    /// The cores that tasks can have as a whole.
+    pub(crate) topology: Topology,
 }
 
 impl Limits {
@@ -60,6 +63,14 @@ impl Limits {
         self.of(MilliCores(machine.cpu_milli), Bytes(machine.memory_bytes))
     }
 
+    /// Whether tasks have every CPU of the machine: the flags leave none to others, and no container has only
+    /// a quota.
+    fn has_whole(&self, machine: &Machine) -> bool {
+        let cpus = machine.attributes.get("cores").and_then(|cores| cores.parse::<u64>().ok());
+        let all = MilliCores(cpus.unwrap_or(0).saturating_mul(1_000));
+        machine.cpu_milli >= all.0 && self.cpu.is_none_or(|cpu| cpu >= all)
+    }
+
     /// The cores and the memory for tasks on a machine that has these.
     fn of(&self, cpu: MilliCores, ram: Bytes) -> anyhow::Result<(MilliCores, Bytes)> {
         let limits = (self.cpu.unwrap_or(cpu), self.ram.unwrap_or(ram));
@@ -82,6 +93,8 @@ pub(crate) fn describe(
     let port_isolation = files.port_isolation.name().to_owned();
     machine.attributes.insert(PortIsolation::ATTRIBUTE.to_owned(), port_isolation);
     let (cpu, ram) = limits.of_machine(&machine, ports)?;
+    let topology = files.machine_isolation.topology(limits.has_whole(&machine))?;
+    machine.attributes.extend(files.machine_isolation.attributes(&topology));
     let disk = disk::capacity(files, limits.disk.unwrap_or(Bytes(u64::MAX)))?;
     let report = MachineReport {
         capacity: Resources { cpu, ram, disk: disk.bytes, disk_rate: limits.disk_rate },
@@ -92,7 +105,7 @@ pub(crate) fn describe(
         saving: Vec::new(),
         shortage: None,
     };
-    Ok(Described { report: Arc::new(report), disk })
+    Ok(Described { report: Arc::new(report), disk, topology })
 }
 
 /// The resources of this host for tasks of Borglets with data on the file system of a directory.

@@ -14,7 +14,7 @@ use super::capacity::Described;
 use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
-use super::effects::Executor;
+use super::effects::{CapMetrics, Executor};
 use super::message::{Message, Obeyed};
 use super::ports;
 use super::retained_logs;
@@ -37,6 +37,7 @@ pub(crate) struct Driver {
     reports: watch::Receiver<Versioned>,
     failed: watch::Receiver<Option<String>>,
     usage: UsageSampler,
+    caps: CapMetrics,
 }
 
 const QUEUE: usize = 1_024;
@@ -59,6 +60,11 @@ impl Driver {
     /// What tasks use.
     pub(crate) fn usage(&self) -> &UsageSampler {
         &self.usage
+    }
+
+    /// How often tasks were capped.
+    pub(crate) fn caps(&self) -> &CapMetrics {
+        &self.caps
     }
 
     /// Waits until the driver has ended on its own.
@@ -101,17 +107,25 @@ pub(super) fn start(
     if !allocs.is_empty() {
         tracing::info!("adopting {} allocs", allocs.len());
     }
-    let Described { report, disk } = machine;
+    let Described { report, disk, topology } = machine;
     let range = report.ports;
+    // An earlier process cannot lift its caps any more.
+    for found in &recovered {
+        if let Err(error) = files.cap_cpu(found.launch.instance, None) {
+            tracing::warn!("cannot lift the cap of {}: {error:#}", found.launch.instance);
+        }
+    }
     let running = recovered.iter().filter_map(|found| match found.status {
         RecoveredStatus::Running(since) => Some((found.launch.instance, since)),
         RecoveredStatus::Starting | RecoveredStatus::Ended(..) => None,
     });
-    let usage = UsageSampler::start(files.clone(), clock, running.collect())?;
+    let running = running.collect();
+    let (messages, from_all) = mpsc::channel(QUEUE);
+    let usage = UsageSampler::start(files.clone(), clock, running, messages.clone())?;
     let settings = Settings { kept_data: savers::room(&files.directory), ..uids.settings() };
     let borglet = Borglet::new(settings, Arc::clone(&report), stamp, allocs, recovered)
-        .with_data(clock.now(), data);
-    let (messages, from_all) = mpsc::channel(QUEUE);
+        .with_data(clock.now(), data)
+        .with_cpus(topology);
     // Report versions must differ from those of earlier processes.
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
     let (to_reports, reports) = watch::channel(first);
@@ -121,6 +135,7 @@ pub(super) fn start(
     disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
     let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp);
+    let caps = executor.caps().clone();
     for instance in adopted {
         executor.watch(instance);
     }
@@ -132,7 +147,7 @@ pub(super) fn start(
         drive(borglet, clock, from_all, (&mut executor, &to_usage), &to_reports).await;
         to_failed.send_replace(Some("the Borglet's driver has ended".to_owned()));
     });
-    Ok(Driver { messages, reports, failed, usage })
+    Ok(Driver { messages, reports, failed, usage, caps })
 }
 
 async fn drive(

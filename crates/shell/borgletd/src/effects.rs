@@ -21,7 +21,10 @@ use super::ports;
 use super::readable::readable;
 use super::tasks::{Files, Looked};
 
+mod cpu;
 mod savers;
+
+pub(crate) use cpu::CapMetrics;
 
 /// How often a signal to a task that is still being set up is retried, and the delay between.
 const DELIVERY_TRIES: u32 = 1_000;
@@ -46,6 +49,7 @@ pub(crate) struct Executor {
     data_turn: Arc<tokio::sync::Mutex<()>>,
     set_ups: Arc<Semaphore>,
     looks: Arc<Semaphore>,
+    cpus: cpu::CpuEffects,
 }
 
 /// The outcome of a start.
@@ -69,7 +73,19 @@ impl Executor {
         let (checks, data_turn) = (Checks::new(), Arc::default());
         let set_ups = Arc::new(Semaphore::new(SET_UPS_AT_ONCE));
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
-        Self { files, clients, remover, checks, to_driver, persisted, data_turn, set_ups, looks }
+        let cpus = cpu::CpuEffects::default();
+        Self {
+            files,
+            clients,
+            remover,
+            checks,
+            to_driver,
+            persisted,
+            data_turn,
+            set_ups,
+            looks,
+            cpus,
+        }
     }
 
     /// Makes a stamp durable, unless a newer one is.
@@ -109,6 +125,8 @@ impl Executor {
                 });
             }
             Effect::Resize { instance, limit } => self.resize(instance, limit, Files::resize),
+            Effect::ShareCpus(cpus) => self.share_cpus(cpus),
+            Effect::CapCpu { instance, cap } => self.cap_cpu(instance, cap),
             Effect::MakeAlloc(desired) => self.make_alloc(*desired),
             Effect::ResizeAlloc { instance, limit } => {
                 self.resize(instance, limit, Files::resize_alloc);

@@ -67,6 +67,11 @@ pub(super) fn pages(
     registry.register("bourg_borglet_orders_obeyed", help, metrics.orders_obeyed.clone());
     let help = "Orders rejected as older than one obeyed before";
     registry.register("bourg_borglet_orders_refused", help, metrics.orders_refused.clone());
+    let caps = driver.caps();
+    let help = "CPU caps set or lowered because a latency-sensitive task above its limit starved batch tasks";
+    registry.register("bourg_borglet_cpu_caps", help, caps.caps.clone());
+    let help = "Tasks that are capped for that reason now";
+    registry.register("bourg_borglet_tasks_capped", help, caps.capped.clone());
     if let Some(dns) = dns {
         registry.register_collector(Box::new(Exported(dns)));
     }

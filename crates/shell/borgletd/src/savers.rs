@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use borglet::{KeptData, RecoveredAttempt, RecoveredData, SaverLaunch};
-use linux::cgroup::Limits;
+use linux::cgroup::{Limits, Sharing};
 use linux::record::{self, Bind, ExitReason, Jail, Rotation};
 use linux::task::{Inspection, TaskDirectory};
 use linux::tree::{Measure, Used};
@@ -33,9 +33,16 @@ const ATTEMPT: &str = "attempt";
 /// Where a saver sees the data, which is also its working directory.
 const DATA_IN_JAIL: &str = "/home/task";
 
+/// A saver runs below the batch tasks, so it needs nothing more.
+const SHARING: Sharing = Sharing { batch: false, cpus: Vec::new(), disk_rate: None };
 /// The limits of a saver, whatever its task's were: 0.1 cores, 64 MiB and 128 processes.
-const LIMITS: Limits =
-    Limits { cpu_milli: 100, cpu_hard_cap: false, memory_bytes: 64 << 20, pids_max: 128 };
+const LIMITS: Limits = Limits {
+    cpu_milli: 100,
+    cpu_hard_cap: false,
+    memory_bytes: 64 << 20,
+    pids_max: 128,
+    sharing: SHARING,
+};
 /// Its `/tmp` counts as its memory.
 const TMP_BYTES_MAX: u64 = 16 << 20;
 /// Its output, of which the last line is told if it fails.
@@ -136,7 +143,7 @@ impl Files {
             uid: *uid,
             gid: *uid,
             hostname: "saver".to_owned(),
-            cgroup: format!("{}/saver-{}", self.cgroup, kept.instance),
+            cgroup: self.cgroup_of_saver(kept.instance),
             in_alloc: false,
             limits: LIMITS,
             log: ROTATION,

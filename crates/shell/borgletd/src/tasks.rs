@@ -12,7 +12,7 @@ use anyhow::Context;
 use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
-use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
+use linux::cgroup::{self, Hierarchy, TaskCgroup};
 use linux::record::{self, Bind, BindablePorts, ExitReason, Jail, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
@@ -25,6 +25,7 @@ use process::clock::wall_clock;
 use proto::v1;
 use spec::{LogPolicy, LogSettings};
 
+use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
@@ -69,6 +70,7 @@ pub(crate) struct Files {
     pub(super) cgroup: Arc<str>,
     pub(super) isolation: Isolation,
     pub(super) port_isolation: PortIsolation,
+    pub(super) machine_isolation: MachineIsolation,
     /// Why logs of ended instances were deleted, as far as this process did it.
     pub(super) deleted_logs: DeletedLogs,
     /// How long logs are kept, as the last order said.
@@ -99,6 +101,8 @@ impl Files {
         program::install(&bin)?;
         let mut files = Self::found(&directory, isolation)?;
         files.port_isolation = wanted.find(isolation, &files.cgroup)?;
+        files.machine_isolation =
+            MachineIsolation::find(isolation, &files.cgroup, &files.directory);
         // Reserve disk space for the files that must always be writable.
         if let Err(error) = files.read_stamp().and_then(|stamp| files.write_stamp(stamp)) {
             tracing::error!("cannot reserve space on the disk: {error:#}");
@@ -118,6 +122,7 @@ impl Files {
             cgroup: cgroup.into(),
             isolation,
             port_isolation: PortIsolation::Watched,
+            machine_isolation: MachineIsolation::default(),
             deleted_logs: DeletedLogs::default(),
             log_settings: KnownLogSettings::default(),
             resolver: TaskResolver::default(),
@@ -228,7 +233,9 @@ impl Files {
     ) -> anyhow::Result<Option<Resources>> {
         let task = self.task(instance)?;
         let Some(mut desired) = read_desired(&task, DESIRED_FILE)? else { return Ok(None) };
-        let held = match task.resize(&limits(limit, desired.spec.processes))? {
+        let launched = record::Launch::read(task.path())?;
+        let cpus = launched.map(|launch| launch.limits.sharing.cpus).unwrap_or_default();
+        let held = match task.resize(&self.limits_of(&desired, limit, cpus))? {
             Resized::Done => limit,
             Resized::Refused { memory_bytes } => Resources { ram: Bytes(memory_bytes), ..limit },
             Resized::StillStarting | Resized::Gone => return Ok(None),
@@ -271,9 +278,9 @@ impl Files {
             uid: launch.uid,
             gid: launch.uid,
             hostname: hostname(job.as_str(), index.0),
-            cgroup: self.cgroup_of(*instance, *alloc),
+            cgroup: self.cgroup_of_task(&launch.desired, launch.is_exclusive())?,
             in_alloc: alloc.is_some(),
-            limits: limits(spec.limit, spec.processes),
+            limits: self.limits_of(&launch.desired, spec.limit, launch.cpus.clone()),
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
@@ -353,9 +360,11 @@ impl Files {
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<(Launch, Option<DesiredAlloc>)>> {
         let Some(desired) = read_desired(task, DESIRED_FILE)? else { return Ok(None) };
-        let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
+        let record = record::Launch::read(task.path()).ok().flatten();
+        let (uid, cpus) =
+            record.map(|record| (record.uid, record.limits.sharing.cpus)).unwrap_or_default();
         let alloc = desired.alloc.and_then(|alloc| self.read_alloc(alloc).ok().flatten());
-        Ok(Some((Launch::new(desired, alloc.as_ref(), uid), alloc)))
+        Ok(Some((Launch { cpus, ..Launch::new(desired, alloc.as_ref(), uid) }, alloc)))
     }
 
     /// An instance has ended: its home directory is kept for its saver, if it has one, and discarded
@@ -412,21 +421,18 @@ impl Files {
             return Ok(());
         }
         // The record of its alloc may be damaged, too.
-        let allocs =
-            self.alloc_names()?.into_iter().map(|alloc| format!("{}/{alloc}", self.cgroup));
-        for above in allocs.chain([self.cgroup.to_string()]) {
+        let allocs = self.alloc_names()?;
+        let within = |tier: String| {
+            let inside: Vec<_> = allocs.iter().map(|alloc| format!("{tier}/{alloc}")).collect();
+            inside.into_iter().chain([tier])
+        };
+        for above in self.tiers().flat_map(within) {
             let name = format!("{above}/{instance}");
             let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &name)?;
             cgroup.kill_all()?;
             cgroup.remove()?;
         }
         Ok(())
-    }
-
-    pub(super) fn cgroup_of(&self, instance: InstanceId, alloc: Option<InstanceId>) -> String {
-        let above =
-            alloc.map_or_else(|| self.cgroup.to_string(), |alloc| self.cgroup_of(alloc, None));
-        format!("{above}/{instance}")
     }
 
     /// The alloc in which a task runs, from its records.
@@ -551,16 +557,6 @@ fn rotation(logs: LogPolicy) -> Rotation {
     let (_, max) = LogSettings::default().of(logs);
     let file_bytes_max = max.0 / 2 / u64::from(LOG_FILES);
     Rotation { file_bytes_max, files_max: LOG_FILES }
-}
-
-/// The kernel limits of a task.
-pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
-    Limits {
-        cpu_milli: limit.cpu.0,
-        cpu_hard_cap: false,
-        memory_bytes: limit.ram.0,
-        pids_max: processes.into(),
-    }
 }
 
 /// An instance's specification, with its limit in force; `None` if it was never started.

@@ -12,7 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use borglet::{Recorder, Round, TaskReading, Usage, UsageSample, UsageWindow};
+use borglet::{
+    CpuReading, CpuRound, Input, Recorder, Round, TaskReading, Usage, UsageSample, UsageSubject,
+    UsageWindow,
+};
 use linux::Isolation;
 use linux::cgroup::Hierarchy;
 use linux::usage::{MachineReader, TaskReader};
@@ -20,7 +23,9 @@ use model::{FinalUsage, InstanceId, Time};
 use nix::sys::resource::{Resource, getrlimit};
 use process::clock::{Clock, wall_clock};
 use proto::v1;
+use tokio::sync::mpsc;
 
+use super::message::Message;
 use super::tasks::Files;
 use disk_scan::DiskScan;
 use spool::Spool;
@@ -69,11 +74,12 @@ impl UsageSampler {
         files: Files,
         clock: Clock,
         running: Vec<(InstanceId, Time)>,
+        to_driver: mpsc::Sender<Message>,
     ) -> anyhow::Result<Self> {
         let spool = Spool::open(&files.directory, wall_clock())?;
         let shared = Arc::new(Shared { samples: Mutex::default(), spool: Mutex::new(spool) });
         let (to_thread, events) = sync_channel(QUEUE);
-        let mut thread = Thread::new(files, clock, Arc::clone(&shared));
+        let mut thread = Thread::new(files, clock, Arc::clone(&shared), to_driver);
         for (instance, since) in running {
             thread.take_in(Event::Started(instance, since));
         }
@@ -148,6 +154,7 @@ struct Thread {
     files: Files,
     clock: Clock,
     shared: Arc<Shared>,
+    to_driver: mpsc::Sender<Message>,
     hierarchy: Option<Hierarchy>,
     recorder: Recorder,
     tasks: BTreeMap<InstanceId, Tracked>,
@@ -161,7 +168,12 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(files: Files, clock: Clock, shared: Arc<Shared>) -> Self {
+    fn new(
+        files: Files,
+        clock: Clock,
+        shared: Arc<Shared>,
+        to_driver: mpsc::Sender<Message>,
+    ) -> Self {
         let hierarchy = (files.isolation == Isolation::Jail).then(|| Hierarchy::detect().ok());
         let hierarchy = hierarchy.flatten();
         Self {
@@ -176,6 +188,7 @@ impl Thread {
             files,
             clock,
             shared,
+            to_driver,
         }
     }
 
@@ -239,6 +252,7 @@ impl Thread {
         let (wall, now) = (wall_clock(), self.clock.now());
         let closed = self.recorder.record(&Round { wall, now, tasks, machine });
         *lock(&self.shared.samples) = Samples { at: wall, all: self.recorder.samples().to_vec() };
+        self.tell_cpu();
         self.keep(&closed);
         self.disk.advance(&self.files, self.tasks.keys().copied());
         if self.synced.elapsed() >= SYNC {
@@ -247,6 +261,26 @@ impl Thread {
                 tracing::warn!("cannot keep the usage of tasks: {error:#}");
             }
         }
+    }
+
+    /// Tells the Borglet what was used of the CPUs. Without cgroups it can do nothing about it.
+    fn tell_cpu(&self) {
+        if self.hierarchy.is_none() {
+            return;
+        }
+        let mut round = CpuRound::default();
+        for UsageSample { subject, measured, .. } in self.recorder.samples() {
+            match (subject, measured.cpu) {
+                (UsageSubject::Instance(instance), Some(used)) => {
+                    let (instance, waited) = (*instance, measured.cpu_pressure);
+                    round.tasks.push(CpuReading { instance, used, waited });
+                }
+                (UsageSubject::Machine, used) => round.machine = used,
+                _ => {}
+            }
+        }
+        // If it is busy, the next round will do.
+        let _full = self.to_driver.try_send(Message::Input(Input::Cpu(round)));
     }
 
     fn keep(&self, closed: &[UsageWindow]) {

@@ -6,6 +6,7 @@
 //! flags, files, answers and docs agree.
 
 mod address;
+pub mod attribute;
 mod capability;
 mod id;
 mod key;

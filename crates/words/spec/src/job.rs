@@ -9,8 +9,8 @@ use model::{
 };
 
 use crate::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage, Network,
-    RestartPolicy, Saver, UpdatePolicy,
+    Constraint, Cores, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage,
+    Network, RestartPolicy, Saver, UpdatePolicy,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -79,6 +79,11 @@ pub struct TaskSpec {
     pub env: BTreeMap<String, String>,
     /// The maximum usage of each resource: the limit, in the paper's term.
     pub limit: Resources,
+    /// Whether it shares the cores of its machine.
+    pub cores: Cores,
+    /// Whether it may use more CPU than its limit while nobody else wants it (paper, section 6.2,
+    /// "slack").
+    pub cpu_slack: bool,
     /// The maximum number of processes and threads.
     pub processes: u32,
     /// The named TCP ports it requests. References to a port request it too: see
@@ -271,6 +276,8 @@ impl TaskSpec {
                 ram: model::Bytes(64 << 20),
                 ..Resources::default()
             },
+            cores: Cores::Shared,
+            cpu_slack: true,
             processes: 1_024,
             ports: BTreeSet::new(),
             network: Network::Host,

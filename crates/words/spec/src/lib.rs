@@ -6,6 +6,7 @@
 //! sent (crate `proto`), admitted or placed is not its concern.
 
 mod constraint;
+mod cores;
 mod disruption;
 mod health;
 mod job;
@@ -25,6 +26,7 @@ mod update;
 mod validate;
 
 pub use constraint::{Constraint, NoSuchRelation, Relation};
+pub use cores::{Cores, NoSuchCores};
 pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
 pub use health::{HealthCheck, Probe};
 pub use job::{JobSpec, Maximum, TaskOverride, TaskSpec};
@@ -38,4 +40,4 @@ pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass};
-pub use validate::{Problem, ProblemKind, limits};
+pub use validate::{CoresProblem, Problem, ProblemKind, limits};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use model::{Dimension, TaskIndex};
 
-use crate::{HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
+use crate::{Cores, HealthCheck, JobSpec, MetricsPage, Probe, TaskOverride};
 
 /// The maximum number of changes that are listed for an update; more are counted.
 pub const CHANGES_MAX: usize = 64;
@@ -97,6 +97,8 @@ pub const FIELDS: &[Field] = fields! {
     "cmd" Restart |a, b| a.task.cmd != b.task.cmd;
     "env" Restart |a, b| a.task.env != b.task.env;
     "processes" Restart |a, b| a.task.processes != b.task.processes;
+    "cores" Restart |a, b| a.task.cores != b.task.cores;
+    "cpuSlack" Restart |a, b| a.task.cpu_slack != b.task.cpu_slack;
     "ports" Restart |a, b| {
         a.task.ports != b.task.ports || a.task.network.numbers() != b.task.network.numbers()
     };
@@ -238,6 +240,13 @@ impl JobSpec {
                     add("processes", one.processes.to_string(), two.processes.to_string());
                 }
                 "notice" => add("notice", one.notice.to_string(), two.notice.to_string()),
+                "cores" => {
+                    let (old, new) = (one.cores.name(), two.cores.name());
+                    add("cores", old.to_owned(), new.to_owned());
+                }
+                "cpuSlack" => {
+                    add("cpuSlack", one.cpu_slack.to_string(), two.cpu_slack.to_string());
+                }
                 "api" => add("api", one.api.to_string(), two.api.to_string()),
                 "healthCheck" => {
                     let (old, new) = (one.health_check.as_ref(), two.health_check.as_ref());
@@ -280,6 +289,10 @@ impl crate::TaskSpec {
         self.cmd != other.cmd
             || self.env != other.env
             || self.processes != other.processes
+            || self.cores != other.cores
+            || self.cpu_slack != other.cpu_slack
+            // Its cores are chosen when it starts.
+            || self.cores == Cores::Exclusive && self.limit.cpu != other.limit.cpu
             || self.ports != other.ports
             || self.network != other.network
             || self.health_check != other.health_check

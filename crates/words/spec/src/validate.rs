@@ -2,6 +2,7 @@
 //! this cell has room for it is a separate question.
 
 mod constraints;
+mod cores;
 mod ends;
 mod health;
 pub mod limits;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 
 use model::{Bytes, MilliCores, PortName, Resources, Span};
 use thiserror::Error;
+
+pub use cores::CoresProblem;
 
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
@@ -163,6 +166,9 @@ pub enum ProblemKind {
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     ReplicaIdentity,
+    /// Whole cores that tasks cannot have.
+    #[error(transparent)]
+    Cores(CoresProblem),
     /// A delay that exceeds its own maximum.
     #[error("is longer than {other} ({most})")]
     LongerThan {
@@ -201,6 +207,7 @@ impl JobSpec {
         found.kind(self);
         found.task(&top, &self.task, usual.count());
         found.ends(self);
+        found.cores(self);
         found.metrics(self, &usual);
         found.network(self, &usual);
         found.logs(&top.field("logs"), self.task.logs);

@@ -202,6 +202,11 @@ impl Cell {
         processes::cgroup_below(&self.cgroup, pid).expect("the process is a task's")
     }
 
+    /// The cgroup of a task's process.
+    pub(crate) fn cgroup_of(&self, pid: i32) -> String {
+        processes::cgroup_of(&self.cgroup, pid).expect("the process is a task's")
+    }
+
     /// The name of the parent cgroup of its tasks.
     pub(crate) fn cgroup(&self) -> &str {
         &self.cgroup

@@ -10,6 +10,7 @@ mod cell;
 mod emulator;
 mod eventually;
 mod http;
+mod isolation;
 mod jobs;
 mod pages;
 mod processes;

@@ -123,11 +123,22 @@ pub(crate) fn of_instance(parent: &str, instance: &str) -> Vec<i32> {
     all().map(|(pid, _)| pid).filter(is_there).collect()
 }
 
-/// The name of a process's cgroup directly below a parent.
+/// The name of the task, or of the alloc, whose cgroup a process is in, below the parent of all and the
+/// cgroup of its kind of tasks.
 pub(crate) fn cgroup_below(parent: &str, pid: i32) -> Option<String> {
+    let path = cgroup_of(parent, pid)?;
+    let below = path.strip_prefix(parent)?.strip_prefix('/')?;
+    let is_kind = |name: &&str| linux::cgroup::Tier::ALL.iter().any(|tier| tier.group() == *name);
+    below.split('/').find(|name| !is_kind(name)).map(str::to_owned)
+}
+
+/// The cgroup of a process below a parent.
+pub(crate) fn cgroup_of(parent: &str, pid: i32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let (_, below) = text.split_once(&format!("/{parent}/"))?;
-    below.split(['/', '\n']).next().map(str::to_owned)
+    let below = format!("/{parent}/");
+    // In the trees of some controllers it is in that of all tasks of its kind.
+    let paths = text.lines().filter_map(|line| line.find(&below).map(|at| &line[at + 1..]));
+    paths.max_by_key(|path| path.len()).map(str::to_owned)
 }
 
 /// The processes in a cgroup, and those with a directory in their command line; each with a

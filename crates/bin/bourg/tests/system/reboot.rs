@@ -20,7 +20,7 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     cell.ok("bourg run ends.bcl");
     let before = cell.tasks("hello");
-    let instances: Vec<String> = before.values().map(|pid| cell.instance_of(*pid)).collect();
+    let groups: Vec<String> = before.values().map(|pid| cell.cgroup_of(*pid)).collect();
 
     // One more ends, and no process could report it to the master.
     let ends = cell.tasks("ends")[&0];
@@ -29,9 +29,8 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
     std::fs::write(directory.join("home/go"), "").expect("a file for the task");
     until("its end is written down", || directory.join("exit.json").exists());
     cell.lose_power();
-    for instance in &instances {
-        let group = format!("{}/{instance}", cell.cgroup());
-        assert!(!processes::cgroups(&group).is_empty(), "{group} was left behind");
+    for group in &groups {
+        assert!(!processes::cgroups(group).is_empty(), "{group} was left behind");
     }
 
     cell.start_over(BOOT_ID, "00000000-0000-4000-8000-000000000000\n", &[]);
@@ -47,9 +46,8 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
     assert!(cell.ok("bourg status hello").contains("lost: its machine was restarted"));
     let after = cell.tasks("hello");
     assert!(after.values().all(|pid| !before.values().any(|old| old == pid)), "{after:?}");
-    for instance in &instances {
-        let group = format!("{}/{instance}", cell.cgroup());
-        assert!(processes::cgroups(&group).is_empty(), "{group} is still there");
+    for group in &groups {
+        assert!(processes::cgroups(group).is_empty(), "{group} is still there");
     }
     // Tasks that had ended stay ended, even if nobody knew of it.
     cell.job("ends", "is finished", |job| job["state"] == "finished");

@@ -20,9 +20,9 @@ use crate::terminal::Ended;
 
 /// The memory limit in MiB that the kernel enforces for the first task of a job.
 fn memory_mib(cell: &Cell, job: &str) -> u64 {
-    let instance = cell.instance_of(cell.tasks(job)[&0]);
+    let cgroup = cell.cgroup_of(cell.tasks(job)[&0]);
     let hierarchy = Hierarchy::detect().expect("cgroups");
-    let cgroup = TaskCgroup::open(&hierarchy, &format!("{}/{instance}", cell.cgroup()));
+    let cgroup = TaskCgroup::open(&hierarchy, &cgroup);
     cgroup.expect("a name").memory_limit_bytes().expect("the group is there") >> 20
 }
 

@@ -42,9 +42,9 @@ fn measured(cell: &Cell, job: &str) -> Value {
 }
 
 /// The CPU time of a task's cgroup in nanoseconds, as the kernel counts it.
-fn kernel_cpu_ns(cell: &Cell, instance: &str) -> f64 {
+fn kernel_cpu_ns(cgroup: &str) -> f64 {
     let places = ["cpuacct", "cpu,cpuacct", ""]
-        .map(|tree| PathBuf::from("/sys/fs/cgroup").join(tree).join(cell.cgroup()).join(instance));
+        .map(|tree| PathBuf::from("/sys/fs/cgroup").join(tree).join(cgroup));
     let v1 = places.iter().map(|place| place.join("cpuacct.usage"));
     if let Some(text) = v1.filter_map(|path| fs::read_to_string(path).ok()).next() {
         return text.trim().parse().expect("a number");
@@ -62,9 +62,9 @@ fn a_known_load_is_measured_as_the_kernel_counts_it() {
     cell.ok("bourg run --detach load.bcl");
     let task = measured(&cell, "load");
     let (_, pid) = cell.tasks("load").pop_first().expect("it runs");
-    let instance = cell.instance_of(pid);
+    let (instance, cgroup) = (cell.instance_of(pid), cell.cgroup_of(pid));
     // Both ends of a span as long as a few rounds, by the kernel's counter.
-    let (begin, begun) = (kernel_cpu_ns(&cell, &instance), std::time::Instant::now());
+    let (begin, begun) = (kernel_cpu_ns(&cgroup), std::time::Instant::now());
     let from = number(&task["at"]).expect("a time");
     let (mut sampled, mut last) = (Vec::new(), from);
     until("ten samples are there", || {
@@ -76,7 +76,7 @@ fn a_known_load_is_measured_as_the_kernel_counts_it() {
         }
         sampled.len() >= 10
     });
-    let kernel = (kernel_cpu_ns(&cell, &instance) - begin) / begun.elapsed().as_nanos() as f64;
+    let kernel = (kernel_cpu_ns(&cgroup) - begin) / begun.elapsed().as_nanos() as f64;
     let average = sampled.iter().sum::<f64>() / sampled.len() as f64 / 1_000.0;
     assert!((average - kernel).abs() < 0.1, "{average} of {kernel} cores: {sampled:?}");
 
@@ -93,9 +93,7 @@ fn a_known_load_is_measured_as_the_kernel_counts_it() {
     assert!(all.len() > 2, "stress-ng and its workers: {all:?}");
     all.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
     let mut kernel = 0.0;
-    until("it is stopped", || {
-        std::mem::replace(&mut kernel, kernel_cpu_ns(&cell, &instance)) == kernel
-    });
+    until("it is stopped", || std::mem::replace(&mut kernel, kernel_cpu_ns(&cgroup)) == kernel);
     cell.ok("bourg kill load");
     let window = eventually("its window has closed", || {
         let windows = usage(&cell, "load --since 1h")["tasks"][0]["windows"].clone();

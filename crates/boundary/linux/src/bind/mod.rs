@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, socket};
 
-use crate::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup};
+use crate::cgroup::{CgroupError, Hierarchy, Limits, Sharing, TaskCgroup};
 use crate::error::At;
 use crate::machine::ephemeral_ports;
 use crate::{FileError, sys};
@@ -105,8 +105,13 @@ pub(crate) fn enforce(
 /// # Errors
 /// The reason why not.
 pub fn probe(hierarchy: &Hierarchy, scratch: &str) -> Result<(), BindError> {
-    let limits =
-        Limits { cpu_milli: 100, cpu_hard_cap: false, memory_bytes: 64 << 20, pids_max: 8 };
+    let limits = Limits {
+        cpu_milli: 100,
+        cpu_hard_cap: false,
+        memory_bytes: 64 << 20,
+        pids_max: 8,
+        sharing: Sharing::default(),
+    };
     let cgroup = TaskCgroup::create(hierarchy, scratch, &limits)?;
     let tried = enforce(&cgroup, &[], true).and_then(|()| try_in(&cgroup));
     cgroup.kill_all()?;

@@ -4,11 +4,13 @@
 //! [`TaskCgroup`]. A cgroup is named by its path below the hierarchy's root, such as
 //! `bourg/5f1c…/you-hello-3`; cgroups nest, so that an alloc contains its tasks.
 //!
-//! Not here: the choice of limits, and controllers other than cpu, memory and pids.
+//! Not here: the choice of limits, and controllers other than cpu, memory, pids and, where the machine
+//! has them, cpuset and io.
 
 mod details;
 mod empty;
 mod error;
+mod sharing;
 mod usage;
 mod v1;
 mod v2;
@@ -29,6 +31,9 @@ pub(crate) use details::StallReader;
 pub use details::{DetailReader, Details, Stalls};
 use empty::{is_removed, kill_one_by_one, remove_children};
 pub use error::CgroupError;
+pub use sharing::{
+    CpuSharing, DiskRate, Sharing, Tier, make_tiers, set_shared_cpus, try_disk_rate,
+};
 pub(crate) use usage::{Counter, keyed};
 pub use usage::{Usage, UsageReader};
 
@@ -48,6 +53,9 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Processes and threads, including the init.
     pub pids_max: u64,
+    /// How it shares CPUs and disks.
+    #[serde(default)]
+    pub sharing: Sharing,
 }
 
 /// The cgroup file systems of this machine.
@@ -73,6 +81,10 @@ pub struct V1Mounts {
     pub memory: PathBuf,
     /// The number of processes.
     pub pids: PathBuf,
+    /// On which CPUs processes run, if the machine has it.
+    pub cpuset: Option<PathBuf>,
+    /// The rates of disks, if the machine has it.
+    pub blkio: Option<PathBuf>,
     /// The unified tree of a hybrid machine, for `cgroup.kill`.
     pub unified: Option<PathBuf>,
 }
@@ -138,7 +150,9 @@ pub fn check_name(name: &str) -> Result<(), CgroupError> {
     let good = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(plain);
     // cgroup files are named `controller.file`: a child of that name would collide.
     let file = |part: &str| {
-        ["cgroup.", "cpu.", "cpuacct.", "memory.", "pids."].iter().any(|p| part.starts_with(p))
+        ["cgroup.", "cpu.", "cpuacct.", "cpuset.", "memory.", "pids.", "io.", "blkio."]
+            .iter()
+            .any(|p| part.starts_with(p))
     };
     if name.len() <= 512
         && name.split('/').all(|part| good(part) && part.len() <= 200 && !file(part))
@@ -232,6 +246,15 @@ impl TaskCgroup {
         }
     }
 
+    /// The directories that its processes are in.
+    fn joined(&self) -> Vec<PathBuf> {
+        let mut all = self.directories();
+        if let Hierarchy::V1(mounts) = &self.hierarchy {
+            all.extend(v1::nearest(mounts, &self.name));
+        }
+        all
+    }
+
     /// The cgroup's directory in the unified tree, if the machine has one.
     pub(crate) fn unified_directory(&self) -> Option<PathBuf> {
         match &self.hierarchy {
@@ -247,8 +270,28 @@ impl TaskCgroup {
     /// reclaimed. The memory limit is then unchanged; the others are changed.
     pub fn set_limits(&self, limits: &Limits) -> Result<(), CgroupError> {
         match &self.hierarchy {
-            Hierarchy::V1(mounts) => v1::set_limits(mounts, &self.name, limits),
+            Hierarchy::V1(mounts) => {
+                if v1::set_sharing(mounts, &self.name, &limits.sharing)? {
+                    // Those that are in it already.
+                    for pid in self.processes()? {
+                        let _gone = self.add_process(pid);
+                    }
+                }
+                v1::set_limits(mounts, &self.name, limits)
+            }
             Hierarchy::V2 { root } => v2::set_limits(&root.join(&self.name), limits),
+        }
+    }
+
+    /// Caps the CPU usage, in thousandths of a core, or lifts the cap. Limits that are set later replace
+    /// it.
+    ///
+    /// # Errors
+    /// When the cgroup no longer exists, or the kernel has no CFS bandwidth control.
+    pub fn set_cpu_max(&self, cpu_milli: Option<u64>) -> Result<(), CgroupError> {
+        match &self.hierarchy {
+            Hierarchy::V1(mounts) => v1::set_cpu_max(&mounts.cpu.join(&self.name), cpu_milli),
+            Hierarchy::V2 { root } => v2::set_cpu_max(&root.join(&self.name), cpu_milli),
         }
     }
 
@@ -257,7 +300,7 @@ impl TaskCgroup {
     /// # Errors
     /// When the process or the cgroup no longer exists.
     pub fn add_process(&self, pid: i32) -> Result<(), CgroupError> {
-        for directory in self.directories() {
+        for directory in self.joined() {
             write(&directory.join("cgroup.procs"), &pid.to_string())?;
         }
         Ok(())
@@ -273,7 +316,7 @@ impl TaskCgroup {
             let path = directory.join("cgroup.procs");
             Ok(File::options().write(true).open(&path).at("open", &path)?)
         };
-        self.directories().into_iter().map(open).collect()
+        self.joined().into_iter().map(open).collect()
     }
 
     /// Kills every process in the cgroup and its descendants. Returns before they are gone.
@@ -318,7 +361,11 @@ impl TaskCgroup {
     pub fn remove(&self) -> Result<(), CgroupError> {
         let begin = Instant::now();
         let mut pause = Duration::from_millis(1);
-        for directory in self.directories() {
+        let mut all = self.directories();
+        if let Hierarchy::V1(mounts) = &self.hierarchy {
+            all.extend(v1::optional_directories(mounts, &self.name));
+        }
+        for directory in all {
             loop {
                 match fs::remove_dir(&directory) {
                     Ok(()) => break,

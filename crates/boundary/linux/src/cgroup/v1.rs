@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::usage::{CpuFormat, UsageReader};
-use super::{CgroupError, Limits, V1Mounts, write};
+use super::{CgroupError, Limits, Sharing, V1Mounts, write};
 use crate::FileError;
 use crate::error::At;
 
@@ -20,8 +20,8 @@ const PIDS_MAX: u64 = 4 << 20;
 
 /// Finds the controllers' mount points in the text of `/proc/self/mounts`.
 pub(super) fn parse_mounts(mounts: &str) -> Result<V1Mounts, CgroupError> {
-    let mut found: [(&'static str, Option<PathBuf>); 4] =
-        [("cpu", None), ("cpuacct", None), ("memory", None), ("pids", None)];
+    let names = ["cpu", "cpuacct", "memory", "pids", "cpuset", "blkio"];
+    let mut found: [(&'static str, Option<PathBuf>); 6] = names.map(|name| (name, None));
     let mut unified = None;
     for line in mounts.lines() {
         let mut fields = line.split(' ').skip(1);
@@ -40,9 +40,11 @@ pub(super) fn parse_mounts(mounts: &str) -> Result<V1Mounts, CgroupError> {
             }
         }
     }
-    let [cpu, cpuacct, memory, pids] =
+    let [.., (_, cpuset), (_, blkio)] = found.clone();
+    let [cpu, cpuacct, memory, pids, ..] =
         found.map(|(controller, place)| place.ok_or(CgroupError::NoController { controller }));
-    Ok(V1Mounts { cpu: cpu?, cpuacct: cpuacct?, memory: memory?, pids: pids?, unified })
+    let (cpu, cpuacct, memory, pids) = (cpu?, cpuacct?, memory?, pids?);
+    Ok(V1Mounts { cpu, cpuacct, memory, pids, cpuset, blkio, unified })
 }
 
 /// The cgroup's directory in each tree, the unified one first; each tree once.
@@ -88,17 +90,104 @@ pub(super) fn set_limits(
     limits: &Limits,
 ) -> Result<(), CgroupError> {
     let cpu = mounts.cpu.join(name);
-    write(&cpu.join("cpu.shares"), &shares(limits.cpu_milli).to_string())?;
-    let quota = if limits.cpu_hard_cap {
-        write(&cpu.join("cpu.cfs_period_us"), &CPU_PERIOD_US.to_string())?;
-        quota_us(limits.cpu_milli).to_string()
-    } else {
-        "-1".to_owned()
-    };
-    optional(write(&cpu.join("cpu.cfs_quota_us"), &quota), limits.cpu_hard_cap)?;
+    if !limits.sharing.batch || !make_idle(&cpu)? {
+        let shares = if limits.sharing.batch { 2 } else { shares(limits.cpu_milli) };
+        write(&cpu.join("cpu.shares"), &shares.to_string())?;
+    }
+    set_cpu_max(&cpu, limits.cpu_hard_cap.then_some(limits.cpu_milli))?;
     write(&mounts.pids.join(name).join("pids.max"), &pids(limits.pids_max))?;
     // Last, because it may be rejected.
     set_memory(&mounts.memory.join(name), limits.memory_bytes)
+}
+
+/// Caps the CPU usage, or lifts the cap.
+pub(super) fn set_cpu_max(cpu: &Path, cpu_milli: Option<u64>) -> Result<(), CgroupError> {
+    let quota = match cpu_milli {
+        Some(cpu_milli) => {
+            write(&cpu.join("cpu.cfs_period_us"), &CPU_PERIOD_US.to_string())?;
+            quota_us(cpu_milli).to_string()
+        }
+        None => "-1".to_owned(),
+    };
+    Ok(optional(write(&cpu.join("cpu.cfs_quota_us"), &quota), cpu_milli.is_some())?)
+}
+
+/// Has a cgroup run only while others leave CPUs idle (`SCHED_IDLE`); `false` if the kernel cannot: it is
+/// older than 5.15.
+pub(super) fn make_idle(directory: &Path) -> Result<bool, CgroupError> {
+    match write(&directory.join("cpu.idle"), "1") {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The cgroup's directories in the trees in which only some cgroups are.
+pub(super) fn optional_directories(mounts: &V1Mounts, name: &str) -> Vec<PathBuf> {
+    [&mounts.cpuset, &mounts.blkio].into_iter().flatten().map(|tree| tree.join(name)).collect()
+}
+
+/// The directory of the cgroup, or of its nearest ancestor, in each of these trees; none if only the
+/// root is there.
+pub(super) fn nearest(mounts: &V1Mounts, name: &str) -> Vec<PathBuf> {
+    let of = |tree: &PathBuf| {
+        let above = Path::new(name).ancestors().filter(|path| !path.as_os_str().is_empty());
+        above.map(|path| tree.join(path)).find(|directory| directory.is_dir())
+    };
+    [&mounts.cpuset, &mounts.blkio].into_iter().flatten().filter_map(of).collect()
+}
+
+/// Sets the CPUs and the disk rate; returns whether a directory was created for that, which processes of
+/// the cgroup have to join.
+pub(super) fn set_sharing(
+    mounts: &V1Mounts,
+    name: &str,
+    sharing: &Sharing,
+) -> Result<bool, CgroupError> {
+    let mut created = false;
+    if !sharing.cpus.is_empty() {
+        let tree = mounts.cpuset.as_ref();
+        let tree = tree.ok_or(CgroupError::NoController { controller: "cpuset" })?;
+        created |= !tree.join(name).exists();
+        create_cpuset(tree, name)?;
+        write(&tree.join(name).join("cpuset.cpus"), &super::sharing::list(&sharing.cpus))?;
+    }
+    if let Some(rate) = &sharing.disk_rate {
+        let tree = mounts.blkio.as_ref();
+        let tree = tree.ok_or(CgroupError::NoController { controller: "blkio" })?;
+        let directory = tree.join(name);
+        let exists = directory.exists();
+        if rate.bytes > 0 && !exists {
+            fs::create_dir_all(&directory).at("create cgroup", &directory)?;
+            created = true;
+        }
+        if rate.bytes > 0 || exists {
+            // 0 is no limit.
+            let order = format!("{} {}", rate.device(), rate.bytes);
+            write(&directory.join("blkio.throttle.read_bps_device"), &order)?;
+            write(&directory.join("blkio.throttle.write_bps_device"), &order)?;
+        }
+    }
+    Ok(created)
+}
+
+/// Creates a cgroup and its ancestors in the cpuset tree. A new one has neither CPUs nor memory nodes, and
+/// nothing can join it: it gets those of its parent.
+pub(super) fn create_cpuset(tree: &Path, name: &str) -> Result<(), CgroupError> {
+    let mut directory = tree.to_owned();
+    for part in name.split('/') {
+        let parent = directory.clone();
+        directory.push(part);
+        fs::create_dir_all(&directory).at("create cgroup", &directory)?;
+        for file in ["cpuset.cpus", "cpuset.mems"] {
+            let (own, above) = (directory.join(file), parent.join(file));
+            if fs::read_to_string(&own).at("read", &own)?.trim().is_empty() {
+                let inherited = fs::read_to_string(&above).at("read", &above)?;
+                write(&own, inherited.trim())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Memory and memory-with-swap get the same limit, so that there is no swap.

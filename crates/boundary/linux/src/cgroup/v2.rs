@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::usage::{CpuFormat, UsageReader, unexpected};
-use super::v1::{CPU_PERIOD_US, optional, pids, quota_us, shares};
+use super::v1::{CPU_PERIOD_US, make_idle, optional, pids, quota_us, shares};
 use super::{CgroupError, Limits, write};
 use crate::error::At;
 
 /// The controllers that each parent delegates to its children.
 const DELEGATED: &str = "+cpu +memory +pids";
+/// Those that it delegates where they are available.
+const OPTIONAL: [&str; 2] = ["+cpuset", "+io"];
 
 /// Whether the kernel kills the whole cgroup when it is out of memory.
 const GROUP_KILL: &str = "memory.oom.group";
@@ -64,6 +66,15 @@ fn delegate(directory: &Path) -> Result<(), CgroupError> {
             source: error.source,
         })?;
     }
+    if OPTIONAL.iter().copied().any(missing) {
+        let available = directory.join("cgroup.controllers");
+        let available = fs::read_to_string(&available).at("read", &available)?;
+        let has = |order: &str| available.split_ascii_whitespace().any(|name| name == &order[1..]);
+        for order in OPTIONAL.into_iter().filter(|order| missing(order) && has(order)) {
+            // Without them some limits cannot be set, and machines say so.
+            let _refused = write(&path, order);
+        }
+    }
     Ok(())
 }
 
@@ -73,13 +84,20 @@ fn weight(cpu_milli: u64) -> u64 {
 }
 
 pub(super) fn set_limits(directory: &Path, limits: &Limits) -> Result<(), CgroupError> {
-    write(&directory.join("cpu.weight"), &weight(limits.cpu_milli).to_string())?;
-    let max = if limits.cpu_hard_cap {
-        format!("{} {CPU_PERIOD_US}", quota_us(limits.cpu_milli))
-    } else {
-        format!("max {CPU_PERIOD_US}")
-    };
-    optional(write(&directory.join("cpu.max"), &max), limits.cpu_hard_cap)?;
+    let sharing = &limits.sharing;
+    if !sharing.batch || !make_idle(directory)? {
+        let weight = if sharing.batch { 1 } else { weight(limits.cpu_milli) };
+        write(&directory.join("cpu.weight"), &weight.to_string())?;
+    }
+    set_cpu_max(directory, limits.cpu_hard_cap.then_some(limits.cpu_milli))?;
+    if !sharing.cpus.is_empty() {
+        write(&directory.join("cpuset.cpus"), &super::sharing::list(&sharing.cpus))?;
+    }
+    if let Some(rate) = &sharing.disk_rate {
+        let bytes = if rate.bytes == 0 { "max".to_owned() } else { rate.bytes.to_string() };
+        let order = format!("{} rbps={bytes} wbps={bytes}", rate.device());
+        write(&directory.join("io.max"), &order)?;
+    }
     if !delegates(directory)? {
         // The whole task ends when one of its processes exceeds the limit: half a task is worse
         // than none.
@@ -90,6 +108,15 @@ pub(super) fn set_limits(directory: &Path, limits: &Limits) -> Result<(), Cgroup
     write(&directory.join("pids.max"), &pids(limits.pids_max))?;
     // Last, because it may be rejected.
     set_memory(directory, limits.memory_bytes)
+}
+
+/// Caps the CPU usage, or lifts the cap.
+pub(super) fn set_cpu_max(directory: &Path, cpu_milli: Option<u64>) -> Result<(), CgroupError> {
+    let max = match cpu_milli {
+        Some(cpu_milli) => format!("{} {CPU_PERIOD_US}", quota_us(cpu_milli)),
+        None => format!("max {CPU_PERIOD_US}"),
+    };
+    Ok(optional(write(&directory.join("cpu.max"), &max), cpu_milli.is_some())?)
 }
 
 /// The kernel accepts every limit and kills processes until usage is below it. To avoid that,
@@ -174,8 +201,13 @@ mod tests {
     fn writes_limits_and_skips_what_the_kernel_lacks() {
         let root = tempfile::tempdir().unwrap();
         group(root.path());
-        let mut limits =
-            Limits { cpu_milli: 1500, cpu_hard_cap: true, memory_bytes: 64 << 20, pids_max: 32 };
+        let mut limits = Limits {
+            cpu_milli: 1500,
+            cpu_hard_cap: true,
+            memory_bytes: 64 << 20,
+            pids_max: 32,
+            sharing: super::super::Sharing::default(),
+        };
         fs::write(root.path().join("cgroup.subtree_control"), "\n").unwrap();
         set_limits(root.path(), &limits).unwrap();
         let read = |name: &str| fs::read_to_string(root.path().join(name)).unwrap();
@@ -201,6 +233,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         group(root.path());
         group(&root.path().join("bourg"));
+        for parent in ["", "bourg"] {
+            // What is optional is written after that, over it in these files.
+            let available = root.path().join(parent).join("cgroup.controllers");
+            fs::write(available, "cpu memory pids\n").unwrap();
+        }
         check_controllers(root.path()).unwrap();
         create(root.path(), "bourg/task").unwrap();
         for parent in ["", "bourg"] {

@@ -199,6 +199,7 @@ mod tests {
                 cpu_hard_cap: false,
                 memory_bytes: 1 << 20,
                 pids_max: 10,
+                sharing: cgroup::Sharing::default(),
             },
             log: Rotation { file_bytes_max: 4096, files_max: 1 },
             tmp_bytes_max: 0,

@@ -22,6 +22,25 @@ pub enum Resized {
 }
 
 impl TaskDirectory {
+    /// Caps the CPU usage of a running task, in thousandths of a core, or lifts the cap. It is not recorded,
+    /// and a change of limits lifts it. A hard cap at the limit stays. Returns the label of the task; `None` if
+    /// it no longer exists.
+    ///
+    /// # Errors
+    /// When the records cannot be used, or the kernel rejects it.
+    pub fn cap_cpu(&self, cpu_milli: Option<u64>) -> Result<Option<String>, TaskError> {
+        let (Some(launch), Some(cgroup)) = (Launch::read(self.path())?, self.cgroup()?) else {
+            return Ok(None);
+        };
+        let Limits { cpu_hard_cap, cpu_milli: limit, .. } = launch.limits;
+        let hard = cpu_hard_cap.then_some(limit);
+        match cgroup.set_cpu_max(cpu_milli.into_iter().chain(hard).min()) {
+            Ok(()) => Ok(Some(launch.label)),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Changes the limits and records the applied ones in the launch record. What its init created
     /// at the start stays as it is, such as the size of its `/tmp`.
     ///

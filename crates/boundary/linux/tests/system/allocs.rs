@@ -15,7 +15,13 @@ use linux::task::{Inspection, Resized};
 const GLUTTON: &str = "x=0123456789abcdef; while :; do x=$x$x; done";
 
 fn limits(mib: u64) -> Limits {
-    Limits { cpu_milli: 1_000, cpu_hard_cap: false, memory_bytes: mib << 20, pids_max: u64::MAX }
+    Limits {
+        cpu_milli: 1_000,
+        cpu_hard_cap: false,
+        memory_bytes: mib << 20,
+        pids_max: u64::MAX,
+        sharing: linux::cgroup::Sharing::default(),
+    }
 }
 
 /// The alloc of a test, which need not exist.

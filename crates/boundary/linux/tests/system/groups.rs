@@ -4,7 +4,7 @@
 use std::process::{Child, Command};
 
 use crate::support::{Tasks, held, is_v2};
-use linux::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup, parent_name};
+use linux::cgroup::{CgroupError, Hierarchy, Limits, Sharing, TaskCgroup, parent_name};
 use linux::record::ExitReason;
 use linux::task::Inspection;
 
@@ -14,7 +14,7 @@ fn name(tasks: &Tasks, last: &str) -> String {
 }
 
 fn limits(cpu_milli: u64, cpu_hard_cap: bool, memory_bytes: u64, pids_max: u64) -> Limits {
-    Limits { cpu_milli, cpu_hard_cap, memory_bytes, pids_max }
+    Limits { cpu_milli, cpu_hard_cap, memory_bytes, pids_max, sharing: Sharing::default() }
 }
 
 /// A process that ends with the test.

@@ -15,6 +15,7 @@ mod logs;
 mod resize;
 mod rootless;
 mod run;
+mod sharing;
 mod stop;
 mod survive;
 mod trees;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Task, Tasks, held, is_v2, wait_until};
-use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
+use linux::cgroup::{Hierarchy, Limits, Sharing, TaskCgroup, parent_name};
 use linux::record::{ExitReason, Launch};
 use linux::task::{Resized, TaskDirectory, TaskError};
 
@@ -29,7 +29,13 @@ fn begin(task: &Task, number: u32) {
 }
 
 fn limits(cpu_milli: u64, memory_mib: u64) -> Limits {
-    Limits { cpu_milli, cpu_hard_cap: true, memory_bytes: memory_mib << 20, pids_max: 64 }
+    Limits {
+        cpu_milli,
+        cpu_hard_cap: true,
+        memory_bytes: memory_mib << 20,
+        pids_max: 64,
+        sharing: Sharing::default(),
+    }
 }
 
 /// The limits in its record and in the kernel: CPU in milli-cores, memory in MiB.

@@ -74,6 +74,7 @@ impl Tasks {
                 cpu_hard_cap: false,
                 memory_bytes: 64 << 20,
                 pids_max: 64,
+                sharing: linux::cgroup::Sharing::default(),
             },
             log: Rotation { file_bytes_max: 1 << 20, files_max: 3 },
             tmp_bytes_max: 1 << 20,

@@ -258,6 +258,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let alloc = (instance(), names, priority(), resources()).prop_map(
         |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
             address: None,
+            appclass: Appclass::LatencySensitive,
             instance,
             cell,
             user,

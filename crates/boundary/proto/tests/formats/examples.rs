@@ -83,6 +83,8 @@ pub(crate) fn full_job() -> JobSpec {
         cmd: vec!["serve".to_owned(), "--port=${port.http}".to_owned()],
         env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
         limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
+        cores: spec::Cores::Shared,
+        cpu_slack: true,
         processes: 512,
         ports: BTreeSet::from([name("admin")]),
         health_check: Some(health_check("http", "/healthz")),
@@ -425,6 +427,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
     privileged.task.kernel_features =
         [KernelFeature::NetBindService, KernelFeature::Perfmon].into();
     later.push(request(Mutation::Submit(Arc::new(privileged))));
+    let mut own = full_job();
+    (own.task.cores, own.task.cpu_slack) = (spec::Cores::Exclusive, false);
+    later.push(request(Mutation::Submit(Arc::new(own))));
     later.push(request(Mutation::AddUser(AddUser {
         user: name("ben"),
         serial: certificate().serial,

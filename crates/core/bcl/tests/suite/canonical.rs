@@ -108,6 +108,12 @@ fn canonical(job: &JobSpec) -> Value {
         let (limit, interval) = (span(*time_limit), span(*interval));
         field("saver", json!({ "cmd": cmd, "timeLimit": limit, "interval": interval }));
     }
+    if job.task.cores == spec::Cores::Exclusive {
+        field("cores", json!("EXCLUSIVE"));
+    }
+    if !job.task.cpu_slack {
+        field("cpuSlack", json!(false));
+    }
     if job.task.api {
         field("api", json!(true));
     }
@@ -304,6 +310,8 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             cmd,
             env,
             limit,
+            cores: spec::Cores::Shared,
+            cpu_slack: true,
             processes,
             ports,
             health_check,
@@ -375,26 +383,36 @@ prop_compose! {
         alloc_set in option::of(reference()),
         users in option::of(btree_set(label(), 0..3)),
         (estimation, features) in (any::<bool>(), btree_set(select(&KernelFeature::ALL[..]), 0..3)),
-        api in any::<bool>(),
+        (api, cpu_slack, exclusive) in any::<(bool, bool, bool)>(),
         (disruptions, update) in (disruptions(), update()),
         metrics in any::<bool>(),
         (saver, preemption_notice_max) in (option::of(saver()), option::of(spans())),
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
         (task.kernel_features, task.api, task.saver) = (features, api, saver);
+        task.cpu_slack = cpu_slack;
         let kind = match users {
             None => Kind::Job { alloc_set },
             Some(users) => {
                 (task.cmd, task.env, task.ports) = Default::default();
                 task.health_check = None;
                 task.kernel_features.clear();
-                task.api = false;
+                (task.api, task.cpu_slack) = (false, true);
                 overrides.clear();
                 let user = |user: String| UserName::new(&user).expect("a label");
                 Kind::AllocSet { users: users.into_iter().map(user).collect() }
             }
         };
         let is_job = matches!(kind, Kind::Job { .. });
+        let alone = matches!(kind, Kind::Job { alloc_set: None });
+        if exclusive && alone && appclass == Appclass::LatencySensitive {
+            task.cores = spec::Cores::Exclusive;
+            let whole = |cpu: MilliCores| MilliCores(cpu.0.next_multiple_of(1_000));
+            task.limit.cpu = whole(task.limit.cpu);
+            for limit in overrides.values_mut().filter_map(|change| change.limit.as_mut()) {
+                limit.cpu = whole(limit.cpu);
+            }
+        }
         let has = |at: &TaskIndex, port: &PortName| {
             let (task, change) = (task.clone(), overrides[at].clone());
             let job = JobSpec::of(JobName::new("x").expect("a name"), model::Band::Free.usual(), 30, task);
@@ -452,7 +470,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|metrics|estimation|kernelFeatures|api|disruptions|update",
+                  ports|healthCheck|metrics|estimation|kernelFeatures|api|disruptions|update|cores|cpuSlack",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

@@ -6,8 +6,8 @@ use model::{
     Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
 };
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum, MetricsPage, OnFailure,
-    Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskSpec, UpdatePolicy,
+    Constraint, Cores, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum, MetricsPage,
+    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskSpec, UpdatePolicy,
 };
 
 use crate::{job, jobs, with_files};
@@ -81,6 +81,16 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     }
     check("estimation: true", |_| {});
     check("estimation: false", |job| job.estimation = false);
+    check("cores: 'shared', cpuSlack: true", |_| {});
+    check("cpuSlack: false", |job| job.task.cpu_slack = false);
+    for exclusive in ["exclusive", "EXCLUSIVE"] {
+        let fields = format!("cores: '{exclusive}', cpu: 2, appclass: 'latency-sensitive'");
+        check(&fields, |job| {
+            (job.task.cores, job.task.limit.cpu) = (Cores::Exclusive, MilliCores(2_000));
+            job.appclass = Appclass::LatencySensitive;
+            job.scheduling_class = SchedulingClass::usual(Appclass::LatencySensitive);
+        });
+    }
     check("api: false", |_| {});
     check("api: true", |job| job.task.api = true);
     check("saver: null, preemption: {}", |_| {});

@@ -10,6 +10,7 @@ fn alloc_id(index: u32) -> InstanceId {
 fn alloc(index: u32, mib: u64) -> DesiredAlloc {
     DesiredAlloc {
         address: None,
+        appclass: Appclass::Batch,
         instance: alloc_id(index),
         cell: CellName::new("dev").expect("a name"),
         user: UserName::new("bob").expect("a name"),

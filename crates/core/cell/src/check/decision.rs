@@ -177,7 +177,8 @@ impl Step<'_> {
         let network = &Network::Host;
         let ask = Request { ports: 0, network, ..Request::of(job, instance.index) };
         let empty = Sums::default().offered_by(machine);
-        let mut offer = Offer { colocated: Colocated::default(), ..empty };
+        let free_cores = machine.whole_core_count();
+        let mut offer = Offer { colocated: Colocated::default(), free_cores, ..empty };
         if let Some(alloc) = alloc {
             let capacity = Offer::within(self.cell, machine, alloc).capacity;
             offer = Offer { capacity, free: capacity, free_for_prod: capacity, ..offer };

@@ -216,6 +216,9 @@ pub enum Violation {
     /// A machine's record of alloc usage does not match its tasks.
     #[error("machine {0} has a wrong record of what is used of its allocs")]
     AllocUse(MachineId),
+    /// A machine's record of who has whole cores does not match its tasks.
+    #[error("machine {0} has a wrong record of which tasks have whole cores")]
+    WholeCores(MachineId),
     /// A task was evicted for one that may not evict it.
     #[error("{victim} was evicted for {by}, which may not evict it")]
     Victim {

@@ -7,6 +7,7 @@
 //! Nothing here scores.
 
 mod constraints;
+mod cores;
 pub mod maxima;
 mod network;
 mod ports;
@@ -56,6 +57,8 @@ pub struct Offer<'a> {
     pub free_ports: usize,
     /// Number of free addresses.
     pub free_addresses: usize,
+    /// Number of whole physical cores that no task has for itself.
+    pub free_cores: u64,
     /// The alloc, if one is offered rather than the machine.
     pub alloc: Option<OfferedAlloc<'a>>,
     /// Tasks of the same job that are already there.
@@ -99,6 +102,7 @@ pub const CHECKS: &[Check] = &[
     constraints::check,
     maxima::check,
     resources::check,
+    cores::check,
     ports::check,
     network::check,
     shortage::check,
@@ -246,6 +250,7 @@ impl Sums {
             free_for_prod: capacity.minus(self.limits_of_prod),
             free_ports: machine.free_port_count(),
             free_addresses: machine.free_address_count(),
+            free_cores: machine.free_whole_cores(),
             alloc: None,
             colocated: Colocated::default(),
         }
@@ -282,7 +287,7 @@ pub(crate) mod testing {
         let free = machine.capacity().minus(resources(taken.0, taken.1));
         let offer = Offer { free, free_ports: 2 - taken.2, ..Offer::of(&machine) };
         let limit = resources(ask.0, ask.1);
-        let demand = Demand { limit, reservation: limit, prod: false };
+        let demand = Demand { limit, reservation: limit, ..Demand::default() };
         check(&Request { ports: ask.2, ..asking(demand) }, &offer).err()
     }
 

@@ -87,7 +87,8 @@ mod tests {
         ];
         for (prod, (limit, reservation), (free, free_for_prod), expected) in cases {
             let cpu = |cpu| resources(cpu, 0);
-            let demand = Demand { limit: cpu(limit), reservation: cpu(reservation), prod };
+            let (limit, reservation) = (cpu(limit), cpu(reservation));
+            let demand = Demand { limit, reservation, prod, exclusive: false };
             let offer =
                 Offer { free: cpu(free), free_for_prod: cpu(free_for_prod), ..Offer::of(&machine) };
             assert_eq!(check(&asking(demand), &offer).err(), expected);

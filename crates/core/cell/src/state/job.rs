@@ -7,7 +7,7 @@ use model::{
     CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName, Resources, TaskId,
     TaskIndex, Time, UserName, Version,
 };
-use spec::{JobSpec, Network};
+use spec::{Cores, JobSpec, Network};
 
 use super::Update;
 use super::crashes::Crash;
@@ -112,6 +112,8 @@ pub struct Demand {
     pub reservation: Resources,
     /// Whether it is production or monitoring.
     pub prod: bool,
+    /// Whether its CPU are whole physical cores of its own.
+    pub exclusive: bool,
 }
 
 /// A task's last incarnation on a machine: how it ended, and where its logs are kept for a while.
@@ -646,7 +648,8 @@ impl Job {
             return Demand::default();
         }
         let (limit, prod) = (spec.limit(index), spec.priority.is_prod());
-        Demand { limit, reservation: self.reservation_as(spec, index), prod }
+        let exclusive = spec.task.cores == Cores::Exclusive;
+        Demand { limit, reservation: self.reservation_as(spec, index), prod, exclusive }
     }
 
     /// What a task requests: of a machine its demand; of an alloc its limit, whatever its priority.
@@ -656,7 +659,7 @@ impl Job {
             None => self.demand(index),
             Some(_) => {
                 let limit = self.limit(index);
-                Demand { limit, reservation: limit, prod: false }
+                Demand { limit, reservation: limit, prod: false, exclusive: false }
             }
         }
     }

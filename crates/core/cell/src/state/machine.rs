@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use model::{
-    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, PortRange,
-    Resources, Time, UserName,
+    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, MilliCores,
+    PortRange, Resources, Time, UserName,
 };
 
 use super::crashes::CrashSeen;
@@ -73,6 +73,8 @@ pub struct Machine {
     pub(crate) taken_by_prod: Resources,
     pub(crate) ports_taken: Vec<u16>,
     pub(crate) addresses_taken: Vec<Ipv4Addr>,
+    /// The CPU limits, in normalised cores, of those that have whole cores, in order.
+    pub(crate) exclusive: Vec<MilliCores>,
     /// The allocs on it in which tasks run, in order.
     pub(crate) used: Vec<Used>,
 }
@@ -151,6 +153,7 @@ impl Machine {
             taken_by_prod: Resources::default(),
             ports_taken: Vec::new(),
             addresses_taken: Vec::new(),
+            exclusive: Vec::new(),
             used: Vec::new(),
         }
     }
@@ -342,6 +345,32 @@ impl Machine {
         range.task_addresses(self.next_address).find(free)
     }
 
+    /// How many of its physical cores tasks can have as a whole: it says so itself, and always keeps one
+    /// for those that share.
+    #[must_use]
+    pub fn whole_core_count(&self) -> u64 {
+        self.reported_number(model::attribute::EXCLUSIVE_CORES).unwrap_or(0)
+    }
+
+    /// The number of physical cores that are at least as much as some normalised cores.
+    #[must_use]
+    pub fn whole_cores(&self, normalised: MilliCores) -> u64 {
+        let threads = self.reported_number(model::attribute::THREADS_PER_CORE).unwrap_or(1).max(1);
+        self.gcu.physical(normalised).0.div_ceil(threads.saturating_mul(1_000))
+    }
+
+    /// Number of physical cores that further tasks can have as a whole.
+    #[must_use]
+    pub fn free_whole_cores(&self) -> u64 {
+        let taken = self.exclusive.iter().map(|limit| self.whole_cores(*limit));
+        self.whole_core_count().saturating_sub(taken.fold(0, u64::saturating_add))
+    }
+
+    /// A number among the attributes that it reports itself.
+    fn reported_number(&self, name: &str) -> Option<u64> {
+        self.report.attributes.get(name)?.parse().ok()
+    }
+
     /// Updates what an instance placed on it counts for.
     pub(crate) fn resize(&mut self, old: &Demand, new: &Demand) {
         self.let_go(old);
@@ -354,6 +383,10 @@ impl Machine {
         if demand.prod {
             self.taken_by_prod = self.taken_by_prod.plus(demand.limit);
         }
+        if demand.exclusive {
+            let position = self.exclusive.partition_point(|other| *other < demand.limit.cpu);
+            self.exclusive.insert(position, demand.limit.cpu);
+        }
     }
 
     fn let_go(&mut self, demand: &Demand) {
@@ -361,6 +394,11 @@ impl Machine {
         self.reserved = self.reserved.minus(demand.reservation);
         if demand.prod {
             self.taken_by_prod = self.taken_by_prod.minus(demand.limit);
+        }
+        if demand.exclusive
+            && let Ok(position) = self.exclusive.binary_search(&demand.limit.cpu)
+        {
+            self.exclusive.remove(position);
         }
     }
 

@@ -119,6 +119,31 @@ fn the_cores_of_a_platform_count_for_more_or_less() {
 }
 
 #[test]
+fn whole_cores_are_counted_apart_from_cpu_and_by_the_speed_of_the_machine() {
+    session(&expect![[r#"
+        > describe m1 cpu=8000 is=exclusive-cores:2 is=threads-per-core:1 is=platform:slow
+        > describe m2 cpu=8000
+        > submit ana/own 2 cpu=1000 cores=exclusive appclass=latency-sensitive
+        > submit ana/two 1 cpu=2000 cores=exclusive appclass=latency-sensitive
+        > submit ana/wrong 1 cpu=1000 cores=exclusive
+        > submit ana/wrong 1 cpu=1500 cores=exclusive appclass=latency-sensitive
+        > say m2 exclusive-cores=4
+        > assign 1-0-1 m2
+        > assign 1-0-1 m1
+        > assign 2-0-1 m1
+        > assign 1-1-1 m1
+        > kill ana/own
+        > observe m1 ended 1-0-1 exit 0
+        > observe m1 ended 1-1-1 exit 0
+        > platform slow 0.8
+        > assign 2-0-1 m1
+        > platform slow 1
+        > assign 2-0-1 m1
+        > show
+    "#]]);
+}
+
+#[test]
 fn what_a_living_job_asks_for_is_changed_where_it_is() {
     session(&expect![[r#"
         > submit ana/web 3 cpu=300

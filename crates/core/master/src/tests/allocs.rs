@@ -28,6 +28,7 @@ fn an_order_has_allocs_apart_from_tasks() {
     let mut world = world(1);
     let expected = DesiredAlloc {
         address: None,
+        appclass: model::Appclass::Batch,
         instance: instance(0, 1),
         cell: CellName::new("dev").expect("a name"),
         user: UserName::new("ana").expect("a name"),

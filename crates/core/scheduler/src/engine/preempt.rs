@@ -99,11 +99,11 @@ impl Engine {
             }
         }
         let colocated = self.colocated(class, slot);
-        let Offer { free_ports, free_addresses, .. } =
+        let Offer { free_ports, free_addresses, free_cores, .. } =
             self.machines.offer(slot, machine, colocated);
         let helps = |sums: &Sums| {
             let free = sums.offered_by(machine);
-            let offer = Offer { colocated, free_ports, free_addresses, ..free };
+            let offer = Offer { colocated, free_ports, free_addresses, free_cores, ..free };
             fits(&class.ask(), &offer).is_ok()
         };
         if helps(&staying) {

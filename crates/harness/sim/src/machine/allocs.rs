@@ -123,6 +123,7 @@ mod tests {
         let instance = InstanceId { collection: CollectionId(9), ..instance };
         DesiredAlloc {
             address: None,
+            appclass: model::Appclass::Batch,
             instance,
             cell,
             user,

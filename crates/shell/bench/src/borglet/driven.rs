@@ -85,6 +85,7 @@ impl Driven {
                 cpu_hard_cap: false,
                 memory_bytes: 1 << 50,
                 pids_max: u64::MAX,
+                sharing: linux::cgroup::Sharing::default(),
             },
         )?;
         let program = std::env::current_exe().context("cannot find this program")?;

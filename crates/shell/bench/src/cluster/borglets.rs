@@ -341,6 +341,8 @@ fn simulated(
         Effect::PersistStamp(_)
         | Effect::Retire { .. }
         | Effect::KeepLogs(_)
+        | Effect::ShareCpus(_)
+        | Effect::CapCpu { .. }
         | Effect::MeasureData(_)
         | Effect::KillSaver(_)
         | Effect::EndData(_)

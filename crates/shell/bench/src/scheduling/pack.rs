@@ -111,7 +111,7 @@ fn needed(jobs: &Maker) -> [Resources; 2] {
     let mut needed = [Resources::default(); 2];
     for job in jobs.cell.jobs() {
         for (index, _) in job.tasks() {
-            let Demand { limit, reservation, prod } = job.demand(index);
+            let Demand { limit, reservation, prod, .. } = job.demand(index);
             needed[0] = needed[0].plus(reservation);
             needed[1] = if prod { needed[1].plus(limit) } else { needed[1] };
         }

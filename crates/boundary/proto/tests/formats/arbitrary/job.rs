@@ -9,9 +9,9 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, Maximum,
-    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride,
-    TaskSpec, UpdatePolicy,
+    Constraint, Cores, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy,
+    Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
+    TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 use super::{
@@ -115,30 +115,42 @@ fn any_logs() -> impl Strategy<Value = LogPolicy> {
     (of(any_span()), of(quantity().prop_map(Bytes))).prop_map(|(keep, max)| LogPolicy { keep, max })
 }
 
+/// The same with or without slack, and with cores of its own as far as that is asked.
+fn with_cpu(
+    task: impl Strategy<Value = TaskSpec> + 'static,
+    exclusive: impl Strategy<Value = bool> + 'static,
+) -> BoxedStrategy<TaskSpec> {
+    (task, exclusive, any::<bool>())
+        .prop_map(|(task, exclusive, cpu_slack)| {
+            let cores = if exclusive { Cores::Exclusive } else { Cores::Shared };
+            TaskSpec { cores, cpu_slack, ..task }
+        })
+        .boxed()
+}
+
 fn valid_task() -> BoxedStrategy<TaskSpec> {
     let (ports, processes) = (btree_set(name(), 0..4), 1..=1_u32 << 20);
     let run = (valid_cmd(), valid_env(), valid_limit(), processes, ports);
-    (run, of(valid_check()), span(0), valid_constraints(), valid_logs())
-        .prop_map(
-            |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| {
-                TaskSpec {
-                    network: spec::Network::Host,
-                    cmd,
-                    env,
-                    limit,
-                    processes,
-                    ports,
-                    health_check,
-                    notice,
-                    constraints,
-                    kernel_features: BTreeSet::new(),
-                    api: false,
-                    saver: None,
-                    logs,
-                }
-            },
-        )
-        .boxed()
+    let task = (run, of(valid_check()), span(0), valid_constraints(), valid_logs()).prop_map(
+        |((cmd, env, limit, processes, ports), health_check, notice, constraints, logs)| TaskSpec {
+            network: spec::Network::Host,
+            cmd,
+            env,
+            limit,
+            cores: Cores::Shared,
+            cpu_slack: true,
+            processes,
+            ports,
+            health_check,
+            notice,
+            constraints,
+            kernel_features: BTreeSet::new(),
+            api: false,
+            saver: None,
+            logs,
+        },
+    );
+    with_cpu(task, Just(false))
 }
 
 fn valid_override() -> BoxedStrategy<TaskOverride> {
@@ -308,33 +320,34 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
         None => spec::Network::Host,
     });
     let run = (cmd, words(), resources(), any::<u32>(), ports, network);
-    (run, check, any_span(), any_constraints(), any_logs())
-        .prop_map(
-            |(
-                (cmd, env, limit, processes, ports, network),
+    let task = (run, check, any_span(), any_constraints(), any_logs()).prop_map(
+        |(
+            (cmd, env, limit, processes, ports, network),
+            health_check,
+            notice,
+            constraints,
+            logs,
+        )| {
+            TaskSpec {
+                network,
+                cmd,
+                env,
+                limit,
+                cores: Cores::Shared,
+                cpu_slack: true,
+                processes,
+                ports,
                 health_check,
                 notice,
                 constraints,
+                kernel_features: BTreeSet::new(),
+                api: false,
+                saver: None,
                 logs,
-            )| {
-                TaskSpec {
-                    network,
-                    cmd,
-                    env,
-                    limit,
-                    processes,
-                    ports,
-                    health_check,
-                    notice,
-                    constraints,
-                    kernel_features: BTreeSet::new(),
-                    api: false,
-                    saver: None,
-                    logs,
-                }
-            },
-        )
-        .boxed()
+            }
+        },
+    );
+    with_cpu(task, any::<bool>())
 }
 
 fn any_override() -> BoxedStrategy<TaskOverride> {
