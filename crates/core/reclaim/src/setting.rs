@@ -70,7 +70,7 @@ impl Setting {
             margin_of_usage: Permille::at_most_whole(of_usage),
             margin_of_limit: Permille::at_most_whole(of_limit),
             half_life_cpu: Span::from_secs(15 * 60),
-            half_life_ram: Span::from_secs(60 * 60),
+            half_life_ram: Span::from_secs(2 * 60 * 60),
             change_min: Permille::at_most_whole(50),
         })
     }

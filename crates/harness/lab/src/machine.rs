@@ -1,5 +1,5 @@
-//! A machine of the replay: what is placed on it, by the production rule of feasibility, and whom the
-//! Borglet would kill when its memory is short.
+//! A machine of the replay: what is placed on it, by the production rule of feasibility, and whom
+//! the Borglet would kill when its memory is short.
 
 use std::sync::Arc;
 
@@ -102,8 +102,8 @@ impl Machine {
         self.limits.minus(self.capacity())
     }
 
-    /// The share of its work that would have to leave for the limits to fit, in millionths: that of CPU or that of
-    /// memory, whichever is more.
+    /// The share of its work that would have to leave for the limits to fit, in millionths: that of
+    /// CPU or that of memory, whichever is more.
     pub(crate) fn reclaimed_share(&self) -> u64 {
         let (over, limits) = (self.reclaimed(), self.limits);
         let share = |over: u64, of: u64| {
@@ -127,13 +127,12 @@ fn fits(demand: Demand, offer: &Offer<'_>) -> bool {
     feasibility::fits(&request, offer).is_ok()
 }
 
-/// Whom the Borglet kills on a machine with so much memory (paper, sections 5.5 and 6.2): first tasks above their
-/// own limit, then from the lowest priority up, until what is left fits: of each task what it
-/// uses, or its reservation if that is more. Of equals the one that came last is first. Production within
-/// its limit is never killed.
+/// Whom the Borglet kills on a machine with so much memory (paper, sections 5.5 and 6.2): first
+/// tasks above their own limit, then from the lowest priority up, until what is left fits: of each
+/// task what it uses, or its reservation if that is more. Of equals the one that came last is
+/// first. Production within its limit is never killed.
 pub(crate) fn victims(capacity: Bytes, mut tasks: Vec<Candidate>) -> Vec<(InstanceId, Rule)> {
-    let mut needed =
-        tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(needs(task)));
+    let mut needed = tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(needs(task)));
     tasks.sort_by_key(|task| {
         (task.used <= task.limit, task.priority, std::cmp::Reverse(task.instance))
     });
@@ -166,7 +165,8 @@ mod tests {
         TaskId { collection: CollectionId(number), index: TaskIndex(0) }.generation(Generation(1))
     }
 
-    /// Tasks as (priority, limit, reservation, used); which of them are killed, on a machine of 100.
+    /// Tasks as (priority, limit, reservation, used); which of them are killed, on a machine of
+    /// 100.
     #[test]
     fn the_order_of_kills() {
         type Row = (i64, u64, u64, u64);
@@ -185,15 +185,16 @@ mod tests {
             (&[(200, 90, 90, 90), (360, 90, 90, 90)], &[]),
         ];
         for (tasks, expected) in cases {
-            let candidates = tasks.iter().zip(0..).map(|((priority, limit, reservation, used), number)| {
-                Candidate {
-                    instance: instance(number),
-                    priority: Priority::new(*priority).expect("a priority"),
-                    limit: Bytes(*limit),
-                    reservation: Bytes(*reservation),
-                    used: Bytes(*used),
-                }
-            });
+            let candidates =
+                tasks.iter().zip(0..).map(|((priority, limit, reservation, used), number)| {
+                    Candidate {
+                        instance: instance(number),
+                        priority: Priority::new(*priority).expect("a priority"),
+                        limit: Bytes(*limit),
+                        reservation: Bytes(*reservation),
+                        used: Bytes(*used),
+                    }
+                });
             let killed = victims(Bytes(100), candidates.collect());
             let killed: Vec<u64> = killed.iter().map(|(one, _)| one.collection.0).collect();
             assert_eq!(killed, *expected, "{tasks:?}");

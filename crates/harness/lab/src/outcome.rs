@@ -3,8 +3,8 @@
 use model::{Resources, Span};
 use reclaim::Setting;
 
-/// An amount of CPU and of memory, averaged or summed: milli-cores and bytes, or these times a number of
-/// rounds.
+/// An amount of CPU and of memory, averaged or summed: milli-cores and bytes, or these times a
+/// number of rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// CPU.
@@ -76,8 +76,8 @@ pub struct Totals {
     pub all: [Amounts; 3],
     /// The limits beyond the capacity of their machines.
     pub reclaimed: Amounts,
-    /// The share of its work that a machine would lose if limits had to fit, in millionths: the sum over all
-    /// machines and rounds, and how many these are.
+    /// The share of its work that a machine would lose if limits had to fit, in millionths: the sum
+    /// over all machines and rounds, and how many these are.
     pub reclaimed_shares: (u128, u64),
     /// The capacity of all machines.
     pub capacity: Amounts,
@@ -99,7 +99,8 @@ pub struct Totals {
     pub rejected: u64,
     /// Changes of reservations.
     pub changes: u64,
-    /// The tasks, in all rounds, that used more than their reservation, up to the limit, after the round.
+    /// The tasks, in all rounds, that used more than their reservation, up to the limit, after the
+    /// round.
     pub below_usage: u64,
     /// The tasks, in all rounds, whose reservation was above their limit: always 0.
     pub above_limit: u64,
@@ -156,8 +157,8 @@ impl Totals {
         u64::try_from(all / hours.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// The share of the work that runs in reclaimed resources, in thousandths: what a machine would lose if
-    /// the limits of its tasks had to fit, averaged over machines.
+    /// The share of the work that runs in reclaimed resources, in thousandths: what a machine would
+    /// lose if the limits of its tasks had to fit, averaged over machines.
     #[must_use]
     pub fn reclaimed_permille(&self) -> u64 {
         let (sum, number) = self.reclaimed_shares;
@@ -198,8 +199,8 @@ impl Cdf {
         self.counts.iter().sum()
     }
 
-    /// The points of its curve: a ratio and the share of those up to it, both in thousandths. The last one is of
-    /// all ratios from 2 up.
+    /// The points of its curve: a ratio and the share of those up to it, both in thousandths. The
+    /// last one is of all ratios from 2 up.
     #[must_use]
     pub fn points(&self) -> Vec<(u64, u64)> {
         let all = u128::from(self.count());

@@ -2,18 +2,20 @@
 //!
 //! The model, in this order in each round:
 //! 1. Tasks whose time is over leave.
-//! 2. Production that arrives is placed by the production rule of feasibility (limits), on the first machine
-//!    that fits, from a random one on. If none fits, tasks that are not production leave a machine where it would fit
-//!    then, as in a preemption.
-//! 3. Each machine, in a fixed order, takes of the first tasks of the queue those that fit (reservations). The
-//!    queue never ends, so machines are packed up to the reservations all the time: the
-//!    least favourable case for memory. A task that fits nowhere goes to the end of the queue.
+//! 2. Production that arrives is placed by the production rule of feasibility (limits), on the
+//!    first machine that fits, from a random one on. If none fits, tasks that are not production
+//!    leave a machine where it would fit then, as in a preemption.
+//! 3. Each machine, in a fixed order, takes of the first tasks of the queue those that fit
+//!    (reservations). The queue never ends, so machines are packed up to the reservations all the
+//!    time: the least favourable case for memory. A task that fits nowhere goes to the end of the
+//!    queue.
 //! 4. Every task uses what its curve says. Where a machine's memory is short, the Borglet's rule
 //!    decides who is killed: each is a would-be out-of-memory event. What is killed comes again.
 //! 5. The estimator gets all samples, and its changes are in force from now on.
 //!
-//! Not modelled: other tasks that wait for a killed one, CPU throttling (usage above the machine's CPU is counted
-//! as used), page cache, the machine's own needs, delays between Borglet and master, constraints, ports.
+//! Not modelled: other tasks that wait for a killed one, CPU throttling (usage above the machine's
+//! CPU is counted as used), page cache, the machine's own needs, delays between Borglet and master,
+//! constraints, ports.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -45,8 +47,8 @@ pub struct Plan {
     pub schedule: Vec<(Setting, Span)>,
     /// The time between two rounds, at least a microsecond.
     pub every: Span,
-    /// So much time before the beginning is replayed, with the first setting, and not counted: at first every
-    /// reservation is a limit.
+    /// So much time before the beginning is replayed, with the first setting, and not counted: at
+    /// first every reservation is a limit.
     pub lead_in: Span,
     /// The seed of placements and of the places of maxima in their windows.
     pub seed: u64,
@@ -89,7 +91,8 @@ struct World<'a> {
 /// Replays a workload.
 #[must_use]
 pub fn replay(workload: &Workload, plan: &Plan) -> Outcome {
-    let machines = plan.machines.iter().zip(0..).map(|(capacity, nth)| Machine::new(nth, *capacity));
+    let machines =
+        plan.machines.iter().zip(0..).map(|(capacity, nth)| Machine::new(nth, *capacity));
     let most = NonZeroUsize::new(CHANGES_MAX).unwrap_or(NonZeroUsize::MIN);
     let mut world = World {
         workload,

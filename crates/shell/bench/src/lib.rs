@@ -1,9 +1,11 @@
-//! Benchmarks as commands: they measure this program on this machine, and print the results.
+//! Benchmarks and the paper's experiments as commands: they measure this program on this machine, and print
+//! the results.
 
 mod apply;
 mod borglet;
 mod cluster;
 mod history;
+mod lab;
 mod names;
 mod recovery;
 mod scheduling;
@@ -11,6 +13,8 @@ mod sim;
 mod start;
 mod trace_files;
 mod update;
+
+pub use lab::Experiment;
 
 use std::path::PathBuf;
 use std::time::Duration;

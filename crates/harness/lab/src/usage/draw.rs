@@ -11,11 +11,11 @@
 //! | how long batch tasks run | quantiles of the trace of 2011 | the same |
 //!
 //! The rows are of one window each, so how the usage of one task changes from window to window is
-//! chosen: a triangle of 24 hours (CPU 10 % and memory 2 % up and down for production; a cell of 2019
-//! has 2.6 % and 2.1 % as a whole), levels that wander by 20 % (CPU) and 4 % (memory) from hour to hour, 10 %
-//! of noise in CPU. In one task of ten memory grows from half in four hours; one in five needs half as
-//! much CPU again and a fifth more memory in its first window. Production stays within its limit of memory;
-//! 2 % of the others do not.
+//! chosen: a triangle of 24 hours (CPU 10 % and memory 2 % up and down for production; a cell of
+//! 2019 has 2.6 % and 2.1 % as a whole), levels that wander by 20 % (CPU) and 4 % (memory) from
+//! hour to hour, 10 % of noise in CPU. In one task of ten memory grows from half in four hours; one
+//! in five needs half as much CPU again and a fifth more memory in its first window. Production
+//! stays within its limit of memory; 2 % of the others do not.
 
 use model::{Bytes, MilliCores, Priority, Random, Resources, Span};
 use trace::CellSnapshot;
@@ -38,8 +38,8 @@ pub struct Drawn {
     ram_peak: u64,
 }
 
-/// The quantiles of a distribution: pairs of thousandths of the tasks, and a value in thousandths. Between
-/// them it is linear.
+/// The quantiles of a distribution: pairs of thousandths of the tasks, and a value in thousandths.
+/// Between them it is linear.
 type Quantiles = &'static [(u64, u64)];
 
 struct Calibration {
@@ -155,9 +155,10 @@ const DAY: Span = Span::from_secs(24 * 3_600);
 /// Levels wander from one of these windows to the next one.
 const WINDOWS_AN_HOUR: u64 = 12;
 
-/// Draws the usage of the tasks of a cell. Production runs from the beginning to the end, and has done
-/// so for hours; the others wait in a queue in random order. If the limits of production are more or less than
-/// those of the cell of 2011, tasks are left out or repeated, each with usage of its own.
+/// Draws the usage of the tasks of a cell. Production runs from the beginning to the end, and has
+/// done so for hours; the others wait in a queue in random order. If the limits of production are
+/// more or less than those of the cell of 2011, tasks are left out or repeated, each with usage of
+/// its own.
 #[must_use]
 pub fn draw(cell: &CellSnapshot, shape: Shape, seed: u64) -> Workload {
     let mut random = Random::new(Random::mixed(seed) ^ 0x006c_6162);
@@ -392,11 +393,8 @@ mod tests {
     /// Production is within its memory, whatever its shape.
     #[test]
     fn production_never_uses_more_memory_than_its_limit() {
-        let limit = Resources {
-            cpu: MilliCores(1_000),
-            ram: Bytes(1 << 30),
-            ..Resources::default()
-        };
+        let limit =
+            Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..Resources::default() };
         for shape in Shape::ALL {
             let mut random = Random::new(7);
             for _ in 0..300 {

@@ -90,9 +90,9 @@ impl Load {
         Self { average, maximum: maximum.max(average) }
     }
 
-    /// The usage at a moment of a window, `offset` after its beginning. The maximum lasts a tenth of
-    /// the window, or less if the average leaves no room for that; the rest is level, so that the average
-    /// is kept. `place` determines which tenth.
+    /// The usage at a moment of a window, `offset` after its beginning. The maximum lasts a tenth
+    /// of the window, or less if the average leaves no room for that; the rest is level, so that
+    /// the average is kept. `place` determines which tenth.
     #[must_use]
     pub fn at(self, offset: Span, length: Span, place: u64) -> u64 {
         let tenth = length.0 / PEAK_ONE_OF;
@@ -130,8 +130,8 @@ impl Held {
 }
 
 impl Subject {
-    /// The window at a moment: `moment` counts from the arrival of the task, `at` from the beginning of
-    /// the replay.
+    /// The window at a moment: `moment` counts from the arrival of the task, `at` from the
+    /// beginning of the replay.
     #[must_use]
     pub fn held(&self, moment: Span, at: Span) -> Held {
         match &self.curve {
@@ -190,7 +190,8 @@ mod tests {
                 assert_eq!(seconds(load, place), (average, maximum), "{load:?} at {place}");
             }
         }
-        // An average of 1 % with a maximum of the whole: the peak is a second, in which nothing is left.
+        // An average of 1 % with a maximum of the whole: the peak is a second, in which nothing is
+        // left.
         assert_eq!(seconds(Load::new(10, 1_000), 3), (10, 1_000));
         assert_eq!(Load::new(7, 5), Load { average: 7, maximum: 7 });
     }

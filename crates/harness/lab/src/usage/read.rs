@@ -10,8 +10,8 @@ use trace::google2011::{Scale, Share};
 
 use super::{Curve, Held, Load, Subject, Window, Workload};
 
-/// The two headers. The first one is of amounts in milli-cores and bytes. With the second one they are
-/// shares of the largest machine, as in Google's traces; it has 64 cores and 256 GiB.
+/// The two headers. The first one is of amounts in milli-cores and bytes. With the second one they
+/// are shares of the largest machine, as in Google's traces; it has 64 cores and 256 GiB.
 pub const HEADERS: [&str; 2] = [
     "task,priority,started_us,start_us,end_us,cpu_limit_milli,ram_limit_bytes,cpu_avg_milli,\
      cpu_max_milli,ram_avg_bytes,ram_max_bytes",
@@ -115,7 +115,11 @@ pub enum Problem {
         resource: &'static str,
     },
     /// A window too short, too long, or one that ends before it begins.
-    #[error("a window must have from {} to {}, and end_us is {end}, start_us {start}", limits::WINDOW_MIN, limits::WINDOW_MAX)]
+    #[error(
+        "a window must have from {} to {}, and end_us is {end}, start_us {start}",
+        limits::WINDOW_MIN,
+        limits::WINDOW_MAX
+    )]
     WindowLength {
         /// Its beginning.
         start: u64,
@@ -123,7 +127,9 @@ pub enum Problem {
         end: u64,
     },
     /// A task that started after its window.
-    #[error("the window begins before the start of the task: started_us is {started}, start_us {start}")]
+    #[error(
+        "the window begins before the start of the task: started_us is {started}, start_us {start}"
+    )]
     BeforeStart {
         /// The start of the task.
         started: u64,
@@ -131,7 +137,9 @@ pub enum Problem {
         start: u64,
     },
     /// Windows of a task out of order, or overlapping.
-    #[error("windows of a task must be in the order of time: this one begins at {start}, and the one before ends at {before}")]
+    #[error(
+        "windows of a task must be in the order of time: this one begins at {start}, and the one before ends at {before}"
+    )]
     OutOfOrder {
         /// The beginning of the window.
         start: u64,
@@ -139,7 +147,9 @@ pub enum Problem {
         before: u64,
     },
     /// A task whose priority, start or limit changed.
-    #[error("priority, started_us and limits of a task must be the same in all its lines: give it another name after a change")]
+    #[error(
+        "priority, started_us and limits of a task must be the same in all its lines: give it another name after a change"
+    )]
     Changed,
     /// Too many lines or tasks, or too long a time.
     #[error("exceeds the maximum of {0}")]
@@ -165,8 +175,8 @@ struct Line<'a> {
     window: Window,
 }
 
-/// Reads a table. Production arrives when its first window begins. The others become the queue, in the
-/// order of their first windows, and each stays as long as its windows reach.
+/// Reads a table. Production arrives when its first window begins. The others become the queue, in
+/// the order of their first windows, and each stays as long as its windows reach.
 ///
 /// # Errors
 /// With the line, if the table is not valid or exceeds [`limits`].
@@ -369,7 +379,6 @@ fn amount(
     if !shares {
         return number(column, text, most);
     }
-    let share: Share =
-        text.parse().map_err(|_| Problem::Share { column, is: text.to_owned() })?;
+    let share: Share = text.parse().map_err(|_| Problem::Share { column, is: text.to_owned() })?;
     Ok(share.of(largest).min(most))
 }

@@ -8,7 +8,8 @@ use thiserror::Error;
 /// The shape of drawn usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Calibrated to published data of 2019: see [`super::draw`]. The estimator's parameters were compared with it.
+    /// Calibrated to published data of 2019: see [`super::draw`]. The estimator's parameters were
+    /// compared with it.
     #[default]
     Calibrated,
     /// Calibrated to the 677 rows of the trace of 2011: more of the memory is used.
