@@ -199,15 +199,15 @@ impl Cdf {
         self.counts.iter().sum()
     }
 
-    /// The points of its curve: a ratio and the share of those up to it, both in thousandths. The
-    /// last one is of all ratios from 2 up.
+    /// The points of its curve: a ratio and the share of those up to it, both in thousandths. Ratios
+    /// are rounded down to half a percent; the last point is of all ratios from 2 up.
     #[must_use]
     pub fn points(&self) -> Vec<(u64, u64)> {
         let all = u128::from(self.count());
         let mut sum = 0_u128;
         let points = self.counts.iter().zip(0..).map(|(count, step)| {
             sum += u128::from(*count);
-            ((step + 1) * 5, permille(sum, all))
+            (step * 5, permille(sum, all))
         });
         points.collect()
     }
@@ -233,9 +233,9 @@ mod tests {
         }
         cdf.add(1, 0);
         assert_eq!(cdf.count(), 100);
-        assert_eq!([500, 900, 1_000].map(|share| cdf.percentile(share)), [495, 895, 995]);
+        assert_eq!([500, 900, 1_000].map(|share| cdf.percentile(share)), [490, 890, 990]);
         cdf.add(u64::MAX, 1);
-        assert_eq!(cdf.percentile(1_000), 2_005, "2 and more");
+        assert_eq!(cdf.percentile(1_000), 2_000, "2 and more");
     }
 
     #[test]

@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_day_goes_up_and_down() {
-        let at = |hour| triangle(Span::from_secs(hour * 3_600));
+        let at = |hour: u64| triangle(Span::from_secs(hour * 3_600));
         assert_eq!([0, 6, 12, 18, 24, 30].map(at), [0, 500, 1_000, 500, 0, 500]);
     }
 

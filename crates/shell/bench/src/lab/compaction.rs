@@ -15,6 +15,9 @@ use trace::{CellSnapshot, Job};
 use crate::scheduling::input::Maker;
 use crate::scheduling::pack::compacted;
 
+/// Cells in the shapes of 2019 have so many tasks for one of the slice of 2011: their requests are
+/// smaller, and machines have to be full, not few.
+const DRAWN_TASKS: usize = 4;
 /// Machines, times so many, so that a cell has room without reclamation, too.
 const TIMES: usize = 2;
 
@@ -47,7 +50,10 @@ pub(crate) fn cells(
     let (machines, tasks) = (slice.machines.len(), slice.tasks().count());
     let real = ("the real cell of 2011, a twenty-fifth".to_owned(), slice);
     let drawn = Shape::names().filter_map(Shape::named).map(|shape| {
-        (format!("in the shape of {}", shape.name()), generate(&shape, machines, tasks, seed))
+        (
+            format!("in the shape of {}", shape.name()),
+            generate(&shape, machines, tasks * DRAWN_TASKS, seed),
+        )
     });
     let cells = std::iter::once(real).chain(drawn);
     cells.map(|(name, snapshot)| compact(name, snapshot, settings, seed, orders)).collect()

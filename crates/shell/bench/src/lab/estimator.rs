@@ -73,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES", requires = "usage", default_value_t = Scale::default().largest.ram)]
     machine_ram: Bytes,
     /// The number of orders in which machines are removed for figure 10; 0 leaves it out.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
     orders: u64,
     /// Write the timeline, the distributions and the totals as CSV files into a directory.
     #[arg(long, value_name = "DIR")]
@@ -86,8 +86,8 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// So much time of drawn usage is replayed before it counts.
-const LEAD_IN: Span = Span::from_secs(4 * 3_600);
+/// So much time of drawn usage is replayed before it counts: four half-lives of memory.
+const LEAD_IN: Span = Span::from_secs(8 * 3_600);
 /// How much of its machines production's limits fill, in thousandths, as in the cell of 2011.
 const PRODUCTION_OF_CPU: u64 = 726;
 const PRODUCTION_OF_RAM: u64 = 580;

@@ -291,10 +291,8 @@ fn ratios(outcome: &Outcome) -> Vec<OfRatio> {
     let cdfs = &outcome.cdfs;
     let of = |ratio: &'static str, cdf: &Cdf| {
         let at = |share: u64| cdf.percentile(share) as f64 / 10.0;
-        // Ratios are counted by steps of half a percent; a whole limit is in the step that begins
-        // there.
-        let within =
-            cdf.points().iter().find(|(ratio, _)| *ratio > 1_000).map_or(0, |(_, sum)| *sum);
+        let points = cdf.points();
+        let within = points.iter().find(|(ratio, _)| *ratio == 1_000).map_or(0, |(_, sum)| *sum);
         OfRatio {
             setting: names.join(","),
             ratio,
