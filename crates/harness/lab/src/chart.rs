@@ -238,6 +238,36 @@ mod tests {
             subtitle: "drawn".to_owned(),
             charts: vec![chart],
         };
-        expect![[r##""##]].assert_eq(&figure.svg());
+        expect![[r##"
+            <svg xmlns="http://www.w3.org/2000/svg" width="1020" height="408" viewBox="0 0 1020 408" role="img" font-family="sans-serif" font-size="13">
+            <title>one line</title>
+            <desc>drawn</desc>
+            <rect width="100%" height="100%" fill="#ffffff"/>
+            <text x="70" y="24" text-anchor="start" font-size="17" font-weight="bold">one line</text>
+            <text x="70" y="44" text-anchor="start" fill="#444444">drawn</text>
+            <text x="70" y="80" text-anchor="start" font-weight="bold">limit &amp; usage</text>
+            <line x1="70" y1="348" x2="830" y2="348" stroke="#dddddd"/>
+            <text x="64" y="352" text-anchor="end">0</text>
+            <line x1="70" y1="218" x2="830" y2="218" stroke="#dddddd"/>
+            <text x="64" y="222" text-anchor="end">50</text>
+            <line x1="70" y1="88" x2="830" y2="88" stroke="#dddddd"/>
+            <text x="64" y="92" text-anchor="end">100</text>
+            <line x1="70" y1="348" x2="70" y2="353" stroke="#000000"/>
+            <text x="70" y="366" text-anchor="middle">0</text>
+            <line x1="450" y1="348" x2="450" y2="353" stroke="#000000"/>
+            <text x="450" y="366" text-anchor="middle">1</text>
+            <line x1="830" y1="348" x2="830" y2="353" stroke="#000000"/>
+            <text x="830" y="366" text-anchor="middle">2</text>
+            <text x="450" y="384" text-anchor="middle">hours</text>
+            <text x="16" y="218" text-anchor="middle" transform="rotate(-90 16 218)">%</text>
+            <line x1="70" y1="88" x2="70" y2="348" stroke="#000000"/>
+            <line x1="70" y1="348" x2="830" y2="348" stroke="#000000"/>
+            <line x1="450" y1="88" x2="450" y2="348" stroke="#888888"/>
+            <text x="454" y="102" text-anchor="start" fill="#444444">&lt;off&gt;</text>
+            <polyline fill="none" stroke="#0072b2" stroke-width="2" stroke-dasharray="5 4" points="70,348 450,218 830,88"/>
+            <line x1="842" y1="102" x2="870" y2="102" stroke="#0072b2" stroke-width="2" stroke-dasharray="5 4"/>
+            <text x="876" y="106" text-anchor="start">usage</text>
+            </svg>
+        "##]].assert_eq(&figure.svg());
     }
 }

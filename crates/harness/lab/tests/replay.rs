@@ -104,8 +104,8 @@ fn a_schedule_changes_the_setting_within_one_replay() {
         schedule: schedule.into_iter().map(|setting| (setting, week)).collect(),
         ..plan(1, (1_000, 1_000), Setting::Off, 0)
     };
-    let workload = Workload { queue: Vec::new(), ..half_idle() };
-    let outcome = replay(&workload, &plan);
+    let production = vec![subject(200, (1_000, 1_000), &[(500, 500)])];
+    let outcome = replay(&Workload { production, queue: Vec::new() }, &plan);
     let ends = [71, 143, 215, 287].map(|nth| {
         let slot = outcome.timeline.get(nth).expect("a slot");
         (slot.setting, slot.production[1].ram)
