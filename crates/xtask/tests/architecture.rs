@@ -32,6 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "sim",
         &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace", "script"],
     ),
+    ("lab", &["model", "spec", "cell", "reclaim", "trace"]),
     // The boundary.
     ("proto", &["model", "spec", "cell", "bns", "borglet", "generator"]),
     ("replication", &["model", "cell", "master", "replica", "proto"]),
@@ -117,6 +118,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "replica",
             "sim",
             "trace",
+            "reclaim",
+            "lab",
             "proto",
             "store",
             "linux",

@@ -9,7 +9,7 @@ mod elsewhere;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bench::Benchmark;
+use bench::{Benchmark, Experiment};
 use borgletd::BorgletArgs;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use cli::{Code, Done, Failure};
@@ -42,6 +42,9 @@ enum Command {
     /// Run a benchmark on this machine.
     #[command(subcommand)]
     Bench(Benchmark),
+    /// Repeat an experiment of the Borg paper.
+    #[command(subcommand)]
+    Lab(Experiment),
     /// Run a Borgmaster replica, or manage those of a cell.
     Master(Box<MasterCommand>),
     /// Run a scheduler.
@@ -115,6 +118,7 @@ fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
     match bourg.command {
         Command::Cli(command) => return cli::execute(cell, command),
         Command::Bench(what) => what.measure()?,
+        Command::Lab(what) => what.run()?,
         Command::Master(command) => master(cell, *command)?,
         Command::Scheduler(args) => schedulerd::start(args)?,
         Command::Borglet(args) => borgletd::start(args)?,

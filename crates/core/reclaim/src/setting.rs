@@ -26,13 +26,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace with this half-life of CPU; that of RAM is four times as long.
+    /// A pace with this half-life of CPU; that of RAM is eight times as long.
     #[must_use]
     pub fn new(warm_up: Span, half_life_cpu: Span) -> Self {
         Self {
             warm_up,
             half_life_cpu,
-            half_life_ram: half_life_cpu.saturating_mul(4),
+            half_life_ram: half_life_cpu.saturating_mul(8),
             silent_after: SILENT_AFTER,
             silence_rise: SILENCE_RISE,
         }

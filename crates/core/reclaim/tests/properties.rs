@@ -172,9 +172,9 @@ proptest! {
             }
             if let Some(before) = before.filter(|_| !resized) {
                 let before = before.reservation(&task.limit);
-                // 30 s of a half-life of 15 minutes and of an hour.
+                // 30 s of a half-life of 15 minutes and of two hours.
                 prop_assert!(estimated.cpu.0 >= before.cpu.0 - before.cpu.0.div_ceil(40));
-                prop_assert!(estimated.ram.0 >= before.ram.0 - before.ram.0.div_ceil(160));
+                prop_assert!(estimated.ram.0 >= before.ram.0 - before.ram.0.div_ceil(320));
                 if !accepted || task.sample.is_none() {
                     prop_assert_eq!(before.first_above(&estimated), None, "nothing says that it fell");
                 }

@@ -1,10 +1,12 @@
-//! Benchmarks as commands: they measure this program on this machine, and print the results.
+//! Benchmarks and the paper's experiments as commands: they measure this program on this machine, and print
+//! the results.
 
 mod apply;
 mod borglet;
 mod cluster;
 mod estimate;
 mod history;
+mod lab;
 mod names;
 mod recovery;
 mod scheduling;
@@ -12,6 +14,8 @@ mod sim;
 mod start;
 mod trace_files;
 mod update;
+
+pub use lab::Experiment;
 
 use std::path::PathBuf;
 use std::time::Duration;

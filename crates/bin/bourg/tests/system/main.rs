@@ -49,6 +49,7 @@ mod hello;
 mod jsonnet;
 mod kept_logs;
 mod known_cells;
+mod lab;
 mod locks;
 mod logs;
 mod lost;

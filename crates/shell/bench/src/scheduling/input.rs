@@ -9,8 +9,8 @@ use anyhow::Context;
 use cell::{AddMachine, Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
 use clap::Args;
 use model::{
-    CellName, CollectionId, Generation, MachineId, MachineReport, SessionId, TaskId, TaskIndex,
-    Time, UserName,
+    CellName, CollectionId, Generation, MachineId, MachineReport, Resources, SessionId, TaskId,
+    TaskIndex, Time, UserName,
 };
 use scheduler::Settings;
 use spec::Maximum;
@@ -112,11 +112,20 @@ impl Maker {
         Ok(Self { cell, sessions: BTreeMap::new(), root })
     }
 
-    /// Starts a cell with the jobs of a snapshot.
+    /// Starts a cell with the jobs of a snapshot, whose reservations are [`RESERVED`].
     pub(crate) fn with_jobs(snapshot: &CellSnapshot) -> anyhow::Result<Self> {
+        Self::with_reservations(snapshot, |_, limit| RESERVED.of(limit))
+    }
+
+    /// Starts a cell with the jobs of a snapshot. `reserve` gives the reservation of a task, from
+    /// its job and its limit; it is called once for each task, in their order.
+    pub(crate) fn with_reservations(
+        snapshot: &CellSnapshot,
+        mut reserve: impl FnMut(&trace::Job, Resources) -> Resources,
+    ) -> anyhow::Result<Self> {
         let mut maker = Self::begin()?;
         for job in &snapshot.jobs {
-            maker.submit(job)?;
+            maker.submit(job, |limit| reserve(job, limit))?;
         }
         Ok(maker)
     }
@@ -149,13 +158,17 @@ impl Maker {
         Ok(())
     }
 
-    fn submit(&mut self, job: &trace::Job) -> anyhow::Result<()> {
+    fn submit(
+        &mut self,
+        job: &trace::Job,
+        reserve: impl FnMut(Resources) -> Resources,
+    ) -> anyhow::Result<()> {
         let mut spec = job.spec(PerMille::ALL);
         spec.max_per_machine = job.different_machines.then_some(Maximum { tasks: 1, hard: true });
         let spec = Arc::new(spec);
         let submitted = self.request(&job.owner, Mutation::Submit(Arc::clone(&spec)))?;
         let Reply::Submitted { collection, .. } = submitted else { anyhow::bail!("{submitted:?}") };
-        self.cell.apply(NOW, &reservations(collection, &spec));
+        self.cell.apply(NOW, &reserved(collection, &spec, reserve));
         Ok(())
     }
 
@@ -184,11 +197,19 @@ fn named((name, value): (&String, &String)) -> (String, String) {
     (name.to_owned(), value.clone())
 }
 
-/// Sets the reservations of a job's tasks.
+/// Sets the reservations of a job's tasks to [`RESERVED`].
 pub(crate) fn reservations(collection: CollectionId, spec: &spec::JobSpec) -> Op {
+    reserved(collection, spec, |limit| RESERVED.of(limit))
+}
+
+fn reserved(
+    collection: CollectionId,
+    spec: &spec::JobSpec,
+    mut reserve: impl FnMut(Resources) -> Resources,
+) -> Op {
     let one = |index| Reservation {
         instance: TaskId { collection, index }.generation(Generation(1)),
-        amount: RESERVED.of(spec.limit(index)),
+        amount: reserve(spec.limit(index)),
         newest_sample: None,
     };
     Op::Reserve((0..spec.tasks).map(TaskIndex).map(one).collect())

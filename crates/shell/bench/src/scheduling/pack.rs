@@ -202,6 +202,29 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
     })
 }
 
+/// How many machines of a cell its tasks need, by order of their removal: with the default policy,
+/// and reservations as in `jobs`. All of them where none suffice.
+pub(crate) fn compacted(
+    snapshot: &CellSnapshot,
+    jobs: &Maker,
+    seed: u64,
+    orders: u64,
+) -> anyhow::Result<Vec<usize>> {
+    let needed = needed(jobs);
+    let most = usize::try_from(jobs.cell.task_count() / PENDING_ONE_OF).unwrap_or(usize::MAX);
+    let settings = Settings { seed, ..Settings::default() };
+    let orders = (0..orders).map(|nth| order(snapshot, seed + nth));
+    let machines = orders.map(|order| {
+        let bound = bound(snapshot, &order, &needed);
+        search(bound, order.len(), |machines| {
+            let chosen = order.get(..machines).unwrap_or(&order);
+            let made = jobs.clone().with_machines(snapshot, chosen)?;
+            Ok(from_scratch(made.cell, settings.clone(), most)?.pending <= most)
+        })
+    });
+    machines.collect()
+}
+
 /// The smallest sufficient number of machines; all of them if none suffices.
 fn search(
     bound: usize,
