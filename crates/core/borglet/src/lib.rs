@@ -26,8 +26,8 @@ pub use order::{
 };
 pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, KEPT_DATA_MAX,
-    KeptData, Probe, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus,
-    SAVERS_AT_ONCE, SaverLaunch, Settings,
+    KeptData, MemoryReport, Probe, Recovered, RecoveredAlloc, RecoveredAttempt, RecoveredData,
+    RecoveredStatus, Rule, SAVERS_AT_ONCE, SaverLaunch, Settings, memory_reserve,
 };
 pub use usage::{
     Counters, CpuDistribution, Measured, Reading, Recorder, Round, SAMPLES_MAX, TaskReading, Usage,

@@ -2,6 +2,7 @@
 
 mod allocs;
 mod disk;
+mod memory;
 mod notice;
 mod ports;
 mod savers;
@@ -120,7 +121,7 @@ impl World {
 }
 
 fn words(effects: &[Effect]) -> String {
-    let word = |effect: &Effect| match effect {
+    let word = |effect: &Effect| Some(match effect {
         Effect::PersistStamp(stamp) => format!("persist {}", stamp.index),
         Effect::Start(launch) => {
             format!("start {} [{}] as {}", launch.instance, launch.argv.join(" "), launch.uid)
@@ -155,8 +156,10 @@ fn words(effects: &[Effect]) -> String {
             None => format!("{} has no outcome", kept.instance),
         },
         Effect::ForgetData(instance) => format!("forget {instance}"),
-    };
-    effects.iter().map(word).collect::<Vec<_>>().join(", ")
+        // It goes with the effect that kills.
+        Effect::NoteRule { .. } => return None,
+    });
+    effects.iter().filter_map(word).collect::<Vec<_>>().join(", ")
 }
 
 /// The indexes of started and terminated instances.

@@ -150,6 +150,8 @@ pub(crate) struct Machine {
     pub(crate) backlog: Vec<MachineEvent>,
     pub(crate) random: Random,
     pub(crate) meters: Meters,
+    /// The reservations that its Borglet was told last.
+    pub(crate) reserved: Vec<(InstanceId, Bytes)>,
 }
 
 /// An event on a machine.
@@ -208,6 +210,7 @@ impl Machine {
             tick: None,
             backlog: Vec::new(),
             meters: Meters::new(random.clone().number()),
+            reserved: Vec::new(),
             random,
         };
         // It keeps nothing yet that has a time.
@@ -235,6 +238,7 @@ impl Machine {
         let borglet = Borglet::new(settings, machine, self.stamp, allocs, recovered);
         self.borglet = Some(borglet.with_data(now, data));
         self.meters.start_again();
+        self.reserved.clear();
         // Versions of this process must never match those of an earlier one.
         self.version += 1 << 32;
         self.tick = None;
@@ -398,6 +402,8 @@ impl Machine {
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
             // Simulated processes write no logs.
             Effect::KeepLogs(_) => {}
+            // Who was killed is told by the effect that kills it.
+            Effect::NoteRule { .. } => {}
         }
     }
 

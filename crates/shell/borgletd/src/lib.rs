@@ -6,7 +6,7 @@
 //! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
 //! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
 //! kernel can check ports, and `task_network` prepares the host for networks of tasks. `disk` measures
-//! usage, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
+//! usage, `memory` how much is available, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
 //! files. When this process dies,
 //! the tasks keep running, and the next process adopts them.
 
@@ -24,6 +24,7 @@ mod exec;
 mod health_endpoints;
 mod log_settings;
 mod logs;
+mod memory;
 mod message;
 mod name_server;
 mod names;
@@ -147,6 +148,7 @@ const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
+    linux::machine::protect_from_oom_killer();
     if let Some(range) = options.task_network {
         task_network::prepare(range, isolation)?;
     }

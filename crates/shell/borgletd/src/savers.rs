@@ -36,6 +36,8 @@ const DATA_IN_JAIL: &str = "/home/task";
 /// The limits of a saver, whatever its task's were: 0.1 cores, 64 MiB and 128 processes.
 const LIMITS: Limits =
     Limits { cpu_milli: 100, cpu_hard_cap: false, memory_bytes: 64 << 20, pids_max: 128 };
+/// The kernel kills a saver after the tasks of the lowest bands, and before production.
+const OOM_SCORE_ADJ: u16 = 500;
 /// Its `/tmp` counts as its memory.
 const TMP_BYTES_MAX: u64 = 16 << 20;
 /// Its output, of which the last line is told if it fails.
@@ -138,6 +140,7 @@ impl Files {
             hostname: "saver".to_owned(),
             cgroup: format!("{}/saver-{}", self.cgroup, kept.instance),
             in_alloc: false,
+            oom_score_adj: OOM_SCORE_ADJ,
             limits: LIMITS,
             log: ROTATION,
             tmp_bytes_max: TMP_BYTES_MAX,
@@ -171,6 +174,7 @@ impl Files {
             ExitReason::OutOfMemory { .. } => {
                 format!("it used more than {} of memory", Bytes(LIMITS.memory_bytes))
             }
+            ExitReason::MachineOutOfMemory { .. } => "its machine had no memory left".to_owned(),
             ExitReason::NotStarted { reason } => format!("not started: {reason}"),
         };
         let said = last_line(&attempt.path().join(record::LOG_DIRECTORY));

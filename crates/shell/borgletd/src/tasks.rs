@@ -23,13 +23,13 @@ use model::{
 };
 use process::clock::wall_clock;
 use proto::v1;
-use spec::{LogPolicy, LogSettings};
+use spec::{LogPolicy, LogSettings, TaskSpec};
 
 use super::deleted_logs::DeletedLogs;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::{notice, program};
+use super::{memory, notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -228,7 +228,7 @@ impl Files {
     ) -> anyhow::Result<Option<Resources>> {
         let task = self.task(instance)?;
         let Some(mut desired) = read_desired(&task, DESIRED_FILE)? else { return Ok(None) };
-        let held = match task.resize(&limits(limit, desired.spec.processes))? {
+        let held = match task.resize(&task_limits(limit, &desired.spec))? {
             Resized::Done => limit,
             Resized::Refused { memory_bytes } => Resources { ram: Bytes(memory_bytes), ..limit },
             Resized::StillStarting | Resized::Gone => return Ok(None),
@@ -254,7 +254,7 @@ impl Files {
         launch: &Launch,
         client: Option<Bind>,
     ) -> anyhow::Result<record::Launch> {
-        let Desired { instance, alloc, user, job, spec, ports, .. } = &launch.desired;
+        let Desired { instance, alloc, user, job, priority, spec, ports, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
@@ -273,7 +273,8 @@ impl Files {
             hostname: hostname(job.as_str(), index.0),
             cgroup: self.cgroup_of(*instance, *alloc),
             in_alloc: alloc.is_some(),
-            limits: limits(spec.limit, spec.processes),
+            limits: task_limits(spec.limit, spec),
+            oom_score_adj: memory::oom_score_adj(*priority, spec.memory_slack),
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
@@ -523,6 +524,17 @@ impl Files {
         })
     }
 
+    /// The directories of a task that it fills: its files, and its logs.
+    pub(crate) fn filled(&self, instance: InstanceId) -> anyhow::Result<[PathBuf; 2]> {
+        let task = self.task(instance)?;
+        Ok([record::HOME_DIRECTORY, record::LOG_DIRECTORY].map(|own| task.path().join(own)))
+    }
+
+    /// The directory that the tasks of an alloc share.
+    pub(crate) fn shared(&self, alloc: InstanceId) -> PathBuf {
+        self.allocs().join(alloc.to_string()).join(SHARED_DIRECTORY)
+    }
+
     /// Discarded directories that are still to be deleted.
     pub(crate) fn discarded(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = linux::task::discarded(&self.tasks())?;
@@ -553,7 +565,15 @@ fn rotation(logs: LogPolicy) -> Rotation {
     Rotation { file_bytes_max, files_max: LOG_FILES }
 }
 
-/// The kernel limits of a task.
+/// The kernel limits of a task. One that may use slack memory is limited by its alloc and by what all
+/// tasks may use.
+fn task_limits(limit: Resources, spec: &TaskSpec) -> Limits {
+    let limits = limits(limit, spec.processes);
+    let memory_bytes = if spec.memory_slack { u64::MAX } else { limits.memory_bytes };
+    Limits { memory_bytes, ..limits }
+}
+
+/// The kernel limits for these resources.
 pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
     Limits {
         cpu_milli: limit.cpu.0,
@@ -598,6 +618,9 @@ fn end(reason: &ExitReason) -> End {
         ExitReason::Signalled { signal } => End::Signalled { signal: byte(*signal) },
         ExitReason::OutOfMemory { limit_bytes, peak_bytes } => {
             End::OutOfMemory { limit: Bytes(*limit_bytes), peak: Bytes(*peak_bytes) }
+        }
+        ExitReason::MachineOutOfMemory { limit_bytes, peak_bytes } => {
+            End::OutOfResources { reason: memory::killed_by_kernel(*limit_bytes, *peak_bytes) }
         }
         ExitReason::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
     }

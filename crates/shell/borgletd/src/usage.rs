@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use borglet::{Recorder, Round, TaskReading, Usage, UsageSample, UsageWindow};
+use borglet::{Input, Recorder, Round, TaskReading, Usage, UsageSample, UsageWindow};
 use linux::Isolation;
 use linux::cgroup::Hierarchy;
 use linux::usage::{MachineReader, TaskReader};
@@ -20,7 +20,9 @@ use model::{FinalUsage, InstanceId, Time};
 use nix::sys::resource::{Resource, getrlimit};
 use process::clock::{Clock, wall_clock};
 use proto::v1;
+use tokio::sync::mpsc;
 
+use super::message::Message;
 use super::tasks::Files;
 use disk_scan::DiskScan;
 use spool::Spool;
@@ -69,11 +71,12 @@ impl UsageSampler {
         files: Files,
         clock: Clock,
         running: Vec<(InstanceId, Time)>,
+        to_driver: mpsc::Sender<Message>,
     ) -> anyhow::Result<Self> {
         let spool = Spool::open(&files.directory, wall_clock())?;
         let shared = Arc::new(Shared { samples: Mutex::default(), spool: Mutex::new(spool) });
         let (to_thread, events) = sync_channel(QUEUE);
-        let mut thread = Thread::new(files, clock, Arc::clone(&shared));
+        let mut thread = Thread::new(files, clock, Arc::clone(&shared), to_driver);
         for (instance, since) in running {
             thread.take_in(Event::Started(instance, since));
         }
@@ -148,6 +151,7 @@ struct Thread {
     files: Files,
     clock: Clock,
     shared: Arc<Shared>,
+    to_driver: mpsc::Sender<Message>,
     hierarchy: Option<Hierarchy>,
     recorder: Recorder,
     tasks: BTreeMap<InstanceId, Tracked>,
@@ -161,7 +165,12 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(files: Files, clock: Clock, shared: Arc<Shared>) -> Self {
+    fn new(
+        files: Files,
+        clock: Clock,
+        shared: Arc<Shared>,
+        to_driver: mpsc::Sender<Message>,
+    ) -> Self {
         let hierarchy = (files.isolation == Isolation::Jail).then(|| Hierarchy::detect().ok());
         let hierarchy = hierarchy.flatten();
         Self {
@@ -176,6 +185,7 @@ impl Thread {
             files,
             clock,
             shared,
+            to_driver,
         }
     }
 
@@ -240,7 +250,11 @@ impl Thread {
         let closed = self.recorder.record(&Round { wall, now, tasks, machine });
         *lock(&self.shared.samples) = Samples { at: wall, all: self.recorder.samples().to_vec() };
         self.keep(&closed);
-        self.disk.advance(&self.files, self.tasks.keys().copied());
+        let tasks = self.tasks.iter().map(|(instance, tracked)| (*instance, tracked.alloc));
+        for (instance, bytes) in self.disk.advance(&self.files, tasks) {
+            let counted = Message::Input(Input::DiskCounted(instance, bytes));
+            let _gone = self.to_driver.blocking_send(counted);
+        }
         if self.synced.elapsed() >= SYNC {
             self.synced = Instant::now();
             if let Err(error) = lock(&self.shared.spool).settle(wall) {

@@ -90,6 +90,7 @@ pub(crate) fn full_job() -> JobSpec {
         constraints: constraints(),
         kernel_features: BTreeSet::new(),
         api: false,
+        memory_slack: false,
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
     };

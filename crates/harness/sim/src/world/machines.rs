@@ -89,6 +89,10 @@ impl<C: Codec> World<C> {
         if let Some(order) = poll.order {
             self.obey(number, order);
         }
+        if self.machines[number].reserved != poll.reservations {
+            self.machines[number].reserved.clone_from(&poll.reservations);
+            self.tell_borglet(number, Input::Reservations(poll.reservations));
+        }
         if self.machines[number].version == poll.seen && !call.ghost {
             self.machines[number].held.push(HeldPoll { call, seen: poll.seen });
             let over = self.now + poll.hold;

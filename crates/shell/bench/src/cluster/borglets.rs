@@ -343,6 +343,7 @@ fn simulated(
         | Effect::KeepLogs(_)
         | Effect::MeasureData(_)
         | Effect::KillSaver(_)
+        | Effect::NoteRule { .. }
         | Effect::EndData(_)
         | Effect::ForgetData(_) => None,
     }
