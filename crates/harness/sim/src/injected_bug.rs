@@ -53,11 +53,13 @@ pub enum InjectedBug {
     ShortLease,
     /// A write is applied without a look at its sequencer.
     IgnoredSequencer,
+    /// A Borglet takes the lowest priority for the highest when it evicts tasks.
+    KillsProductionFirst,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -79,6 +81,7 @@ impl InjectedBug {
         Self::SaverTwice,
         Self::ShortLease,
         Self::IgnoredSequencer,
+        Self::KillsProductionFirst,
     ];
 }
 

@@ -6,6 +6,7 @@
 //! meanwhile.
 
 mod allocs;
+pub(crate) mod memory;
 mod savers;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{
-    Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report,
+    Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Rule,
     Settings, Usage,
 };
 use master::Poll;
@@ -152,6 +153,7 @@ pub(crate) struct Machine {
     pub(crate) meters: Meters,
     /// The reservations that its Borglet was told last.
     pub(crate) reserved: Vec<(InstanceId, Bytes)>,
+    pub(crate) memory: memory::Memory,
 }
 
 /// An event on a machine.
@@ -169,6 +171,8 @@ pub(crate) enum MachineEvent {
     BorgletStarts { boot: u64 },
     /// The machine boots.
     Boots,
+    /// The memory of a machine of which a part is taken is read.
+    MemoryRead { turn: u64 },
 }
 
 /// An effect of what a Borglet did.
@@ -184,6 +188,8 @@ pub(crate) enum Consequence {
     Settled(InstanceId, SaverOutcome),
     /// What became of data was forgotten.
     Forgot(InstanceId),
+    /// The Borglet ended a task by a rule.
+    EndedByRule(InstanceId, Rule),
     /// What must not be.
     Wrong(String),
 }
@@ -211,6 +217,7 @@ impl Machine {
             backlog: Vec::new(),
             meters: Meters::new(random.clone().number()),
             reserved: Vec::new(),
+            memory: memory::Memory::default(),
             random,
         };
         // It keeps nothing yet that has a time.
@@ -402,8 +409,9 @@ impl Machine {
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
             // Simulated processes write no logs.
             Effect::KeepLogs(_) => {}
-            // Who was killed is told by the effect that kills it.
-            Effect::NoteRule { .. } => {}
+            Effect::NoteRule { instance, rule, .. } => {
+                consequences.push(Consequence::EndedByRule(instance, rule));
+            }
         }
     }
 

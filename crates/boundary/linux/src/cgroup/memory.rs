@@ -118,3 +118,41 @@ impl PressureTrigger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::V1Mounts;
+
+    #[test]
+    fn the_page_cache_of_files_can_be_reclaimed() {
+        let root = tempfile::tempdir().unwrap();
+        let all = root.path().to_owned();
+        let unified = None;
+        let (cpu, cpuacct, memory, pids) = (all.clone(), all.clone(), all.clone(), all.clone());
+        let v1 = Hierarchy::V1(V1Mounts { cpu, cpuacct, memory, pids, unified });
+        let v2 = Hierarchy::V2 { root: all };
+        fs::create_dir(root.path().join("task")).unwrap();
+        let files = [
+            ("memory.usage_in_bytes", "1000\n"),
+            ("memory.current", "1000\n"),
+            (
+                "memory.stat",
+                "anon 500\nfile 400\ninactive_file 30\nactive_file 200\nslab_reclaimable 50\n\
+                 total_inactive_file 100\ntotal_active_file 20\n",
+            ),
+        ];
+        for (name, content) in files {
+            fs::write(root.path().join("task").join(name), content).unwrap();
+        }
+        let used = |hierarchy| {
+            TaskCgroup::open(hierarchy, "task").unwrap().unreclaimable_bytes().unwrap()
+        };
+        assert_eq!((used(&v1), used(&v2)), (880, 720));
+        // The two files are not read at the same moment.
+        fs::write(root.path().join("task/memory.current"), "100\n").unwrap();
+        assert_eq!(used(&v2), 0);
+        let gone = TaskCgroup::open(&v2, "none").unwrap().unreclaimable_bytes().unwrap_err();
+        assert!(gone.is_gone(), "{gone}");
+    }
+}

@@ -11,6 +11,7 @@ mod full;
 mod groups;
 mod jail;
 mod limits;
+mod memory;
 mod logs;
 mod resize;
 mod rootless;

@@ -200,6 +200,11 @@ pub(crate) fn broke_rule() -> End {
     End::BrokeRule { reason: "it held port 31000, which it was not given".to_owned() }
 }
 
+/// Another one.
+pub(crate) fn out_of_resources() -> End {
+    End::OutOfResources { reason: "it used 90 MiB, its limit is 64 MiB".to_owned() }
+}
+
 /// Two grants, one of them with an end.
 fn grants() -> (Grant, Grant) {
     let ending = Grant {
@@ -442,6 +447,11 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
+    let mut slack = full_job();
+    slack.task.memory_slack = true;
+    later.push(request(Mutation::Submit(Arc::new(slack))));
+    let observations = ended(out_of_resources(), FinalUsage::UNMEASURED);
+    later.push(Op::Observe { machine, observations });
     ops.extend(later);
     ops
 }
