@@ -32,7 +32,8 @@ pub(crate) struct ConfineError {
 /// The order matters: each step needs privileges that a later one drops.
 pub(crate) fn confine(launch: &Launch) -> Result<(), ConfineError> {
     // Not fatal: the value is a hint to the kernel, and only root outside a container may lower it.
-    let _hint = std::fs::write("/proc/self/oom_score_adj", "0");
+    let order = launch.oom_score_adj.min(1_000).to_string();
+    let _hint = std::fs::write("/proc/self/oom_score_adj", order);
     limit_files().or_step("limit open files")?;
     umask(Mode::from_bits_truncate(0o022));
     match launch.isolation {

@@ -170,11 +170,24 @@ fn cores() -> Result<u64, FileError> {
 }
 
 fn memory_bytes() -> Result<u64, FileError> {
+    meminfo("MemTotal:", "no MemTotal in it")
+}
+
+/// The memory in bytes that the kernel could still give to processes: what is free, and what it can
+/// reclaim. A container's limit does not count.
+///
+/// # Errors
+/// When the kernel does not say it.
+pub fn available_memory_bytes() -> Result<u64, FileError> {
+    meminfo("MemAvailable:", "no MemAvailable in it")
+}
+
+fn meminfo(key: &str, missing: &str) -> Result<u64, FileError> {
     let path = "/proc/meminfo";
     let content = fs::read_to_string(path).at("read", path)?;
-    let total = content.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|total| total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| unknown(path, "no MemTotal in it"))
+    let found = content.lines().find_map(|line| line.strip_prefix(key));
+    let kib = found.and_then(|found| found.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kib.map(|kib| kib.saturating_mul(1024)).ok_or_else(|| unknown(path, missing))
 }
 
 fn unknown(path: &str, why: &str) -> FileError {
@@ -233,6 +246,13 @@ pub(crate) fn ephemeral_ports() -> Result<(u16, u16), FileError> {
 pub fn without_huge_pages() {
     // Where the kernel refuses, it only takes more memory.
     let _as_before = crate::sys::allow_huge_pages(false);
+}
+
+/// Asks the kernel to kill this process after all tasks if the machine runs out of memory; a container
+/// may forbid it. What this process starts inherits it, except tasks, which have their own order
+/// ([`crate::record::Launch::oom_score_adj`]), and shims.
+pub fn protect_from_oom_killer() {
+    let _hint = fs::write("/proc/self/oom_score_adj", "-998");
 }
 
 /// Undoes [`without_huge_pages`] in a child.

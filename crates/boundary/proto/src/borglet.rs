@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, Stop, TaskReport, TaskStatus};
-use model::{Appclass, PortName};
+use model::{Appclass, Bytes, InstanceId, PortName};
 
 use crate::cell;
 use crate::duration::duration;
@@ -148,6 +148,21 @@ impl TryFrom<v1::NamedPort> for (PortName, u16) {
 
     fn try_from(port: v1::NamedPort) -> Result<Self, Malformed> {
         Ok((read::name(&port.name, "name")?, read::small(port.port, u16::MAX, "port")?))
+    }
+}
+
+impl From<&(InstanceId, Bytes)> for v1::poll_request::Reserved {
+    fn from((instance, ram): &(InstanceId, Bytes)) -> Self {
+        Self { instance: Some((*instance).into()), ram_bytes: read::signed(ram.0) }
+    }
+}
+
+impl TryFrom<v1::poll_request::Reserved> for (InstanceId, Bytes) {
+    type Error = Malformed;
+
+    fn try_from(reserved: v1::poll_request::Reserved) -> Result<Self, Malformed> {
+        let ram = read::quantity(reserved.ram_bytes, "ramBytes")?;
+        Ok((read::message(reserved.instance, "instance")?, Bytes(ram)))
     }
 }
 

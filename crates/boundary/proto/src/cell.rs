@@ -165,6 +165,7 @@ impl From<&End> for v1::End {
             End::Stopped => How::Stopped(v1::Nothing {}),
             End::Lost { reason } => How::Lost(reason.clone()),
             End::BrokeRule { reason } => How::BrokeRule(reason.clone()),
+            End::OutOfResources { reason } => How::OutOfResources(reason.clone()),
         };
         Self { how: Some(how) }
     }
@@ -190,6 +191,7 @@ impl TryFrom<v1::End> for End {
             How::Stopped(v1::Nothing {}) => Self::Stopped,
             How::Lost(reason) => Self::Lost { reason },
             How::BrokeRule(reason) => Self::BrokeRule { reason },
+            How::OutOfResources(reason) => Self::OutOfResources { reason },
         })
     }
 }

@@ -142,6 +142,7 @@ impl From<&JobSpec> for v1::JobSpec {
             estimation: (!job.estimation).then_some(false),
             kernel_features: texts(&job.task.kernel_features),
             api: job.task.api,
+            memory_slack: job.task.memory_slack,
             disruptions: (job.disruptions != DisruptionBudget::default())
                 .then(|| (&job.disruptions).into()),
             update: (job.update != UpdatePolicy::default()).then(|| (&job.update).into()),
@@ -181,6 +182,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             constraints: read::list(job.constraints, "constraints")?,
             kernel_features: read::words(&job.kernel_features, "kernelFeatures")?,
             api: job.api,
+            memory_slack: job.memory_slack,
             saver: read::optional(job.saver, "saver")?,
             logs: read::optional(job.logs, "logs")?.unwrap_or_default(),
         };

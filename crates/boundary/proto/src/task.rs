@@ -98,6 +98,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             notice: Some(duration(task.notice)),
             kernel_features: texts(&task.kernel_features),
             api: task.api,
+            memory_slack: task.memory_slack,
             saver: task.saver.as_ref().map(Into::into),
             logs: (task.logs != LogPolicy::default()).then(|| task.logs.into()),
         }
@@ -123,6 +124,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             constraints: Vec::new(),
             kernel_features: read::words(&task.kernel_features, "kernelFeatures")?,
             api: task.api,
+            memory_slack: task.memory_slack,
             saver: read::optional(task.saver, "saver")?,
             logs: read::optional(task.logs, "logs")?.unwrap_or_default(),
         })

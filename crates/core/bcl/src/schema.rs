@@ -64,6 +64,7 @@ const JOB: Shape = Shape {
         "update",
         "kernelFeatures",
         "api",
+        "memorySlack",
         "after",
         "parent",
     ],
@@ -143,6 +144,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let features = fields.read_list("kernelFeatures", FEATURES, found, kernel_feature);
     task.kernel_features = features.unwrap_or_default().into_iter().collect();
     task.api = fields.read("api", found, truth).unwrap_or_default();
+    task.memory_slack = fields.read("memorySlack", found, truth).unwrap_or_default();
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
     task.logs = match fields.get("logs") {

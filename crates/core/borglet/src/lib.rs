@@ -32,8 +32,9 @@ pub use shortage::{EASED_AFTER, Moment, PERSISTS_AFTER, REMEMBERED_FOR, Shortage
 pub use starvation::{CpuCap, Greed};
 pub use state::{
     Borglet, CpuReading, CpuRound, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder,
-    Input, KEPT_DATA_MAX, KeptData, Probe, Recovered, RecoveredAlloc, RecoveredAttempt,
-    RecoveredData, RecoveredStatus, SAVERS_AT_ONCE, SaverLaunch, Settings,
+    Input, KEPT_DATA_MAX, KeptData, MemoryReport, Probe, Recovered, RecoveredAlloc,
+    RecoveredAttempt, RecoveredData, RecoveredStatus, Rule, SAVERS_AT_ONCE, SaverLaunch, Settings,
+    memory_reserve,
 };
 pub use usage::{
     Counters, CpuDistribution, Measured, Reading, Recorder, Round, SAMPLES_MAX, TaskReading, Usage,

@@ -4,8 +4,11 @@ mod alloc;
 mod checks;
 mod cpu;
 mod disk;
+mod disk_request;
+mod memory;
 mod notice;
 mod ports;
+mod rule;
 mod saver;
 mod uids;
 
@@ -30,9 +33,11 @@ pub use checks::Probe;
 use cpu::Cpus;
 pub use cpu::{CpuReading, CpuRound};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
+pub use memory::{MemoryReport, memory_reserve};
 use notice::GivenNotice;
 use ports::Ports;
 pub use ports::{HeldPort, Holder};
+pub use rule::Rule;
 use saver::Savers;
 pub use saver::{
     KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_AT_ONCE, SaverLaunch,
@@ -102,6 +107,12 @@ pub enum Input {
     Cpu(CpuRound),
     /// The usage of the machine's disk; needed when it is nearly full.
     Disk(DiskReport),
+    /// The files of a task, or those that the tasks of an alloc share, were counted.
+    DiskCounted(InstanceId, Bytes),
+    /// The state of the machine's memory; needed when it is low.
+    Memory(MemoryReport),
+    /// The memory reserved for each task that has less than its limit; they replace all earlier ones.
+    Reservations(Vec<(InstanceId, Bytes)>),
     /// The machine's description changed.
     Machine(Arc<MachineReport>),
     /// The data of an instance that has ended is kept for its saver.
@@ -125,6 +136,15 @@ pub enum Effect {
     Terminate(InstanceId, Notice),
     /// Send SIGKILL to all of its processes.
     Kill(InstanceId),
+    /// Log and count that a rule ended an instance; it is killed by another effect.
+    NoteRule {
+        /// The instance.
+        instance: InstanceId,
+        /// The rule.
+        rule: Rule,
+        /// Why it applied, with numbers.
+        reason: String,
+    },
     /// Check the health of an instance; [`Input::Checked`] must follow, at the latest when the timeout
     /// has passed since its turn.
     Check {
@@ -241,6 +261,7 @@ enum StopCause {
     NotDesired,
     Unhealthy(String),
     BrokeRule(String),
+    OutOfResources(String),
 }
 
 /// The state of a Borglet.
@@ -254,6 +275,8 @@ pub struct Borglet {
     /// User ids known to be in use by foreign processes.
     foreign_uids: BTreeSet<u32>,
     disk: disk::DiskState,
+    counts: disk_request::DiskCounts,
+    memory: memory::MemoryState,
     ports: Ports,
     savers: Savers,
     cpus: Cpus,
@@ -284,8 +307,8 @@ impl Borglet {
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
-        let (foreign_uids, disk, ports, savers) = Default::default();
-        let (cpus, logs) = Default::default();
+        let (foreign_uids, disk, counts, memory) = Default::default();
+        let (ports, savers, cpus, logs) = Default::default();
         Self {
             settings,
             machine,
@@ -294,6 +317,8 @@ impl Borglet {
             tasks,
             foreign_uids,
             disk,
+            counts,
+            memory,
             ports,
             savers,
             cpus,
@@ -374,6 +399,11 @@ impl Borglet {
             Input::Machine(report) => self.machine = report,
             Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),
+            Input::DiskCounted(instance, bytes) => {
+                self.disk_counted(now, instance, bytes, effects);
+            }
+            Input::Memory(report) => self.handle_memory(now, &report, effects),
+            Input::Reservations(reservations) => self.reserve_memory(reservations),
             Input::Started(instance) => self.started(now, instance),
             Input::NoticeFailed(instance) => self.notice_failed(instance),
             Input::Ended(instance, end, usage) => {
@@ -575,6 +605,9 @@ impl Borglet {
             Phase::Stopping { why: StopCause::BrokeRule(reason), .. } => {
                 End::BrokeRule { reason: reason.clone() }
             }
+            Phase::Stopping { why: StopCause::OutOfResources(reason), .. } => {
+                End::OutOfResources { reason: reason.clone() }
+            }
             // Many programs exit with 0 on SIGTERM, which does not mean that their work is done.
             Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
             Phase::Starting | Phase::Running(_) => end,
@@ -657,22 +690,34 @@ impl Local {
         !matches!(self.phase, Phase::Waiting | Phase::Ended(..))
     }
 
-    /// Ends it without notice, because it holds what belongs to others. If it is already stopping,
-    /// it loses the rest of its notice but keeps the cause of its stop.
-    fn broke_rule(&mut self, now: Time, again: Span, reason: String, effects: &mut Vec<Effect>) {
+    /// Ends it without notice, because it holds what others need. If it is already stopping, it loses
+    /// the rest of its notice but keeps the cause of its stop. Returns whether it is ended by this.
+    fn end_by_rule(
+        &mut self,
+        now: Time,
+        again: Span,
+        rule: Rule,
+        why: StopCause,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         match &mut self.phase {
             Phase::Starting | Phase::Running(_) => {
-                effects.push(Effect::Kill(self.launch.instance));
-                let why = StopCause::BrokeRule(reason);
+                let instance = self.launch.instance;
+                effects.push(Effect::Kill(instance));
+                if let StopCause::BrokeRule(reason) | StopCause::OutOfResources(reason) = &why {
+                    effects.push(Effect::NoteRule { instance, rule, reason: reason.clone() });
+                }
                 self.phase =
                     Phase::Stopping { next: now + again, why, notice: GivenNotice::none_due() };
+                true
             }
             Phase::Stopping {
                 next, why: StopCause::NotDesired | StopCause::Unhealthy(_), ..
             } if *next > now + again => {
                 *next = now;
+                true
             }
-            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => {}
+            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => false,
         }
     }
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub use borglet::Usage;
 use borglet::{Order, Report};
 use cell::{Cell, MachineState, Mutation, Op};
-use model::{MachineId, MachineName, ReplicaId, Span, Time};
+use model::{Bytes, InstanceId, MachineId, MachineName, ReplicaId, Span, Time};
 
 use controller::{Controllers, Turn};
 pub use fraction::{NoShare, Share};
@@ -123,6 +123,9 @@ pub struct Poll {
     pub hold: Span,
     /// The version of the last report seen.
     pub seen: u64,
+    /// The memory reserved for each of the machine's tasks that has less than its limit. They are
+    /// not part of the order: a change of them alone makes no order and ends no hold.
+    pub reservations: Vec<(InstanceId, Bytes)>,
 }
 
 /// The outcome of a poll.

@@ -125,7 +125,8 @@ impl Link {
         // Unless it has news before.
         self.next_poll = now + hold;
         let (name, address) = (known.name.clone(), Arc::clone(&known.address));
-        Some(Poll { machine, name, address, order, hold, seen: self.seen })
+        let reservations = order::reservations(cell, known);
+        Some(Poll { machine, name, address, order, hold, seen: self.seen, reservations })
     }
 
     pub(crate) fn answered(

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Stop};
-use cell::{Cell, EvictionCause, Job, KillReason, Placement, StopReason};
-use model::{CollectionId, InstanceId, MachineId, Span, Stamp};
+use cell::{Cell, EvictionCause, Job, KillReason, Machine, Placement, StopReason};
+use model::{Bytes, CollectionId, InstanceId, MachineId, Span, Stamp};
 use spec::TaskSpec;
 
 /// The order for a machine: every instance placed on it that is not to be stopped, allocs and tasks
@@ -29,6 +29,16 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
         }
     }
     order
+}
+
+/// The memory reserved for each task of a machine that has less than its limit (paper, section 5.5).
+pub(crate) fn reservations(cell: &Cell, machine: &Machine) -> Vec<(InstanceId, Bytes)> {
+    let reserved = |instance: &InstanceId| {
+        let job = cell.job(instance.collection)?;
+        let reserved = job.reservation(instance.index).ram;
+        (reserved < job.limit(instance.index).ram).then_some((*instance, reserved))
+    };
+    machine.instances().iter().filter_map(reserved).collect()
 }
 
 /// An instance that is on its machine.

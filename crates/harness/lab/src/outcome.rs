@@ -1,7 +1,7 @@
 //! What a replay gives: sums over time, distributions, totals.
 
-use model::{Resources, Span};
 use model::Reclamation;
+use model::{Resources, Span};
 
 /// An amount of CPU and of memory, averaged or summed: milli-cores and bytes, or these times a
 /// number of rounds.

@@ -21,11 +21,11 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
 use cell::Demand;
+use model::Reclamation;
 use model::{
     Bytes, CollectionId, Generation, InstanceId, MilliCores, Random, Resources, Span, TaskId,
     TaskIndex, Time,
 };
-use model::Reclamation;
 use reclaim::{Estimator, Pace, Sample, Task};
 
 use crate::machine::{Candidate, Machine, Rule, victims};
@@ -101,7 +101,7 @@ pub fn replay(workload: &Workload, plan: &Plan) -> Outcome {
         random: Random::new(plan.seed),
         machines: machines.collect(),
         runs: Vec::new(),
-        estimator: Estimator::new(most),
+        estimator: Estimator::new(Pace::default(), most),
         begun: 0,
         arrived: Vec::new(),
         arrivals: 0,

@@ -3,9 +3,9 @@
 use lab::replay::{Plan, replay};
 use lab::usage::{Curve, Held, Load, Shape, Subject, Window, Workload, draw, read};
 use lab::{Outcome, Totals};
+use model::Reclamation;
 use model::{Bytes, MilliCores, Priority, Resources, Span};
 use proptest::prelude::*;
-use model::Reclamation;
 
 const HOUR: Span = Span::from_secs(3_600);
 
@@ -99,7 +99,12 @@ fn a_spike_of_production_ends_batch_and_never_production() {
 #[test]
 fn a_schedule_changes_the_setting_within_one_replay() {
     let week = HOUR.saturating_mul(6);
-    let schedule = [Reclamation::Baseline, Reclamation::Aggressive, Reclamation::Medium, Reclamation::Baseline];
+    let schedule = [
+        Reclamation::Baseline,
+        Reclamation::Aggressive,
+        Reclamation::Medium,
+        Reclamation::Baseline,
+    ];
     let plan = Plan {
         schedule: schedule.into_iter().map(|setting| (setting, week)).collect(),
         ..plan(1, (1_000, 1_000), Reclamation::Off, 0)

@@ -41,6 +41,7 @@ const OPTIONS: &[&str] = &[
     "allocs",
     "estimation",
     "api",
+    "memory-slack",
     "kernel",
     "at-once",
     "per-hour",
@@ -117,6 +118,7 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             }
             "estimation" => job.estimation = yes_or_no(value)?,
             "api" => job.task.api = yes_or_no(value)?,
+            "memory-slack" => job.task.memory_slack = yes_or_no(value)?,
             "kernel" => {
                 let features = value.split(',').map(str::parse);
                 job.task.kernel_features = features.collect::<Result<_, _>>()?;

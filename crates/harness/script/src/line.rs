@@ -313,6 +313,7 @@ fn end(words: &[&str]) -> Result<End, ScriptError> {
         ["not-started", reason @ ..] => End::NotStarted { reason: reason.join(" ") },
         ["unhealthy", reason @ ..] => End::Unhealthy { reason: reason.join(" ") },
         ["rule", reason @ ..] => End::BrokeRule { reason: reason.join(" ") },
+        ["short", reason @ ..] => End::OutOfResources { reason: reason.join(" ") },
         ["lost", reason @ ..] => End::Lost { reason: reason.join(" ") },
         _ => return Err(not(&words.join(" "), "the reason of an end, such as 'exit 0'")),
     })

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use model::{Random, Span, UserName};
 use replica::Codec;
 
-use crate::fault::{Family, Fault, RACK, faults};
+use crate::fault::{Family, Fault, RACK, faults, memory_faults};
 use crate::injected_bug::InjectedBug;
 use crate::log_observer::Checking;
 use crate::mixed_load::Mixed;
@@ -92,7 +92,13 @@ impl Plan {
     pub fn faults(&self) -> Vec<(Fault, bool)> {
         let mut random = Random::new(self.seed);
         let machines = self.size(&mut random);
-        let all = faults(&mut random.fork(), &self.families, (machines, self.replicas), self.lasts);
+        let mut all =
+            faults(&mut random.fork(), &self.families, (machines, self.replicas), self.lasts);
+        if self.families.contains(&Family::Memory) {
+            // Random numbers of their own: the other faults stay those of the seed.
+            let mut random = Random::new(Random::mixed(self.seed));
+            all.extend(memory_faults(&mut random, machines, self.lasts));
+        }
         let played = |number: usize| self.only.as_ref().is_none_or(|only| only.contains(&number));
         all.into_iter().enumerate().map(|(number, fault)| (fault, played(number))).collect()
     }

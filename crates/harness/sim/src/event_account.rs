@@ -178,6 +178,8 @@ impl Account {
         };
         let is_so = match cause {
             EvictionCause::MachineFailure => self.is_down(*on),
+            // Its machine decides that, without notice.
+            EvictionCause::OutOfResources => !self.stopping.contains_key(&id),
             cause => self.stopping.get(&id) == Some(&StopReason::Evict(cause)),
         };
         let stop = self.stopping.get(&id);

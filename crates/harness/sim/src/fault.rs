@@ -35,6 +35,8 @@ pub enum FaultKind {
     BorgletFrozen(usize),
     /// A machine reports half of its memory.
     Smaller(usize),
+    /// A program beside the tasks of a machine takes so many thousandths of its memory.
+    MemoryTaken(usize, u64),
     /// A task is killed together with its shim: the machine, and the task on it.
     Task(usize, usize),
     /// A master crashes, and is restarted when the fault ends; several masters crash at random
@@ -101,12 +103,21 @@ pub enum Family {
     Disk,
     /// Membership and leadership of replicas: no effect with one replica.
     Replicas,
+    /// Machines that run out of memory.
+    Memory,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 6] =
-        [Self::Network, Self::Machines, Self::Master, Self::Scheduler, Self::Disk, Self::Replicas];
+    pub const ALL: [Self; 7] = [
+        Self::Network,
+        Self::Machines,
+        Self::Master,
+        Self::Scheduler,
+        Self::Disk,
+        Self::Replicas,
+        Self::Memory,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -118,6 +129,7 @@ impl Family {
             Self::Scheduler => "scheduler",
             Self::Disk => "disk",
             Self::Replicas => "replicas",
+            Self::Memory => "memory",
         }
     }
 }
@@ -126,6 +138,8 @@ impl Family {
 const MEAN_GAP: Span = Span::from_secs(75);
 /// Mean duration of a fault.
 const MEAN_LENGTH: Span = Span::from_secs(40);
+/// Mean duration of a shortage of memory.
+const SHORT_LENGTH: Span = Span::from_secs(10);
 /// Maximum duration of a fault.
 const LENGTH_MAX: Span = Span::from_secs(600);
 /// Number of machines in a rack.
@@ -139,7 +153,12 @@ pub fn faults(
     (machines, replicas): (usize, usize),
     within: Span,
 ) -> Vec<Fault> {
-    let there = |family: &Family| *family != Family::Replicas || replicas > 1;
+    let there = |family: &Family| match family {
+        Family::Replicas => replicas > 1,
+        // They have random numbers of their own.
+        Family::Memory => false,
+        _ => true,
+    };
     let families: Vec<Family> = families.iter().copied().filter(there).collect();
     let mut faults = Vec::new();
     let mut after = Span::from_secs(20);
@@ -153,6 +172,22 @@ pub fn faults(
             let kind = kind(random, *family, machines, replicas);
             faults.push(Fault { after, lasts, kind });
         }
+    }
+}
+
+/// Machines that run out of memory within a period, for a short time each.
+#[must_use]
+pub(crate) fn memory_faults(random: &mut Random, machines: usize, within: Span) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut after = Span::from_secs(60);
+    loop {
+        after = after + random.wait(MEAN_GAP);
+        let lasts = random.wait(SHORT_LENGTH).min(LENGTH_MAX);
+        if after + lasts > within {
+            return faults;
+        }
+        let kind = FaultKind::MemoryTaken(random.index(machines), random.within(300..1_001));
+        faults.push(Fault { after, lasts, kind });
     }
 }
 
@@ -180,6 +215,7 @@ fn kind(random: &mut Random, family: Family, machines: usize, replicas: usize) -
             2..4 => FaultKind::SchedulerFrozen,
             _ => FaultKind::Rival,
         },
+        Family::Memory => FaultKind::MemoryTaken(machine, 1_000),
         Family::Master | Family::Disk | Family::Replicas => {
             let who = who(random, replicas);
             of_masters(random, family, number, who, replicas > 1)
@@ -299,6 +335,9 @@ impl fmt::Display for FaultKind {
             Self::Borglet(machine) => write!(f, "the Borglet of m{machine} killed"),
             Self::BorgletFrozen(machine) => write!(f, "the Borglet of m{machine} frozen"),
             Self::Smaller(machine) => write!(f, "m{machine} with half of its memory"),
+            Self::MemoryTaken(machine, permille) => {
+                write!(f, "{permille} ‰ of the memory of m{machine} taken")
+            }
             Self::Task(machine, which) => write!(f, "task {which} on m{machine} lost"),
             Self::Master(who, Crash::Killed) => write!(f, "{who} killed"),
             Self::Master(who, Crash::PowerLost) => write!(f, "the machine of {who} off"),

@@ -57,11 +57,13 @@ pub enum InjectedBug {
     ReservationKeptAfterSilence,
     /// Reservations are an eighth of what was estimated.
     ReservationBelowUsage,
+    /// A Borglet takes the lowest priority for the highest when it evicts tasks.
+    KillsProductionFirst,
 }
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -85,6 +87,7 @@ impl InjectedBug {
         Self::IgnoredSequencer,
         Self::ReservationKeptAfterSilence,
         Self::ReservationBelowUsage,
+        Self::KillsProductionFirst,
     ];
 }
 

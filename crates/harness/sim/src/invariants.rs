@@ -419,7 +419,10 @@ impl InvariantChecker {
             | End::OutOfMemory { .. }
             | End::BrokeRule { .. }
             | End::NotStarted { .. } => true,
-            End::Unhealthy { .. } | End::Stopped | End::Lost { .. } => false,
+            End::Unhealthy { .. }
+            | End::Stopped
+            | End::Lost { .. }
+            | End::OutOfResources { .. } => false,
         };
         if seen && !self.ended.get(&id).is_some_and(|ends| ends.contains(end)) {
             let really = self.ended.get(&id);

@@ -6,6 +6,7 @@
 //! meanwhile.
 
 mod allocs;
+pub(crate) mod memory;
 mod savers;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use borglet::{
     Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report,
-    Settings, Usage,
+    Rule, Settings, Usage,
 };
 use master::Poll;
 use model::{
@@ -150,6 +151,9 @@ pub(crate) struct Machine {
     pub(crate) backlog: Vec<MachineEvent>,
     pub(crate) random: Random,
     pub(crate) meters: Meters,
+    /// The reservations that its Borglet was told last.
+    pub(crate) reserved: Vec<(InstanceId, Bytes)>,
+    pub(crate) memory: memory::Memory,
 }
 
 /// An event on a machine.
@@ -167,6 +171,8 @@ pub(crate) enum MachineEvent {
     BorgletStarts { boot: u64 },
     /// The machine boots.
     Boots,
+    /// The memory of a machine of which a part is taken is read.
+    MemoryRead { turn: u64 },
 }
 
 /// An effect of what a Borglet did.
@@ -182,6 +188,8 @@ pub(crate) enum Consequence {
     Settled(InstanceId, SaverOutcome),
     /// What became of data was forgotten.
     Forgot(InstanceId),
+    /// The Borglet ended a task by a rule.
+    EndedByRule(InstanceId, Rule),
     /// What must not be.
     Wrong(String),
 }
@@ -208,6 +216,8 @@ impl Machine {
             tick: None,
             backlog: Vec::new(),
             meters: Meters::new(random.clone().number()),
+            reserved: Vec::new(),
+            memory: memory::Memory::default(),
             random,
         };
         // It keeps nothing yet that has a time.
@@ -235,6 +245,7 @@ impl Machine {
         let borglet = Borglet::new(settings, machine, self.stamp, allocs, recovered);
         self.borglet = Some(borglet.with_data(now, data));
         self.meters.start_again();
+        self.reserved.clear();
         // Versions of this process must never match those of an earlier one.
         self.version += 1 << 32;
         self.tick = None;
@@ -398,6 +409,9 @@ impl Machine {
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
             // Simulated processes write no logs, and compete for no CPU.
             Effect::KeepLogs(_) | Effect::ShareCpus(_) | Effect::CapCpu { .. } => {}
+            Effect::NoteRule { instance, rule, .. } => {
+                consequences.push(Consequence::EndedByRule(instance, rule));
+            }
         }
     }
 

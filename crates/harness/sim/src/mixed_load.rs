@@ -156,6 +156,8 @@ impl Mixed {
             ram: Bytes(share(largest.ram.0, random)),
             ..Resources::default()
         };
+        // Without a random number: the others stay those of the seed.
+        task.memory_slack = task.limit.ram.0.is_multiple_of(5);
         task.notice = Span::from_millis(random.below(12_000));
         if random.chance(300) {
             let port = PortName::new("http").ok()?;

@@ -103,6 +103,11 @@ impl Meters {
         Self { seed, recorder, last: Time::ZERO, tasks: BTreeMap::new() }
     }
 
+    /// The memory of a task with this limit.
+    pub(crate) fn memory(&self, now: Time, instance: InstanceId, limit: Resources) -> Bytes {
+        Curve::of(self.seed, instance, limit).memory(now)
+    }
+
     /// A new Borglet has recorded nothing; the counters of its tasks go on.
     pub(crate) fn start_again(&mut self) {
         self.recorder = Recorder::new(self.seed);

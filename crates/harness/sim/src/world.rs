@@ -168,6 +168,10 @@ pub struct Counts {
     pub refused: u64,
     /// Power losses of machines.
     pub removals: u64,
+    /// Readings of memory that was short.
+    pub shortages: u64,
+    /// Tasks that were evicted for it.
+    pub short_evictions: u64,
 }
 
 /// A simulated world.

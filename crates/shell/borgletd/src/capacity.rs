@@ -10,11 +10,16 @@ use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 
 use super::disk;
+use super::memory;
 use super::port_isolation::PortIsolation;
 use super::tasks::Files;
 
 /// The usual throughput of a machine's disks per second, which cannot be queried.
 pub(crate) const DISK_RATE: Bytes = Bytes(200 << 20);
+
+/// The attribute of machines that tells how they keep tasks to their disk requests: the files are
+/// counted, and a task that exceeds its request is ended.
+const DISK_ISOLATION: &str = "disk-isolation";
 
 /// The resources for tasks, from the flags.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +97,9 @@ pub(crate) fn describe(
     let mut machine = Machine::discover(&files.directory, isolation)?;
     let port_isolation = files.port_isolation.name().to_owned();
     machine.attributes.insert(PortIsolation::ATTRIBUTE.to_owned(), port_isolation);
+    let memory_isolation = memory::isolation_name(isolation).to_owned();
+    machine.attributes.insert(memory::ATTRIBUTE.to_owned(), memory_isolation);
+    machine.attributes.insert(DISK_ISOLATION.to_owned(), "measured".to_owned());
     let (cpu, ram) = limits.of_machine(&machine, ports)?;
     let topology = files.machine_isolation.topology(limits.has_whole(&machine))?;
     machine.attributes.extend(files.machine_isolation.attributes(&topology));

@@ -148,13 +148,15 @@ impl Files {
         Ok(format!("{above}/{}", desired.instance))
     }
 
-    /// The kernel limits of a task.
+    /// The kernel limits of a task. One that may use slack memory is limited by its alloc and by what
+    /// all tasks may use.
     pub(super) fn limits_of(&self, desired: &Desired, limit: Resources, cpus: Vec<u32>) -> Limits {
         let batch = desired.alloc.is_some() && desired.appclass == Appclass::Batch;
+        let memory_bytes = if desired.spec.memory_slack { u64::MAX } else { limit.ram.0 };
         Limits {
             cpu_milli: limit.cpu.0,
             cpu_hard_cap: !desired.spec.cpu_slack,
-            memory_bytes: limit.ram.0,
+            memory_bytes,
             pids_max: desired.spec.processes.into(),
             sharing: Sharing { batch, cpus, disk_rate: self.disk_rate(limit) },
         }

@@ -1,12 +1,13 @@
 //! The async task that owns the Borglet: it processes one input at a time, and has the resulting
 //! effects executed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use borglet::{
     Borglet, Effect, Input, Order, RecoveredAttempt, RecoveredData, RecoveredStatus, Report,
     Settings,
 };
+use model::{Bytes, InstanceId};
 use process::clock::{Clock, wall_clock};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -14,7 +15,8 @@ use super::capacity::Described;
 use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
-use super::effects::{CapMetrics, Executor};
+use super::effects::{CapMetrics, EndedByRule, Executor};
+use super::memory::{self, Shortages};
 use super::message::{Message, Obeyed};
 use super::ports;
 use super::retained_logs;
@@ -38,6 +40,10 @@ pub(crate) struct Driver {
     failed: watch::Receiver<Option<String>>,
     usage: UsageSampler,
     caps: CapMetrics,
+    /// The reservations that were told last.
+    reserved: Arc<Mutex<Vec<(InstanceId, Bytes)>>>,
+    shortages: Shortages,
+    ended_by_rule: EndedByRule,
 }
 
 const QUEUE: usize = 1_024;
@@ -52,9 +58,35 @@ impl Driver {
         answered.await.ok()
     }
 
+    /// Passes on the reservations of tasks; most polls repeat those of the one before.
+    pub(crate) async fn reserve(&self, reservations: Vec<(InstanceId, Bytes)>) {
+        let changed = {
+            let mut known = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+            let changed = *known != reservations;
+            if changed {
+                known.clone_from(&reservations);
+            }
+            changed
+        };
+        if changed {
+            let input = Message::Input(Input::Reservations(reservations));
+            let _stopping = self.messages.send(input).await;
+        }
+    }
+
     /// A watch channel of the report.
     pub(crate) fn reports(&self) -> watch::Receiver<Versioned> {
         self.reports.clone()
+    }
+
+    /// How often memory ran short.
+    pub(crate) fn memory_shortages(&self) -> u64 {
+        self.shortages.count()
+    }
+
+    /// How many tasks each rule has ended.
+    pub(crate) fn ended_by_rule(&self) -> &EndedByRule {
+        &self.ended_by_rule
     }
 
     /// What tasks use.
@@ -132,10 +164,12 @@ pub(super) fn start(
     let (to_failed, failed) = watch::channel(None);
     let remover = Remover::start(files.clone())?;
     tokio::spawn(retained_logs::clean(files.clone(), remover.clone()));
+    let shortages = memory::watch(&files, report.capacity.ram, messages.clone())?;
     disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
     let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp);
     let caps = executor.caps().clone();
+    let ended_by_rule = executor.ended_by_rule().clone();
     for instance in adopted {
         executor.watch(instance);
     }
@@ -147,7 +181,8 @@ pub(super) fn start(
         drive(borglet, clock, from_all, (&mut executor, &to_usage), &to_reports).await;
         to_failed.send_replace(Some("the Borglet's driver has ended".to_owned()));
     });
-    Ok(Driver { messages, reports, failed, usage, caps })
+    let reserved = Arc::default();
+    Ok(Driver { messages, reports, failed, usage, caps, reserved, shortages, ended_by_rule })
 }
 
 async fn drive(

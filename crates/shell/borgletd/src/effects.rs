@@ -1,13 +1,14 @@
 //! Executes the Borglet's effects. Slow ones run in the background, and their results come back as
 //! inputs.
 
-use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch, Notice};
+use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch, Notice, Rule};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, FinalUsage, InstanceId, Resources, Stamp};
 use process::clock::wall_clock;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -50,6 +51,24 @@ pub(crate) struct Executor {
     set_ups: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     cpus: cpu::CpuEffects,
+    ended_by_rule: EndedByRule,
+}
+
+/// How many tasks each rule has ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EndedByRule(Arc<[AtomicU64; Rule::ALL.len()]>);
+
+impl EndedByRule {
+    /// Each rule with its number.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (Rule, u64)> {
+        Rule::ALL.into_iter().zip(self.0.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+
+    fn count(&self, rule: Rule) {
+        if let Some(count) = self.0.get(rule as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The outcome of a start.
@@ -74,6 +93,7 @@ impl Executor {
         let set_ups = Arc::new(Semaphore::new(SET_UPS_AT_ONCE));
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
         let cpus = cpu::CpuEffects::default();
+        let ended_by_rule = EndedByRule::default();
         Self {
             files,
             clients,
@@ -85,7 +105,13 @@ impl Executor {
             set_ups,
             looks,
             cpus,
+            ended_by_rule,
         }
+    }
+
+    /// How many tasks each rule has ended.
+    pub(crate) fn ended_by_rule(&self) -> &EndedByRule {
+        &self.ended_by_rule
     }
 
     /// Makes a stamp durable, unless a newer one is.
@@ -115,6 +141,10 @@ impl Executor {
                         this.deliver(instance, "kill", TaskDirectory::kill).await;
                     });
                 }
+            }
+            Effect::NoteRule { instance, rule, reason } => {
+                self.ended_by_rule.count(rule);
+                tracing::warn!("{instance} is ended by the rule {}: {reason}", rule.name());
             }
             Effect::Check { instance, probe, timeout } => {
                 let this = self.clone();

@@ -76,6 +76,7 @@ pub(super) fn pages(
         registry.register_collector(Box::new(Exported(dns)));
     }
     registry.register_collector(Box::new(Tasks(driver.clone())));
+    registry.register_collector(Box::new(Ended(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
     let watched = Watched { driver, registry: Arc::new(registry) };
     Router::new()
@@ -123,6 +124,22 @@ impl Collector for Refused {
         let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.0.total(cause)));
         let help = "Rejected connections and requests, by cause.";
         counters(&mut encoder, "bourg_borglet_requests_refused", help, causes)
+    }
+}
+
+/// The tasks that rules have ended, and the shortages of memory.
+#[derive(Debug)]
+struct Ended(Driver);
+
+impl Collector for Ended {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let ended = self.0.ended_by_rule().counts();
+        let ended = ended.map(|(rule, count)| ([("rule", rule.name())], count));
+        let help = "Tasks that this Borglet has ended, by rule.";
+        counters(&mut encoder, "bourg_borglet_ended_by_rule", help, ended)?;
+        let shortages = [([], self.0.memory_shortages())];
+        let help = "How often memory ran short.";
+        counters(&mut encoder, "bourg_borglet_memory_shortages", help, shortages)
     }
 }
 

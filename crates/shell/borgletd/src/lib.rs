@@ -5,8 +5,9 @@
 //! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
 //! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
 //! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
-//! kernel can check ports, `cpu_isolation` what it can do about CPU and disk rates, and `task_network` prepares the host for networks of tasks. `disk` measures
-//! usage, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
+//! kernel can check ports, `cpu_isolation` what it can do about CPU and disk rates, and
+//! `task_network` prepares the host for networks of tasks. `disk` measures usage, `memory` how much
+//! is available, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
 //! files. When this process dies,
 //! the tasks keep running, and the next process adopts them.
 
@@ -25,6 +26,7 @@ mod exec;
 mod health_endpoints;
 mod log_settings;
 mod logs;
+mod memory;
 mod message;
 mod name_server;
 mod names;
@@ -148,6 +150,7 @@ const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Runs a Borglet until it is told to stop.
 fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let isolation = linux::machine::preflight()?;
+    linux::machine::protect_from_oom_killer();
     if let Some(range) = options.task_network {
         task_network::prepare(range, isolation)?;
     }

@@ -43,6 +43,8 @@ const LIMITS: Limits = Limits {
     pids_max: 128,
     sharing: SHARING,
 };
+/// The kernel kills a saver after the tasks of the lowest bands, and before production.
+const OOM_SCORE_ADJ: u16 = 500;
 /// Its `/tmp` counts as its memory.
 const TMP_BYTES_MAX: u64 = 16 << 20;
 /// Its output, of which the last line is told if it fails.
@@ -145,6 +147,7 @@ impl Files {
             hostname: "saver".to_owned(),
             cgroup: self.cgroup_of_saver(kept.instance),
             in_alloc: false,
+            oom_score_adj: OOM_SCORE_ADJ,
             limits: LIMITS,
             log: ROTATION,
             tmp_bytes_max: TMP_BYTES_MAX,
@@ -178,6 +181,7 @@ impl Files {
             ExitReason::OutOfMemory { .. } => {
                 format!("it used more than {} of memory", Bytes(LIMITS.memory_bytes))
             }
+            ExitReason::MachineOutOfMemory { .. } => "its machine had no memory left".to_owned(),
             ExitReason::NotStarted { reason } => format!("not started: {reason}"),
         };
         let said = last_line(&attempt.path().join(record::LOG_DIRECTORY));

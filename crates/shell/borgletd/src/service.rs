@@ -88,6 +88,10 @@ impl rpc::service::borglet_server::Borglet for Service {
         let hold = hold.unwrap_or_default().to_std().min(HOLD_MAX);
         let order: Option<Order> = asked.order.map(TryInto::try_into).transpose().map_err(bad)?;
 
+        let reservations = asked.reservations.into_iter().map(TryInto::try_into);
+        let reservations = reservations.collect::<Result<_, _>>().map_err(bad)?;
+        self.driver.reserve(reservations).await;
+
         self.polls.send_modify(|polls| *polls += 1);
         let mut polls = self.polls.subscribe();
         let obeyed = match order {

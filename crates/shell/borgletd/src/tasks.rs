@@ -23,14 +23,14 @@ use model::{
 };
 use process::clock::wall_clock;
 use proto::v1;
-use spec::{LogPolicy, LogSettings};
+use spec::{LogPolicy, LogSettings, TaskSpec};
 
 use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::{notice, program};
+use super::{memory, notice, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -261,7 +261,7 @@ impl Files {
         launch: &Launch,
         client: Option<Bind>,
     ) -> anyhow::Result<record::Launch> {
-        let Desired { instance, alloc, user, job, spec, ports, .. } = &launch.desired;
+        let Desired { instance, alloc, user, job, priority, spec, ports, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
@@ -281,6 +281,7 @@ impl Files {
             cgroup: self.cgroup_of_task(&launch.desired, launch.is_exclusive())?,
             in_alloc: alloc.is_some(),
             limits: self.limits_of(&launch.desired, spec.limit, launch.cpus.clone()),
+            oom_score_adj: memory::oom_score_adj(*priority, spec.memory_slack),
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
@@ -529,6 +530,17 @@ impl Files {
         })
     }
 
+    /// The directories of a task that it fills: its files, and its logs.
+    pub(crate) fn filled(&self, instance: InstanceId) -> anyhow::Result<[PathBuf; 2]> {
+        let task = self.task(instance)?;
+        Ok([record::HOME_DIRECTORY, record::LOG_DIRECTORY].map(|own| task.path().join(own)))
+    }
+
+    /// The directory that the tasks of an alloc share.
+    pub(crate) fn shared(&self, alloc: InstanceId) -> PathBuf {
+        self.allocs().join(alloc.to_string()).join(SHARED_DIRECTORY)
+    }
+
     /// Discarded directories that are still to be deleted.
     pub(crate) fn discarded(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = linux::task::discarded(&self.tasks())?;
@@ -594,6 +606,9 @@ fn end(reason: &ExitReason) -> End {
         ExitReason::Signalled { signal } => End::Signalled { signal: byte(*signal) },
         ExitReason::OutOfMemory { limit_bytes, peak_bytes } => {
             End::OutOfMemory { limit: Bytes(*limit_bytes), peak: Bytes(*peak_bytes) }
+        }
+        ExitReason::MachineOutOfMemory { limit_bytes, peak_bytes } => {
+            End::OutOfResources { reason: memory::killed_by_kernel(*limit_bytes, *peak_bytes) }
         }
         ExitReason::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
     }

@@ -254,7 +254,11 @@ impl Thread {
         *lock(&self.shared.samples) = Samples { at: wall, all: self.recorder.samples().to_vec() };
         self.tell_cpu();
         self.keep(&closed);
-        self.disk.advance(&self.files, self.tasks.keys().copied());
+        let tasks = self.tasks.iter().map(|(instance, tracked)| (*instance, tracked.alloc));
+        for (instance, bytes) in self.disk.advance(&self.files, tasks) {
+            let counted = Message::Input(Input::DiskCounted(instance, bytes));
+            let _gone = self.to_driver.blocking_send(counted);
+        }
         if self.synced.elapsed() >= SYNC {
             self.synced = Instant::now();
             if let Err(error) = lock(&self.shared.spool).settle(wall) {

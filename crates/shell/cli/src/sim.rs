@@ -36,7 +36,7 @@ pub(super) struct SimArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7), conflicts_with = "scenario")]
     replicas: u8,
     /// The kinds of faults: all, none, or some of network, machines, master, scheduler, disk,
-    /// replicas; replicas requires --replicas.
+    /// replicas, memory; replicas requires --replicas.
     #[arg(long, default_value = "all", value_delimiter = ',', value_parser = families)]
     faults: Vec<Families>,
     /// Inject only these of the world's faults, by number.

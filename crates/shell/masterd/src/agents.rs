@@ -236,6 +236,7 @@ impl Links {
             seen: poll.seen,
             usage_after: known.cursor,
             samples_after: known.sampled.0,
+            reservations: poll.reservations.iter().map(Into::into).collect(),
         });
         request.set_timeout(poll.hold.to_std() + PATIENCE);
         let response =

@@ -149,6 +149,12 @@ pub enum End {
         /// The rule and the violation.
         reason: String,
     },
+    /// It was ended because the machine ran out of a resource, memory for instance. It is an
+    /// eviction and no failure of the task.
+    OutOfResources {
+        /// The rule by which it was chosen, with its usage and what the machine had.
+        reason: String,
+    },
     /// It was stopped because the order no longer contained it.
     Stopped,
     /// It is gone and its end was not observed: its shim died or the machine rebooted.
@@ -197,6 +203,9 @@ impl fmt::Display for End {
             Self::NotStarted { reason } => write!(f, "not started: {}", reason.escape_debug()),
             Self::Unhealthy { reason } => write!(f, "unhealthy: {}", reason.escape_debug()),
             Self::BrokeRule { reason } => write!(f, "ended by rule: {}", reason.escape_debug()),
+            Self::OutOfResources { reason } => {
+                write!(f, "out of resources: {}", reason.escape_debug())
+            }
             Self::Stopped => f.write_str("stopped"),
             Self::Lost { reason } => write!(f, "lost: {}", reason.escape_debug()),
         }

@@ -101,6 +101,9 @@ pub struct TaskSpec {
     pub kernel_features: BTreeSet<KernelFeature>,
     /// Whether the task may call the cell's API: it is then given a certificate of its own.
     pub api: bool,
+    /// Whether it may use more memory than its limit while the machine has free memory. It is then
+    /// among the first to be evicted when the machine is short (paper, section 6.2).
+    pub memory_slack: bool,
     /// What runs after its end, in its directory.
     pub saver: Option<Saver>,
     /// How long its output is kept, and how much of it.
@@ -286,6 +289,7 @@ impl TaskSpec {
             constraints: Vec::new(),
             kernel_features: BTreeSet::new(),
             api: false,
+            memory_slack: false,
             saver: None,
             logs: LogPolicy::default(),
         }

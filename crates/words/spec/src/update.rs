@@ -108,6 +108,7 @@ pub const FIELDS: &[Field] = fields! {
     "saver" Restart |a, b| a.task.saver != b.task.saver;
     "kernelFeatures" Restart |a, b| a.task.kernel_features != b.task.kernel_features;
     "api" Restart |a, b| a.task.api != b.task.api;
+    "memorySlack" Restart |a, b| a.task.memory_slack != b.task.memory_slack;
     "overrides.cmd" Restart |a, b| any(a, b, |change| &change.cmd);
     "overrides.env" Restart |a, b| any(a, b, |change| &change.env);
     "overrides.processes" Restart |a, b| any(a, b, |change| &change.processes);
@@ -248,6 +249,9 @@ impl JobSpec {
                     add("cpuSlack", one.cpu_slack.to_string(), two.cpu_slack.to_string());
                 }
                 "api" => add("api", one.api.to_string(), two.api.to_string()),
+                "memorySlack" => {
+                    add(field.name, one.memory_slack.to_string(), two.memory_slack.to_string());
+                }
                 "healthCheck" => {
                     let (old, new) = (one.health_check.as_ref(), two.health_check.as_ref());
                     add("healthCheck", check(old), check(new));
@@ -299,6 +303,7 @@ impl crate::TaskSpec {
             || self.notice != other.notice
             || self.kernel_features != other.kernel_features
             || self.api != other.api
+            || self.memory_slack != other.memory_slack
             // An alloc runs no program that could be restarted.
             || !self.cmd.is_empty() && self.saver != other.saver
     }

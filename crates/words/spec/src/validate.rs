@@ -391,6 +391,7 @@ impl Problems {
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
                 self.of_a_task(&top.field("api"), task.api);
+                self.of_a_task(&top.field("memorySlack"), task.memory_slack);
                 self.of_a_task(&top.field("metrics"), job.metrics.is_some());
                 self.of_a_task(&top.field("logs"), task.logs != LogPolicy::default());
                 let overrides = top.field("overrides");

@@ -54,6 +54,7 @@ mod locks;
 mod logs;
 mod lost;
 mod machines;
+mod memory;
 mod metrics;
 mod moved;
 mod networks;

@@ -10,6 +10,7 @@
 mod details;
 mod empty;
 mod error;
+mod memory;
 mod sharing;
 mod usage;
 mod v1;
@@ -31,6 +32,7 @@ pub(crate) use details::StallReader;
 pub use details::{DetailReader, Details, Stalls};
 use empty::{is_removed, kill_one_by_one, remove_children};
 pub use error::CgroupError;
+pub use memory::PressureTrigger;
 pub use sharing::{
     CpuSharing, DiskRate, Sharing, Tier, make_tiers, set_shared_cpus, try_disk_rate,
 };
@@ -49,7 +51,7 @@ pub struct Limits {
     /// Whether CPU usage beyond `cpu_milli` is denied even on an idle machine.
     pub cpu_hard_cap: bool,
     /// Memory in bytes, including page cache, `/tmp` and the init; there is no swap. The kernel
-    /// rounds down to whole pages.
+    /// rounds down to whole pages. `u64::MAX`: only the limits of the cgroups above it apply.
     pub memory_bytes: u64,
     /// Processes and threads, including the init.
     pub pids_max: u64,
@@ -427,6 +429,25 @@ impl TaskCgroup {
         match content.trim() {
             "max" => Ok(u64::MAX),
             number => number.parse().map_err(|_| usage::unexpected(&path, &content, "a number")),
+        }
+    }
+
+    /// Creates what is missing of a cgroup that contains cgroups, and limits their memory together;
+    /// its other limits stay as they are.
+    ///
+    /// # Errors
+    /// [`CgroupError::MemoryInUse`] when memory usage exceeds the limit and cannot be reclaimed; the
+    /// memory limit is then unchanged.
+    pub fn limit_memory(&self, bytes: u64) -> Result<(), CgroupError> {
+        match &self.hierarchy {
+            Hierarchy::V1(mounts) => {
+                v1::create(mounts, &self.name)?;
+                v1::set_memory(&mounts.memory.join(&self.name), bytes)
+            }
+            Hierarchy::V2 { root } => {
+                v2::create_parent(root, &self.name)?;
+                v2::set_memory(&root.join(&self.name), bytes)
+            }
         }
     }
 

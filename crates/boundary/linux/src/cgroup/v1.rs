@@ -191,7 +191,7 @@ pub(super) fn create_cpuset(tree: &Path, name: &str) -> Result<(), CgroupError> 
 }
 
 /// Memory and memory-with-swap get the same limit, so that there is no swap.
-fn set_memory(directory: &Path, bytes: u64) -> Result<(), CgroupError> {
+pub(super) fn set_memory(directory: &Path, bytes: u64) -> Result<(), CgroupError> {
     let memory = directory.join("memory.limit_in_bytes");
     let with_swap = directory.join("memory.memsw.limit_in_bytes");
     let before = fs::read_to_string(&memory).at("read", &memory)?;

@@ -121,8 +121,11 @@ pub(super) fn set_cpu_max(directory: &Path, cpu_milli: Option<u64>) -> Result<()
 
 /// The kernel accepts every limit and kills processes until usage is below it. To avoid that,
 /// reclaim first, with a limit that throttles and never kills.
-fn set_memory(directory: &Path, limit_bytes: u64) -> Result<(), CgroupError> {
+pub(super) fn set_memory(directory: &Path, limit_bytes: u64) -> Result<(), CgroupError> {
     let max = directory.join("memory.max");
+    if limit_bytes == u64::MAX {
+        return Ok(write(&max, "max")?);
+    }
     if used_bytes(directory)? <= limit_bytes {
         return Ok(write(&max, &limit_bytes.to_string())?);
     }

@@ -194,6 +194,7 @@ mod tests {
             hostname: "hello-3".to_owned(),
             cgroup: "bourg/x/hello-3".to_owned(),
             in_alloc: false,
+            oom_score_adj: 0,
             limits: Limits {
                 cpu_milli: 100,
                 cpu_hard_cap: false,

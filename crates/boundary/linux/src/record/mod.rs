@@ -120,6 +120,9 @@ pub struct Launch {
     pub in_alloc: bool,
     /// The limits; not enforced rootless.
     pub limits: Limits,
+    /// Whom the kernel kills first when the machine runs out of memory: from 0, last, to 1000.
+    #[serde(default)]
+    pub oom_score_adj: u16,
     /// Retention of the output.
     pub log: Rotation,
     /// Size of the task's `/tmp`, and of its `/dev/shm`, in bytes; their content counts as memory.
@@ -279,6 +282,14 @@ pub enum ExitReason {
         limit_bytes: u64,
         /// Its peak memory; if the alloc's limit was reached, the alloc's other tasks used the
         /// rest.
+        peak_bytes: u64,
+    },
+    /// The kernel killed it although neither its limit nor its alloc's was reached: the machine had no
+    /// memory left, or all tasks together had reached their limit. It was ended as a whole.
+    MachineOutOfMemory {
+        /// Its limit; `u64::MAX` or nearly so if it has none.
+        limit_bytes: u64,
+        /// Its peak memory.
         peak_bytes: u64,
     },
     /// Its program was never executed.

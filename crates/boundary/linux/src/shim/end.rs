@@ -15,7 +15,6 @@ const NICE: i32 = 10;
 /// Empties and removes the task's cgroup, and returns how the task ended. Without a cgroup nothing
 /// was measured, and the end of the init has ended everything.
 pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) -> Exit {
-    let Ended { reason, alloc_was_full } = ended;
     let ended_at_unix_us = unix_micros_now();
     sys::be_nice(NICE);
     // All its processes have ended with the init.
@@ -23,6 +22,7 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
         network.remove();
     }
     let Some(cgroup) = cgroup else {
+        let reason = ended.reason;
         return Exit { reason, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
     };
     report(launch, cgroup.kill_all());
@@ -32,19 +32,23 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
     let oom_kills = report(launch, cgroup.oom_kills()).unwrap_or(0);
     // It may have been changed since the launch.
     let limit_bytes = report(launch, cgroup.memory_limit_bytes());
-    let of_alloc = full_alloc(launch, cgroup, alloc_was_full);
-    let of_alloc = of_alloc.and_then(|alloc| report(launch, alloc.memory_limit_bytes()));
+    let full = if oom_kills > 0 { full(launch, cgroup, &ended) } else { None };
+    let full_bytes = full.and_then(|full| report(launch, full.memory_limit_bytes()));
     report(launch, cgroup.remove());
-    let reason = match reason {
+    let reason = match ended.reason {
         // However the main process reacted to losing a part of the task.
         ExitReason::Exited { .. }
         | ExitReason::Signalled { .. }
         | ExitReason::NotStarted { .. }
             if oom_kills > 0 =>
         {
-            ExitReason::OutOfMemory {
-                limit_bytes: of_alloc.or(limit_bytes).unwrap_or(launch.limits.memory_bytes),
-                peak_bytes: usage.map_or(0, |usage| usage.memory_peak_bytes),
+            let peak_bytes = usage.map_or(0, |usage| usage.memory_peak_bytes);
+            match full_bytes {
+                Some(limit_bytes) => ExitReason::OutOfMemory { limit_bytes, peak_bytes },
+                None => ExitReason::MachineOutOfMemory {
+                    limit_bytes: limit_bytes.unwrap_or(launch.limits.memory_bytes),
+                    peak_bytes,
+                },
             }
         }
         reason => reason,
@@ -58,15 +62,23 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
     }
 }
 
-/// The task's alloc, if a process of the task was killed because the alloc's limit was reached and
-/// not the task's own.
-fn full_alloc(launch: &Launch, cgroup: &TaskCgroup, was_full: bool) -> Option<TaskCgroup> {
-    let alloc = launch.in_alloc.then(|| cgroup.parent()).flatten()?;
-    let full = match report(launch, cgroup.ooms())? {
-        Some(own) => own == 0 && report(launch, alloc.ooms())?? > 0,
-        None => was_full,
-    };
-    full.then_some(alloc)
+/// The cgroup whose limit was reached when the kernel killed a process of the task: its own or its
+/// alloc's. `None` if the machine had no memory left, or all its tasks together had reached their limit.
+fn full(launch: &Launch, cgroup: &TaskCgroup, ended: &Ended) -> Option<TaskCgroup> {
+    let alloc = launch.in_alloc.then(|| cgroup.parent()).flatten();
+    let ooms = |group: &TaskCgroup| report(launch, group.ooms()).flatten();
+    let reached = |group: &TaskCgroup| report(launch, group.has_reached_limit()) == Some(true);
+    if let Some(own) = ooms(cgroup) {
+        return match own {
+            0 => alloc.filter(|alloc| ooms(alloc).is_some_and(|ooms| ooms > 0)),
+            _ => Some(cgroup.clone()),
+        };
+    }
+    // On v1 a limit above them notifies them, too.
+    match alloc {
+        Some(alloc) if ended.alloc_was_full && reached(&alloc) => Some(alloc),
+        _ => (ended.limit_was_reached && reached(cgroup)).then(|| cgroup.clone()),
+    }
 }
 
 /// Logs an error that does not affect how the task ended.

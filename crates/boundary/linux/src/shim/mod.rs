@@ -97,6 +97,7 @@ fn run_task(shim: &mut Shim) -> Exit {
     let ended = ended.unwrap_or_else(|reason| Ended {
         reason: ExitReason::NotStarted { reason },
         alloc_was_full: false,
+        limit_was_reached: false,
     });
     end::end(&launch, cgroup.as_ref(), ended)
 }

@@ -53,6 +53,9 @@ pub(super) struct Ended {
     /// Whether the last out-of-memory event was caused by the alloc's limit, if that is visible
     /// only at that moment.
     pub(super) alloc_was_full: bool,
+    /// Whether a limit of the task's cgroup, or of one above it, was reached, if that is visible only
+    /// at that moment.
+    pub(super) limit_was_reached: bool,
 }
 
 /// Runs the task and returns how it ended; the error is the reason why the init could not be
@@ -68,7 +71,7 @@ pub(super) fn supervise(
     let mut reason = Vec::new();
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut oom_until = None;
-    let mut alloc_was_full = false;
+    let (mut alloc_was_full, mut limit_was_reached) = (false, false);
     loop {
         let timeout = match oom_until {
             Some(until) if until > Instant::now() => PollTimeout::from(5u8),
@@ -90,6 +93,7 @@ pub(super) fn supervise(
         if woken.oom {
             let _count = links.oom.as_mut().map(|oom| oom.read(&mut [0; 8]));
             oom_until = Some(Instant::now() + OOM_PATIENCE);
+            limit_was_reached = true;
             // The kernel first notifies the cgroup whose limit was reached, then all below it.
             let alloc = links.alloc_oom.as_mut();
             alloc_was_full = alloc.is_some_and(|oom| matches!(oom.read(&mut [0; 8]), Ok(8)));
@@ -120,7 +124,7 @@ pub(super) fn supervise(
         }
     }
     links.read_trouble(&mut reason);
-    Ok(Ended { reason: links.how_it_ended(&reason), alloc_was_full })
+    Ok(Ended { reason: links.how_it_ended(&reason), alloc_was_full, limit_was_reached })
 }
 
 /// Forks the init into a new pid namespace.

@@ -12,6 +12,7 @@ mod groups;
 mod jail;
 mod limits;
 mod logs;
+mod memory;
 mod resize;
 mod rootless;
 mod run;

@@ -69,6 +69,7 @@ impl Tasks {
             hostname: format!("{name}-0"),
             cgroup: format!("{}/{name}", parent_name(self.base.path())),
             in_alloc: false,
+            oom_score_adj: 0,
             limits: Limits {
                 cpu_milli: 500,
                 cpu_hard_cap: false,

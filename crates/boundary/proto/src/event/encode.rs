@@ -401,6 +401,7 @@ fn end(wire: &mut Wire<'_>, end: &End) {
         End::Stopped => wire.nothing(6),
         End::Lost { reason } => wire.given_text(7, reason),
         End::BrokeRule { reason } => wire.given_text(8, reason),
+        End::OutOfResources { reason } => wire.given_text(9, reason),
     }
 }
 

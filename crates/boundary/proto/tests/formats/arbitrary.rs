@@ -161,6 +161,7 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
         Just(End::Stopped),
         any::<String>().prop_map(|reason| End::Lost { reason }),
         any::<String>().prop_map(|reason| End::BrokeRule { reason }),
+        any::<String>().prop_map(|reason| End::OutOfResources { reason }),
     ]
 }
 

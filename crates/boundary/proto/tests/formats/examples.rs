@@ -92,6 +92,7 @@ pub(crate) fn full_job() -> JobSpec {
         constraints: constraints(),
         kernel_features: BTreeSet::new(),
         api: false,
+        memory_slack: false,
         saver: None,
         logs: LogPolicy { keep: Some(Span::from_secs(604_800)), max: Some(Bytes(256 << 20)) },
     };
@@ -209,6 +210,11 @@ pub(crate) fn held_ports() -> Vec<HeldPorts> {
 /// A task's end that was added after the golden file of the other ends.
 pub(crate) fn broke_rule() -> End {
     End::BrokeRule { reason: "it held port 31000, which it was not given".to_owned() }
+}
+
+/// Another one.
+pub(crate) fn out_of_resources() -> End {
+    End::OutOfResources { reason: "it used 90 MiB, its limit is 64 MiB".to_owned() }
 }
 
 /// Two grants, one of them with an end.
@@ -465,6 +471,11 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     later.extend(locks::mutations().into_iter().map(request));
     later.extend(services::mutations().into_iter().map(request));
+    let mut slack = full_job();
+    slack.task.memory_slack = true;
+    later.push(request(Mutation::Submit(Arc::new(slack))));
+    let observations = ended(out_of_resources(), FinalUsage::UNMEASURED);
+    later.push(Op::Observe { machine, observations });
     ops.extend(later);
     ops
 }

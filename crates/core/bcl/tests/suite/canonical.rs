@@ -114,6 +114,9 @@ fn canonical(job: &JobSpec) -> Value {
     if !job.task.cpu_slack {
         field("cpuSlack", json!(false));
     }
+    if job.task.memory_slack {
+        field("memorySlack", json!(true));
+    }
     if job.task.api {
         field("api", json!(true));
     }
@@ -319,6 +322,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             constraints,
             kernel_features,
             api: false,
+            memory_slack: false,
             saver: None,
             logs: LogPolicy::default(),
         }
@@ -383,7 +387,7 @@ prop_compose! {
         alloc_set in option::of(reference()),
         users in option::of(btree_set(label(), 0..3)),
         (estimation, features) in (any::<bool>(), btree_set(select(&KernelFeature::ALL[..]), 0..3)),
-        (api, cpu_slack, exclusive) in any::<(bool, bool, bool)>(),
+        (api, cpu_slack, exclusive, memory_slack) in any::<(bool, bool, bool, bool)>(),
         (disruptions, update) in (disruptions(), update()),
         metrics in any::<bool>(),
         (saver, preemption_notice_max) in (option::of(saver()), option::of(spans())),
@@ -391,13 +395,14 @@ prop_compose! {
         let (mut task, mut overrides) = (task, overrides);
         (task.kernel_features, task.api, task.saver) = (features, api, saver);
         task.cpu_slack = cpu_slack;
+        task.memory_slack = memory_slack;
         let kind = match users {
             None => Kind::Job { alloc_set },
             Some(users) => {
                 (task.cmd, task.env, task.ports) = Default::default();
                 task.health_check = None;
                 task.kernel_features.clear();
-                (task.api, task.cpu_slack) = (false, true);
+                (task.api, task.cpu_slack, task.memory_slack) = (false, true, false);
                 overrides.clear();
                 let user = |user: String| UserName::new(&user).expect("a label");
                 Kind::AllocSet { users: users.into_iter().map(user).collect() }
@@ -470,7 +475,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|metrics|estimation|kernelFeatures|api|disruptions|update|cores|cpuSlack",
+                  ports|healthCheck|metrics|estimation|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

@@ -93,6 +93,8 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     }
     check("api: false", |_| {});
     check("api: true", |job| job.task.api = true);
+    check("memorySlack: false", |_| {});
+    check("memorySlack: true", |job| job.task.memory_slack = true);
     check("saver: null, preemption: {}", |_| {});
     check("saver: { cmd: ['save', 1] }", |job| {
         job.task.saver = Some(Saver::of(vec!["save".to_owned(), "1".to_owned()]));

@@ -166,6 +166,11 @@ impl Allocs {
         }
     }
 
+    /// Whether there is such an alloc.
+    pub(crate) fn has(&self, instance: InstanceId) -> bool {
+        self.0.contains_key(&instance)
+    }
+
     /// The allocs that have resources here, each with its limit and its priority.
     pub(crate) fn with_room(&self) -> impl Iterator<Item = (InstanceId, Resources, Priority)> {
         // An alloc recovered without a record has an unknown limit and reserves nothing.

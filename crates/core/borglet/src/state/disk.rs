@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use model::{Bytes, InstanceId, Priority, Resources, Span, Time};
 
-use super::{Borglet, Effect, Local, Phase};
+use super::{Borglet, Effect, Local, Phase, Rule, StopCause};
 
 /// Every account may have this many files, however small its disk request.
 const FILES_MIN: u64 = 100;
@@ -212,7 +212,8 @@ impl Borglet {
             for local in self.tasks.values_mut() {
                 if local.launch.instance == instance || local.launch.desired.alloc == Some(instance)
                 {
-                    local.broke_rule(now, self.settings.kill_again, reason.clone(), effects);
+                    let why = StopCause::BrokeRule(reason.clone());
+                    local.end_by_rule(now, self.settings.kill_again, Rule::DiskFull, why, effects);
                 }
             }
         }

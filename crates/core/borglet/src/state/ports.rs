@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use model::{End, FinalUsage, HeldPorts, InstanceId, PortName, PortRange, Span, Time};
 
-use super::{Borglet, Effect, Local, Phase};
+use super::{Borglet, Effect, Local, Phase, Rule, StopCause};
 
 /// How long after it was last seen a port still counts as held, so that a program that repeatedly
 /// opens and closes it does not change the report each time.
@@ -178,7 +178,8 @@ impl Borglet {
             if let Some(local) = self.tasks.get_mut(&id) {
                 let since = local.grabbed.as_ref().map_or(now, |(since, _)| *since);
                 local.grabbed = Some((since, ports));
-                local.broke_rule(now, self.settings.kill_again, reason, effects);
+                let why = StopCause::BrokeRule(reason);
+                local.end_by_rule(now, self.settings.kill_again, Rule::Port, why, effects);
             }
         }
         let tasks = &self.tasks;

@@ -11,8 +11,8 @@ use super::{Events, cut, cut_check};
 use crate::bounds::RESTART_DELAY_MIN;
 use crate::lifecycle::{NotAStep, Transition};
 use crate::{
-    Cell, Death, EventKind, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
-    Subject, TaskState,
+    Cell, Death, EventKind, EvictionCause, Health, Observation, ObservationRefused, Phase,
+    Placement, StopReason, Subject, TaskState,
 };
 
 type Observed = Result<(), ObservationRefused>;
@@ -26,6 +26,7 @@ impl Cell {
             End::NotStarted { reason } => End::NotStarted { reason: cut(reason) },
             End::Unhealthy { reason } => End::Unhealthy { reason: cut(reason) },
             End::Lost { reason } => End::Lost { reason: cut(reason) },
+            End::OutOfResources { reason } => End::OutOfResources { reason: cut(reason) },
             other => other.clone(),
         }
     }
@@ -158,6 +159,7 @@ impl Cell {
         let step = match ending.end {
             End::Exited { code: 0 } => Transition::Finish,
             End::Lost { .. } | End::Stopped => Transition::Lost,
+            End::OutOfResources { .. } => Transition::Evict,
             _ => Transition::Fail,
         };
         let stop = self.placed_there(machine, instance, Some(step))?.stop.clone();
@@ -184,6 +186,12 @@ impl Cell {
                 // It is nobody's failure, but repeated losses must not cause a busy loop.
                 let policy = self.restart_policy(instance);
                 self.begin_again(instance, Again::Lost, policy.delay, end, events);
+            }
+            (None, Transition::Evict) => {
+                // Nobody's failure either, and its machine may be short again at once.
+                let policy = self.restart_policy(instance);
+                let cause = EvictionCause::OutOfResources;
+                self.begin_again(instance, Again::Evicted(cause), policy.delay, end, events);
             }
             (None, _) => self.failed(machine, instance, end, events),
         }

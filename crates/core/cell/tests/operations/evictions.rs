@@ -339,3 +339,19 @@ fn a_machine_is_drained_used_again_and_removed() {
         m1 joining [] takes 0 cores, 0 B, ports [], 0 free
     "#]]);
 }
+
+#[test]
+fn a_machine_that_runs_out_of_resources_evicts() {
+    session(&expect![[r#"
+        > submit ana/train 1 priority=free memory-slack=yes failures=0 delay=5
+        > assign 1-0-1 m1
+        > started 1-0-1
+        > ended 1-0-1 short it used 90 MiB, its limit is 64 MiB
+        > show
+        > at 5
+        > assign 1-0-2 m1
+        > started 1-0-2
+        > ended 1-0-2 short again
+        > show
+    "#]]);
+}

@@ -68,6 +68,7 @@ fn end() -> impl Strategy<Value = End> {
         1 => ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
         1 => ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
         1 => ".{0,5}".prop_map(|reason| End::BrokeRule { reason }),
+        1 => ".{0,5}".prop_map(|reason| End::OutOfResources { reason }),
     ]
 }
 

@@ -21,6 +21,9 @@ impl<C: Codec> World<C> {
             (FaultKind::BorgletFrozen(machine), true) => self.freeze_borglet(machine),
             (FaultKind::BorgletFrozen(machine), false) => self.thaw_borglet(machine),
             (FaultKind::Smaller(machine), begins) => self.shrink(machine, begins),
+            (FaultKind::MemoryTaken(machine, permille), begins) => {
+                self.take_memory(machine, begins.then_some(permille));
+            }
             (FaultKind::Task(machine, which), true) => self.lose_task(machine, which),
             (FaultKind::Scheduler, true) => self.restart_scheduler(lasts),
             (FaultKind::SchedulerFrozen, begins) => self.freeze_scheduler(begins),
@@ -58,6 +61,7 @@ impl<C: Codec> World<C> {
             self.thaw_borglet(machine);
             self.boot(machine);
             self.shrink(machine, false);
+            self.take_memory(machine, None);
         }
         self.heal_masters();
         self.freeze_scheduler(false);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use borglet::{Effect, Input};
 use master::{Answer, Poll};
-use model::{End, InstanceId, MachineReport, Span};
+use model::{End, InstanceId, MachineReport, Span, Time};
 use replica::Codec;
 
 use crate::injected_bug::InjectedBug;
-use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, Step};
+use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, Step, memory};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
@@ -18,6 +18,9 @@ const RESTARTS_AFTER: Span = Span::from_secs(1);
 impl<C: Codec> World<C> {
     /// Handles an event on a machine, unless that is frozen or off.
     pub(crate) fn machine_event(&mut self, number: usize, event: MachineEvent) {
+        if let MachineEvent::MemoryRead { turn } = event {
+            return self.read_memory(number, turn);
+        }
         match self.machines[number].power {
             Power::On => self.on_machine(number, event),
             Power::Frozen => self.on_frozen_machine(number, event),
@@ -89,6 +92,10 @@ impl<C: Codec> World<C> {
         if let Some(order) = poll.order {
             self.obey(number, order);
         }
+        if self.machines[number].reserved != poll.reservations {
+            self.machines[number].reserved.clone_from(&poll.reservations);
+            self.tell_borglet(number, Input::Reservations(poll.reservations));
+        }
         if self.machines[number].version == poll.seen && !call.ghost {
             self.machines[number].held.push(HeldPoll { call, seen: poll.seen });
             let over = self.now + poll.hold;
@@ -106,6 +113,10 @@ impl<C: Codec> World<C> {
         if self.injected_bug == Some(InjectedBug::OldOrder) {
             order.stamp = order.stamp.max(machine.said.stamp);
         }
+        let priorities = memory::priorities(&order);
+        if self.injected_bug == Some(InjectedBug::KillsProductionFirst) {
+            memory::turn_priorities_over(&mut order);
+        }
         if self.injected_bug == Some(InjectedBug::StaleDescription) {
             for desired in &mut order.tasks {
                 let first = machine.first.entry(desired.instance.task());
@@ -119,6 +130,7 @@ impl<C: Codec> World<C> {
         // A rejected order came late: its sender learns from the report.
         if borglet.obey(self.now, order, &mut effects).is_ok() {
             self.invariants.obeyed(number, &mut machine.obeyed, stamp);
+            machine.memory.given(priorities);
         }
         self.effects(number, effects);
     }
@@ -137,6 +149,40 @@ impl<C: Codec> World<C> {
                     .for_each(|input| borglet.step(now, input, &mut effects));
             }
             self.effects(number, effects);
+        }
+    }
+
+    /// A program beside the tasks takes a part of a machine's memory, in thousandths, or none.
+    pub(crate) fn take_memory(&mut self, number: usize, permille: Option<u64>) {
+        if let Some(turn) = self.machines[number].memory.take(permille) {
+            self.read_memory_at(self.now, number, turn);
+        }
+    }
+
+    fn read_memory_at(&mut self, at: Time, number: usize, turn: u64) {
+        let event = MachineEvent::MemoryRead { turn };
+        self.agenda.at(at, Event::OnMachine { machine: number, event });
+    }
+
+    /// The Borglet reads its machine's memory, and again as long as something takes a part of it.
+    fn read_memory(&mut self, number: usize, turn: u64) {
+        let (now, machine) = (self.now, &mut self.machines[number]);
+        if !machine.memory.is_taken(turn) {
+            return;
+        }
+        self.read_memory_at(now + memory::READ_EVERY, number, turn);
+        let machine = &mut self.machines[number];
+        let able = machine.power == Power::On && machine.untold.is_none();
+        let Some(read) = machine.read_memory(now).filter(|read| able && read.report.is_short())
+        else {
+            return;
+        };
+        self.counts.shortages += 1;
+        self.tell_borglet(number, Input::Memory(read.report.clone()));
+        let ended = self.machines[number].memory.take_ended();
+        self.counts.short_evictions += ended.len() as u64;
+        if let Some(wrong) = read.wrong(&ended) {
+            self.invariants.violated(format!("m{number} is short of memory: {wrong}"));
         }
     }
 
@@ -167,6 +213,9 @@ impl<C: Codec> World<C> {
                     self.invariants.savers.settled(instance, outcome);
                 }
                 Consequence::Forgot(instance) => self.invariants.forgets_data(instance),
+                Consequence::EndedByRule(instance, rule) => {
+                    self.machines[number].memory.ended_by(instance, rule);
+                }
                 Consequence::Wrong(wrong) => {
                     self.invariants.violated(format!("on m{number} {wrong}"));
                 }

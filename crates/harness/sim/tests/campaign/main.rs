@@ -48,6 +48,19 @@ fn several_replicas_do_what_one_does() {
     }
 }
 
+#[test]
+fn machines_run_out_of_memory_and_recover() {
+    let (mut shortages, mut evictions) = (0, 0);
+    for seed in 0..8 {
+        let verdict =
+            run(&Plan { families: vec![Family::Memory], machines: Some(8), ..plan(seed) });
+        assert_eq!(verdict.failure, None, "seed {seed}");
+        shortages += verdict.counts.shortages;
+        evictions += verdict.counts.short_evictions;
+    }
+    assert!(shortages > 100 && evictions > 50, "{shortages} shortages, {evictions} evictions");
+}
+
 /// Runs small worlds with this many replicas, and the faults that would reveal the bug.
 fn is_found(replicas: usize, injected_bug: InjectedBug, families: &[Family]) {
     let found = |seed: &u64| {
@@ -95,6 +108,7 @@ found! {
     a_write_of_a_lost_lock_is_found: [1, 3], IgnoredSequencer, Family::ALL;
     a_reservation_kept_after_silence_is_found: [1, 3], ReservationKeptAfterSilence, Family::ALL;
     a_reservation_below_the_usage_is_found: [1, 3], ReservationBelowUsage, Family::ALL;
+    an_eviction_of_production_is_found: [1], KillsProductionFirst, [Family::Memory];
     a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 

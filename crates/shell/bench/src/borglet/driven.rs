@@ -208,6 +208,7 @@ impl Driven {
             seen: self.seen,
             usage_after: self.windows,
             samples_after: self.samples,
+            reservations: Vec::new(),
         };
         let response = self.master.poll(request).await?.into_inner();
         ensure!(!response.order_refused, "the Borglet refused an order");

@@ -345,6 +345,7 @@ fn simulated(
         | Effect::CapCpu { .. }
         | Effect::MeasureData(_)
         | Effect::KillSaver(_)
+        | Effect::NoteRule { .. }
         | Effect::EndData(_)
         | Effect::ForgetData(_) => None,
     }

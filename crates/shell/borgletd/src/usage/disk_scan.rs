@@ -1,6 +1,8 @@
-//! What the files of tasks take, counted in turn and a bounded number of entries each second.
+//! What the files of tasks, and those that the tasks of an alloc share, take: counted in turn and a
+//! bounded number of entries each second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use linux::tree::Measure;
@@ -8,62 +10,142 @@ use model::{Bytes, InstanceId};
 
 use crate::tasks::Files;
 
-/// How many entries are counted in each round.
+/// How many entries are counted in each round, and in each step of one.
 const ENTRIES: usize = 2_000;
-/// The time from the start of one count of a task's files to the next.
+const STEP: usize = ENTRIES / 20;
+/// The time from the start of one count of an instance's files to the next, and the one where a single
+/// step counts them.
 const REST: Duration = Duration::from_secs(30);
+const REST_OF_FEW: Duration = Duration::from_secs(5);
 
 /// The sizes that are known, and the count under way.
 #[derive(Default)]
 pub(super) struct DiskScan {
-    known: BTreeMap<InstanceId, (Instant, Bytes)>,
-    under_way: Option<(InstanceId, Instant, Measure)>,
+    known: BTreeMap<InstanceId, Known>,
+    under_way: Option<Count>,
+}
+
+/// The result of the last count.
+struct Known {
+    next: Instant,
+    bytes: Bytes,
+}
+
+/// A count of the directories of one instance.
+struct Count {
+    instance: InstanceId,
+    since: Instant,
+    steps: usize,
+    /// The directories that are left; the first one holds its own files, the others its logs.
+    left: VecDeque<PathBuf>,
+    measure: Option<Measure>,
+    /// Whether nothing has been counted yet.
+    is_first: bool,
+    /// What its own files take, and everything.
+    own: Option<u64>,
+    all: u64,
 }
 
 impl DiskScan {
-    /// The size of a task's files, when they were last counted.
+    /// The size of a task's files and logs, when they were last counted.
     pub(super) fn of(&self, instance: InstanceId) -> Option<Bytes> {
-        self.known.get(&instance).map(|(_, bytes)| *bytes)
+        self.known.get(&instance).map(|known| known.bytes)
     }
 
     pub(super) fn forget(&mut self, instance: InstanceId) {
         self.known.remove(&instance);
-        self.under_way.take_if(|(of, ..)| *of == instance);
+        self.under_way.take_if(|count| count.instance == instance);
     }
 
-    /// Counts on, and begins with further tasks while there is time.
-    pub(super) fn advance(&mut self, files: &Files, tasks: impl Iterator<Item = InstanceId>) {
+    /// Counts on, and begins with further instances while there is time: the tasks, and the allocs in
+    /// which they run. Returns what was counted completely: what the own files of an instance take, with
+    /// those that are open and have no name. Logs are not among them: they have a maximum of their own.
+    pub(super) fn advance(
+        &mut self,
+        files: &Files,
+        tasks: impl Iterator<Item = (InstanceId, Option<InstanceId>)>,
+    ) -> Vec<(InstanceId, Bytes)> {
         let now = Instant::now();
-        let is_due = |instance: &InstanceId| {
-            self.known.get(instance).is_none_or(|(since, _)| now.duration_since(*since) >= REST)
-        };
+        let (tasks, mut allocs): (Vec<_>, BTreeSet<_>) = (tasks.collect(), BTreeSet::new());
+        allocs.extend(tasks.iter().filter_map(|(_, alloc)| *alloc));
+        let tasks: BTreeSet<InstanceId> = tasks.into_iter().map(|(task, _)| task).collect();
+        self.known.retain(|known, _| tasks.contains(known) || allocs.contains(known));
+        let is_due =
+            |instance: &InstanceId| self.known.get(instance).is_none_or(|known| known.next <= now);
         // A count of few files takes a part of a round only.
-        let mut due: Vec<_> = tasks.filter(is_due).take(ENTRIES / 20).collect();
+        let of_tasks = tasks.iter().filter(|task| is_due(task)).take(STEP);
+        let mut due: Vec<_> = of_tasks.map(|task| (*task, false)).collect();
+        due.extend(allocs.iter().filter(|alloc| is_due(alloc)).map(|alloc| (*alloc, true)));
+        let mut counted = Vec::new();
         let mut left = ENTRIES;
         while left > 0 {
-            let (instance, since, mut measure) = match self.under_way.take() {
+            let mut count = match self.under_way.take() {
                 Some(under_way) => under_way,
-                None => {
-                    let Some(next) = due.pop() else { return };
-                    let begun = files.task(next).map(|task| Measure::of(task.path()));
-                    let Ok(Ok(measure)) = begun else { continue };
-                    (next, now, measure)
-                }
+                None => match due.pop() {
+                    Some((instance, is_alloc)) => Count::of(files, instance, is_alloc, now),
+                    None => break,
+                },
             };
-            let part = left.min(ENTRIES / 20);
-            left -= part;
-            match measure.advance(part) {
-                Ok(false) => self.under_way = Some((instance, since, measure)),
-                Ok(true) => {
-                    let bytes = Bytes(measure.used().bytes);
-                    self.known.insert(instance, (since, bytes));
-                }
-                Err(error) => {
-                    tracing::debug!("cannot count the files of {instance}: {error}");
-                    let before = self.of(instance).unwrap_or_default();
-                    self.known.insert(instance, (since, before));
-                }
+            left = left.saturating_sub(STEP);
+            if !count.advance() {
+                self.under_way = Some(count);
+                continue;
+            }
+            let Count { instance, since, steps, own, all, .. } = count;
+            let rest = if steps <= 2 { REST_OF_FEW } else { REST };
+            self.known.insert(instance, Known { next: since + rest, bytes: Bytes(all) });
+            if let Some(own) = own {
+                let unnamed = match allocs.contains(&instance) {
+                    true => 0,
+                    false => files.unnamed(instance).bytes,
+                };
+                counted.push((instance, Bytes(own.saturating_add(unnamed))));
             }
         }
+        counted
+    }
+}
+
+impl Count {
+    fn of(files: &Files, instance: InstanceId, is_alloc: bool, since: Instant) -> Self {
+        let left = match is_alloc {
+            true => [files.shared(instance)].into(),
+            false => files.filled(instance).map(VecDeque::from).unwrap_or_default(),
+        };
+        Self { instance, since, steps: 0, left, measure: None, is_first: true, own: None, all: 0 }
+    }
+
+    /// Counts some entries; returns whether all are counted. What cannot be counted is left out.
+    fn advance(&mut self) -> bool {
+        self.steps += 1;
+        let say = |instance, error| {
+            tracing::debug!("cannot count the files of {instance}: {error}");
+        };
+        let mut measure = match self.measure.take() {
+            Some(measure) => measure,
+            None => match self.left.pop_front().map(|path| Measure::of(&path)) {
+                None => return true,
+                Some(Ok(measure)) => measure,
+                Some(Err(error)) => {
+                    say(self.instance, error);
+                    self.is_first = false;
+                    return self.left.is_empty();
+                }
+            },
+        };
+        match measure.advance(STEP) {
+            Ok(false) => {
+                self.measure = Some(measure);
+                return false;
+            }
+            Ok(true) => {
+                let bytes = measure.used().bytes;
+                self.own = self.own.or(self.is_first.then_some(bytes));
+                self.all = self.all.saturating_add(bytes);
+            }
+            Err(error) => say(self.instance, error),
+        }
+        self.is_first = false;
+        self.left.is_empty()
     }
 }

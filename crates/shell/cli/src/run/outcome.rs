@@ -23,7 +23,11 @@ fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
         How::Signalled(signal) => SIGNALLED.saturating_add(*signal),
         How::OutOfMemory(_) => SIGNALLED + SIGKILL,
         How::NotStarted(_) => return Some(NOT_STARTED),
-        How::Unhealthy(_) | How::Stopped(_) | How::Lost(_) | How::BrokeRule(_) => return None,
+        How::Unhealthy(_)
+        | How::Stopped(_)
+        | How::Lost(_)
+        | How::BrokeRule(_)
+        | How::OutOfResources(_) => return None,
     };
     u8::try_from(status).ok().filter(|status| *status > 0)
 }

@@ -50,6 +50,7 @@ pages! {
     tutorial: "docs/tutorial.md",
     jobs: "docs/jobs.md",
     updates: "docs/updates.md",
+    isolation: "docs/isolation.md",
     allocs: "docs/allocs.md",
     pending: "docs/pending.md",
     watching: "docs/watching.md",

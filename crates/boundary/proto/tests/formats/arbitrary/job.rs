@@ -146,6 +146,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
             constraints,
             kernel_features: BTreeSet::new(),
             api: false,
+            memory_slack: false,
             saver: None,
             logs,
         },
@@ -216,7 +217,6 @@ pub(crate) fn policy() -> impl Strategy<Value = UpdatePolicy> {
 fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = JobSpec> {
     let features = btree_set(select(&KernelFeature::ALL[..]), 0..3);
     let features = prop_oneof![3 => Just(BTreeSet::new()), 1 => features];
-    let api = prop::bool::weighted(0.2);
     let budget = (of(0..=100_000_u32), of(0..=10_000_u32))
         .prop_map(|(at_once, per_hour)| DisruptionBudget { at_once, per_hour });
     let others = (budget, prop_oneof![Just(UpdatePolicy::default()), policy()]);
@@ -224,13 +224,21 @@ fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = Job
         Saver { cmd, time_limit: Span::from_secs(limit), interval: Span::from_secs(interval) }
     });
     let ends = (of(saver), of(span(0)));
-    (job, prop::bool::weighted(0.8), features, api, (others, ends)).prop_map(
-        |(mut job, estimation, features, api, ((disruptions, update), (saver, most)))| {
+    let asked = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
+    (job, prop::bool::weighted(0.8), features, asked, (others, ends)).prop_map(
+        |(
+            mut job,
+            estimation,
+            features,
+            (api, memory_slack),
+            ((disruptions, update), (saver, most)),
+        )| {
             job.estimation = estimation;
             (job.disruptions, job.update) = (disruptions, update);
             (job.task.saver, job.preemption_notice_max) = (saver, most);
             if !job.kind.is_alloc_set() {
                 (job.task.kernel_features, job.task.api) = (features, api);
+                job.task.memory_slack = memory_slack;
             }
             job
         },

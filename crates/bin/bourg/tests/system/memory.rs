@@ -1,0 +1,154 @@
+//! A machine that runs out of memory: its tasks are evicted in order, and production stays.
+
+use serde_json::Value;
+
+use crate::cell::{Cell, Role};
+use crate::eventually::{eventually, until};
+use crate::pages::{Of, metrics, value};
+
+/// What a cell's processes read as `/proc/meminfo`, of which the content may change.
+const MEMINFO: &str = "/proc/meminfo";
+
+/// A machine with 400 MiB for tasks on a host that has so much available, in MiB.
+fn meminfo(total: u64, available: u64) -> String {
+    let kib = |mib: u64| mib * 1_024;
+    format!(
+        "MemTotal: {} kB\nMemFree: {} kB\nMemAvailable: {} kB\n",
+        kib(total),
+        kib(available),
+        kib(available)
+    )
+}
+
+fn start() -> Cell {
+    Cell::start_with_file(MEMINFO, &meminfo(400, 8_000))
+}
+
+/// Holds so much memory, in MiB, for ever.
+fn holds(mib: u64) -> String {
+    format!("(head -c {mib}M /dev/zero; exec sleep 100000) | exec tail -c {mib}M")
+}
+
+/// Holds more and more, 8 MiB each 100 ms, up to a maximum, each time that it is started.
+fn grows(mib: u64) -> String {
+    format!(
+        "(for i in $(seq {}); do head -c 8M /dev/zero; sleep 0.1; done; exec sleep 100000) | exec tail -c {mib}M",
+        mib / 8
+    )
+}
+
+/// Runs a job of one task with a priority, a limit in MiB, and more fields.
+fn runs(cell: &Cell, name: &str, priority: &str, ram: u64, script: &str, more: &str) {
+    cell.write(
+        &format!("{name}.bcl"),
+        format!(
+            "{{ name: '{name}', cmd: ['sh', '-c', '{script}'], priority: '{priority}', cpu: 0.1,
+                ram: '{ram} MiB', restart: {{ delay: '1s' }}, {more} }}"
+        ),
+    );
+    cell.ok(&format!("bourg run --detach {name}.bcl"));
+    cell.is_healthy(name);
+}
+
+/// How often a job was evicted because its machine ran out of resources.
+fn evictions(cell: &Cell, job: &str) -> usize {
+    cell.ok(&format!("bourg events {job}")).matches("the machine ran out of resources").count()
+}
+
+/// How the only task of a job ended before.
+fn last_end(status: &Value) -> String {
+    status["tasks"][0]["lastEnd"]["outOfResources"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn who_uses_slack_memory_goes_first_and_comes_back() {
+    let mut cell = start();
+    runs(&cell, "serve", "production", 100, &holds(40), "appclass: 'latency-sensitive'");
+    runs(&cell, "low", "free", 64, &holds(40), "");
+    let stay = (cell.tasks("serve"), cell.tasks("low"));
+    runs(&cell, "greedy", "best-effort-batch", 32, &grows(400), "memorySlack: true");
+    until("it is evicted", || evictions(&cell, "greedy") > 0);
+    let status = cell.job("greedy", "says why", |status| !last_end(status).is_empty());
+    let why = last_end(&status);
+    assert!(why.contains("its limit is 32 MiB"), "{why}");
+    assert_eq!(status["tasks"][0]["failures"].as_u64().unwrap_or(0), 0, "{status:#}");
+    assert!(cell.ok("bourg status greedy/0").contains("out of resources"), "in its status");
+    until("it is started again", || !cell.tasks("greedy").is_empty());
+    until("and evicted again", || evictions(&cell, "greedy") > 1);
+    assert_eq!((cell.tasks("serve"), cell.tasks("low")), stay, "nobody else: {}", cell.said());
+    assert!(cell.said().contains("memory is short"), "{}", cell.said());
+    // The kernel chose it if it was faster than the Borglet.
+    let page = metrics(&cell, Of::Borglet);
+    assert!(value(&page, "bourg_borglet_memory_shortages_total") > Some(0.0), "{page}");
+    cell.stop();
+}
+
+#[test]
+fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
+    let mut cell = start();
+    runs(&cell, "serve", "production", 100, &holds(80), "appclass: 'latency-sensitive'");
+    runs(&cell, "low", "free", 50, &holds(40), "");
+    runs(&cell, "mid", "mid", 50, &holds(40), "");
+    let (serve, mid) = (cell.tasks("serve"), cell.tasks("mid"));
+    // Something beside the tasks takes the host's memory: 40 MiB would be enough for the reserve and
+    // what production has not used yet, with what the first task frees.
+    cell.write("over", meminfo(400, 10));
+    until("the lowest priority is evicted", || evictions(&cell, "low") > 0);
+    cell.write("over", meminfo(400, 8_000));
+    assert!(cell.tasks("serve") == serve && cell.tasks("mid") == mid, "{}", cell.said());
+    let status = cell.job("low", "says why", |status| !last_end(status).is_empty());
+    let why = last_end(&status);
+    assert!(why.contains("the machine had 10 MiB of memory available"), "{why}");
+    cell.is_healthy("low");
+    // All of it.
+    cell.write("over", meminfo(400, 0));
+    until("all but production are evicted", || evictions(&cell, "mid") > 0);
+    until("and tried again in vain", || evictions(&cell, "low") > 2);
+    assert_eq!(cell.tasks("serve"), serve, "{}", cell.said());
+    cell.write("over", meminfo(400, 8_000));
+    cell.is_healthy("low");
+    cell.is_healthy("mid");
+    // A machine that shrinks: 190 MiB are used.
+    cell.write("over", meminfo(200, 8_000));
+    let (before, low) = (evictions(&cell, "low"), cell.tasks("low"));
+    let borglet = eventually("the Borglet runs", || cell.pid(Role::Borglet));
+    cell.kill(Role::Borglet);
+    until("it runs again", || cell.pid(Role::Borglet).is_some_and(|pid| pid != borglet));
+    let machine = cell.ok("bourg machines -o name");
+    until("the machine is smaller", || {
+        let shown = cell.ok(&format!("bourg machine show {}", machine.trim()));
+        shown.contains("200 MiB")
+    });
+    assert_eq!((evictions(&cell, "low"), cell.tasks("low")), (before, low), "all fit");
+    cell.write("more.bcl", "{ name: 'more', cmd: ['sleep', '1000'], ram: '20 MiB' }");
+    cell.ok("bourg run --detach more.bcl");
+    until("nothing more fits", || cell.ok("bourg why more").contains("memory"));
+    cell.stop();
+}
+
+#[test]
+fn files_beyond_a_request_end_a_task_on_a_disk_with_room() {
+    let mut cell = Cell::start();
+    let script = "head -c 9M /dev/zero > f; exec sleep 1000";
+    cell.write(
+        "fills.bcl",
+        format!(
+            "{{ name: 'fills', cmd: ['sh', '-c', '{script}'], disk: '4 MiB', restart: {{ delay: '1s' }} }}"
+        ),
+    );
+    cell.write("free.bcl", format!("{{ name: 'unbounded', cmd: ['sh', '-c', '{script}'] }}"));
+    cell.ok("bourg run --detach free.bcl; bourg run --detach fills.bcl");
+    let events = eventually("it is ended for it", || {
+        let events = cell.ok("bourg events fills");
+        events.contains("its request is 4 MiB").then_some(events)
+    });
+    assert!(events.contains("FAIL") && events.contains("it used 9 MiB of disk"), "{events}");
+    assert!(!cell.ok("bourg events unbounded").contains("FAIL"), "it asked for no disk");
+    let machine = cell.ok("bourg machines -o name");
+    let attribute = |name: &str| {
+        cell.ok(&format!("bourg machine show {} -o attributes.{name}", machine.trim()))
+    };
+    assert_eq!(attribute("disk-isolation"), "measured\n");
+    assert_eq!(attribute("memory-isolation"), "enforced\n");
+    cell.stop();
+}
