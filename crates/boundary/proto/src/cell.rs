@@ -10,7 +10,6 @@ use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::{dimension, notice, read, v1};
 use v1::end::How;
-use v1::machine_report::shortage::State;
 
 impl From<InstanceId> for v1::InstanceId {
     fn from(id: InstanceId) -> Self {
@@ -84,11 +83,7 @@ impl TryFrom<v1::MachineReport> for MachineReport {
 
 impl From<Shortage> for v1::machine_report::Shortage {
     fn from(shortage: Shortage) -> Self {
-        let state = match shortage.state {
-            ShortageState::Persists { since } => State::PersistsSince(since.0),
-            ShortageState::Eased { since } => State::EasedSince(since.0),
-        };
-        Self { dimension: dimension::number(shortage.dimension), state: Some(state) }
+        Self { dimension: dimension::number(shortage.dimension), persists: shortage.persists() }
     }
 }
 
@@ -97,10 +92,7 @@ impl TryFrom<v1::machine_report::Shortage> for Shortage {
 
     fn try_from(shortage: v1::machine_report::Shortage) -> Result<Self, Malformed> {
         let dimension = dimension::read(shortage.dimension)?;
-        let state = match read::required(shortage.state, "state")? {
-            State::PersistsSince(since) => ShortageState::Persists { since: Time(since) },
-            State::EasedSince(since) => ShortageState::Eased { since: Time(since) },
-        };
+        let state = if shortage.persists { ShortageState::Persists } else { ShortageState::Eased };
         Ok(Self { dimension, state })
     }
 }

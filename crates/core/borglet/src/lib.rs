@@ -28,7 +28,7 @@ pub use log_retention::{Exceeded, KeepAtMost, KeptLog, outdated};
 pub use order::{
     Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
 };
-pub use shortage::{EASED_AFTER, Moment, PERSISTS_AFTER, REMEMBERED_FOR, Shortages};
+pub use shortage::{EASED_AFTER, INTERRUPTED_AFTER, PERSISTS_AFTER, REMEMBERED_FOR};
 pub use starvation::{CpuCap, Greed};
 pub use state::{
     Borglet, CpuReading, CpuRound, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder,

@@ -9,6 +9,9 @@ use model::{Dimension, Shortage, ShortageState, Span, Time};
 /// A shortage that goes on for so long is told to the master.
 pub const PERSISTS_AFTER: Span = Span::from_secs(60);
 
+/// A pause of so long interrupts a shortage that has not been told yet.
+pub const INTERRUPTED_AFTER: Span = Span::from_secs(5);
+
 /// A machine without a shortage for so long is short no more.
 pub const EASED_AFTER: Span = Span::from_secs(30);
 
@@ -17,78 +20,73 @@ pub const REMEMBERED_FOR: Span = Span::from_secs(600);
 
 /// What is known of the shortages of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shortages {
+pub(crate) struct Shortages {
     by_dimension: [Known; Dimension::ALL.len()],
 }
 
-/// What is known of one resource. Moments are pairs: by the monotonic clock, and by the wall clock.
+/// What is known of one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     /// When the present shortage began, and when the machine was last seen short.
-    present: Option<(Moment, Moment)>,
+    present: Option<(Time, Time)>,
     /// When the last shortage that mattered ended.
-    ended: Option<Moment>,
-}
-
-/// A moment by both clocks of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// By the monotonic clock.
-    pub now: Time,
-    /// By the wall clock.
-    pub wall: Time,
+    ended: Option<Time>,
 }
 
 impl Known {
-    fn persists(&self) -> Option<Time> {
-        let (since, last) = self.present?;
-        (last.now.since(since.now) >= PERSISTS_AFTER).then_some(since.wall)
+    fn persists(&self) -> bool {
+        self.present.is_some_and(|(since, last)| last.since(since) >= PERSISTS_AFTER)
     }
 
-    fn look(&mut self, is_short: bool, at: Moment) {
-        match (is_short, self.present) {
-            (true, None) => self.present = Some((at, at)),
-            (true, Some((since, _))) => self.present = Some((since, at)),
-            (false, Some((_, last))) if at.now.since(last.now) >= EASED_AFTER => {
-                if self.persists().is_some() {
-                    self.ended = Some(at);
-                }
-                self.present = None;
+    fn look(&mut self, is_short: bool, now: Time) {
+        let patience = if self.persists() { EASED_AFTER } else { INTERRUPTED_AFTER };
+        if let Some((_, last)) = self.present
+            && now.since(last) >= patience
+        {
+            if self.persists() {
+                self.ended = Some(now);
             }
-            (false, _) => {}
+            self.present = None;
         }
-        self.ended = self.ended.filter(|ended| at.now.since(ended.now) < REMEMBERED_FOR);
+        if is_short {
+            let since = self.present.map_or(now, |(since, _)| since);
+            self.present = Some((since, now));
+        }
+        self.ended = self.ended.filter(|ended| now.since(*ended) < REMEMBERED_FOR);
     }
 
     fn state(&self) -> Option<ShortageState> {
         match (self.persists(), self.ended) {
-            (Some(since), _) => Some(ShortageState::Persists { since }),
-            (None, Some(ended)) => Some(ShortageState::Eased { since: ended.wall }),
-            (None, None) => None,
+            (true, _) => Some(ShortageState::Persists),
+            (false, Some(_)) => Some(ShortageState::Eased),
+            (false, None) => None,
         }
     }
 }
 
 impl Shortages {
-    /// Of which resources the machine is short at a moment. Called about once a second.
-    pub fn look(&mut self, is_short: impl Fn(Dimension) -> bool, at: Moment) {
-        for (known, dimension) in self.by_dimension.iter_mut().zip(Dimension::ALL) {
-            known.look(is_short(dimension), at);
+    /// Whether the machine is short of a resource now. Called every second or more often.
+    pub(crate) fn look(&mut self, of: Dimension, is_short: bool, now: Time) {
+        if let Some(known) = self.known(of) {
+            known.look(is_short, now);
         }
     }
 
     /// A task was evicted because the machine was short of a resource. That helped, and what was
     /// evicted must not come back at once.
-    pub fn evicted(&mut self, dimension: Dimension, at: Moment) {
-        let all = self.by_dimension.iter_mut().zip(Dimension::ALL);
-        for (known, _) in all.filter(|(_, of)| *of == dimension) {
-            known.ended = Some(at);
+    pub(crate) fn evicted(&mut self, of: Dimension, now: Time) {
+        if let Some(known) = self.known(of) {
+            known.ended = Some(now);
         }
     }
 
+    fn known(&mut self, of: Dimension) -> Option<&mut Known> {
+        let mut all = self.by_dimension.iter_mut().zip(Dimension::ALL);
+        all.find_map(|(known, dimension)| (dimension == of).then_some(known))
+    }
+
     /// What the master is told: a shortage that persists before one that is over.
-    #[must_use]
-    pub fn told(&self) -> Option<Shortage> {
+    pub(crate) fn told(&self) -> Option<Shortage> {
         let all = self.by_dimension.iter().zip(Dimension::ALL);
         let told = all.filter_map(|(known, dimension)| {
             known.state().map(|state| Shortage { dimension, state })
@@ -101,67 +99,62 @@ impl Shortages {
 mod tests {
     use super::*;
     use model::Dimension::{Cpu, Ram};
+    use model::ShortageState::{Eased, Persists};
 
-    const WALL: u64 = 1_600_000_000;
-
-    fn at(second: u64) -> Moment {
-        let micros = |second: u64| Time(second * 1_000_000);
-        Moment { now: micros(second), wall: micros(WALL + second) }
+    fn at(second: u64) -> Time {
+        Time(second * 1_000_000)
     }
 
-    /// What is told after each second in which it changes, if the machine is short of `dimension` in
-    /// these spans of seconds; `+` while it persists, `-` when it is over, with when that began.
-    fn told(
-        dimension: Dimension,
-        short: &[std::ops::Range<u64>],
-        until: u64,
-    ) -> Vec<(u64, String)> {
+    /// What is told after each second in which it changes, if the machine is short of CPU in these
+    /// spans of seconds.
+    fn told(short: &[std::ops::Range<u64>]) -> Vec<(u64, Option<ShortageState>)> {
         let (mut shortages, mut before, mut all) = (Shortages::default(), None, Vec::new());
-        for second in 0..until {
+        for second in 0..1_500 {
             let is_short = short.iter().any(|span| span.contains(&second));
-            shortages.look(|of| of == dimension && is_short, at(second));
-            let now = shortages.told();
+            shortages.look(Cpu, is_short, at(second));
+            let now = shortages.told().map(|shortage| shortage.state);
             if now != before {
-                let words = now.map_or("none".to_owned(), |shortage| match shortage.state {
-                    ShortageState::Persists { since } => format!("+{}", since.0 / 1_000_000 - WALL),
-                    ShortageState::Eased { since } => format!("-{}", since.0 / 1_000_000 - WALL),
-                });
-                all.push((second, words));
+                all.push((second, now));
             }
             before = now;
         }
         all
     }
 
-    fn words(told: &[(u64, &str)]) -> Vec<(u64, String)> {
-        told.iter().map(|(second, words)| (*second, (*words).to_owned())).collect()
-    }
-
     #[test]
     fn only_a_shortage_that_persists_is_told_and_remembered_for_a_while() {
-        // A short one is the Borglet's own affair.
-        assert_eq!(told(Cpu, &[10..70], 1_000), []);
-        let once = words(&[(70, "+10"), (109, "-109"), (709, "none")]);
-        assert_eq!(told(Cpu, &[10..80], 1_000), once);
-        // With gaps it is still one shortage, if they are not long.
-        assert_eq!(told(Cpu, &[10..30, 50..80], 1_000), once);
-        assert_eq!(told(Cpu, &[10..40, 69..100], 200), words(&[(70, "+10"), (129, "-129")]));
-        assert_eq!(told(Cpu, &[10..40, 70..100], 1_000), []);
+        // A short one is the Borglet's own affair, and so are many with pauses.
+        assert_eq!(told(&[10..70]), []);
+        assert_eq!(told(&[10..15, 25..30, 40..45, 55..60, 70..75, 85..90]), []);
+        let once = [(70, Some(Persists)), (109, Some(Eased)), (709, None)];
+        assert_eq!(told(&[10..80]), once);
+        // A short pause does not end it, nor does a longer one once it was told.
+        assert_eq!(told(&[10..30, 34..80]), once);
+        assert_eq!(told(&[10..72, 79..80]), once);
+        assert_eq!(told(&[10..40, 44..66]), []);
         // It comes back while it is remembered.
-        let again = [(70, "+10"), (109, "-109"), (260, "+200"), (299, "-299"), (899, "none")];
-        assert_eq!(told(Ram, &[10..80, 200..270], 1_000), words(&again));
+        let again = [
+            (70, Some(Persists)),
+            (109, Some(Eased)),
+            (260, Some(Persists)),
+            (299, Some(Eased)),
+            (899, None),
+        ];
+        assert_eq!(told(&[10..80, 200..270]), again);
     }
 
     #[test]
     fn an_eviction_is_remembered_at_once_and_what_persists_is_told_first() {
         let mut shortages = Shortages::default();
         shortages.evicted(Ram, at(5));
-        let ram = Shortage { dimension: Ram, state: ShortageState::Eased { since: at(5).wall } };
-        assert_eq!(shortages.told(), Some(ram));
+        assert_eq!(shortages.told(), Some(Shortage { dimension: Ram, state: Eased }));
         for second in 5..=65 {
-            shortages.look(|dimension| dimension == Cpu, at(second));
+            shortages.look(Cpu, true, at(second));
+            shortages.look(Ram, false, at(second));
         }
-        let state = ShortageState::Persists { since: at(5).wall };
-        assert_eq!(shortages.told(), Some(Shortage { dimension: Cpu, state }));
+        assert_eq!(shortages.told(), Some(Shortage { dimension: Cpu, state: Persists }));
+        shortages.look(Cpu, false, at(65 + 30));
+        shortages.look(Ram, false, at(5 + 600));
+        assert_eq!(shortages.told(), Some(Shortage { dimension: Cpu, state: Eased }));
     }
 }

@@ -119,6 +119,11 @@ impl Starvation {
         self.caps.get(&instance).map(|(max, _)| *max)
     }
 
+    /// Whether batch tasks are starved now, although greedy tasks are capped if there are any.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.run > Span::ZERO
+    }
+
     /// The tasks with caps.
     pub(crate) fn capped(&self) -> Vec<InstanceId> {
         self.caps.keys().copied().collect()

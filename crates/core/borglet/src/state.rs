@@ -5,6 +5,7 @@ mod checks;
 mod cpu;
 mod disk;
 mod disk_request;
+mod effect;
 mod memory;
 mod notice;
 mod ports;
@@ -22,6 +23,7 @@ use spec::{LogPolicy, LogSettings};
 use crate::capacity::{Endpoint, Rooms};
 use crate::health::HealthTracker;
 use crate::limit::Limit;
+use crate::shortage::Shortages;
 use crate::starvation::CpuCap;
 use crate::{
     Desired, DesiredAlloc, Launch, Notice, Order, OrderRefused, Report, Stop, TaskReport,
@@ -33,6 +35,7 @@ pub use checks::Probe;
 use cpu::Cpus;
 pub use cpu::{CpuReading, CpuRound};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
+pub use effect::Effect;
 pub use memory::{MemoryReport, memory_reserve};
 use notice::GivenNotice;
 use ports::Ports;
@@ -123,94 +126,6 @@ pub enum Input {
     DataMeasured(InstanceId, Bytes),
 }
 
-/// An action for the shell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Write the stamp of the newest order to disk, before the effects that follow.
-    PersistStamp(Stamp),
-    /// Start an instance; [`Input::Started`], [`Input::Ended`], [`Input::UidTaken`] or
-    /// [`Input::PortTaken`] must follow.
-    Start(Box<Launch>),
-    /// Write the notice for an instance, and then send SIGTERM. [`Input::NoticeFailed`] must follow if
-    /// either fails.
-    Terminate(InstanceId, Notice),
-    /// Send SIGKILL to all of its processes.
-    Kill(InstanceId),
-    /// Log and count that a rule ended an instance; it is killed by another effect.
-    NoteRule {
-        /// The instance.
-        instance: InstanceId,
-        /// The rule.
-        rule: Rule,
-        /// Why it applied, with numbers.
-        reason: String,
-    },
-    /// Check the health of an instance; [`Input::Checked`] must follow, at the latest when the timeout
-    /// has passed since its turn.
-    Check {
-        /// The instance.
-        instance: InstanceId,
-        /// What to do.
-        probe: Probe,
-        /// The timeout.
-        timeout: Span,
-    },
-    /// Apply another limit to a running instance and record it for later Borglets;
-    /// [`Input::Resized`] must follow.
-    Resize {
-        /// The instance.
-        instance: InstanceId,
-        /// The new limit.
-        limit: Resources,
-    },
-    /// Let the latency-sensitive tasks that share cores run on these CPUs only.
-    ShareCpus(Vec<u32>),
-    /// Change the cap of a greedy task ([`crate::starvation`]), which is not recorded: it ends with this
-    /// process.
-    CapCpu {
-        /// The task.
-        instance: InstanceId,
-        /// The change, with its rule and numbers.
-        cap: CpuCap,
-    },
-    /// Delete an instance's record; its logs are kept for a while.
-    Retire {
-        /// The instance.
-        instance: InstanceId,
-        /// What its job says of its logs, if that has changed since its start.
-        logs: Option<LogPolicy>,
-    },
-    /// Apply these settings to the logs of tasks that have ended.
-    KeepLogs(LogSettings),
-    /// Create an alloc, or complete it; [`Input::AllocMade`] must follow.
-    MakeAlloc(Box<DesiredAlloc>),
-    /// Apply another limit to an alloc, as [`Effect::Resize`] does to a running instance.
-    ResizeAlloc {
-        /// The alloc.
-        instance: InstanceId,
-        /// The new limit of all its tasks together.
-        limit: Resources,
-    },
-    /// Remove an empty alloc with its files; [`Input::AllocRemoved`] or [`Input::AllocStays`] must
-    /// follow. If its data is to be saved, and its set has a saver, [`Input::Kept`] must follow too.
-    RemoveAlloc {
-        /// The alloc.
-        instance: InstanceId,
-        /// Whether its data is to be saved.
-        save: bool,
-    },
-    /// Measure the data of an ended instance; [`Input::DataMeasured`] must follow if it is known.
-    MeasureData(InstanceId),
-    /// Record an attempt, and run a saver; [`Input::SaverEnded`] must follow.
-    RunSaver(Box<SaverLaunch>),
-    /// Kill a saver that runs.
-    KillSaver(InstanceId),
-    /// Record what became of data, and delete it.
-    EndData(Box<KeptData>),
-    /// Delete the record of data that is gone.
-    ForgetData(InstanceId),
-}
-
 /// An instance that outlived the previous Borglet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
@@ -280,6 +195,7 @@ pub struct Borglet {
     ports: Ports,
     savers: Savers,
     cpus: Cpus,
+    shortages: Shortages,
     /// The settings for logs; `None` before an order said them.
     logs: Option<LogSettings>,
 }
@@ -308,7 +224,7 @@ impl Borglet {
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
         let (foreign_uids, disk, counts, memory) = Default::default();
-        let (ports, savers, cpus, logs) = Default::default();
+        let (ports, savers, cpus, shortages, logs) = Default::default();
         Self {
             settings,
             machine,
@@ -322,6 +238,7 @@ impl Borglet {
             ports,
             savers,
             cpus,
+            shortages,
             logs,
         }
     }
@@ -396,7 +313,10 @@ impl Borglet {
     pub fn step(&mut self, now: Time, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Tick => {}
-            Input::Machine(report) => self.machine = report,
+            Input::Machine(report) => {
+                self.machine = report;
+                self.tell_shortage();
+            }
             Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),
             Input::DiskCounted(instance, bytes) => {

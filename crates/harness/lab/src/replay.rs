@@ -450,5 +450,5 @@ impl Run<'_> {
 }
 
 fn demand(subject: &Subject, reservation: Resources) -> Demand {
-    Demand { limit: subject.limit, reservation, prod: subject.priority.is_prod() }
+    Demand { limit: subject.limit, reservation, prod: subject.priority.is_prod(), exclusive: false }
 }

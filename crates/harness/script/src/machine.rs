@@ -67,10 +67,9 @@ fn shortage(text: &str) -> Result<Shortage, ScriptError> {
     let dimension = Dimension::ALL.into_iter().find(|dimension| dimension.word() == of);
     let dimension =
         dimension.ok_or_else(|| no_such_option(of, &["cpu", "ram", "disk", "disk-rate"]))?;
-    let since = Time(600_000_000);
     let state = match state {
-        "persists" => ShortageState::Persists { since },
-        "eased" => ShortageState::Eased { since },
+        "persists" => ShortageState::Persists,
+        "eased" => ShortageState::Eased,
         other => return Err(no_such_option(other, &["persists", "eased"])),
     };
     Ok(Shortage { dimension, state })

@@ -23,7 +23,7 @@ use model::{
 };
 use process::clock::wall_clock;
 use proto::v1;
-use spec::{LogPolicy, LogSettings, TaskSpec};
+use spec::{LogPolicy, LogSettings};
 
 use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;

@@ -1,6 +1,6 @@
 //! A machine that is short of a resource although its tasks are within what they reserved.
 
-use crate::{Dimension, Time};
+use crate::Dimension;
 
 /// A machine that is, or was a while ago, short of a resource: the reservations of its tasks were
 /// wrong (paper, section 5.5). Its Borglet throttles and evicts at once; this is for the master, which
@@ -17,22 +17,16 @@ pub struct Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShortageState {
     /// It goes on although the machine throttled or evicted tasks.
-    Persists {
-        /// When it began, by the machine's clock.
-        since: Time,
-    },
+    Persists,
     /// It is over, and lately was not.
-    Eased {
-        /// When it ended, by the machine's clock.
-        since: Time,
-    },
+    Eased,
 }
 
 impl Shortage {
     /// Whether it goes on.
     #[must_use]
     pub fn persists(&self) -> bool {
-        matches!(self.state, ShortageState::Persists { .. })
+        self.state == ShortageState::Persists
     }
 }
 

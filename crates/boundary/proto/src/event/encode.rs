@@ -6,8 +6,7 @@ use cell::{
     StopReason, Subject,
 };
 use model::{
-    CollectionId, End, FinalUsage, InstanceId, LockMode, MachineId, Resources, Shortage,
-    ShortageState, Span,
+    CollectionId, End, FinalUsage, InstanceId, LockMode, MachineId, Resources, Shortage, Span,
 };
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -201,7 +200,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::MachineUpdated { capacity } => {
             wire.message(25, |wire| wire.message(1, |wire| resources(wire, capacity)));
         }
-        EventKind::MachineShortage { shortage } => wire.message(130, |wire| {
+        EventKind::MachineShortage { shortage } => wire.message(131, |wire| {
             if let Some(shortage) = shortage {
                 wire.message(1, |wire| machine_shortage(wire, shortage));
             }
@@ -407,10 +406,7 @@ fn end(wire: &mut Wire<'_>, end: &End) {
 
 fn machine_shortage(wire: &mut Wire<'_>, shortage: &Shortage) {
     wire.number(1, dimension::number(shortage.dimension).unsigned_abs().into());
-    match shortage.state {
-        ShortageState::Persists { since } => wire.given_number(2, since.0),
-        ShortageState::Eased { since } => wire.given_number(3, since.0),
-    }
+    wire.number(2, shortage.persists().into());
 }
 
 fn resources(wire: &mut Wire<'_>, resources: &Resources) {

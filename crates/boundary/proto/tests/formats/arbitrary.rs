@@ -188,10 +188,7 @@ pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
 }
 
 pub(crate) fn shortage() -> impl Strategy<Value = Shortage> {
-    let state = (any::<bool>(), any::<u64>()).prop_map(|(persists, since)| match persists {
-        true => ShortageState::Persists { since: Time(since) },
-        false => ShortageState::Eased { since: Time(since) },
-    });
+    let state = select(&[ShortageState::Persists, ShortageState::Eased][..]);
     (select(&Dimension::ALL[..]), state)
         .prop_map(|(dimension, state)| Shortage { dimension, state })
 }

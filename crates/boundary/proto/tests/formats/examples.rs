@@ -166,11 +166,9 @@ pub(crate) fn instance(index: u32) -> InstanceId {
 }
 
 pub(crate) fn shortages() -> [Shortage; 2] {
-    let state = ShortageState::Persists { since: Time(1_600_000_000_000_000) };
-    let eased = ShortageState::Eased { since: Time(1_600_000_060_000_000) };
     [
-        Shortage { dimension: Dimension::Ram, state },
-        Shortage { dimension: Dimension::Cpu, state: eased },
+        Shortage { dimension: Dimension::Ram, state: ShortageState::Persists },
+        Shortage { dimension: Dimension::Cpu, state: ShortageState::Eased },
     ]
 }
 

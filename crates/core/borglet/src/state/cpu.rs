@@ -1,8 +1,9 @@
 //! Whole cores, and caps for greedy tasks.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use model::{Appclass, End, FinalUsage, InstanceId, MilliCores, Permille, Time};
+use model::{Appclass, Dimension, End, FinalUsage, InstanceId, MilliCores, Permille, Time};
 use spec::Cores;
 
 use super::{Borglet, Effect, Local, Phase};
@@ -90,6 +91,18 @@ impl Borglet {
         let changes = self.cpus.starvation.observe(now, capacity, round.machine, &tasks);
         let effect = |(instance, cap)| Effect::CapCpu { instance, cap };
         effects.extend(changes.into_iter().map(effect));
+        self.shortages.look(Dimension::Cpu, self.cpus.starvation.is_starved(), now);
+        // Memory is reported only while it is low.
+        self.shortages.look(Dimension::Ram, false, now);
+        self.tell_shortage();
+    }
+
+    /// Has the report say of what the machine is short.
+    pub(super) fn tell_shortage(&mut self) {
+        let told = self.shortages.told();
+        if self.machine.shortage != told {
+            Arc::make_mut(&mut self.machine).shortage = told;
+        }
     }
 
     /// A new limit has replaced the cap of a task: it is capped again.

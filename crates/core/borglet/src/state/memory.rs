@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use model::{Bytes, InstanceId, Priority, Span, Time};
+use model::{Bytes, Dimension, InstanceId, Priority, Span, Time};
 
 use super::{Borglet, Effect, Phase, Rule, StopCause};
 
@@ -180,12 +180,17 @@ impl Borglet {
             tasks.get(instance).is_some_and(super::Local::is_here)
                 || report.used.contains_key(instance)
         });
+        self.shortages.look(Dimension::Ram, report.is_short(), now);
         let accounts = self.memory_accounts(now, report);
         let chosen: Vec<_> = report
             .select_victims(&accounts)
             .into_iter()
             .map(|(account, rule)| (account.instance, rule, report.reason(account, rule)))
             .collect();
+        if !chosen.is_empty() {
+            self.shortages.evicted(Dimension::Ram, now);
+        }
+        self.tell_shortage();
         for (victim, rule, reason) in chosen {
             for (instance, local) in &mut self.tasks {
                 let is_in = local.launch.desired.alloc == Some(victim) && local.is_here();

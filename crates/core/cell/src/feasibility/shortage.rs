@@ -16,8 +16,8 @@ pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), Unschedu
     };
     let of = shortage.dimension;
     match shortage.state {
-        ShortageState::Persists { .. } => Err(UnschedulableReason::Short { of }),
-        ShortageState::Eased { .. } => {
+        ShortageState::Persists => Err(UnschedulableReason::Short { of }),
+        ShortageState::Eased => {
             let left =
                 |free: &Resources| free.get(of).saturating_sub(offer.capacity.get(of) / KEPT_FREE);
             let (asked, free) = (ask.demand.reservation.get(of), left(&offer.free));
@@ -34,7 +34,7 @@ mod tests {
     use std::sync::Arc;
 
     use model::Dimension::{Cpu, Ram};
-    use model::{MachineReport, Shortage, Time};
+    use model::{MachineReport, Shortage};
 
     use super::*;
     use crate::feasibility::testing::{asking, resources};
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn a_short_machine_takes_production_only_and_one_that_was_keeps_an_eighth() {
-        let persists = ShortageState::Persists { since: Time(1) };
-        let eased = ShortageState::Eased { since: Time(1) };
+        let persists = ShortageState::Persists;
+        let eased = ShortageState::Eased;
         let lately = |of, asked, free| Some(UnschedulableReason::LatelyShort { of, asked, free });
         // Of 800 milli-cores and 800 bytes half is free.
         let cases = [
@@ -62,7 +62,7 @@ mod tests {
             machine.report =
                 Arc::new(MachineReport { capacity, shortage, ..MachineReport::default() });
             let limit = resources(cpu, ram);
-            let ask = asking(Demand { limit, reservation: limit, prod });
+            let ask = asking(Demand { limit, reservation: limit, prod, exclusive: false });
             let offer = Offer { free: resources(400, 400), ..Offer::of(&machine) };
             assert_eq!(check(&ask, &offer).err(), expected, "{shortage:?}, prod {prod}");
         }

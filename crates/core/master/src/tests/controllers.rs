@@ -233,8 +233,7 @@ fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
         in_words(&Op::RelieveMachine { machine: M1, instance: id })
     };
     assert_eq!(relieved(&mut world), Vec::<String>::new());
-    let since = world.now;
-    describe(&mut world, Some(model::ShortageState::Persists { since }));
+    describe(&mut world, Some(model::ShortageState::Persists));
     assert_eq!(relieved(&mut world), [leaves(0)]);
     assert_eq!(relieved(&mut world), Vec::<String>::new(), "it has not left yet");
     // Nothing was applied: it is proposed again. Production stays, however long it takes.
@@ -249,8 +248,7 @@ fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
     }
     world.now = world.now + Span::from_secs(300);
     assert_eq!(relieved(&mut world), Vec::<String>::new());
-    let since = world.now;
-    describe(&mut world, Some(model::ShortageState::Eased { since }));
+    describe(&mut world, Some(model::ShortageState::Eased));
     let leading = world.master.leading.as_ref().expect("it leads");
     assert_eq!(leading.short_machines.due(), None);
 }

@@ -5,8 +5,8 @@
 //! task has the ratios of one of the replay's tasks, production those of production.
 
 use lab::Ratios;
+use model::Reclamation;
 use model::{Bytes, MachineName, MilliCores, Random, Resources};
-use reclaim::Setting;
 use serde::Serialize;
 use trace::google2011::{Scale, slice};
 use trace::shapes::{Shape, generate};
@@ -42,7 +42,7 @@ pub(crate) struct With {
 
 /// Compacts the slice of the real cell of 2011 and cells in the eight shapes of 2019.
 pub(crate) fn cells(
-    settings: &[(Setting, Vec<Ratios>)],
+    settings: &[(Reclamation, Vec<Ratios>)],
     seed: u64,
     orders: u64,
 ) -> anyhow::Result<Vec<Compacted>> {
@@ -62,7 +62,7 @@ pub(crate) fn cells(
 fn compact(
     cell: String,
     mut snapshot: CellSnapshot,
-    settings: &[(Setting, Vec<Ratios>)],
+    settings: &[(Reclamation, Vec<Ratios>)],
     seed: u64,
     orders: u64,
 ) -> anyhow::Result<Compacted> {
