@@ -76,7 +76,7 @@ fn figures_are_written_as_csv_and_as_svg_without_scripts() {
     let terminal = Terminal::new();
     let (csv, svg) = (terminal.path("csv"), terminal.path("a/b/svg"));
     let line = format!(
-        "--setting baseline --hours 1 --orders 1 --csv {} --svg {}",
+        "--requests 2019-a --tasks 60 --setting baseline --hours 1 --csv {} --svg {}",
         csv.display(),
         svg.display()
     );

@@ -15,8 +15,8 @@ use trace::{CellSnapshot, Job};
 use crate::scheduling::input::Maker;
 use crate::scheduling::pack::compacted;
 
-/// Cells in the shapes of 2019 have so many tasks for one of the slice of 2011: their requests are
-/// smaller, and machines have to be full, not few.
+/// Cells in the shapes of 2019 have so many tasks for one of the replayed cell: their requests are
+/// smaller than those of 2011, and machines have to be full, not few.
 const DRAWN_TASKS: usize = 4;
 /// Machines, times so many, so that a cell has room without reclamation, too.
 const TIMES: usize = 2;
@@ -40,14 +40,23 @@ pub(crate) struct With {
     pub(crate) more_without_percent: f64,
 }
 
-/// Compacts the slice of the real cell of 2011 and cells in the eight shapes of 2019.
+/// The size of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) machines: usize,
+    pub(crate) tasks: usize,
+}
+
+/// Compacts the slice of the real cell of 2011, and cells in the eight shapes of 2019 whose size
+/// follows that of the replayed cell.
 pub(crate) fn cells(
     settings: &[(Reclamation, Vec<Ratios>)],
+    replayed: Size,
     seed: u64,
     orders: u64,
 ) -> anyhow::Result<Vec<Compacted>> {
     let slice = slice::read(Scale::default()).snapshot;
-    let (machines, tasks) = (slice.machines.len(), slice.tasks().count());
+    let Size { machines, tasks } = replayed;
     let real = ("the real cell of 2011, a twenty-fifth".to_owned(), slice);
     let drawn = Shape::names().filter_map(Shape::named).map(|shape| {
         (

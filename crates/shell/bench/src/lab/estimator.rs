@@ -20,7 +20,7 @@ use trace::CellSnapshot;
 use trace::google2011::{Scale, slice};
 use trace::shapes::{Shape, generate};
 
-use super::compaction;
+use super::compaction::{self, Size};
 use super::figures;
 use super::report::{Replayed, Report};
 
@@ -112,7 +112,8 @@ struct Input {
     lead_in: Span,
     length: Span,
     says: String,
-    drawn: bool,
+    /// The size of the cell whose tasks got drawn usage; none for a file.
+    drawn: Option<Size>,
 }
 
 /// Runs the experiment and prints the results.
@@ -144,19 +145,18 @@ pub(crate) fn run(options: &Options) -> Done {
     let as_they_are = replayed(&input.machines);
     let abundant = |one: &Resources| Resources { cpu: CPU_MAX, ..*one };
     let memory_alone = replayed(&input.machines.iter().map(abundant).collect::<Vec<_>>());
-    let compacted = match options.orders {
-        0 => Vec::new(),
-        _ if !input.drawn || !options.schedule.is_empty() => Vec::new(),
-        orders => {
+    let compacted = match (options.orders, input.drawn) {
+        (1.., Some(size)) if options.schedule.is_empty() => {
             let settings = options.settings().into_iter().zip(&as_they_are);
             let estimated = settings.filter(|(setting, _)| *setting != Reclamation::Off);
             let ratios: Vec<_> =
                 estimated.map(|(setting, outcome)| (setting, outcome.ratios.clone())).collect();
-            compaction::cells(&ratios, options.seed, orders)?
+            compaction::cells(&ratios, size, options.seed, options.orders)?
         }
+        _ => Vec::new(),
     };
     let replayed = Replayed { as_they_are, memory_alone, compacted };
-    let report = Report::of(&replayed, &input.says, input.drawn, options);
+    let report = Report::of(&replayed, &input.says, input.drawn.is_some(), options);
     if let Some(directory) = &options.csv {
         figures::csv(directory, &replayed)?;
     }
@@ -214,7 +214,7 @@ impl Options {
             workload,
             lead_in: LEAD_IN,
             length: Span::from_secs(hours * 3_600),
-            drawn: true,
+            drawn: Some(Size { machines: cell.machines.len(), tasks: cell.tasks().count() }),
         })
     }
 
@@ -276,7 +276,7 @@ impl Options {
             machines: vec![capacity; machines],
             lead_in: Span::ZERO,
             length,
-            drawn: false,
+            drawn: None,
         })
     }
 }
