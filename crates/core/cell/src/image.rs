@@ -297,6 +297,7 @@ impl Cell {
             bare.taken_by_prod = model::Resources::default();
             bare.ports_taken.clear();
             bare.addresses_taken.clear();
+            bare.exclusive.clear();
             bare.used.clear();
             bare.derive(&cell.platforms);
             if let Some(switch) = bare.attribute(attribute::SWITCH) {

@@ -5,8 +5,8 @@
 //! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
 //! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
 //! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
-//! kernel can check ports, `cpu_isolation` what it can do about CPU and disk rates, and
-//! `task_network` prepares the host for networks of tasks. `disk` measures usage, `memory` how much
+//! kernel can check ports, `cpu_isolation` what it can do about CPU and disk rates (`cgroups`
+//! has which task is where), and `task_network` prepares the host for networks of tasks. `disk` measures usage, `memory` how much
 //! is available, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
 //! files. When this process dies,
 //! the tasks keep running, and the next process adopts them.
@@ -14,6 +14,7 @@
 mod allocs;
 mod arguments;
 mod capacity;
+mod cgroups;
 mod checks;
 mod cleanup;
 mod clients;

@@ -108,7 +108,7 @@ fn every_event_of_a_life_on_a_machine_names_it() {
     }
     let kinds: Vec<_> = named.into_keys().collect();
     expect_test::expect![
-        "EVICT FAIL FINISH HEALTHY KILL LOST SCHEDULE START STOP UNHEALTHY UPDATE_RUNNING UPDATE_SKIP"
+        "EVICT FAIL FINISH HEALTHY KILL LOST SCHEDULE START STOP UNHEALTHY UPDATE_FAIL UPDATE_RUNNING UPDATE_SKIP"
     ]
     .assert_eq(&kinds.join(" "));
 }
