@@ -3,7 +3,7 @@
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
     MachineReport, PortRange, Shortage, ShortageState, Stamp, Subnet, TaskIndex, TaskSelection,
-    Term, Time,
+    Term,
 };
 
 use crate::duration::duration;

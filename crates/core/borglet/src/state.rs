@@ -18,16 +18,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
-use spec::{LogPolicy, LogSettings};
+use spec::LogSettings;
 
 use crate::capacity::{Endpoint, Rooms};
 use crate::health::HealthTracker;
 use crate::limit::Limit;
 use crate::shortage::Shortages;
-use crate::starvation::CpuCap;
 use crate::{
-    Desired, DesiredAlloc, Launch, Notice, Order, OrderRefused, Report, Stop, TaskReport,
-    TaskStatus,
+    Desired, DesiredAlloc, Launch, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
 };
 pub use alloc::RecoveredAlloc;
 use alloc::{Allocs, REMOVE_AGAIN};

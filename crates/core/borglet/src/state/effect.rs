@@ -1,11 +1,11 @@
 //! What a Borglet has its shell do.
 
-use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use model::{InstanceId, Resources, Span, Stamp};
 use spec::{LogPolicy, LogSettings};
 
-use super::{Probe, Rule, SaverLaunch};
+use super::{KeptData, Probe, Rule, SaverLaunch};
 use crate::starvation::CpuCap;
-use crate::{Desired, DesiredAlloc, Launch, Notice, Stop};
+use crate::{DesiredAlloc, Launch, Notice};
 
 /// An action for the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,7 +56,6 @@ pages! {
     watching: "docs/watching.md",
     usage: "docs/usage.md",
     reclamation: "docs/reclamation.md",
-    isolation: "docs/isolation.md",
     exec: "docs/exec.md",
     names: "docs/names.md",
     networks: "docs/networks.md",
