@@ -1,6 +1,7 @@
 //! Validation of descriptions. A valid description can be admitted, placed and started; whether
 //! this cell has room for it is a separate question.
 
+mod autoscale;
 mod constraints;
 mod ends;
 mod health;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 
 use model::{Bytes, MilliCores, PortName, Resources, Span};
 use thiserror::Error;
+
+pub use autoscale::AutoscaleProblem;
 
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
@@ -163,6 +166,9 @@ pub enum ProblemKind {
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     ReplicaIdentity,
+    /// A problem of autoscaling.
+    #[error(transparent)]
+    Autoscale(#[from] AutoscaleProblem),
     /// A delay that exceeds its own maximum.
     #[error("is longer than {other} ({most})")]
     LongerThan {
@@ -204,6 +210,7 @@ impl JobSpec {
         found.metrics(self, &usual);
         found.network(self, &usual);
         found.logs(&top.field("logs"), self.task.logs);
+        found.autoscale(self);
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();

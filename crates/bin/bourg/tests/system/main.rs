@@ -21,6 +21,7 @@ mod wall_clock;
 
 mod access;
 mod allocs;
+mod autoscaling;
 mod bad_input;
 mod batch;
 mod bench;

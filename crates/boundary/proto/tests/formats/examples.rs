@@ -15,8 +15,8 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
     GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
     RequestId, Reservation, ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetPlatform, SkipReason, UndrainMachine, UpdateAction, UpdateFailure,
-    UpdateJob, UpdateStep, UseCapability,
+    SetCapability, SetLimits, SetLogs, SetPlatform, SkipReason, UndrainMachine, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
@@ -258,6 +258,14 @@ fn requests() -> Vec<Mutation> {
             tasks: 12,
             expected: Some(Version(0)),
         }),
+        Mutation::SetLimits(SetLimits {
+            owner: name("ana"),
+            job: name("web"),
+            limit: CpuRam { cpu: MilliCores(0), ram: Bytes(96 << 20) },
+            reason: "ram 1 GiB → 96 MiB".to_owned(),
+            expected: Some(Version(3)),
+            sequencer: "/scaler/lock:exclusive:7".parse().ok(),
+        }),
         control(UpdateAction::Pause, None),
         control(UpdateAction::Resume, Some(Version(4))),
         control(UpdateAction::Undo, None),
@@ -474,6 +482,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::Submit(_) => "submit",
             Mutation::UpdateJob(_) => "update job",
             Mutation::ResizeJob(_) => "resize job",
+            Mutation::SetLimits(_) => "set limits",
             Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
             Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",

@@ -62,7 +62,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, network, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, disruptions, update, kernelFeatures, api, after, parent
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, network, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, autoscale, disruptions, update, kernelFeatures, api, after, parent
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }
@@ -177,6 +177,13 @@ fn wrong_types() {
             "metrics: 'http'",
             "metrics: { path: '/m' }",
             "logs: '7d'",
+            "autoscale: 'on'",
+            "autoscale: 'constrained'",
+            "autoscale: { min: { cpu: 1 } }",
+            "autoscale: { mode: 'full', min: { cpu: 1, ram: '1 GiB' } }",
+            "autoscale: { mode: 'constrained', min: { cpu: 1, mem: 3 }, max: 5 }",
+            "autoscale: { mode: 'constrained', min: { cpu: 0, ram: 0 }, max: { cpu: 1, ram: '1 GiB' } }",
+            "autoscale: { mode: 'constrained', min: { cpu: 2, ram: '1 GiB' }, max: { cpu: 1, ram: '8 GiB' } }",
             "logs: { keep: '366d', max: '1 KiB' }",
             "notice: function() 1",
         ],
