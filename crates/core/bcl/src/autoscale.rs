@@ -9,7 +9,7 @@ use crate::quantity::{self, text};
 use crate::words;
 
 const AUTOSCALE: Shape = Shape {
-    of: "an autoscaling",
+    of: "an autoscale setting",
     expected: "'off', 'full', or bounds, such as { mode: 'constrained', min: { cpu: 0.1, ram: '64 MiB' }, \
                max: { cpu: 2, ram: '1 GiB' } }",
     fields: &["mode", "min", "max"],

@@ -1,5 +1,5 @@
-//! Vertical autoscaling: whether the limit of a job's tasks follows their usage (paper, section 5.5
-//! gives the reason: users request more than their tasks use).
+//! Vertical autoscaling: whether the limit of a job's tasks follows their usage, because users request
+//! more than their tasks use (paper, section 5.5; trace v3, `vertical_scaling`).
 
 use std::fmt;
 

@@ -25,9 +25,9 @@ use model::{
     SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, LogSettings,
-    Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
-    TaskOverride, TaskSpec, UpdatePolicy,
+    Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
+    LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy,
+    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -132,6 +132,11 @@ pub(crate) fn full_job() -> JobSpec {
         },
         preemption_notice_max: None,
         estimation: true,
+        autoscale: Autoscale::Constrained {
+            min: CpuRam { cpu: MilliCores(50), ram: Bytes(16 << 20) },
+            max: CpuRam { cpu: MilliCores(2_000), ram: Bytes(1 << 30) },
+        },
+        own_limit: None,
         disruptions: DisruptionBudget { at_once: Some(0), per_hour: Some(20) },
         update: update_policy(),
         after: ["ben/extract", "load"].map(reference).into(),

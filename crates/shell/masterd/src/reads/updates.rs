@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{
     Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Rejection,
-    TaskState, Update, UpdateJob, UpdateState,
+    ResizeJob, TaskState, Update, UpdateJob, UpdateState,
 };
 use model::{TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;

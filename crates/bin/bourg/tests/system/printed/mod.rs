@@ -23,7 +23,7 @@ use self::session::Session;
 
 /// The number of blocks that are not run, each with a reason. A page that needs another one raises
 /// this number.
-const NOT_RUN: usize = 30;
+const NOT_RUN: usize = 32;
 
 /// Runs all blocks of a page.
 #[track_caller]
@@ -54,6 +54,7 @@ pages! {
     pending: "docs/pending.md",
     watching: "docs/watching.md",
     usage: "docs/usage.md",
+    autoscaling: "docs/autoscaling.md",
     exec: "docs/exec.md",
     names: "docs/names.md",
     networks: "docs/networks.md",
