@@ -1,7 +1,6 @@
 //! What tasks of jobs with one name have used, by windows of time.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 
 use model::{Bytes, MilliCores, Span, Time};
 use spec::CpuRam;
@@ -131,14 +130,14 @@ impl History {
     /// As text.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = format!("{} ", self.length.0);
-        match self.out_of_memory {
-            Some(OutOfMemory { at, limit }) => drop(write!(text, "{}:{}", at.0, limit.0)),
-            None => text.push('-'),
-        }
+        let out_of_memory = self.out_of_memory.map_or_else(
+            || "-".to_owned(),
+            |OutOfMemory { at, limit }| format!("{}:{}", at.0, limit.0),
+        );
+        let mut text = format!("{} {out_of_memory}", self.length.0);
         for Window { start, used, sampled } in &self.windows {
             let kind = if *sampled { 's' } else { 'w' };
-            drop(write!(text, " {kind}{}:{}:{}", start.0, used.cpu.0, used.ram.0));
+            text += &format!(" {kind}{}:{}:{}", start.0, used.cpu.0, used.ram.0);
         }
         text
     }

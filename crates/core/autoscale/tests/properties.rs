@@ -71,7 +71,7 @@ impl Usage {
     }
 }
 
-fn amounts() -> impl Strategy<Value = CpuRam> {
+fn amounts() -> impl Strategy<Value = CpuRam> + Clone {
     (0_u64..20_000, 0_u64..65_536).prop_map(|(cpu, mib)| amount(cpu, mib))
 }
 
