@@ -73,7 +73,7 @@ impl CpuRam {
 impl fmt::Display for CpuRam {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (cpu, ram) = (Dimension::Cpu.show(self.cpu.0), Dimension::Ram.show(self.ram.0));
-        write!(f, "{cpu} cores, {ram}")
+        write!(f, "{cpu}, {ram}")
     }
 }
 

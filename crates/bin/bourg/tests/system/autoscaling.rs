@@ -35,10 +35,10 @@ fn limits_follow_usage_without_a_restart_and_the_description_stays_the_users() {
           autoscale: { mode: 'constrained', min: { cpu: 0.05, ram: '24 MiB' },
                        max: { cpu: 0.5, ram: '512 MiB' } } }";
     cell.write("large.bcl", large);
-    // It takes 110 MiB, and 30 MiB more as soon as there is a file.
-    let program = "import os, time\\na = bytearray(110 << 20)\\n\
-                   while not os.path.exists('go'): time.sleep(0.1)\\n\
-                   b = bytearray(30 << 20); print('grown', flush=True); time.sleep(1000)";
+    // It takes 110 MiB, and 30 MiB more after a signal.
+    let program = "import signal, time\\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\\n\
+                   a = bytearray(110 << 20)\\nsignal.sigwait([signal.SIGUSR1])\\n\
+                   b = bytearray(30 << 20)\\nprint('grown', flush=True)\\ntime.sleep(1000)";
     cell.write(
         "grows.bcl",
         format!(
@@ -58,7 +58,8 @@ fn limits_follow_usage_without_a_restart_and_the_description_stays_the_users() {
 
     let mut first = autoscaler(&cell, &[]);
     until("memory is raised before it is used up", || ram(&cell, "grows") >= 140 * MIB);
-    cell.ok("bourg exec grows/0 -- touch go");
+    let (_, pid) = cell.tasks("grows").pop_first().expect("it runs");
+    kill(Pid::from_raw(pid), Signal::SIGUSR1).expect("it runs");
     until("it has more than its first limit", || cell.ok("bourg logs grows").contains("grown"));
     until("a large limit falls to the minimum", || ram(&cell, "large") == 24 * MIB);
     until("the task is done", || cell.ok("bourg update status large -o state").trim() == "closed");

@@ -107,7 +107,10 @@ fn policy(
 ) -> Result<UpdatePolicy, Rejection> {
     let less_memory = spec.task.limit.ram < job.spec.task.limit.ram;
     let on_failure = if less_memory { OnFailure::Undo } else { OnFailure::Pause };
-    let mut policy = UpdatePolicy { on_failure, close_after: model::Span::ZERO, ..spec.update };
+    // More of a resource needs no trial: a task that has it passes as soon as it is healthy.
+    let healthy_for = if lowers { spec.update.healthy_for } else { model::Span::ZERO };
+    let close_after = model::Span::ZERO;
+    let mut policy = UpdatePolicy { on_failure, healthy_for, close_after, ..spec.update };
     let Some(update) = job.open_update() else { return Ok(policy) };
     let (owner, name, version) = (&job.owner, &job.spec.name, update.to);
     let later = |why: &str| {
@@ -115,9 +118,10 @@ fn policy(
             "the limits of {owner}/{name} do not change now: its update to version {version} {why}"
         )))
     };
-    let of_limits = job.description(update.from).is_some_and(|from| differs_in_limits(from, spec));
+    let both = job.description(update.from).zip(job.description(update.to));
+    let of_limits = both.is_some_and(|(from, to)| differs_in_limits(from, to));
     match update.state {
-        UpdateState::Undoing { .. } => return later("is being undone"),
+        UpdateState::Undoing { .. } if !of_limits => return later("is being undone"),
         UpdateState::Rolling | UpdateState::Paused { .. } if !of_limits => {
             return later("is not complete");
         }

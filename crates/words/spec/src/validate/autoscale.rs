@@ -79,15 +79,15 @@ mod tests {
         assert_eq!(
             problems(amount(0, 0), max, as_is),
             [
-                "autoscale.min.cpu: must be 0.001 to 1099511627.776, is 0",
-                "autoscale.min.ram: must be 4 MiB to 1 EiB, is 0 B",
+                "autoscale.min.cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores",
+                "autoscale.min.ram: must be 4 MiB to 1024 PiB, is 0 B",
             ]
         );
         assert_eq!(
             problems(max, min, as_is),
             [
-                "autoscale.max.cpu: must be 0.2 to 1099511627.776, is 0.1",
-                "autoscale.max.ram: must be 128 MiB to 1 EiB, is 64 MiB",
+                "autoscale.max.cpu: must be 0.2 cores to 1099511627.776 cores, is 0.1 cores",
+                "autoscale.max.ram: must be 128 MiB to 1024 PiB, is 64 MiB",
             ]
         );
         assert_eq!(
