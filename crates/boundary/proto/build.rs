@@ -14,8 +14,10 @@ const LISTS: [&str; 3] = [
 /// Job descriptions, whose JSON is terse: fields with their default values are omitted. All other
 /// messages have all their fields except absent messages, so that a program that reads a field
 /// finds it, even if it is 0.
-const DESCRIPTION: [&str; 9] = [
+const DESCRIPTION: [&str; 11] = [
+    ".bourg.v1.Autoscale",
     ".bourg.v1.Constraint",
+    ".bourg.v1.CpuRam",
     ".bourg.v1.DisruptionBudget",
     ".bourg.v1.JobSpec",
     ".bourg.v1.HealthCheck",

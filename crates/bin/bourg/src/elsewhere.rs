@@ -141,7 +141,10 @@ const ANSWERS: &[(&[&str], Answer)] = &[
     ),
     (
         &["autoscale", "hpa", "vpa"],
-        NotYet("`bourg resize JOB N` sets the number of tasks, `bourg update FILE` their limits"),
+        Here(
+            "`bourg autoscaler` sets the limits of jobs with `autoscale` in their description; \
+                `bourg resize JOB N` sets the number of tasks",
+        ),
     ),
     (
         &["diff", "validate", "lint"],

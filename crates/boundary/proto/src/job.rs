@@ -11,7 +11,7 @@ use spec::{
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::task::{all_shown, cores, cores_number, network, network_fields, port_names, texts};
-use crate::{read, v1};
+use crate::{autoscale, read, v1};
 
 pub(crate) fn appclass_number(appclass: Appclass) -> i32 {
     let appclass = match appclass {
@@ -140,6 +140,7 @@ impl From<&JobSpec> for v1::JobSpec {
             max_per_switch: job.max_per_switch.map(Into::into),
             allocs,
             estimation: (!job.estimation).then_some(false),
+            autoscale: autoscale::message(job),
             kernel_features: texts(&job.task.kernel_features),
             api: job.task.api,
             memory_slack: job.task.memory_slack,
@@ -197,6 +198,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         };
         let overrides: Result<BTreeMap<_, _>, _> = job.overrides.into_iter().map(change).collect();
         let appclass = appclass(job.appclass)?;
+        let (autoscale, own_limit) = autoscale::read(job.autoscale).field("autoscale")?;
         Ok(Self {
             kind: kind(job.allocs, &job.alloc_set)?,
             name: read::name(&job.name, "name")?,
@@ -212,6 +214,8 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             restart: read::message(job.restart, "restart")?,
             preemption_notice_max,
             estimation: job.estimation.unwrap_or(true),
+            autoscale,
+            own_limit,
             disruptions: job.disruptions.map(Into::into).unwrap_or_default(),
             update: read::optional(job.update, "update")?.unwrap_or_default(),
             after: references(&job.after)?,

@@ -12,6 +12,7 @@
 mod error;
 mod read;
 
+mod autoscale;
 mod borglet;
 mod cause;
 mod cell;

@@ -23,11 +23,11 @@ pub(crate) fn sequencer(text: &str, field: &str) -> Result<Sequencer, Malformed>
 }
 
 /// A sequencer; an empty text means absence.
-fn optional_sequencer(text: &str) -> Result<Option<Sequencer>, Malformed> {
+pub(crate) fn optional_sequencer(text: &str) -> Result<Option<Sequencer>, Malformed> {
     (!text.is_empty()).then(|| sequencer(text, "sequencer")).transpose()
 }
 
-fn sequencer_text(sequencer: Option<&Sequencer>) -> String {
+pub(crate) fn sequencer_text(sequencer: Option<&Sequencer>) -> String {
     sequencer.map(ToString::to_string).unwrap_or_default()
 }
 

@@ -21,6 +21,7 @@
 //! to a job, `locate` finds the place in the sources where an invalid value was written, and
 //! `error` is what the user sees.
 
+mod autoscale;
 mod constraints;
 mod ends;
 mod error;

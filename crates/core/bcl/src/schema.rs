@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
+use spec::{
+    Autoscale, Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec,
+};
 
+use crate::autoscale;
 use crate::ends;
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
@@ -60,6 +63,7 @@ const JOB: Shape = Shape {
         "preemption",
         "saver",
         "estimation",
+        "autoscale",
         "disruptions",
         "update",
         "kernelFeatures",
@@ -136,6 +140,10 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
     let (max_per_machine, max_per_switch) =
         (maximum(&fields, "maxPerMachine", found), maximum(&fields, "maxPerSwitch", found));
     let estimation = fields.read("estimation", found, truth).unwrap_or(true);
+    let autoscale = match fields.get("autoscale") {
+        Some(value) => autoscale::autoscale(value, top.field("autoscale"), found),
+        None => Autoscale::Off,
+    };
     let disruptions = fields.get("disruptions");
     let disruptions =
         disruptions.map(|value| policy::disruptions(value, top.field("disruptions"), found));
@@ -171,6 +179,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         restart,
         preemption_notice_max,
         estimation,
+        autoscale,
+        own_limit: None,
         disruptions: disruptions.unwrap_or_default(),
         update: update.unwrap_or_default(),
         after: after.into_iter().collect(),

@@ -10,7 +10,7 @@ use model::{
     Resources, Serial, Shortage, Span, UserName, Version,
 };
 
-use spec::{FieldChange, LogSettings};
+use spec::{CpuRam, FieldChange, LogSettings};
 
 use crate::lifecycle::Transition;
 use crate::{
@@ -129,6 +129,17 @@ pub enum EventKind {
         to: Version,
         /// What it changes.
         changes: Arc<[FieldChange]>,
+    },
+    /// An autoscaler sets the limit of the job's tasks, by an update that is opened.
+    LimitsSet {
+        /// The version that the update leads to.
+        version: Version,
+        /// CPU and RAM of the limit before.
+        from: CpuRam,
+        /// The new ones.
+        to: CpuRam,
+        /// Why, in words: which recommender, and its numbers.
+        reason: Arc<str>,
     },
     /// The update was paused, or pauses because it failed.
     UpdatePaused {
@@ -492,6 +503,7 @@ impl EventKind {
             Self::DrainExpired { .. } => "DRAIN_EXPIRED",
             Self::MachineUndrained => "UNDRAIN",
             Self::UpdateOpened { .. } => "UPDATE_OPEN",
+            Self::LimitsSet { .. } => "AUTOSCALE",
             Self::UpdatePaused { .. } => "UPDATE_PAUSE",
             Self::UpdateResumed { .. } => "UPDATE_RESUME",
             Self::UpdateSkipped { .. } => "UPDATE_SKIP",

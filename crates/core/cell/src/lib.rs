@@ -33,6 +33,7 @@ pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::exec::RecordExec;
 pub use apply::job::Kill;
+pub use apply::limits::SetLimits;
 pub use apply::locks::{
     AcquireLock, CloseLockSession, DeleteFile, OpenLockSession, ReleaseLock, RenewLockSession,
     WriteFile,

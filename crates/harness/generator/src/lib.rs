@@ -16,8 +16,8 @@ use cell::{
     DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
     Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
     RenewLockSession, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    Service, SetAttributes, SetCapability, SetPlatform, SetService, UndrainMachine, UpdateAction,
-    UpdateJob, UseCapability, WriteFile,
+    Service, SetAttributes, SetCapability, SetLimits, SetPlatform, SetService, UndrainMachine,
+    UpdateAction, UpdateJob, UseCapability, WriteFile,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LabelQuery,
@@ -28,7 +28,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use spec::{JobSpec, OnFailure, TaskSpec, UpdatePolicy};
+use spec::{CpuRam, JobSpec, OnFailure, TaskSpec, UpdatePolicy};
 
 /// The values from which mutations are generated.
 #[derive(Clone, Debug)]
@@ -278,11 +278,23 @@ fn updates(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, ResizeJob {
             owner: user, job: job, tasks: size, expected: expected
         }),
+        1 => limits(values),
         4 => mutation!(values, ControlUpdate {
             owner: user, job: job, action: action, expected: expected
         }),
     ]
     .boxed()
+}
+
+fn limits(values: &Values) -> BoxedStrategy<Mutation> {
+    let job = (values.user.clone(), values.job.clone(), values.amount.clone());
+    let rest = (values.reason.clone(), values.expected.clone(), values.sequencer.clone());
+    (job, rest)
+        .prop_map(|((owner, job, amount), (reason, expected, sequencer))| {
+            let limit = CpuRam::of(amount);
+            SetLimits { owner, job, limit, reason, expected, sequencer }.into()
+        })
+        .boxed()
 }
 
 fn machines(values: &Values) -> BoxedStrategy<Mutation> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Band, JobName, MilliCores, PortName, Priority, Resources, TaskIndex};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage, Network, Relation,
-    RestartWhen, Saver, TaskOverride, TaskSpec,
+    Autoscale, Constraint, CpuRam, HealthCheck, JobReference, JobSpec, Kind, Maximum, MetricsPage,
+    Network, Relation, RestartWhen, Saver, TaskOverride, TaskSpec,
 };
 
 use crate::ScriptError;
@@ -40,6 +40,7 @@ const OPTIONS: &[&str] = &[
     "in",
     "allocs",
     "estimation",
+    "autoscale",
     "api",
     "memory-slack",
     "kernel",
@@ -116,6 +117,7 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
                 let users = value.split(',').filter(|name| *name != "none").map(user);
                 allocs_for = Some(users.collect::<Result<BTreeSet<_>, _>>()?);
             }
+            "autoscale" => job.autoscale = autoscale(value)?,
             "estimation" => job.estimation = yes_or_no(value)?,
             "api" => job.task.api = yes_or_no(value)?,
             "memory-slack" => job.task.memory_slack = yes_or_no(value)?,
@@ -155,6 +157,23 @@ fn appclass(word: &str) -> Result<Appclass, ScriptError> {
 fn restart(word: &str) -> Result<RestartWhen, ScriptError> {
     let found = RestartWhen::ALL.into_iter().find(|when| when.name() == word);
     found.ok_or_else(|| not(word, "never, on-failure or always"))
+}
+
+/// `off`, `full`, or `MILLI:MIB-MILLI:MIB`.
+fn autoscale(word: &str) -> Result<Autoscale, ScriptError> {
+    let expected = "off, full or MILLI:MIB-MILLI:MIB";
+    let amount = |text: &str| -> Result<CpuRam, ScriptError> {
+        let (milli, mib) = text.split_once(':').ok_or_else(|| not(word, expected))?;
+        Ok(CpuRam { cpu: cpu(milli)?, ram: mebibytes(mib)? })
+    };
+    match (word, word.split_once('-')) {
+        ("off", _) => Ok(Autoscale::Off),
+        ("full", _) => Ok(Autoscale::Full),
+        (_, Some((min, max))) => {
+            Ok(Autoscale::Constrained { min: amount(min)?, max: amount(max)? })
+        }
+        _ => Err(not(word, expected)),
+    }
 }
 
 /// The override of a task that has more or less CPU than the others.

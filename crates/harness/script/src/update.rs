@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use cell::{
-    ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, SkipReason, UpdateAction, UpdateFailure,
-    UpdateJob, UpdateStep,
+    ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, SetLimits, SkipReason, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateStep,
 };
 use model::{
-    Address, CollectionId, LockSessionId, MachineName, TaskIndex, Time, UserName, Version,
+    Address, Bytes, CollectionId, LockSessionId, MachineName, MilliCores, TaskIndex, Time,
+    UserName, Version,
 };
+
+use spec::CpuRam;
 
 use crate::policy::{POLICY, policy};
 use crate::words::{no_such_option, not, number, option, seconds, small_number, value};
@@ -51,6 +54,22 @@ pub(crate) fn request(
         ["resize", address, tasks] => {
             let (by, owner, Address { job, .. }) = addressed(by, address)?;
             (by, ResizeJob { owner, job, tasks: small_number(tasks)?, expected: None }.into())
+        }
+        ["limits", address, cpu, ram, options @ ..] => {
+            let (by, owner, Address { job, .. }) = addressed(by, address)?;
+            let limit = CpuRam {
+                cpu: MilliCores(number(cpu)?),
+                ram: Bytes(number(ram)?.saturating_mul(1 << 20)),
+            };
+            let (mut expected, mut reason) = (None, Vec::new());
+            for word in options {
+                match word.strip_prefix("expected=") {
+                    Some(version) => expected = Some(Version(small_number(version)?)),
+                    None => reason.push(*word),
+                }
+            }
+            let (reason, sequencer) = (reason.join(" "), None);
+            (by, SetLimits { owner, job, limit, reason, expected, sequencer }.into())
         }
         ["control", action, address, expected @ ..] if expected.len() <= 1 => {
             let (by, owner, Address { job, .. }) = addressed(by, address)?;

@@ -30,6 +30,7 @@ const LINES: &[&str] = &[
     "add m2 m2:1",
     "update ana/web/0-1 3 cpu=20 batch=2 expected=1",
     "resize ana/web 3",
+    "limits ana/web 50 64 expected=1 ram 96 MiB → 64 MiB",
     "control pause ana/web 1",
     "drain m1 by=60 force bad disk",
     "undrain m1",
@@ -203,7 +204,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > submit ana/web 1 ram=99999999999999999
         '99999999999999999' is not a number of MiB
         > submit ana/web 1 color=red
-        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver
+        there is no option 'color': use cpu, cores, cpu-slack, ram, big, ports, network, cmd, check, priority, label, parent, after, failures, delay, restart, metrics, keep-logs, max-logs, on, per-machine, per-switch, in, allocs, estimation, autoscale, api, memory-slack, kernel, at-once, per-hour, appclass, batch, healthy, within, wait, most, fail, close, notice, victim-notice, saver
         > submit ana/web 1 ports=2000
         2000 is too many: at most 1000
         > submit ana/web 1 priority=high
@@ -245,7 +246,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > meter maybe
         'maybe' is not on or off
         > allow-to ana everything
-        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks
+        'everything' is not a capability: use one of administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features, exec-tasks, autoscale
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
@@ -335,7 +336,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 41), ("describe m1", 8), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 42), ("describe m1", 8), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

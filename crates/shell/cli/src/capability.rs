@@ -15,7 +15,7 @@ pub(crate) enum Command {
     /// Grant a user a capability.
     ///
     /// The capabilities are administer-jobs, grant-quota, drain-machines, no-estimation,
-    /// kernel-features and exec-tasks (not used yet). Administrators have all of them.
+    /// kernel-features, exec-tasks and autoscale. Administrators have all of them.
     Grant(Which),
     /// Revoke a user's capability.
     Revoke(Which),

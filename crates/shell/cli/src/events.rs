@@ -184,6 +184,9 @@ fn detail(record: &Record) -> String {
             let changes = output::one_line(&changes.join(", "));
             format!("version {from} → {to}: {changes}")
         }
+        EventKind::LimitsSet { version, reason, .. } => {
+            format!("version {version}: {}", output::one_line(reason))
+        }
         EventKind::UpdatePaused { version }
         | EventKind::UpdateResumed { version }
         | EventKind::UpdateUndoing { version }

@@ -3,6 +3,7 @@
 //! Not here: the processes of a cell and the benchmarks, which are other commands of the program,
 //! and how to find and call a cell (crate `client`).
 
+mod autoscaler;
 mod bns;
 mod capability;
 mod cell;
@@ -154,6 +155,12 @@ pub enum Command {
     Update(Box<update::UpdateArgs>),
     /// Change the number of tasks of a job or of allocs of an alloc set.
     Resize(update::ResizeArgs),
+    /// Run an autoscaler: set the limits of jobs by what their tasks use.
+    ///
+    /// It changes only jobs whose description has `autoscale`, within the bounds given there; the cell rejects
+    /// everything else. It runs until SIGTERM or Ctrl-C, prints each change with its reason, and a cell
+    /// may have several: one acts, and the others wait for its lock.
+    Autoscaler(autoscaler::AutoscalerArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
     /// Drain machines for maintenance: the same as bourg machine drain.
@@ -485,6 +492,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Service(command) => service::service(cell, &command)?,
         Command::Proxy(args) => proxy::proxy(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
+        Command::Autoscaler(args) => autoscaler::autoscaler(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,
         Command::Update(args) => update::update(cell, &args)?,

@@ -259,6 +259,9 @@ fn show_job(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done
         word::<v1::JobState>(job.state),
         tally(job),
     ))?;
+    if let Some(limits) = limits(job).filter(|_| *format == Format::Wide) {
+        output::print(&format!("{limits}\n"))?;
+    }
     if is_alloc_set {
         return show_allocs(format, job, used, now);
     }
@@ -326,6 +329,22 @@ fn show_job(format: &Format, job: &v1::JobStatus, used: &Used, now: u64) -> Done
         shown += 1;
     }
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
+}
+
+/// The limit of a job that is autoscaled, and its user's own if that was another: `limits 0.05 cores, 32 MiB,
+/// autoscaled (full); the user's own: 0.5 cores, 256 MiB`.
+fn limits(job: &v1::JobStatus) -> Option<String> {
+    let spec = job.spec.as_ref()?;
+    let message = spec.autoscale.as_ref()?;
+    let amount = |amount: &v1::CpuRam| spec::CpuRam::try_from(*amount).unwrap_or_default();
+    let bound = |bound: &Option<v1::CpuRam>| bound.as_ref().map(amount).unwrap_or_default();
+    let autoscale = match message.mode() {
+        v1::autoscale::Mode::Full => spec::Autoscale::Full,
+        _ => spec::Autoscale::Constrained { min: bound(&message.min), max: bound(&message.max) },
+    };
+    let now = amount(&v1::CpuRam { cpu_milli: spec.cpu_milli, ram_bytes: spec.ram_bytes });
+    let own = message.own.as_ref().map(|own| format!("; the user's own: {}", amount(own)));
+    Some(format!("limits {now}, autoscaled ({autoscale}){}", own.unwrap_or_default()))
 }
 
 /// `unhealthy: HTTP 503`.

@@ -22,6 +22,8 @@ pub enum Capability {
     KernelFeatures,
     /// Run commands inside other users' tasks.
     ExecTasks,
+    /// Set the limits of other users' jobs, where their descriptions let an autoscaler do so.
+    Autoscale,
 }
 
 /// A Linux capability that a task keeps, by its kernel name (capabilities(7)). Capabilities that
@@ -58,13 +60,14 @@ pub struct NotListed {
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::AdministerJobs,
         Self::GrantQuota,
         Self::DrainMachines,
         Self::NoEstimation,
         Self::KernelFeatures,
         Self::ExecTasks,
+        Self::Autoscale,
     ];
 
     /// The name used in commands and answers.
@@ -77,6 +80,7 @@ impl Capability {
             Self::NoEstimation => "no-estimation",
             Self::KernelFeatures => "kernel-features",
             Self::ExecTasks => "exec-tasks",
+            Self::Autoscale => "autoscale",
         }
     }
 }
@@ -184,7 +188,7 @@ mod tests {
         assert_eq!(
             "root".parse::<Capability>().expect_err("none").to_string(),
             "'root' is not a capability: use one of administer-jobs, grant-quota, drain-machines, \
-             no-estimation, kernel-features, exec-tasks"
+             no-estimation, kernel-features, exec-tasks, autoscale"
         );
         assert!("sys-admin".parse::<KernelFeature>().is_err(), "a way out of the jail");
     }

@@ -9,8 +9,8 @@ use model::{
 };
 
 use crate::{
-    Constraint, Cores, DisruptionBudget, HealthCheck, JobReference, Kind, LogPolicy, MetricsPage,
-    Network, RestartPolicy, Saver, UpdatePolicy,
+    Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, Kind,
+    LogPolicy, MetricsPage, Network, RestartPolicy, Saver, UpdatePolicy,
 };
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
@@ -46,6 +46,11 @@ pub struct JobSpec {
     /// Whether its tasks' reservations are estimated from usage. Otherwise they stay at the limits,
     /// which requires the capability no-estimation.
     pub estimation: bool,
+    /// Whether an autoscaler may change CPU and RAM of the tasks' limit.
+    pub autoscale: Autoscale,
+    /// CPU and RAM of the limit as the user has described it, if an autoscaler has changed it: then
+    /// [`TaskSpec::limit`] has the autoscaler's. Only the cell sets this.
+    pub own_limit: Option<CpuRam>,
     /// How many tasks may be down for updates and drains.
     pub disruptions: DisruptionBudget,
     /// How updates of the job proceed.
@@ -154,6 +159,8 @@ impl JobSpec {
             restart: RestartPolicy::default(),
             preemption_notice_max: None,
             estimation: true,
+            autoscale: Autoscale::Off,
+            own_limit: None,
             disruptions: DisruptionBudget::default(),
             update: UpdatePolicy::default(),
             after: BTreeSet::new(),

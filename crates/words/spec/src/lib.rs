@@ -5,6 +5,7 @@
 //! each task, with overrides and references resolved. How a description is written (crate `bcl`),
 //! sent (crate `proto`), admitted or placed is not its concern.
 
+mod autoscale;
 mod constraint;
 mod cores;
 mod disruption;
@@ -25,6 +26,7 @@ mod testing;
 mod update;
 mod validate;
 
+pub use autoscale::{Autoscale, CpuRam};
 pub use constraint::{Constraint, NoSuchRelation, Relation};
 pub use cores::{Cores, NoSuchCores};
 pub use disruption::{DisruptionBudget, OnFailure, UpdatePolicy};
@@ -40,4 +42,4 @@ pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
 pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass};
-pub use validate::{CoresProblem, Problem, ProblemKind, limits};
+pub use validate::{AutoscaleProblem, CoresProblem, Problem, ProblemKind, limits};

@@ -83,6 +83,7 @@ pub const FIELDS: &[Field] = fields! {
     "logs" InPlace |a, b| a.task.logs != b.task.logs;
     "estimation" MayMove |a, b| a.estimation != b.estimation;
     "preemption" InPlace |a, b| a.preemption_notice_max != b.preemption_notice_max;
+    "autoscale" InPlace |a, b| a.autoscale != b.autoscale;
     "disruptions" InPlace |a, b| a.disruptions != b.disruptions;
     "update" InPlace |a, b| a.update != b.update;
     "overrides.labels" InPlace |a, b| any(a, b, |change| &change.labels);
@@ -209,6 +210,9 @@ impl JobSpec {
                 }
                 "estimation" => {
                     add("estimation", self.estimation.to_string(), other.estimation.to_string());
+                }
+                "autoscale" => {
+                    add("autoscale", self.autoscale.to_string(), other.autoscale.to_string());
                 }
                 "cpu" | "ram" | "disk" | "diskRate" => {
                     let of = |spec: &Self| {
@@ -404,6 +408,10 @@ mod tests {
             (
                 |job| drop(job.labels.insert("team".to_owned(), "search".to_owned())),
                 "labels.team + search: in place, no restart",
+            ),
+            (
+                |job| job.autoscale = crate::Autoscale::Full,
+                "autoscale off → full: in place, no restart",
             ),
             (|job| job.restart.failures_max = None, "restart: in place, no restart"),
             (

@@ -1,6 +1,7 @@
 //! Validation of descriptions. A valid description can be admitted, placed and started; whether
 //! this cell has room for it is a separate question.
 
+mod autoscale;
 mod constraints;
 mod cores;
 mod ends;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use model::{Bytes, MilliCores, PortName, Resources, Span};
 use thiserror::Error;
 
+pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
 
 use crate::path::{Location, Path};
@@ -169,6 +171,9 @@ pub enum ProblemKind {
     /// Whole cores that tasks cannot have.
     #[error(transparent)]
     Cores(CoresProblem),
+    /// A problem of autoscaling.
+    #[error(transparent)]
+    Autoscale(#[from] AutoscaleProblem),
     /// A delay that exceeds its own maximum.
     #[error("is longer than {other} ({most})")]
     LongerThan {
@@ -211,6 +216,7 @@ impl JobSpec {
         found.metrics(self, &usual);
         found.network(self, &usual);
         found.logs(&top.field("logs"), self.task.logs);
+        found.autoscale(self);
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();

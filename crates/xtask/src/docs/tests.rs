@@ -194,6 +194,7 @@ fn the_page_of_job_descriptions_has_every_field() {
         ("Fields of a job", "schema.rs", "a job"),
         ("Health check", "health.rs", "a health check"),
         ("Preemption", "ends.rs", "a preemption policy"),
+        ("Autoscaling", "autoscale.rs", "an autoscale setting"),
         ("Saver", "ends.rs", "a saver"),
         ("Restart policy", "restart.rs", "a restart policy"),
         ("Metrics", "health.rs", "a page with metrics"),

@@ -22,6 +22,7 @@ mod wall_clock;
 
 mod access;
 mod allocs;
+mod autoscaling;
 mod bad_input;
 mod batch;
 mod bench;

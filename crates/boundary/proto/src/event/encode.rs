@@ -160,6 +160,12 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
                 });
             }
         }),
+        EventKind::LimitsSet { version, from, to, reason } => wire.message(140, |wire| {
+            wire.number(1, version.0.into());
+            wire.message(2, |wire| cpu_ram(wire, from));
+            wire.message(3, |wire| cpu_ram(wire, to));
+            wire.text(4, reason);
+        }),
         EventKind::UpdatePaused { version } => wire.given_number(91, version.0.into()),
         EventKind::UpdateResumed { version } => wire.given_number(92, version.0.into()),
         EventKind::UpdateSkipped { version, why } => wire.message(93, |wire| {
@@ -407,6 +413,11 @@ fn end(wire: &mut Wire<'_>, end: &End) {
 fn machine_shortage(wire: &mut Wire<'_>, shortage: &Shortage) {
     wire.number(1, dimension::number(shortage.dimension).unsigned_abs().into());
     wire.number(2, shortage.persists().into());
+}
+
+fn cpu_ram(wire: &mut Wire<'_>, amount: &spec::CpuRam) {
+    wire.quantity(1, amount.cpu.0);
+    wire.quantity(2, amount.ram.0);
 }
 
 fn resources(wire: &mut Wire<'_>, resources: &Resources) {

@@ -134,6 +134,14 @@ impl From<&EventKind> for Kind {
                 let changes = changes.iter().map(Into::into).collect();
                 Self::UpdateOpened(message::UpdateOpened { from: from.0, to: to.0, changes })
             }
+            EventKind::LimitsSet { version, from, to, reason } => {
+                Self::LimitsSet(message::LimitsSet {
+                    version: version.0,
+                    from: Some((*from).into()),
+                    to: Some((*to).into()),
+                    reason: reason.to_string(),
+                })
+            }
             EventKind::UpdatePaused { version } => Self::UpdatePaused(version.0),
             EventKind::UpdateResumed { version } => Self::UpdateResumed(version.0),
             EventKind::UpdateSkipped { version, why } => {
@@ -306,6 +314,12 @@ impl TryFrom<Kind> for EventKind {
                 from: Version(opened.from),
                 to: Version(opened.to),
                 changes: opened.changes.into_iter().map(Into::into).collect(),
+            },
+            Kind::LimitsSet(set) => Self::LimitsSet {
+                version: Version(set.version),
+                from: read::message(set.from, "from").field("limitsSet")?,
+                to: read::message(set.to, "to").field("limitsSet")?,
+                reason: set.reason.into(),
             },
             Kind::UpdatePaused(version) => Self::UpdatePaused { version: Version(version) },
             Kind::UpdateResumed(version) => Self::UpdateResumed { version: Version(version) },

@@ -15,8 +15,8 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
     GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
     RequestId, Reservation, ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLogs, SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction,
-    UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    SetCapability, SetLimits, SetLogs, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
+    UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
@@ -25,9 +25,9 @@ use model::{
     SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, LogSettings,
-    Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
-    TaskOverride, TaskSpec, UpdatePolicy,
+    Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
+    LogPolicy, LogSettings, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy,
+    RestartWhen, Saver, TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -135,6 +135,11 @@ pub(crate) fn full_job() -> JobSpec {
         },
         preemption_notice_max: None,
         estimation: true,
+        autoscale: Autoscale::Constrained {
+            min: CpuRam { cpu: MilliCores(50), ram: Bytes(16 << 20) },
+            max: CpuRam { cpu: MilliCores(2_000), ram: Bytes(1 << 30) },
+        },
+        own_limit: None,
         disruptions: DisruptionBudget { at_once: Some(0), per_hour: Some(20) },
         update: update_policy(),
         after: ["ben/extract", "load"].map(reference).into(),
@@ -273,6 +278,14 @@ fn requests() -> Vec<Mutation> {
             job: name("web"),
             tasks: 12,
             expected: Some(Version(0)),
+        }),
+        Mutation::SetLimits(SetLimits {
+            owner: name("ana"),
+            job: name("web"),
+            limit: CpuRam { cpu: MilliCores(0), ram: Bytes(96 << 20) },
+            reason: "ram 1 GiB → 96 MiB".to_owned(),
+            expected: Some(Version(3)),
+            sequencer: "/scaler/lock:exclusive:7".parse().ok(),
         }),
         control(UpdateAction::Pause, None),
         control(UpdateAction::Resume, Some(Version(4))),
@@ -507,6 +520,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::Submit(_) => "submit",
             Mutation::UpdateJob(_) => "update job",
             Mutation::ResizeJob(_) => "resize job",
+            Mutation::SetLimits(_) => "set limits",
             Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
             Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
-    Constraint, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy, Maximum,
-    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskOverride,
-    TaskSpec, UpdatePolicy,
+    Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,
+    LogPolicy, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
+    TaskOverride, TaskSpec, UpdatePolicy,
 };
 
 use crate::with_files;
@@ -99,6 +99,15 @@ fn canonical(job: &JobSpec) -> Value {
     }
     if !job.estimation {
         field("estimation", json!(false));
+    }
+    let amount = |CpuRam { cpu, ram }: CpuRam| json!({ "cpuMilli": cpu.0.to_string(), "ramBytes": ram.0.to_string() });
+    match job.autoscale {
+        Autoscale::Off => {}
+        Autoscale::Full => field("autoscale", json!({ "mode": "FULL" })),
+        Autoscale::Constrained { min, max } => field(
+            "autoscale",
+            json!({ "mode": "CONSTRAINED", "min": amount(min), "max": amount(max) }),
+        ),
     }
     if let Some(most) = job.preemption_notice_max {
         field("preemption", json!({ "noticeMax": span(most) }));
@@ -391,6 +400,7 @@ prop_compose! {
         (disruptions, update) in (disruptions(), update()),
         metrics in any::<bool>(),
         (saver, preemption_notice_max) in (option::of(saver()), option::of(spans())),
+        mode in 0..3,
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
         (task.kernel_features, task.api, task.saver) = (features, api, saver);
@@ -426,6 +436,12 @@ prop_compose! {
         let in_all = |port: &PortName| overrides.keys().all(|at| has(at, port));
         let port = task.all_ports().into_iter().find(in_all).filter(|_| metrics && is_job);
         let metrics = port.map(MetricsPage::on);
+        let limit = CpuRam::of(task.limit);
+        let autoscale = match mode {
+            1 if is_job => Autoscale::Full,
+            2 if is_job && limit.cpu.0 > 0 => Autoscale::Constrained { min: limit, max: limit },
+            _ => Autoscale::Off,
+        };
         let (delay, delay_max) = (delays.0.min(delays.1), delays.0.max(delays.1));
         JobSpec {
             kind,
@@ -442,6 +458,8 @@ name: JobName::new(&name).expect("a label"),
             restart: RestartPolicy { when, failures_max, delay, delay_max },
             preemption_notice_max,
             estimation,
+            autoscale,
+            own_limit: None,
             disruptions,
             update,
             after,
@@ -475,7 +493,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|metrics|estimation|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",
+                  ports|healthCheck|metrics|estimation|autoscale|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

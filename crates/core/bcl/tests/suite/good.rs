@@ -6,8 +6,9 @@ use model::{
     Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
 };
 use spec::{
-    Constraint, Cores, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum, MetricsPage,
-    OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskSpec, UpdatePolicy,
+    Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobSpec, Kind, Maximum,
+    MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver, TaskSpec,
+    UpdatePolicy,
 };
 
 use crate::{job, jobs, with_files};
@@ -28,6 +29,8 @@ fn usual() -> JobSpec {
         restart: RestartPolicy::default(),
         preemption_notice_max: None,
         estimation: true,
+        autoscale: Autoscale::Off,
+        own_limit: None,
         disruptions: DisruptionBudget::default(),
         update: UpdatePolicy::default(),
         after: BTreeSet::new(),
@@ -52,6 +55,20 @@ fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
 fn each_field_can_be_given_in_each_of_its_spellings() {
     check("", |_| {});
     check("tasks: 3", |job| job.tasks = 3);
+    check("autoscale: 'off'", |_| {});
+    check("autoscale: { mode: 'off' }", |_| {});
+    check("autoscale: 'full'", |job| job.autoscale = Autoscale::Full);
+    check("autoscale: { mode: 'FULL' }", |job| job.autoscale = Autoscale::Full);
+    let bounds = Autoscale::Constrained {
+        min: CpuRam { cpu: MilliCores(50), ram: Bytes(32 << 20) },
+        max: CpuRam { cpu: MilliCores(2_000), ram: Bytes(1 << 30) },
+    };
+    for text in [
+        "mode: 'constrained', min: { cpu: 0.05, ram: '32 MiB' }, max: { cpu: 2, ram: '1 GiB' }",
+        "mode: 'CONSTRAINED', min: { cpuMilli: '50', ramBytes: '33554432' }, max: { cpu: '2', ram: '1 GiB' }",
+    ] {
+        check(&format!("autoscale: {{ {text} }}"), |job| job.autoscale = bounds);
+    }
     check("disruptions: { atOnce: 0, perHour: '20' }", |job| {
         job.disruptions = DisruptionBudget { at_once: Some(0), per_hour: Some(20) };
     });

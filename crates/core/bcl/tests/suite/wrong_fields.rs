@@ -62,7 +62,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, cores, cpuSlack, processes, ports, network, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, disruptions, update, kernelFeatures, api, memorySlack, after, parent
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, cores, cpuSlack, processes, ports, network, healthCheck, notice, constraints, overrides, maxPerMachine, maxPerSwitch, allocSet, allocs, restart, metrics, logs, preemption, saver, estimation, autoscale, disruptions, update, kernelFeatures, api, memorySlack, after, parent
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }
@@ -177,6 +177,13 @@ fn wrong_types() {
             "metrics: 'http'",
             "metrics: { path: '/m' }",
             "logs: '7d'",
+            "autoscale: 'on'",
+            "autoscale: 'constrained'",
+            "autoscale: { min: { cpu: 1 } }",
+            "autoscale: { mode: 'full', min: { cpu: 1, ram: '1 GiB' } }",
+            "autoscale: { mode: 'constrained', min: { cpu: 1, mem: 3 }, max: 5 }",
+            "autoscale: { mode: 'constrained', min: { cpu: 0, ram: 0 }, max: { cpu: 1, ram: '1 GiB' } }",
+            "autoscale: { mode: 'constrained', min: { cpu: 2, ram: '1 GiB' }, max: { cpu: 1, ram: '8 GiB' } }",
             "logs: { keep: '366d', max: '1 KiB' }",
             "notice: function() 1",
         ],
@@ -264,6 +271,40 @@ fn wrong_types() {
             logs: '7d'
                 logs: must be a policy for logs, such as { keep: '7d', max: '256 MiB' }, is the string '7d'
                 at job.bcl:2:3 `logs: '7d'`
+
+            autoscale: 'on'
+                autoscale: 'on' is not a mode of autoscaling: use off, constrained or full
+                at job.bcl:2:3 `autoscale: 'on'`
+
+            autoscale: 'constrained'
+                autoscale: needs bounds: { mode: 'constrained', min: { cpu: 0.1, ram: '64 MiB' }, max: { cpu: 2, ram: '1 GiB' } }, or use 'full'
+                at job.bcl:2:3 `autoscale: 'constrained'`
+
+            autoscale: { min: { cpu: 1 } }
+                autoscale: an autoscale setting needs the field 'mode', such as mode: 'constrained'
+                at job.bcl:2:3 `autoscale: { min: { cpu: 1 } }`
+
+            autoscale: { mode: 'full', min: { cpu: 1, ram: '1 GiB' } }
+                autoscale.min: applies only to mode: 'constrained': leave it out, or change the mode
+                at job.bcl:2:30 `min: { cpu: 1, ram: '1 GiB' }`
+
+            autoscale: { mode: 'constrained', min: { cpu: 1, mem: 3 }, max: 5 }
+                'mem' is not a field of a bound of autoscaling; the nearest is 'ram'
+                at job.bcl:2:52 `mem`
+                autoscale.min: a bound of autoscaling needs the field 'ram', such as ram: '64 MiB'
+                at job.bcl:2:37 `min: { cpu: 1, mem: 3 }`
+                autoscale.max: must be CPU and RAM, such as { cpu: 0.1, ram: '64 MiB' }, is the number 5
+                at job.bcl:2:62 `max: 5`
+
+            autoscale: { mode: 'constrained', min: { cpu: 0, ram: 0 }, max: { cpu: 1, ram: '1 GiB' } }
+                autoscale.min.cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores
+                at job.bcl:2:44 `cpu: 0`
+                autoscale.min.ram: must be 4 MiB to 1024 PiB, is 0 B
+                at job.bcl:2:52 `ram: 0`
+
+            autoscale: { mode: 'constrained', min: { cpu: 2, ram: '1 GiB' }, max: { cpu: 1, ram: '8 GiB' } }
+                autoscale.max.cpu: must be 2 cores to 1099511627.776 cores, is 1 core
+                at job.bcl:2:75 `cpu: 1`
 
             logs: { keep: '366d', max: '1 KiB' }
                 logs.keep: must be 0 s to 365 d, is 366 d

@@ -8,6 +8,7 @@ use model::{
 use spec::{JobReference, JobSpec};
 
 use super::alloc::Entered;
+use super::limits::without_own_limit;
 use super::quota::charges;
 use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
@@ -122,6 +123,8 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         text_bounds::description(spec)?;
+        without_own_limit(spec)?;
+        let spec = &self.as_autoscaled(by, spec);
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {

@@ -309,6 +309,15 @@ impl Cell {
         Ok(session)
     }
 
+    /// Rejects what depends on a lock that is not held any more.
+    pub(super) fn holds_lock(&self, by: &UserName, sequencer: &Sequencer) -> Result<(), Rejection> {
+        self.may_use_file(by, &sequencer.path)?;
+        match self.is_current(sequencer) {
+            true => Ok(()),
+            false => Err(Rejection::StaleSequencer(sequencer.clone())),
+        }
+    }
+
     /// Rejects a write whose lock is not held, or that expects another generation.
     fn check_write(
         &self,
@@ -318,10 +327,7 @@ impl Cell {
         sequencer: Option<&Sequencer>,
     ) -> Result<(), Rejection> {
         if let Some(sequencer) = sequencer {
-            self.may_use_file(by, &sequencer.path)?;
-            if !self.is_current(sequencer) {
-                return Err(Rejection::StaleSequencer(sequencer.clone()));
-            }
+            self.holds_lock(by, sequencer)?;
         }
         let content = self.file(path).and_then(|file| file.content.as_ref());
         let now = content.map_or(LogIndex(0), |content| content.generation);

@@ -9,6 +9,7 @@ pub(crate) mod drain;
 pub(crate) mod enrolment;
 pub(crate) mod exec;
 pub(crate) mod job;
+pub(crate) mod limits;
 pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod machine;

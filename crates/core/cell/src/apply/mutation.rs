@@ -13,8 +13,8 @@ use crate::{
     DeleteFile, DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
     MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
     RemoveReplica, RenewLockSession, Reply, ResizeJob, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation,
-    SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform,
+    SetReclamation, SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -111,6 +111,8 @@ mutations! {
     UpdateJob(UpdateJob),
     /// Change the number of tasks of a live job.
     ResizeJob(ResizeJob),
+    /// Change the limit of a job whose description lets an autoscaler do so.
+    SetLimits(SetLimits),
     /// Pause, resume, undo or close the update of a job.
     ControlUpdate(ControlUpdate),
     /// Add a machine by its name and the address of its Borglet.

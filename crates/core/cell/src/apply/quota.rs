@@ -4,10 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Band, Dimension, GrantId, Resources, TaskIndex, TaskSelection, Time, UserName};
+use model::{
+    Band, Capability, Dimension, GrantId, Resources, TaskIndex, TaskSelection, Time, UserName,
+};
 use spec::JobSpec;
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
+use super::update::Opening;
 use super::{Events, ids_used_up};
 use crate::Total;
 use crate::apply::mutation::Change;
@@ -102,7 +105,7 @@ impl Change for GrantQuota {
         let id = last.checked_add(1).ok_or_else(|| ids_used_up("grant ids", last))?;
         let (id, user, by_whom) = (GrantId(id), user.clone(), by.clone());
         cell.quota = Quota { last_grant: id, ..quota };
-        cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        cell.used(by, Capability::GrantQuota, Subject::Cell, events);
         let grant = Arc::new(Grant { id, user, band, amount, from, until, by: by_whom });
         events.add(Subject::Cell, EventKind::QuotaGranted(Arc::clone(&grant)));
         cell.quota.keep(grant);
@@ -131,7 +134,7 @@ impl Change for RevokeQuota {
     ) -> Result<Reply, Rejection> {
         let id = self.grant;
         let grant = cell.quota.drop_grant(id).ok_or(Rejection::NoSuchGrant(id))?;
-        cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        cell.used(by, Capability::GrantQuota, Subject::Cell, events);
         events.add(Subject::Cell, EventKind::QuotaRevoked(grant));
         Ok(Reply::Done)
     }
@@ -179,7 +182,7 @@ impl Change for Oversell {
         }
         if *kept != percent {
             *kept = percent;
-            cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+            cell.used(by, Capability::GrantQuota, Subject::Cell, events);
             events.add(Subject::Cell, EventKind::Oversell { band, percent });
         }
         Ok(Reply::Done)
@@ -206,7 +209,7 @@ impl Change for MeterQuota {
     ) -> Result<Reply, Rejection> {
         let on = self.on;
         if cell.quota.metering.on != on {
-            cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+            cell.used(by, Capability::GrantQuota, Subject::Cell, events);
         }
         cell.set_metering(on, events);
         Ok(Reply::Done)
@@ -260,8 +263,10 @@ impl Cell {
     /// What would be charged for a job as soon as it is updated to a description.
     fn charges_if_updated(&self, job: &Arc<Job>, spec: &JobSpec) -> Vec<(Band, Total)> {
         let mut cell = self.clone();
-        let (all, mut events) = (TaskSelection::All, Events::default());
-        cell.open_unchecked(&job.owner, job.id, &Arc::new(spec.clone()), &all, None, &mut events);
+        let (tasks, spec) = (&TaskSelection::All, &Arc::new(spec.clone()));
+        let capability = Capability::AdministerJobs;
+        let opening = Opening { capability, spec, tasks, policy: None };
+        cell.open_unchecked(&job.owner, job.id, &opening, &mut Events::default());
         cell.charges_of(job.id)
     }
 
@@ -277,6 +282,7 @@ impl Cell {
         let mut cell = self.clone();
         cell.time = cell.time.max(at);
         let judge = |spec: &JobSpec| {
+            let spec = &*cell.as_autoscaled(owner, &Arc::new(spec.clone()));
             cell.within_quota(owner, spec)?;
             let living = cell.job_named(owner, &spec.name).filter(|job| job.is_alive()).cloned();
             let before = living.as_ref().map(|job| charges(job)).unwrap_or_default();
@@ -323,7 +329,7 @@ impl Cell {
         by: &UserName,
         what: impl FnOnce() -> String,
     ) -> Result<(), Rejection> {
-        self.only_holders(by, model::Capability::GrantQuota, what)
+        self.only_holders(by, Capability::GrantQuota, what)
     }
 
     /// How much of a band can be granted from now on without end.

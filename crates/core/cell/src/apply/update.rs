@@ -7,6 +7,8 @@ use std::sync::Arc;
 use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, UserName, Version};
 use spec::{JobSpec, UpdatePolicy, limits};
 
+use super::capability::not_allowed;
+use super::limits::without_own_limit;
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::TASKS_MAX;
@@ -33,6 +35,19 @@ pub struct UpdateJob {
     /// is rejected.
     pub expected: Option<Version>,
 }
+
+/// An update that was checked.
+#[derive(Clone, Copy)]
+pub(super) struct Opening<'a> {
+    /// What others than the owner of the job need for it.
+    pub(super) capability: Capability,
+    pub(super) spec: &'a Arc<JobSpec>,
+    pub(super) tasks: &'a TaskSelection,
+    pub(super) policy: Option<&'a UpdatePolicy>,
+}
+
+/// What others than the owner of a job need to change it as they want.
+const ADMINISTER: Capability = Capability::AdministerJobs;
 
 /// Change the number of tasks of a live job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,9 +152,12 @@ impl Change for UpdateJob {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.within_bounds()?;
+        without_own_limit(&self.spec)?;
         let Self { owner, spec, tasks, policy, expected } = self;
-        let id = cell.changeable(by, (owner, &spec.name), "update", *expected)?;
-        cell.open_update(by, id, spec, tasks, policy.as_ref(), events)
+        let who = (owner, &spec.name);
+        let id = cell.changeable(by, who, "update", ADMINISTER, *expected)?;
+        let spec = cell.as_autoscaled(owner, spec);
+        cell.open_update(by, id, &spec, tasks, policy.as_ref(), events)
     }
 }
 
@@ -170,7 +188,7 @@ impl Change for ResizeJob {
     ) -> Result<Reply, Rejection> {
         self.within_bounds()?;
         let Self { owner, job, tasks, expected } = self;
-        let id = cell.changeable(by, (owner, job), "resize", *expected)?;
+        let id = cell.changeable(by, (owner, job), "resize", ADMINISTER, *expected)?;
         let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
         let mut spec = JobSpec::clone(&job.spec);
         spec.tasks = *tasks;
@@ -199,7 +217,7 @@ impl Change for ControlUpdate {
     ) -> Result<Reply, Rejection> {
         let Self { owner, job, action, expected } = self;
         let what = format!("{} the update of", action.name());
-        let id = cell.changeable(by, (owner, job), &what, *expected)?;
+        let id = cell.changeable(by, (owner, job), &what, ADMINISTER, *expected)?;
         cell.control_update(by, id, *action, events)?;
         let update = cell.jobs.get(id).and_then(|job| job.update.as_ref());
         let version = update.map_or(Version(0), |update| update.to);
@@ -230,17 +248,20 @@ impl Cell {
     }
 
     /// The live job of a name, if a user may change it and it is as they expect it.
-    fn changeable(
+    /// Others than its owner need the capability.
+    pub(super) fn changeable(
         &self,
         by: &UserName,
         (owner, name): (&UserName, &JobName),
         what: &str,
+        capability: Capability,
         expected: Option<Version>,
     ) -> Result<CollectionId, Rejection> {
         let no_job = || Rejection::NoSuchJob { user: owner.clone(), name: name.clone() };
         let job = self.job_named(owner, name).ok_or_else(no_job)?;
-        if by != owner && !self.may(by, Capability::AdministerJobs) {
-            return Err(self.not_the_owner(by, job, what));
+        if by != owner && !self.may(by, capability) {
+            let what = format!("{what} {owner}/{name}");
+            return Err(not_allowed(by, what, &format!("{owner}, "), capability));
         }
         if !job.is_alive() {
             let (owner, name) = (owner.clone(), name.clone());
@@ -302,7 +323,8 @@ impl Cell {
             return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
         self.within_quota(&owner, spec).map_err(Rejection::Quota)?;
-        self.open_unchecked(by, id, spec, tasks, policy, events);
+        let opening = Opening { capability: ADMINISTER, spec, tasks, policy };
+        self.open_unchecked(by, id, &opening, events);
         let version = self.jobs.get(id).map_or(Version(0), |job| job.last_version);
         Ok(Reply::Updated { collection: id, version, unchanged: false })
     }
@@ -312,11 +334,10 @@ impl Cell {
         &mut self,
         by: &UserName,
         id: CollectionId,
-        spec: &Arc<JobSpec>,
-        tasks: &TaskSelection,
-        policy: Option<&UpdatePolicy>,
+        opening: &Opening<'_>,
         events: &mut Events,
     ) {
+        let Opening { capability, spec, tasks, policy } = *opening;
         let (now, before) = (self.time, self.charges_of(id));
         let Some(job) = self.jobs.get_mut(id) else { return };
         let changes = job.spec.changes(spec).into_iter().map(|(change, _)| change).collect();
@@ -355,7 +376,6 @@ impl Cell {
             },
         );
         if by != &owner {
-            let capability = Capability::AdministerJobs;
             events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
         }
         self.used_for(by, id, spec, events);

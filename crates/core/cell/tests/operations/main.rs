@@ -3,6 +3,7 @@
 
 mod allocs;
 mod attributes;
+mod autoscaling;
 mod budgets;
 mod enrolment;
 mod evictions;

@@ -12,11 +12,11 @@ use super::change;
 use crate::exit::Failure;
 
 /// How long to wait before asking again after a stream has ended.
-pub(super) const AGAIN: Duration = Duration::from_millis(200);
+pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 
 /// An open lock session.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     connection: Connection,
     session: u64,
     lease: Duration,
@@ -26,10 +26,10 @@ pub(super) struct Held {
 
 /// The session is lost, with the reason.
 #[derive(Debug)]
-pub(super) struct Lost(pub(super) String);
+pub(crate) struct Lost(pub(crate) String);
 
 impl Held {
-    pub(super) async fn open(
+    pub(crate) async fn open(
         mut connection: Connection,
         lease: Duration,
     ) -> Result<Self, client::Error> {
@@ -42,17 +42,17 @@ impl Held {
     }
 
     /// When the lease is renewed next: after a third of it.
-    pub(super) fn due(&self) -> Instant {
+    pub(crate) fn due(&self) -> Instant {
         self.renewed + self.lease / 3
     }
 
     /// When this process must take the session for lost.
-    pub(super) fn end(&self) -> Instant {
+    pub(crate) fn end(&self) -> Instant {
         self.renewed + self.lease
     }
 
     /// Renews the lease. Does not return before it is renewed or lost.
-    pub(super) async fn renew(&mut self) -> Result<(), Lost> {
+    pub(crate) async fn renew(&mut self) -> Result<(), Lost> {
         let end = self.end();
         let passed = || {
             let lease = self.lease.as_secs();
@@ -91,7 +91,7 @@ impl Held {
     }
 
     /// Acquires a lock; its sequencer, or nothing if somebody else holds it.
-    pub(super) async fn acquire(
+    pub(crate) async fn acquire(
         &mut self,
         path: &str,
         shared: bool,
@@ -105,7 +105,7 @@ impl Held {
     }
 
     /// Waits until a lock seems to be free, and renews the lease meanwhile.
-    pub(super) async fn wait_until_free(
+    pub(crate) async fn wait_until_free(
         &mut self,
         path: &str,
         shared: bool,
@@ -137,7 +137,7 @@ impl Held {
     }
 
     /// Closes the session, which releases its locks. If no master answers, its lease passes.
-    pub(super) async fn close(mut self) {
+    pub(crate) async fn close(mut self) {
         let closed = change(&mut self.connection, Change::CloseSession(self.session));
         drop(tokio::time::timeout(self.lease, closed).await);
     }

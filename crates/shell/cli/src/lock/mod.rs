@@ -1,6 +1,6 @@
 //! `bourg lock`: locks and small files in the cell.
 
-mod held;
+pub(crate) mod held;
 mod with;
 
 use std::io::Read as _;

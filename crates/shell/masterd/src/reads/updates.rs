@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{
     Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Rejection,
-    TaskState, Update, UpdateJob, UpdateState,
+    ResizeJob, TaskState, Update, UpdateJob, UpdateState,
 };
 use model::{TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
@@ -193,7 +193,8 @@ pub(crate) struct Asked {
 impl Reads<'_> {
     /// What submitting or updating a job would do now. It changes nothing.
     pub(crate) fn plan(&self, asked: Asked) -> v1::PlanResponse {
-        let Asked { owner, spec, tasks, policy } = asked;
+        let Asked { owner, spec: given, tasks, policy } = asked;
+        let spec = self.cell.as_autoscaled(&owner, &given);
         let living = self.cell.job_named(&owner, &spec.name).filter(|job| job.is_alive());
         let mut plan = v1::PlanResponse {
             index: self.cell.index().0,
@@ -207,9 +208,14 @@ impl Reads<'_> {
             ..v1::PlanResponse::default()
         };
         let mutation: Mutation = match living {
-            None => Mutation::Submit(Arc::clone(&spec)),
+            None => Mutation::Submit(given),
+            // Of the description in the cell only the number of tasks changes.
+            Some(_) if given.own_limit.is_some() => {
+                let (owner, job) = (owner.clone(), spec.name.clone());
+                ResizeJob { owner, job, tasks: spec.tasks, expected: None }.into()
+            }
             Some(_) => {
-                let (owner, spec, tasks) = (owner.clone(), Arc::clone(&spec), tasks.clone());
+                let (owner, spec, tasks) = (owner.clone(), given, tasks.clone());
                 UpdateJob { owner, spec, tasks, policy, expected: None }.into()
             }
         };

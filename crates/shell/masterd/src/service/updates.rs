@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cell::{ControlUpdate, Reply, ResizeJob, UpdateJob};
-use model::{JobName, TaskSelection, UserName};
+use cell::{ControlUpdate, Reply, ResizeJob, SetLimits, UpdateJob};
+use model::{JobName, Sequencer, TaskSelection, UserName};
 use prost::Message as _;
 use proto::v1;
-use spec::{JobSpec, UpdatePolicy};
+use spec::{CpuRam, JobSpec, UpdatePolicy};
 use tonic::{Request, Status};
 
 use crate::caller::tasks::{may_submit, may_touch};
@@ -39,6 +39,16 @@ fn tasks(asked: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
     asked.map_or(Ok(TaskSelection::All), |asked| selection(Some(asked)))
 }
 
+fn limit(asked: Option<v1::CpuRam>) -> Result<CpuRam, Status> {
+    let limit = asked.ok_or_else(|| Status::invalid_argument("the limit is not given"))?;
+    limit.try_into().map_err(|error| malformed(&error))
+}
+
+fn sequencer(text: &str) -> Result<Option<Sequencer>, Status> {
+    let parsed = (!text.is_empty()).then(|| text.parse()).transpose();
+    parsed.map_err(|error: model::SequencerError| Status::invalid_argument(error.to_string()))
+}
+
 fn no_change() -> Status {
     Status::invalid_argument("neither a description nor a number of tasks is given")
 }
@@ -68,9 +78,23 @@ impl Service {
                 })?;
                 let (tasks, policy) = (tasks(asked.tasks)?, policy(asked.policy)?);
                 let (owner, name) = (owner.clone(), spec.name.clone());
-                let after = Arc::clone(&spec);
+                let after = self.core.view().cell.as_autoscaled(&owner, &spec);
                 let update = UpdateJob { owner, spec, tasks, policy, expected };
                 (cell::Mutation::from(update), name, Some(after))
+            }
+            Change::Limits(limits) => {
+                let job = job_name(&limits.job)?;
+                self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
+                let (owner, name) = (owner.clone(), job.clone());
+                let set = SetLimits {
+                    owner,
+                    job,
+                    limit: limit(limits.limit)?,
+                    reason: limits.reason,
+                    expected,
+                    sequencer: sequencer(&limits.sequencer)?,
+                };
+                (set.into(), name, None)
             }
             Change::Resize(resize) => {
                 let job = job_name(&resize.job)?;
@@ -137,6 +161,10 @@ impl Service {
         let (name, spec, size) = match asked.change.ok_or_else(no_change)? {
             Change::Spec(spec) => {
                 let spec = description(spec)?;
+                if spec.own_limit.is_some() {
+                    let why = spec::AutoscaleProblem::OwnLimit;
+                    return Err(Status::invalid_argument(format!("autoscale.own: {why}")));
+                }
                 (spec.name.clone(), Some(spec), 0)
             }
             Change::Resize(resize) => (job_name(&resize.job)?, None, resize.tasks),

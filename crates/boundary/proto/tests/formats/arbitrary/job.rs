@@ -9,9 +9,9 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, Cores, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind, LogPolicy,
-    Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen, Saver,
-    TaskOverride, TaskSpec, UpdatePolicy,
+    Autoscale, Constraint, Cores, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec,
+    Kind, LogPolicy, Maximum, MetricsPage, OnFailure, Probe, Relation, RestartPolicy, RestartWhen,
+    Saver, TaskOverride, TaskSpec, UpdatePolicy, limits,
 };
 
 use super::{
@@ -280,6 +280,8 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 restart,
                 preemption_notice_max: None,
                 estimation: true,
+                autoscale: Autoscale::Off,
+                own_limit: None,
                 disruptions: DisruptionBudget::default(),
                 update: UpdatePolicy::default(),
                 after,
@@ -305,7 +307,35 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
         job.metrics = port.map(MetricsPage::on);
         job
     });
-    with_wishes(job).boxed()
+    (with_wishes(job), any::<(u8, u32, u32)>())
+        .prop_map(|(mut job, (mode, less, more))| {
+            let limit = job.task.limit;
+            let least =
+                Resources { cpu: MilliCores(1), ram: Bytes(limits::RAM_BYTES_MIN), ..limit };
+            let lower = |is: u64, least: u64| is.saturating_sub(less.into()).max(least);
+            let min = CpuRam {
+                cpu: MilliCores(lower(limit.cpu.0, least.cpu.0)),
+                ram: Bytes(lower(limit.ram.0, least.ram.0)),
+            };
+            let max = CpuRam {
+                cpu: MilliCores((limit.cpu.0 + u64::from(more)).min(limits::CPU_MILLI_MAX)),
+                ram: Bytes((limit.ram.0 + u64::from(more)).min(limits::BYTES_MAX)),
+            };
+            job.autoscale = match mode {
+                _ if job.kind.is_alloc_set() => Autoscale::Off,
+                0..60 if limit.cpu >= min.cpu && limit.ram >= min.ram => {
+                    Autoscale::Constrained { min, max }
+                }
+                0..90 => Autoscale::Full,
+                _ => Autoscale::Off,
+            };
+            job
+        })
+        .boxed()
+}
+
+fn any_cpu_ram() -> impl Strategy<Value = CpuRam> {
+    resources().prop_map(CpuRam::of)
 }
 
 fn any_constraints() -> impl Strategy<Value = Vec<Constraint>> {
@@ -413,6 +443,8 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 restart,
                 preemption_notice_max: None,
                 estimation: true,
+                autoscale: Autoscale::Off,
+                own_limit: None,
                 disruptions: DisruptionBudget::default(),
                 update: UpdatePolicy::default(),
                 after,
@@ -421,5 +453,13 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
             }
         },
     );
-    with_wishes(job).boxed()
+    let constrained = (any_cpu_ram(), any_cpu_ram());
+    let autoscale = prop_oneof![
+        Just(Autoscale::Off),
+        Just(Autoscale::Full),
+        constrained.prop_map(|(min, max)| Autoscale::Constrained { min, max }),
+    ];
+    (with_wishes(job), autoscale, of(any_cpu_ram()))
+        .prop_map(|(job, autoscale, own_limit)| JobSpec { autoscale, own_limit, ..job })
+        .boxed()
 }

@@ -7,11 +7,11 @@ use cell::{
     SkipReason, StopReason, Subject,
 };
 use model::{
-    Band, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, Reclamation, Span,
-    Time, Version,
+    Band, Bytes, Capability, CollectionId, FinalUsage, Level, LogIndex, MachineId, MilliCores,
+    Reclamation, Span, Time, Version,
 };
 use proto::event::{Names, Record};
-use spec::FieldChange;
+use spec::{CpuRam, FieldChange};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources, usages,
@@ -119,6 +119,12 @@ fn of_updates() -> Vec<EventKind> {
     vec![
         EventKind::UpdateOpened { from: Version(1), to: version, changes: changes.into() },
         EventKind::UpdateOpened { from: Version(1), to: Version(2), changes: Arc::default() },
+        EventKind::LimitsSet {
+            version,
+            from: CpuRam { cpu: MilliCores(1_000), ram: Bytes(1 << 30) },
+            to: CpuRam { cpu: MilliCores(0), ram: Bytes(96 << 20) },
+            reason: "ram 1 GiB → 96 MiB: percentile".into(),
+        },
         EventKind::UpdatePaused { version },
         EventKind::UpdateResumed { version },
         EventKind::UpdateUndoing { version },
@@ -248,6 +254,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::UpdatePending => "update pending",
         EventKind::UpdateRunning => "update running",
         EventKind::UpdateOpened { .. } => "update opened",
+        EventKind::LimitsSet { .. } => "limits set",
         EventKind::UpdatePaused { .. } => "update paused",
         EventKind::UpdateResumed { .. } => "update resumed",
         EventKind::UpdateSkipped { .. } => "update skipped",

@@ -11,11 +11,12 @@ use cell::{
     Submission, Task, TaskState, Update, UpdateFailure, UpdateState, User,
 };
 use model::{
-    Band, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
-    LockSessionId, LogIndex, MachineId, MachineReport, NoticeDelivery, NoticeReason, Reclamation,
-    ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName, Version,
+    Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
+    LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery, NoticeReason,
+    Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName,
+    Version,
 };
-use spec::{JobSpec, Kind, TaskSpec};
+use spec::{Autoscale, CpuRam, JobSpec, Kind, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
@@ -469,6 +470,8 @@ fn in_the_room() -> Job {
     let task = TaskSpec::of(vec!["save".to_owned()]);
     *spec = JobSpec {
         kind: Kind::Job { alloc_set: Some(reference("ana/room")) },
+        autoscale: Autoscale::Full,
+        own_limit: Some(CpuRam { cpu: MilliCores(500), ram: Bytes(256 << 20) }),
         ..JobSpec::of(name("saver"), spec.priority, 3, task)
     };
     parts.alloc_set = Some(CollectionId(7));
