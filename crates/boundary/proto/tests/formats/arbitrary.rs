@@ -15,11 +15,11 @@ use borglet::{
 };
 use cell::{Certificate, Grant, MemberChange, Service};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, FilePath, FinalUsage, GcuFactor, Generation, GrantId,
-    HeldPorts, InstanceId, KeyDigest, LabelQuery, LogIndex, MachineId, MachineReport, MilliCores,
-    NoticeDelivery, NoticeReason, Permille, PortName, PortRange, Priority, ReplicaId, Resources,
-    SaverOutcome, Saving, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
-    Time,
+    Appclass, Band, Bytes, CollectionId, Dimension, End, FilePath, FinalUsage, GcuFactor,
+    Generation, GrantId, HeldPorts, InstanceId, KeyDigest, LabelQuery, LogIndex, MachineId,
+    MachineReport, MilliCores, NoticeDelivery, NoticeReason, Permille, PortName, PortRange,
+    Priority, ReplicaId, Resources, SaverOutcome, Saving, SchedulingClass, Serial, Shortage,
+    ShortageState, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;

@@ -19,10 +19,11 @@ use cell::{
     UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
-    Appclass, Band, Bytes, Capability, CollectionId, End, FinalUsage, GcuFactor, Generation,
-    GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, MachineId, MachineReport,
-    MilliCores, NameError, NoticeDelivery, PortRange, Reclamation, Resources, SaverOutcome, Saving,
-    SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
+    Generation, GrantId, HeldPorts, InstanceId, KernelFeature, Level, LockSessionId, MachineId,
+    MachineReport, MilliCores, NameError, NoticeDelivery, PortRange, Reclamation, Resources,
+    SaverOutcome, Saving, SchedulingClass, Serial, SessionId, Shortage, ShortageState, Span,
+    TaskIndex, TaskSelection, Time, UserName, Version,
 };
 use spec::{
     Autoscale, Constraint, CpuRam, DisruptionBudget, HealthCheck, JobReference, JobSpec, Kind,

@@ -14,7 +14,7 @@ use proto::event::{Names, Record};
 
 use super::{
     band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
-    path, replica, resources, serial, service, usage,
+    path, replica, resources, serial, service, shortage, usage,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {

@@ -380,6 +380,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 constraints,
                 kernel_features: BTreeSet::new(),
                 api: false,
+                memory_slack: false,
                 saver: None,
                 logs,
             }

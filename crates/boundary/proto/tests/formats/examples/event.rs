@@ -14,7 +14,8 @@ use proto::event::{Names, Record};
 use spec::{CpuRam, FieldChange};
 
 use super::{
-    broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources, usages,
+    broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources,
+    shortages, usages,
 };
 
 /// Each kind of event at least once, each from another operation.
