@@ -16,7 +16,7 @@ fn job(cell: &Cell, kind: &str, name: &str, milli: i64) {
     let cpu = milli as f64 / 1_000.0;
     cell.write(
         &file,
-        &format!(
+        format!(
             "local borg = import 'borg.libsonnet';
              borg.{kind}('{name}', cmd=['sleep', '1000'])
                {{ cpu: {cpu}, ram: '64 MiB', tasks: 1, notice: '100ms' }}"

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::{Cell, Job, Reservation, Reserved, TaskState};
+use crate::{Cell, Reservation, Reserved, TaskState};
 
 impl Cell {
     /// Applies the reservations of live instances. This changes only what they count for on their
@@ -42,15 +42,6 @@ impl Cell {
         if let Some(machine) = placed.and_then(|id| self.machines.get_mut(id)) {
             machine.resize(&before, &now);
         }
-    }
-}
-
-impl Job {
-    /// Whether the needs of its tasks are estimated, unless a task's description says otherwise. An
-    /// alloc reserves its limit whether used or not, and what runs in it is not counted again.
-    #[must_use]
-    pub fn is_estimated(&self) -> bool {
-        self.alloc_set.is_none() && !self.spec.kind.is_alloc_set()
     }
 }
 

@@ -11,6 +11,7 @@ use spec::{Cores, JobSpec, Network};
 
 use super::Update;
 use super::crashes::Crash;
+use super::reservation::Reserved;
 use crate::cow::Row;
 use crate::lifecycle::{NotAStep, Stage, Transition};
 
@@ -92,15 +93,6 @@ pub struct Task {
     pub reserved: Option<Arc<Reserved>>,
     /// Its state.
     pub state: TaskState,
-}
-
-/// A recorded reservation, and what another replica needs to continue the estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserved {
-    /// The estimate of what the task needs.
-    pub amount: Resources,
-    /// The time of the newest sample of usage in it, by the machine's clock; none if it has none.
-    pub newest_sample: Option<Time>,
 }
 
 /// What a placed task counts for on its machine.
@@ -620,19 +612,6 @@ impl Job {
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
         self.described(index).limit(index)
-    }
-
-    /// The reservation of a task's current incarnation: at most its limit.
-    #[must_use]
-    pub fn reservation(&self, index: TaskIndex) -> Resources {
-        self.reservation_as(self.described(index), index)
-    }
-
-    fn reservation_as(&self, spec: &JobSpec, index: TaskIndex) -> Resources {
-        let limit = spec.limit(index);
-        let reserved = self.task(index).and_then(|task| task.reserved.as_deref());
-        let reserved = reserved.filter(|_| spec.estimation);
-        reserved.map_or(limit, |reserved| reserved.amount.least(limit))
     }
 
     /// What a task counts for on its machine: nothing if it runs in an alloc, which counts instead.

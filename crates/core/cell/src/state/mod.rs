@@ -9,6 +9,7 @@ mod notices;
 mod quota;
 mod replicas;
 mod rescheduling;
+mod reservation;
 mod services;
 mod session;
 mod tally;
@@ -19,7 +20,7 @@ pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
 pub use job::{
     Counts, Death, Demand, EvictionCause, Health, Job, JobParts, JobState, KillReason,
-    LastIncarnation, PendingCause, Phase, Placement, Reserved, StopReason, Task, TaskState,
+    LastIncarnation, PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
 pub(crate) use locks::Locks;
 pub use locks::{Content, File, Holder, Lock, LockSession};
@@ -30,6 +31,7 @@ pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
 pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
+pub use reservation::Reserved;
 pub(crate) use services::Services;
 pub use session::Session;
 pub use tally::Stages;

@@ -135,8 +135,8 @@ fn what_is_not_estimated() {
             seconds: vec![Second { machine: M1, by: vec![ReplicaId(2)], reached: true }],
         }),
     };
-    type Prepare = fn(&mut World);
-    let cases: [(&str, fn(&mut JobSpec), Prepare, Partition, (usize, bool)); 8] = [
+    type Case = (&'static str, fn(&mut JobSpec), fn(&mut World), Partition, (usize, bool));
+    let cases: [Case; 8] = [
         ("all", |_| {}, |_| {}, everything(), (3, true)),
         (
             "a job that keeps its limits",
