@@ -122,24 +122,71 @@ fn the_cores_of_a_platform_count_for_more_or_less() {
 fn whole_cores_are_counted_apart_from_cpu_and_by_the_speed_of_the_machine() {
     session(&expect![[r#"
         > describe m1 cpu=8000 is=exclusive-cores:2 is=threads-per-core:1 is=platform:slow
+        UPDATE machine 1 to 8 cores, 1 GiB
+        ATTRIBUTE machine 1 exclusive-cores = 2
+        ATTRIBUTE machine 1 platform = slow
+        ATTRIBUTE machine 1 threads-per-core = 1
         > describe m2 cpu=8000
+        UPDATE machine 2 to 8 cores, 1 GiB
         > submit ana/own 2 cpu=1000 cores=exclusive appclass=latency-sensitive
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
         > submit ana/two 1 cpu=2000 cores=exclusive appclass=latency-sensitive
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
         > submit ana/wrong 1 cpu=1000 cores=exclusive
+        refused: the job description is not valid: cores: can be 'exclusive' for latency-sensitive tasks only, because batch tasks run on every core: add appclass: 'latency-sensitive', or leave it out
         > submit ana/wrong 1 cpu=1500 cores=exclusive appclass=latency-sensitive
+        refused: the job description is not valid: cpu: must be a whole number of cores with cores: 'exclusive', is 1.5 cores
         > say m2 exclusive-cores=4
+        ATTRIBUTE machine 2 exclusive-cores = 4
+        done
         > assign 1-0-1 m2
+        refused: it does not fit on machine 2: offers no whole cores: its Borglet has no cpuset controller or only a part of the machine, or there is only one core
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
         > assign 2-0-1 m1
+        refused: it does not fit on machine 1: lacks whole cores: 2 asked, 1 free of 2
         > assign 1-1-1 m1
+        SCHEDULE 1-1-1 on 1
+        accepted
         > kill ana/own
-        > observe m1 ended 1-0-1 exit 0
-        > observe m1 ended 1-1-1 exit 0
+        STOP 1-0-1 (kill, by ana)
+        STOP 1-1-1 (kill, by ana)
+        killed 2
+        > ended 1-0-1 stopped
+        KILL 1-0-1 (by ana)
+        > ended 1-1-1 stopped
+        KILL 1-1-1 (by ana)
+        KILL job 1 (by ana)
         > platform slow 0.8
+        PLATFORM slow 0.8
+        UPDATE machine 1 to 6.4 cores, 1 GiB
+        done
         > assign 2-0-1 m1
+        refused: it does not fit on machine 1: lacks whole cores: 3 asked, 2 free of 2
         > platform slow 1
+        PLATFORM slow 1
+        UPDATE machine 1 to 8 cores, 1 GiB
+        done
         > assign 2-0-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        accepted
         > show
+        0 s
+        job 1 ana/own dead
+          1-0-1 killed by ana, last: stopped
+          1-1-1 killed by ana, last: stopped
+        job 2 ana/two running
+          2-0-1 starting on 1 []
+        m1 up [2-0-1] takes 2 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }
 
