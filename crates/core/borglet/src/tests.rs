@@ -121,44 +121,46 @@ impl World {
 }
 
 fn words(effects: &[Effect]) -> String {
-    let word = |effect: &Effect| Some(match effect {
-        Effect::PersistStamp(stamp) => format!("persist {}", stamp.index),
-        Effect::Start(launch) => {
-            format!("start {} [{}] as {}", launch.instance, launch.argv.join(" "), launch.uid)
-        }
-        Effect::Terminate(instance, _) => format!("terminate {instance}"),
-        Effect::Kill(instance) => format!("kill {instance}"),
-        Effect::Check { instance, probe: Probe::Http { port, path, .. }, .. } => {
-            format!("check {instance} {port}{path}")
-        }
-        Effect::Check { instance, probe: Probe::Tcp { port, .. }, .. } => {
-            format!("check {instance} tcp {port}")
-        }
-        Effect::Check { instance, probe: Probe::Exec { argv }, .. } => {
-            format!("check {instance} [{}]", argv.join(" "))
-        }
-        Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
-        Effect::Retire { instance, logs: None } => format!("retire {instance}"),
-        Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
-        Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),
-        Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
-        Effect::ResizeAlloc { instance, limit } => format!("resize {instance} to {limit}"),
-        Effect::RemoveAlloc { instance, .. } => format!("remove {instance}"),
-        Effect::MeasureData(instance) => format!("measure {instance}"),
-        Effect::RunSaver(launch) => {
-            let SaverLaunch { kept, uid } = &**launch;
-            let argv = kept.argv.join(" ");
-            format!("save {} [{argv}] as {uid}, attempt {}", kept.instance, kept.attempts)
-        }
-        Effect::KillSaver(instance) => format!("kill the saver of {instance}"),
-        Effect::EndData(kept) => match &kept.outcome {
-            Some(outcome) => format!("{} {outcome}", kept.instance),
-            None => format!("{} has no outcome", kept.instance),
-        },
-        Effect::ForgetData(instance) => format!("forget {instance}"),
-        // It goes with the effect that kills.
-        Effect::NoteRule { .. } => return None,
-    });
+    let word = |effect: &Effect| {
+        Some(match effect {
+            Effect::PersistStamp(stamp) => format!("persist {}", stamp.index),
+            Effect::Start(launch) => {
+                format!("start {} [{}] as {}", launch.instance, launch.argv.join(" "), launch.uid)
+            }
+            Effect::Terminate(instance, _) => format!("terminate {instance}"),
+            Effect::Kill(instance) => format!("kill {instance}"),
+            Effect::Check { instance, probe: Probe::Http { port, path, .. }, .. } => {
+                format!("check {instance} {port}{path}")
+            }
+            Effect::Check { instance, probe: Probe::Tcp { port, .. }, .. } => {
+                format!("check {instance} tcp {port}")
+            }
+            Effect::Check { instance, probe: Probe::Exec { argv }, .. } => {
+                format!("check {instance} [{}]", argv.join(" "))
+            }
+            Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
+            Effect::Retire { instance, logs: None } => format!("retire {instance}"),
+            Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
+            Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),
+            Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
+            Effect::ResizeAlloc { instance, limit } => format!("resize {instance} to {limit}"),
+            Effect::RemoveAlloc { instance, .. } => format!("remove {instance}"),
+            Effect::MeasureData(instance) => format!("measure {instance}"),
+            Effect::RunSaver(launch) => {
+                let SaverLaunch { kept, uid } = &**launch;
+                let argv = kept.argv.join(" ");
+                format!("save {} [{argv}] as {uid}, attempt {}", kept.instance, kept.attempts)
+            }
+            Effect::KillSaver(instance) => format!("kill the saver of {instance}"),
+            Effect::EndData(kept) => match &kept.outcome {
+                Some(outcome) => format!("{} {outcome}", kept.instance),
+                None => format!("{} has no outcome", kept.instance),
+            },
+            Effect::ForgetData(instance) => format!("forget {instance}"),
+            // It goes with the effect that kills.
+            Effect::NoteRule { .. } => return None,
+        })
+    };
     effects.iter().filter_map(word).collect::<Vec<_>>().join(", ")
 }
 

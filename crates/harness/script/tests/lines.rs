@@ -333,7 +333,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 38), ("describe m1", 7), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
+        [("submit ana/api 1", 39), ("describe m1", 7), ("grant ana mid", 5), ("reserve 1-0-1", 3)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

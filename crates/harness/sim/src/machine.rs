@@ -14,8 +14,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use borglet::{
-    Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Rule,
-    Settings, Usage,
+    Borglet, Desired, DesiredAlloc, Effect, Input, Launch, Recovered, RecoveredStatus, Report,
+    Rule, Settings, Usage,
 };
 use master::Poll;
 use model::{

@@ -67,6 +67,8 @@ pub(super) fn pages(
     registry.register("bourg_borglet_orders_obeyed", help, metrics.orders_obeyed.clone());
     let help = "Orders rejected as older than one obeyed before";
     registry.register("bourg_borglet_orders_refused", help, metrics.orders_refused.clone());
+    let (help, shortages) = ("How often memory ran short", driver.memory_shortages().clone());
+    registry.register("bourg_borglet_memory_shortages", help, shortages);
     if let Some(dns) = dns {
         registry.register_collector(Box::new(Exported(dns)));
     }
@@ -122,7 +124,7 @@ impl Collector for Refused {
     }
 }
 
-/// The tasks that rules have ended, and the shortages of memory.
+/// The tasks that rules have ended.
 #[derive(Debug)]
 struct Ended(Driver);
 
@@ -131,10 +133,7 @@ impl Collector for Ended {
         let ended = self.0.ended_by_rule().counts();
         let ended = ended.map(|(rule, count)| ([("rule", rule.name())], count));
         let help = "Tasks that this Borglet has ended, by rule.";
-        counters(&mut encoder, "bourg_borglet_ended_by_rule", help, ended)?;
-        let shortages = [([], self.0.memory_shortages())];
-        let help = "How often memory ran short.";
-        counters(&mut encoder, "bourg_borglet_memory_shortages", help, shortages)
+        counters(&mut encoder, "bourg_borglet_ended_by_rule", help, ended)
     }
 }
 

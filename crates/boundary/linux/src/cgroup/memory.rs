@@ -145,9 +145,8 @@ mod tests {
         for (name, content) in files {
             fs::write(root.path().join("task").join(name), content).unwrap();
         }
-        let used = |hierarchy| {
-            TaskCgroup::open(hierarchy, "task").unwrap().unreclaimable_bytes().unwrap()
-        };
+        let used =
+            |hierarchy| TaskCgroup::open(hierarchy, "task").unwrap().unreclaimable_bytes().unwrap();
         assert_eq!((used(&v1), used(&v2)), (880, 720));
         // The two files are not read at the same moment.
         fs::write(root.path().join("task/memory.current"), "100\n").unwrap();

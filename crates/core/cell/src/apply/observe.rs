@@ -11,8 +11,8 @@ use super::{Events, cut, cut_check};
 use crate::bounds::RESTART_DELAY_MIN;
 use crate::lifecycle::{NotAStep, Transition};
 use crate::{
-    Cell, Death, EventKind, EvictionCause, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
-    Subject, TaskState,
+    Cell, Death, EventKind, EvictionCause, Health, Observation, ObservationRefused, Phase,
+    Placement, StopReason, Subject, TaskState,
 };
 
 type Observed = Result<(), ObservationRefused>;

@@ -52,7 +52,8 @@ fn several_replicas_do_what_one_does() {
 fn machines_run_out_of_memory_and_recover() {
     let (mut shortages, mut evictions) = (0, 0);
     for seed in 0..8 {
-        let verdict = run(&Plan { families: vec![Family::Memory], machines: Some(8), ..plan(seed) });
+        let verdict =
+            run(&Plan { families: vec![Family::Memory], machines: Some(8), ..plan(seed) });
         assert_eq!(verdict.failure, None, "seed {seed}");
         shortages += verdict.counts.shortages;
         evictions += verdict.counts.short_evictions;

@@ -214,7 +214,13 @@ fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = Job
     let ends = (of(saver), of(span(0)));
     let asked = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
     (job, prop::bool::weighted(0.8), features, asked, (others, ends)).prop_map(
-        |(mut job, estimation, features, (api, memory_slack), ((disruptions, update), (saver, most)))| {
+        |(
+            mut job,
+            estimation,
+            features,
+            (api, memory_slack),
+            ((disruptions, update), (saver, most)),
+        )| {
             job.estimation = estimation;
             (job.disruptions, job.update) = (disruptions, update);
             (job.task.saver, job.preemption_notice_max) = (saver, most);
