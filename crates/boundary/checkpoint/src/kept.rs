@@ -126,6 +126,7 @@ fn what_is_kept_has_every_kind_of_thing() {
         end Lost
         end NotStarted
         end OutOfMemory
+        end OutOfResources
         end Signalled
         end Stopped
         end Unhealthy

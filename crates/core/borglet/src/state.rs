@@ -6,6 +6,7 @@ mod cpu;
 mod disk;
 mod disk_request;
 mod effect;
+mod local;
 mod memory;
 mod notice;
 mod ports;
@@ -34,8 +35,8 @@ use cpu::Cpus;
 pub use cpu::{CpuReading, CpuRound};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
 pub use effect::Effect;
+use local::{Local, Phase, StopCause};
 pub use memory::{MemoryReport, memory_reserve};
-use notice::GivenNotice;
 use ports::Ports;
 pub use ports::{HeldPort, Holder};
 pub use rule::Rule;
@@ -142,39 +143,6 @@ pub enum RecoveredStatus {
     Running(Time),
     /// Ended while no Borglet was running, with its usage.
     Ended(End, FinalUsage),
-}
-
-#[derive(Clone, Debug)]
-struct Local {
-    launch: Launch,
-    limit: Limit,
-    phase: Phase,
-    /// Ports that it holds although they are not assigned to it, and since when.
-    grabbed: Option<(Time, Vec<u16>)>,
-    /// Whether what its job says of its logs has changed since its start.
-    logs_changed: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Phase {
-    /// Waits until others end and free the port or resources it needs.
-    Waiting,
-    Starting,
-    Running(HealthTracker),
-    Stopping {
-        next: Time,
-        why: StopCause,
-        notice: GivenNotice,
-    },
-    Ended(End, FinalUsage),
-}
-
-#[derive(Clone, Debug)]
-enum StopCause {
-    NotDesired,
-    Unhealthy(String),
-    BrokeRule(String),
-    OutOfResources(String),
 }
 
 /// The state of a Borglet.
@@ -546,107 +514,6 @@ impl Borglet {
                 }
                 _ => {}
             }
-        }
-    }
-}
-
-impl Local {
-    fn new(launch: Launch, phase: Phase) -> Self {
-        let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase, grabbed: None, logs_changed: false }
-    }
-
-    /// Adopts changes that need no restart, and nothing else. A task that has not been started will
-    /// be started with the new limit, and needs no resize.
-    fn adopt(&mut self, new: &Desired) {
-        let own = &mut self.launch.desired;
-        (own.priority, own.appclass) = (new.priority, new.appclass);
-        if own.spec.limit != new.spec.limit || own.spec.constraints != new.spec.constraints {
-            let spec = Arc::make_mut(&mut own.spec);
-            spec.limit = new.spec.limit;
-            spec.constraints.clone_from(&new.spec.constraints);
-        }
-        if own.spec.logs != new.spec.logs {
-            self.logs_changed = true;
-            Arc::make_mut(&mut own.spec).logs = new.spec.logs;
-        }
-        if matches!(self.phase, Phase::Waiting) {
-            self.limit = Limit::new(new.spec.limit);
-        }
-    }
-
-    fn target(&self) -> Resources {
-        self.launch.desired.spec.limit
-    }
-
-    /// When to request the desired limit; `None` if it is applied or being applied.
-    fn next_resize(&self) -> Option<Time> {
-        self.limit.next(self.target())
-    }
-
-    /// The maximum that it may use, now or once the new limit is applied.
-    fn takes(&self) -> Resources {
-        let present = self.limit.current;
-        present.plus(self.target().minus(present))
-    }
-
-    /// What no other instance can have meanwhile: its ports, and its address unless that is its
-    /// alloc's.
-    fn ports(&self) -> impl Iterator<Item = Endpoint> {
-        let Desired { address, alloc, ports, .. } = &self.launch.desired;
-        let (address, alone) = (*address, alloc.is_none());
-        let endpoint = move |port| match address {
-            Some(address) => Endpoint::own(address, port),
-            None => Endpoint::host(port),
-        };
-        let whole = address.filter(|_| alone).map(Endpoint::address);
-        ports.iter().map(move |(_, port)| endpoint(*port)).chain(whole)
-    }
-
-    /// Whether it has processes on the machine.
-    fn is_here(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting | Phase::Ended(..))
-    }
-
-    /// Ends it without notice, because it holds what others need. If it is already stopping, it loses
-    /// the rest of its notice but keeps the cause of its stop. Returns whether it is ended by this.
-    fn end_by_rule(
-        &mut self,
-        now: Time,
-        again: Span,
-        rule: Rule,
-        why: StopCause,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        match &mut self.phase {
-            Phase::Starting | Phase::Running(_) => {
-                let instance = self.launch.instance;
-                effects.push(Effect::Kill(instance));
-                if let StopCause::BrokeRule(reason) | StopCause::OutOfResources(reason) = &why {
-                    effects.push(Effect::NoteRule { instance, rule, reason: reason.clone() });
-                }
-                self.phase =
-                    Phase::Stopping { next: now + again, why, notice: GivenNotice::none_due() };
-                true
-            }
-            Phase::Stopping {
-                next, why: StopCause::NotDesired | StopCause::Unhealthy(_), ..
-            } if *next > now + again => {
-                *next = now;
-                true
-            }
-            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => false,
-        }
-    }
-
-    /// Stops it, once: SIGTERM now, SIGKILL when its notice is over.
-    fn stop(&mut self, now: Time, why: StopCause, stop: Option<Stop>, effects: &mut Vec<Effect>) {
-        if let Phase::Starting | Phase::Running(_) = self.phase {
-            let runs = matches!(self.phase, Phase::Running(_));
-            let notice = notice::of(self.launch.desired.spec.notice, stop);
-            let next = now + notice.length;
-            effects.push(Effect::Terminate(self.launch.instance, notice));
-            self.phase = Phase::Stopping { next, why, notice: GivenNotice::due(next, runs) };
         }
     }
 }

@@ -9,6 +9,7 @@ use borglet::{
 };
 use model::{Bytes, InstanceId};
 use process::clock::{Clock, wall_clock};
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::capacity::Described;
@@ -16,7 +17,7 @@ use super::cleanup::Remover;
 use super::clients::Clients;
 use super::disk;
 use super::effects::{CapMetrics, EndedByRule, Executor};
-use super::memory::{self, Shortages};
+use super::memory;
 use super::message::{Message, Obeyed};
 use super::ports;
 use super::retained_logs;
@@ -42,7 +43,7 @@ pub(crate) struct Driver {
     caps: CapMetrics,
     /// The reservations that were told last.
     reserved: Arc<Mutex<Vec<(InstanceId, Bytes)>>>,
-    shortages: Shortages,
+    shortages: Counter,
     ended_by_rule: EndedByRule,
 }
 
@@ -80,8 +81,8 @@ impl Driver {
     }
 
     /// How often memory ran short.
-    pub(crate) fn memory_shortages(&self) -> u64 {
-        self.shortages.count()
+    pub(crate) fn memory_shortages(&self) -> &Counter {
+        &self.shortages
     }
 
     /// How many tasks each rule has ended.

@@ -72,6 +72,8 @@ pub(super) fn pages(
     registry.register("bourg_borglet_cpu_caps", help, caps.caps.clone());
     let help = "Tasks that are capped for that reason now";
     registry.register("bourg_borglet_tasks_capped", help, caps.capped.clone());
+    let (help, shortages) = ("How often memory ran short", driver.memory_shortages().clone());
+    registry.register("bourg_borglet_memory_shortages", help, shortages);
     if let Some(dns) = dns {
         registry.register_collector(Box::new(Exported(dns)));
     }
@@ -127,7 +129,7 @@ impl Collector for Refused {
     }
 }
 
-/// The tasks that rules have ended, and the shortages of memory.
+/// The tasks that rules have ended.
 #[derive(Debug)]
 struct Ended(Driver);
 
@@ -136,10 +138,7 @@ impl Collector for Ended {
         let ended = self.0.ended_by_rule().counts();
         let ended = ended.map(|(rule, count)| ([("rule", rule.name())], count));
         let help = "Tasks that this Borglet has ended, by rule.";
-        counters(&mut encoder, "bourg_borglet_ended_by_rule", help, ended)?;
-        let shortages = [([], self.0.memory_shortages())];
-        let help = "How often memory ran short.";
-        counters(&mut encoder, "bourg_borglet_memory_shortages", help, shortages)
+        counters(&mut encoder, "bourg_borglet_ended_by_rule", help, ended)
     }
 }
 

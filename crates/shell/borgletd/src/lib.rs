@@ -32,6 +32,7 @@ mod message;
 mod name_server;
 mod names;
 mod notice;
+mod oom;
 mod port_isolation;
 mod ports;
 mod program;

@@ -5,8 +5,6 @@
 //! the usage of each task is, too.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -14,7 +12,8 @@ use borglet::{Input, MemoryReport, memory_reserve};
 use linux::Isolation;
 use linux::cgroup::{CgroupError, DetailReader, Hierarchy, PressureTrigger, TaskCgroup};
 use linux::machine::available_memory_bytes;
-use model::{Band, Bytes, InstanceId, Priority};
+use model::{Bytes, InstanceId};
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 
 use super::message::Message;
@@ -39,51 +38,15 @@ pub(crate) fn isolation_name(isolation: Isolation) -> &'static str {
     }
 }
 
-/// Whom the kernel kills first if the machine runs out of memory faster than the Borglet acts: the lowest
-/// band first, and in it those that may use slack memory.
-pub(super) fn oom_score_adj(priority: Priority, slack: bool) -> u16 {
-    let of_band = match priority.band() {
-        Band::Free => 900,
-        Band::BestEffortBatch => 700,
-        Band::Mid => 500,
-        Band::Production => 200,
-        Band::Monitoring => 100,
-    };
-    of_band + if slack { 50 } else { 0 }
-}
-
-/// Why a task ended that the kernel killed although its own limit was not reached.
-pub(super) fn killed_by_kernel(limit_bytes: u64, peak_bytes: u64) -> String {
-    let peak = Bytes(peak_bytes);
-    let limit = match limit_bytes >= 1 << 62 {
-        true => "it has no limit of its own".to_owned(),
-        false => format!("its limit is {}", Bytes(limit_bytes)),
-    };
-    format!(
-        "it used {peak} at most, {limit}; the machine had no memory left, and the kernel chose it"
-    )
-}
-
-/// How often memory ran short.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Shortages(Arc<AtomicU64>);
-
-impl Shortages {
-    /// The number since the Borglet started.
-    pub(crate) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Limits the memory of all tasks, and watches it until the receiver is gone. `capacity` is what the
-/// cell may give to tasks. Without cgroups there is nothing that could be told apart, and this does
+/// cell may give to tasks; returns the number of shortages. Without cgroups there is nothing that could be told apart, and this does
 /// nothing.
 pub(super) fn watch(
     files: &Files,
     capacity: Bytes,
     to_driver: mpsc::Sender<Message>,
-) -> anyhow::Result<Shortages> {
-    let shortages = Shortages::default();
+) -> anyhow::Result<Counter> {
+    let shortages = Counter::default();
     if files.isolation == Isolation::Rootless {
         return Ok(shortages);
     }
@@ -121,7 +84,7 @@ struct Watched {
     most: Bytes,
     reserve: Bytes,
     to_driver: mpsc::Sender<Message>,
-    shortages: Shortages,
+    shortages: Counter,
     /// The pressure on all tasks, and its trigger.
     stalls: Option<DetailReader>,
     trigger: Option<PressureTrigger>,
@@ -193,7 +156,7 @@ impl Watched {
         let mut report = MemoryReport { available, reserve, pressed, used: BTreeMap::new() };
         let is_short = report.is_short();
         if is_short && !self.was_short {
-            self.shortages.0.fetch_add(1, Ordering::Relaxed);
+            self.shortages.inc();
             tracing::warn!(
                 "memory is short: {available} are available, and {reserve} must stay available{}",
                 if pressed { "; tasks wait for memory" } else { "" }
@@ -247,28 +210,4 @@ fn used_by_instances(all: &TaskCgroup) -> BTreeMap<InstanceId, Bytes> {
         }
     }
     used
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_kills_in_the_order_of_bands() {
-        let order = |slack| Band::ALL.map(|band| oom_score_adj(band.usual(), slack));
-        assert_eq!(order(false), [900, 700, 500, 200, 100]);
-        assert_eq!(order(true), [950, 750, 550, 250, 150]);
-    }
-
-    #[test]
-    fn who_was_killed_by_the_kernel_is_told_with_numbers() {
-        let end = "; the machine had no memory left, and the kernel chose it";
-        let table = [
-            (64 << 20, "it used 10 MiB at most, its limit is 64 MiB"),
-            (u64::MAX, "it used 10 MiB at most, it has no limit of its own"),
-        ];
-        for (limit, expected) in table {
-            assert_eq!(killed_by_kernel(limit, 10 << 20), format!("{expected}{end}"));
-        }
-    }
 }

@@ -30,7 +30,7 @@ use super::deleted_logs::DeletedLogs;
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
-use super::{memory, notice, program};
+use super::{notice, oom, program};
 
 /// An instance's specification from the order, with the newest limit applied to it. It is stored
 /// beside the launch record, for recovery after a restart.
@@ -281,7 +281,7 @@ impl Files {
             cgroup: self.cgroup_of_task(&launch.desired, launch.is_exclusive())?,
             in_alloc: alloc.is_some(),
             limits: self.limits_of(&launch.desired, spec.limit, launch.cpus.clone()),
-            oom_score_adj: memory::oom_score_adj(*priority, spec.memory_slack),
+            oom_score_adj: oom::score_adj(*priority, spec.memory_slack),
             log: rotation(spec.logs),
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
@@ -608,7 +608,7 @@ fn end(reason: &ExitReason) -> End {
             End::OutOfMemory { limit: Bytes(*limit_bytes), peak: Bytes(*peak_bytes) }
         }
         ExitReason::MachineOutOfMemory { limit_bytes, peak_bytes } => {
-            End::OutOfResources { reason: memory::killed_by_kernel(*limit_bytes, *peak_bytes) }
+            End::OutOfResources { reason: oom::killed_by_kernel(*limit_bytes, *peak_bytes) }
         }
         ExitReason::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
     }

@@ -1,5 +1,6 @@
 //! A machine that runs out of memory: its tasks are evicted in order, and production stays.
 
+use linux::cgroup::{Hierarchy, TaskCgroup};
 use serde_json::Value;
 
 use crate::cell::{Cell, Role};
@@ -50,6 +51,15 @@ fn runs(cell: &Cell, name: &str, priority: &str, ram: u64, script: &str, more: &
     cell.is_healthy(name);
 }
 
+/// Waits until all tasks together use so much, in MiB.
+fn use_together(cell: &Cell, mib: u64) {
+    let hierarchy = Hierarchy::detect().expect("a hierarchy of cgroups");
+    let all = TaskCgroup::open(&hierarchy, cell.cgroup()).expect("the cgroup of all tasks");
+    until(&format!("tasks use {mib} MiB"), || {
+        all.unreclaimable_bytes().is_ok_and(|used| used >= mib << 20)
+    });
+}
+
 /// How often a job was evicted because its machine ran out of resources.
 fn evictions(cell: &Cell, job: &str) -> usize {
     cell.ok(&format!("bourg events {job}")).matches("the machine ran out of resources").count()
@@ -90,6 +100,7 @@ fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
     runs(&cell, "low", "free", 50, &holds(40), "");
     runs(&cell, "mid", "mid", 50, &holds(40), "");
     let (serve, mid) = (cell.tasks("serve"), cell.tasks("mid"));
+    use_together(&cell, 160);
     // Something beside the tasks takes the host's memory: 40 MiB would be enough for the reserve and
     // what production has not used yet, with what the first task frees.
     cell.write("over", meminfo(400, 10));
@@ -100,6 +111,7 @@ fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
     let why = last_end(&status);
     assert!(why.contains("the machine had 10 MiB of memory available"), "{why}");
     cell.is_healthy("low");
+    use_together(&cell, 160);
     // All of it.
     cell.write("over", meminfo(400, 0));
     until("all but production are evicted", || evictions(&cell, "mid") > 0);
@@ -108,6 +120,7 @@ fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
     cell.write("over", meminfo(400, 8_000));
     cell.is_healthy("low");
     cell.is_healthy("mid");
+    use_together(&cell, 160);
     // A machine that shrinks: 190 MiB are used.
     cell.write("over", meminfo(200, 8_000));
     let (before, low) = (evictions(&cell, "low"), cell.tasks("low"));
@@ -120,7 +133,10 @@ fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
         shown.contains("200 MiB")
     });
     assert_eq!((evictions(&cell, "low"), cell.tasks("low")), (before, low), "all fit");
-    cell.write("more.bcl", "{ name: 'more', cmd: ['sleep', '1000'], ram: '20 MiB' }");
+    cell.write(
+        "more.bcl",
+        "{ name: 'more', cmd: ['sleep', '1000'], ram: '20 MiB', priority: 'free' }",
+    );
     cell.ok("bourg run --detach more.bcl");
     until("nothing more fits", || cell.ok("bourg why more").contains("memory"));
     cell.stop();

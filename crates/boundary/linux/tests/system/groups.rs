@@ -85,6 +85,7 @@ fn an_alloc_bounds_its_tasks_together_and_loses_only_one() {
     let start = |last: &str, script: &str| {
         let mut launch = tasks.script(last, script);
         launch.cgroup = format!("{}/{last}", alloc.name());
+        launch.in_alloc = true;
         tasks.start(last, &launch)
     };
     let quiet = start("quiet", "sleep 1000");

@@ -344,14 +344,38 @@ fn a_machine_is_drained_used_again_and_removed() {
 fn a_machine_that_runs_out_of_resources_evicts() {
     session(&expect![[r#"
         > submit ana/train 1 priority=free memory-slack=yes failures=0 delay=5
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
         > started 1-0-1
+        START 1-0-1 on 1
         > ended 1-0-1 short it used 90 MiB, its limit is 64 MiB
+        EVICT 1-0-1 (the machine ran out of resources)
+        SUBMIT 1-0-2 (evicted: the machine ran out of resources)
         > show
+        0 s
+        job 1 ana/train running
+          1-0-2 pending (evicted: the machine ran out of resources), not before 5 s, last: out of resources: it used 90 MiB, its limit is 64 MiB
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 5
         > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
         > started 1-0-2
+        START 1-0-2 on 1
         > ended 1-0-2 short again
+        EVICT 1-0-2 (the machine ran out of resources)
+        SUBMIT 1-0-3 (evicted: the machine ran out of resources)
         > show
+        5 s
+        job 1 ana/train running
+          1-0-3 pending (evicted: the machine ran out of resources), not before 10 s, last: out of resources: again
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

@@ -67,8 +67,10 @@ fn end() -> impl Strategy<Value = End> {
         1 => "\\PC{0,5}|\u{e9}{1500}".prop_map(|reason| End::Lost { reason }),
         1 => ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
         1 => ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
-        1 => ".{0,5}".prop_map(|reason| End::BrokeRule { reason }),
-        1 => ".{0,5}".prop_map(|reason| End::OutOfResources { reason }),
+        1 => ".{0,5}".prop_map(|reason| match reason.len() % 2 {
+            0 => End::BrokeRule { reason },
+            _ => End::OutOfResources { reason },
+        }),
     ]
 }
 

@@ -55,6 +55,7 @@ fn histories_reach_every_state_and_every_event() {
         job: killed with its alloc set
         job: killed with its parent
         job: killed with its predecessor
+        job: may use slack memory
         job: pending
         job: queued
         job: running
@@ -93,6 +94,7 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, machine failure
         task: pending, machine shutdown
         task: pending, new
+        task: pending, out of resources
         task: pending, preempted
         task: pending, updated
         task: queued

@@ -1,0 +1,155 @@
+//! One instance on the machine: how it was started, and how it is ended.
+
+use std::sync::Arc;
+
+use model::{End, FinalUsage, Resources, Span, Time};
+
+use super::notice::{self, GivenNotice};
+use super::{Effect, Rule};
+use crate::capacity::Endpoint;
+use crate::health::HealthTracker;
+use crate::limit::Limit;
+use crate::{Desired, Launch, Stop};
+
+/// An instance on the machine.
+#[derive(Clone, Debug)]
+pub(super) struct Local {
+    pub(super) launch: Launch,
+    pub(super) limit: Limit,
+    pub(super) phase: Phase,
+    /// Ports that it holds although they are not assigned to it, and since when.
+    pub(super) grabbed: Option<(Time, Vec<u16>)>,
+    /// Whether what its job says of its logs has changed since its start.
+    pub(super) logs_changed: bool,
+}
+
+/// What is done with it.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// Waits until others end and free the port or resources it needs.
+    Waiting,
+    Starting,
+    Running(HealthTracker),
+    Stopping {
+        next: Time,
+        why: StopCause,
+        notice: GivenNotice,
+    },
+    Ended(End, FinalUsage),
+}
+
+/// Why it is stopped.
+#[derive(Clone, Debug)]
+pub(super) enum StopCause {
+    NotDesired,
+    Unhealthy(String),
+    BrokeRule(String),
+    OutOfResources(String),
+}
+
+impl Local {
+    pub(super) fn new(launch: Launch, phase: Phase) -> Self {
+        let limit = Limit::new(launch.desired.spec.limit);
+        Self { launch, limit, phase, grabbed: None, logs_changed: false }
+    }
+
+    /// Adopts changes that need no restart, and nothing else. A task that has not been started will
+    /// be started with the new limit, and needs no resize.
+    pub(super) fn adopt(&mut self, new: &Desired) {
+        let own = &mut self.launch.desired;
+        (own.priority, own.appclass) = (new.priority, new.appclass);
+        if own.spec.limit != new.spec.limit || own.spec.constraints != new.spec.constraints {
+            let spec = Arc::make_mut(&mut own.spec);
+            spec.limit = new.spec.limit;
+            spec.constraints.clone_from(&new.spec.constraints);
+        }
+        if own.spec.logs != new.spec.logs {
+            self.logs_changed = true;
+            Arc::make_mut(&mut own.spec).logs = new.spec.logs;
+        }
+        if matches!(self.phase, Phase::Waiting) {
+            self.limit = Limit::new(new.spec.limit);
+        }
+    }
+
+    pub(super) fn target(&self) -> Resources {
+        self.launch.desired.spec.limit
+    }
+
+    /// When to request the desired limit; `None` if it is applied or being applied.
+    pub(super) fn next_resize(&self) -> Option<Time> {
+        self.limit.next(self.target())
+    }
+
+    /// The maximum that it may use, now or once the new limit is applied.
+    pub(super) fn takes(&self) -> Resources {
+        let present = self.limit.current;
+        present.plus(self.target().minus(present))
+    }
+
+    /// What no other instance can have meanwhile: its ports, and its address unless that is its
+    /// alloc's.
+    pub(super) fn ports(&self) -> impl Iterator<Item = Endpoint> {
+        let Desired { address, alloc, ports, .. } = &self.launch.desired;
+        let (address, alone) = (*address, alloc.is_none());
+        let endpoint = move |port| match address {
+            Some(address) => Endpoint::own(address, port),
+            None => Endpoint::host(port),
+        };
+        let whole = address.filter(|_| alone).map(Endpoint::address);
+        ports.iter().map(move |(_, port)| endpoint(*port)).chain(whole)
+    }
+
+    /// Whether it has processes on the machine.
+    pub(super) fn is_here(&self) -> bool {
+        !matches!(self.phase, Phase::Waiting | Phase::Ended(..))
+    }
+
+    /// Ends it without notice, because it holds what others need. If it is already stopping, it loses
+    /// the rest of its notice but keeps the cause of its stop. Returns whether it is ended by this.
+    pub(super) fn end_by_rule(
+        &mut self,
+        now: Time,
+        again: Span,
+        rule: Rule,
+        why: StopCause,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        match &mut self.phase {
+            Phase::Starting | Phase::Running(_) => {
+                let instance = self.launch.instance;
+                effects.push(Effect::Kill(instance));
+                if let StopCause::BrokeRule(reason) | StopCause::OutOfResources(reason) = &why {
+                    effects.push(Effect::NoteRule { instance, rule, reason: reason.clone() });
+                }
+                self.phase =
+                    Phase::Stopping { next: now + again, why, notice: GivenNotice::none_due() };
+                true
+            }
+            Phase::Stopping {
+                next, why: StopCause::NotDesired | StopCause::Unhealthy(_), ..
+            } if *next > now + again => {
+                *next = now;
+                true
+            }
+            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => false,
+        }
+    }
+
+    /// Stops it, once: SIGTERM now, SIGKILL when its notice is over.
+    pub(super) fn stop(
+        &mut self,
+        now: Time,
+        why: StopCause,
+        stop: Option<Stop>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Phase::Starting | Phase::Running(_) = self.phase {
+            let runs = matches!(self.phase, Phase::Running(_));
+            let notice = notice::of(self.launch.desired.spec.notice, stop);
+            let next = now + notice.length;
+            effects.push(Effect::Terminate(self.launch.instance, notice));
+            self.phase = Phase::Stopping { next, why, notice: GivenNotice::due(next, runs) };
+        }
+    }
+}
