@@ -205,7 +205,7 @@ mod tests {
     fn limits_decide_for_production_and_reservations_for_the_rest() {
         let one = |cpu: u64| Resources { cpu: MilliCores(cpu), ..Resources::default() };
         let mut machine = Machine::new(1, one(1_000));
-        let prod = Demand { limit: one(800), reservation: one(100), prod: true };
+        let prod = Demand { limit: one(800), reservation: one(100), prod: true, exclusive: false };
         machine.add(&prod);
         for (limit, reservation, prod, expected) in [
             (900, 900, false, true),
@@ -213,10 +213,10 @@ mod tests {
             (200, 200, true, true),
             (201, 200, true, false),
         ] {
-            let demand = Demand { limit: one(limit), reservation: one(reservation), prod };
+            let demand = Demand { limit: one(limit), reservation: one(reservation), prod, exclusive: false };
             assert_eq!(machine.fits(demand), expected, "{demand:?}");
         }
-        machine.add(&Demand { limit: one(900), reservation: one(900), prod: false });
+        machine.add(&Demand { limit: one(900), reservation: one(900), prod: false, exclusive: false });
         assert_eq!(machine.reclaimed(), one(700));
     }
 }

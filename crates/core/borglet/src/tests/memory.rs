@@ -169,6 +169,7 @@ fn an_alloc_is_one() {
         name: JobName::new("room").expect("a name"),
         priority: Priority::new(priority.into()).expect("a priority"),
         limit: limit(100, limit_mib),
+        appclass: Appclass::Batch,
         saver: None,
         address: None,
     };
