@@ -12,12 +12,12 @@
 //! `cell`). A history is not a reservation: crate `reclaim` estimates what a task needs now.
 
 mod decay;
-mod history;
-
-mod recommend;
-
 mod decide;
+mod history;
+mod recommend;
+mod settings;
 
-pub use decide::{Change, Job, Settings, decide};
+pub use decide::{Change, Job, decide};
 pub use history::{Damaged, History, OutOfMemory, WINDOWS_MAX, Window};
 pub use recommend::{Part, Recommendation, Recommender};
+pub use settings::Settings;

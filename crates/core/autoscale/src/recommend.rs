@@ -5,9 +5,9 @@ use std::fmt;
 use model::{Bytes, Dimension, MilliCores, Permille, Span, Time};
 use spec::CpuRam;
 
-use crate::Settings;
 use crate::decay::decayed;
 use crate::history::{History, Window};
+use crate::settings::Settings;
 
 /// The weight of a window that is new.
 const WEIGHT: u64 = 1 << 20;

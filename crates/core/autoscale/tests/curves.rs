@@ -31,7 +31,7 @@ fn play(appclass: Appclass, minutes: u64, usage: fn(u64) -> CpuRam, expected: &E
             history.ran_out_of_memory(now, job.limit.ram);
         }
         if let Some(change) = decide(now, &job, &history, &settings) {
-            table.push_str(&format!("{:>4} min  {change}\n", minute));
+            table.push_str(&format!("{minute} min  {change}\n"));
             (job.limit, job.changed) = (change.to, Some(now));
         }
     }

@@ -129,9 +129,9 @@ mod tests {
         let once = [(70, Some(Persists)), (109, Some(Eased)), (709, None)];
         assert_eq!(told(&[10..80]), once);
         // A short pause does not end it, nor does a longer one once it was told.
-        assert_eq!(told(&[10..30, 34..80]), once);
+        assert_eq!(told(&[10..30, 33..80]), once);
         assert_eq!(told(&[10..72, 79..80]), once);
-        assert_eq!(told(&[10..40, 44..66]), []);
+        assert_eq!(told(&[10..40, 43..66]), []);
         // It comes back while it is remembered.
         let again = [
             (70, Some(Persists)),

@@ -213,10 +213,16 @@ mod tests {
             (200, 200, true, true),
             (201, 200, true, false),
         ] {
-            let demand = Demand { limit: one(limit), reservation: one(reservation), prod, exclusive: false };
+            let demand =
+                Demand { limit: one(limit), reservation: one(reservation), prod, exclusive: false };
             assert_eq!(machine.fits(demand), expected, "{demand:?}");
         }
-        machine.add(&Demand { limit: one(900), reservation: one(900), prod: false, exclusive: false });
+        machine.add(&Demand {
+            limit: one(900),
+            reservation: one(900),
+            prod: false,
+            exclusive: false,
+        });
         assert_eq!(machine.reclaimed(), one(700));
     }
 }

@@ -6,7 +6,6 @@ mod constraints;
 mod cores;
 mod ends;
 mod health;
-pub mod limits;
 mod logs;
 mod network;
 mod policy;
@@ -19,6 +18,7 @@ use thiserror::Error;
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
 
+use crate::limits;
 use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};

@@ -130,7 +130,15 @@ mod tests {
         let all = root.path().to_owned();
         let unified = None;
         let (cpu, cpuacct, memory, pids) = (all.clone(), all.clone(), all.clone(), all.clone());
-        let v1 = Hierarchy::V1(V1Mounts { cpu, cpuacct, memory, pids, unified, blkio: None, cpuset: None });
+        let v1 = Hierarchy::V1(V1Mounts {
+            cpu,
+            cpuacct,
+            memory,
+            pids,
+            unified,
+            blkio: None,
+            cpuset: None,
+        });
         let v2 = Hierarchy::V2 { root: all };
         fs::create_dir(root.path().join("task")).unwrap();
         let files = [

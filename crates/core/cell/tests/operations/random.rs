@@ -108,6 +108,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
         "cmd=other",
         "at-once=0",
         "per-hour=1",
+        "autoscale=full",
     ]);
     let jobs = (select(vec!["web", "db"]), 0..4_u64, options).prop_map(|(name, tasks, option)| {
         // A job that finishes soon, for others to wait for.
@@ -195,6 +196,8 @@ fn absurd() -> impl Strategy<Value = Op> {
     );
     let observation = (instance(), reported()).prop_map(|(id, what)| observation(id, what));
     let described = select(vec![
+        "short=ram:persists",
+        "short=ram:eased",
         "saving=1-0-1:kept",
         "saving=1-0-1:saved",
         "saving=1-0-1:too-late",
