@@ -28,9 +28,9 @@ fn limits_change_in_place_within_bounds_and_by_who_may() {
         GRANT_CAPABILITY eva autoscale
         done
         > as eva limits ana/web 200 513
-        refused: the limit 0.2 cores cores, 513 MiB is out of the bounds of ana/web: constrained to 0.1 cores cores, 32 MiB … 0.4 cores cores, 512 MiB
+        refused: the limit 0.2 cores, 513 MiB is out of the bounds of ana/web: constrained to 0.1 cores, 32 MiB … 0.4 cores, 512 MiB
         > as eva limits ana/web 99 128
-        refused: the limit 0.099 cores cores, 128 MiB is out of the bounds of ana/web: constrained to 0.1 cores cores, 32 MiB … 0.4 cores cores, 512 MiB
+        refused: the limit 0.099 cores, 128 MiB is out of the bounds of ana/web: constrained to 0.1 cores, 32 MiB … 0.4 cores, 512 MiB
         > as eva limits ana/web 200 128 expected=7
         refused: ana/web has changed meanwhile, from version 7 to 1: ; look at it (bourg update status ana/web) and decide again
         > as eva limits ana/web 200 128 expected=1 "ram 256 MiB → 128 MiB: percentile of 12 windows"
@@ -300,13 +300,37 @@ fn limits_wait_for_an_update_that_is_not_complete_and_only_rise_until_it_is_clos
 fn memory_that_was_too_little_comes_back_and_more_of_it_stays() {
     session(&expect![[r#"
         > submit ana/web 1 ram=256 autoscale=full failures=unlimited
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
         > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
         > started 1-0-1
+        START 1-0-1 on 1
         > as root limits ana/web 100 64
+        AUTOSCALE job 1
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        USE_CAPABILITY job 1 autoscale
+        version 2
         > step 1 2 change=0
+        UPDATE_RUNNING 1-0-1
         > ended 1-0-1 oom
+        FAIL 1-0-1 (out of memory: it used 65 MiB of its limit of 64 MiB)
+        SUBMIT 1-0-2 (failed, will be retried)
         > step 1 2 fail=1-0-1
+        UPDATE_FAIL 1-0-1
+        UPDATE_UNDO job 1
+        UPDATE_PENDING 1-0-2
         > show
+        0 s
+        job 1 ana/web running
+          update 1 to 2 undoing, changing 0
+          1-0-2 pending (failed, will be retried), not before 0 s, last: out of memory: it used 65 MiB of its limit of 64 MiB
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > as root limits ana/web 100 200
         > as root limits ana/web 100 512
         > at 9
@@ -355,7 +379,7 @@ fn who_has_no_autoscaling_and_who_has_no_quota_keeps_its_limit() {
         ana production 0.2 cores and 512 MiB of 1 core and 512 MiB
         1: ana production 1 core and 512 MiB from 0 s by root
         > as root limits ana/web 100 8
-        refused: the limit 0.1 cores cores, 8 MiB is out of the bounds of ana/web: full
+        refused: the limit 0.1 cores, 8 MiB is out of the bounds of ana/web: full
         > as root limits ana/none 100 64
         refused: there is no job ana/none
         > submit ana/set 1 allocs=none autoscale=full
