@@ -168,6 +168,7 @@ fn what_is_kept_has_every_kind_of_thing() {
         task pending Lost
         task pending MachineFailure
         task pending MachineShutdown
+        task pending OutOfResources
         task pending Preempted
         task pending Submitted
         task queued

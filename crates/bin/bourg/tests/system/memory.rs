@@ -1,6 +1,9 @@
 //! A machine that runs out of memory: its tasks are evicted in order, and production stays.
 
-use linux::cgroup::{Hierarchy, TaskCgroup};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use linux::cgroup::{Hierarchy, Limits, TaskCgroup};
 use serde_json::Value;
 
 use crate::cell::{Cell, Role};
@@ -60,6 +63,36 @@ fn use_together(cell: &Cell, mib: u64) {
     });
 }
 
+/// A program beside the tasks that uses memory of their part of the machine, and that the kernel spares.
+struct Hog {
+    group: TaskCgroup,
+    program: Child,
+}
+
+impl Hog {
+    fn start(cell: &Cell, mib: u64) -> Self {
+        let hierarchy = Hierarchy::detect().expect("a hierarchy of cgroups");
+        let limits =
+            Limits { cpu_milli: 1_000, cpu_hard_cap: false, memory_bytes: u64::MAX, pids_max: 64 };
+        let group = TaskCgroup::create(&hierarchy, &format!("{}/beside", cell.cgroup()), &limits);
+        let group = group.expect("a cgroup");
+        let script = format!("read go; echo -1000 > /proc/self/oom_score_adj; {}", holds(mib));
+        let program = Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).spawn();
+        let mut program = program.expect("a shell");
+        let pid = i32::try_from(program.id()).expect("a process id");
+        group.add_process(pid).expect("it runs");
+        let mut stdin = program.stdin.take().expect("a pipe");
+        writeln!(stdin, "go").expect("it reads");
+        Self { group, program }
+    }
+
+    fn end(mut self) {
+        self.group.kill_all().expect("its processes end");
+        self.program.wait().expect("it has ended");
+        self.group.remove().expect("it is empty");
+    }
+}
+
 /// How often a job was evicted because its machine ran out of resources.
 fn evictions(cell: &Cell, job: &str) -> usize {
     cell.ok(&format!("bourg events {job}")).matches("the machine ran out of resources").count()
@@ -101,23 +134,24 @@ fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
     runs(&cell, "mid", "mid", 50, &holds(40), "");
     let (serve, mid) = (cell.tasks("serve"), cell.tasks("mid"));
     use_together(&cell, 160);
-    // Something beside the tasks takes the host's memory: 40 MiB would be enough for the reserve and
-    // what production has not used yet, with what the first task frees.
-    cell.write("over", meminfo(400, 10));
+    // 400 MiB and the reserve are for tasks. With what the first one frees the reserve is there, and
+    // what the others have not used yet.
+    let hog = Hog::start(&cell, 240);
     until("the lowest priority is evicted", || evictions(&cell, "low") > 0);
-    cell.write("over", meminfo(400, 8_000));
-    assert!(cell.tasks("serve") == serve && cell.tasks("mid") == mid, "{}", cell.said());
     let status = cell.job("low", "says why", |status| !last_end(status).is_empty());
     let why = last_end(&status);
-    assert!(why.contains("the machine had 10 MiB of memory available"), "{why}");
+    assert!(why.contains("of memory available, and 12.5 MiB must stay available"), "{why}");
+    until("and again", || evictions(&cell, "low") > 1);
+    assert!(cell.tasks("serve") == serve && cell.tasks("mid") == mid, "{}", cell.said());
+    hog.end();
     cell.is_healthy("low");
     use_together(&cell, 160);
-    // All of it.
-    cell.write("over", meminfo(400, 0));
+    // So much that what production uses and this are more than there is without the reserve.
+    let hog = Hog::start(&cell, 325);
     until("all but production are evicted", || evictions(&cell, "mid") > 0);
-    until("and tried again in vain", || evictions(&cell, "low") > 2);
+    until("and tried again in vain", || evictions(&cell, "low") > 3);
     assert_eq!(cell.tasks("serve"), serve, "{}", cell.said());
-    cell.write("over", meminfo(400, 8_000));
+    hog.end();
     cell.is_healthy("low");
     cell.is_healthy("mid");
     use_together(&cell, 160);
