@@ -33,7 +33,8 @@ mod tests {
             "offers no whole cores: its Borglet has no cpuset controller or only a part of \
                          the machine, or there is only one core",
         );
-        let table: [(bool, u64, &str, &str, u32, &[u64], Option<&str>); 10] = [
+        type Row<'a> = (bool, u64, &'a str, &'a str, u32, &'a [u64], Option<&'a str>);
+        let table: [Row<'_>; 10] = [
             (false, 2, "", "", 1_000, &[], None),
             (true, 1, "", "", 1_000, &[], none),
             (true, 1, "0", "1", 1_000, &[], none),
