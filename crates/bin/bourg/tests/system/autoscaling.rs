@@ -35,10 +35,10 @@ fn limits_follow_usage_without_a_restart_and_the_description_stays_the_users() {
           autoscale: { mode: 'constrained', min: { cpu: 0.05, ram: '24 MiB' },
                        max: { cpu: 0.5, ram: '512 MiB' } } }";
     cell.write("large.bcl", large);
-    // It takes 110 MiB, and 30 MiB more after a signal.
+    // It takes 110 MiB, and 20 MiB more after a signal.
     let program = "import signal, time\\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\\n\
                    a = bytearray(110 << 20)\\nsignal.sigwait([signal.SIGUSR1])\\n\
-                   b = bytearray(30 << 20)\\nprint('grown', flush=True)\\ntime.sleep(1000)";
+                   b = bytearray(20 << 20)\\nprint('grown', flush=True)\\ntime.sleep(1000)";
     cell.write(
         "grows.bcl",
         format!(
@@ -58,6 +58,7 @@ fn limits_follow_usage_without_a_restart_and_the_description_stays_the_users() {
 
     let mut first = autoscaler(&cell, &[]);
     until("memory is raised before it is used up", || ram(&cell, "grows") >= 140 * MIB);
+    until("the task has it", || cell.ok("bourg update status grows -o state").trim() == "closed");
     let (_, pid) = cell.tasks("grows").pop_first().expect("it runs");
     kill(Pid::from_raw(pid), Signal::SIGUSR1).expect("it runs");
     until("it has more than its first limit", || cell.ok("bourg logs grows").contains("grown"));

@@ -120,7 +120,7 @@ fn one_borglet_is_measured_by_sections() {
 /// Those that have a test of their own above, and the one below.
 const ALONE: [&str; 7] = ["agents", "arrivals", "borglet", "commit", "failover", "reads", "sim"];
 /// The others, with small parameters and their figures.
-const IN_SMALL: [(&str, &[&str]); 10] = [
+const IN_SMALL: [(&str, &[&str]); 11] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),
     ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
     ("history --operations 2000", &["operations", "log_bytes"]),
@@ -134,6 +134,10 @@ const IN_SMALL: [(&str, &[&str]); 10] = [
         &["miss_p50_ms", "visible_p50_ms", "watched_changes", "messages"],
     ),
     ("apply --machines 50 --tasks 500 --operations 2000", &["operations", "state_bytes"]),
+    (
+        "estimate --machines 50 --tasks 500 --hours 1",
+        &["round_ms_median", "reserve_bytes_an_hour", "used_percent", "reserved_percent"],
+    ),
 ];
 
 #[test]

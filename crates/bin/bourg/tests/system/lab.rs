@@ -173,8 +173,8 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
     assert!(!csv.exists());
     for (options, told) in [
         ("--usage /nowhere/usage.csv", "cannot read /nowhere/usage.csv"),
-        ("--setting fast", "use off, baseline, medium or aggressive"),
-        ("--schedule baseline,fast", "use off, baseline, medium or aggressive"),
+        ("--setting fast", "use one of off, baseline, medium, aggressive"),
+        ("--schedule baseline,fast", "use one of off, baseline, medium, aggressive"),
         ("--shape square", "use calibrated, calibrated-2011, bursty, steps or leaking"),
         ("--requests 2019-z", "use 2011, 2019-a"),
         ("--tasks 100", "add --requests 2019-a"),

@@ -11,7 +11,7 @@ use ::process::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES};
 use anyhow::{Context, ensure};
 use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
 use linux::Isolation;
-use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
+use linux::cgroup::{Hierarchy, Limits, Sharing, TaskCgroup, Tier, parent_name};
 use model::{
     Appclass, Band, Bytes, CellName, CollectionId, Generation, InstanceId, JobName, LogIndex,
     MilliCores, PortName, Resources, Span, Stamp, TaskIndex, Term, Time, UserName,
@@ -85,7 +85,7 @@ impl Driven {
                 cpu_hard_cap: false,
                 memory_bytes: 1 << 50,
                 pids_max: u64::MAX,
-                sharing: linux::cgroup::Sharing::default(),
+                sharing: Sharing::default(),
             },
         )?;
         let program = std::env::current_exe().context("cannot find this program")?;
@@ -155,7 +155,8 @@ impl Driven {
 
     /// Kills every process of a task.
     pub(super) fn kill(&self, instance: InstanceId) -> anyhow::Result<()> {
-        let name = format!("{}/{instance}", self.tasks.name());
+        let tier = Tier::LatencySensitive.group();
+        let name = format!("{}/{tier}/{instance}", self.tasks.name());
         Ok(TaskCgroup::open(&Hierarchy::detect()?, &name)?.kill_all()?)
     }
 
