@@ -26,7 +26,7 @@ pub(crate) const RELIEF: Span = Span::from_secs(10);
 /// half of it they are starved.
 const BATCH_SHARE: u64 = 100;
 /// A batch task wants CPU if it waited for it for that share of the time.
-const WAITING: u16 = 800;
+const WAITING: u16 = 500;
 /// Where the kernel does not measure that: every batch task does while that share of the machine is used.
 const FULL: u64 = 950;
 /// What a task uses above its limit because measuring is not exact.

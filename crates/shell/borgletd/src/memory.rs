@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use borglet::{Input, MemoryReport, memory_reserve};
 use linux::Isolation;
-use linux::cgroup::{CgroupError, DetailReader, Hierarchy, PressureTrigger, TaskCgroup};
+use linux::cgroup::{CgroupError, DetailReader, Hierarchy, PressureTrigger, TaskCgroup, Tier};
 use linux::machine::available_memory_bytes;
 use model::{Bytes, InstanceId};
 use prometheus_client::metrics::counter::Counter;
@@ -195,7 +195,9 @@ impl Watched {
 /// The memory of each task, and of each alloc with its tasks, that the kernel cannot reclaim.
 fn used_by_instances(all: &TaskCgroup) -> BTreeMap<InstanceId, Bytes> {
     let mut used = BTreeMap::new();
+    // Those of earlier releases are not in a tier.
     let mut waiting = vec![all.clone()];
+    waiting.extend(Tier::ALL.into_iter().filter_map(|tier| all.child(tier.group()).ok()));
     // Tasks are at most two levels deep: in allocs.
     while let Some(group) = waiting.pop() {
         for name in group.children() {

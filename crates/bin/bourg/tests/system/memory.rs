@@ -72,8 +72,13 @@ struct Hog {
 impl Hog {
     fn start(cell: &Cell, mib: u64) -> Self {
         let hierarchy = Hierarchy::detect().expect("a hierarchy of cgroups");
-        let limits =
-            Limits { cpu_milli: 1_000, cpu_hard_cap: false, memory_bytes: u64::MAX, pids_max: 64 };
+        let limits = Limits {
+            cpu_milli: 1_000,
+            cpu_hard_cap: false,
+            memory_bytes: u64::MAX,
+            pids_max: 64,
+            sharing: linux::cgroup::Sharing::default(),
+        };
         let group = TaskCgroup::create(&hierarchy, &format!("{}/beside", cell.cgroup()), &limits);
         let group = group.expect("a cgroup");
         let script = format!("read go; echo -1000 > /proc/self/oom_score_adj; {}", holds(mib));

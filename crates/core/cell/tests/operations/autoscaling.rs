@@ -332,18 +332,54 @@ fn memory_that_was_too_little_comes_back_and_more_of_it_stays() {
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > as root limits ana/web 100 200
+        refused: the limits of ana/web do not change now: its update to version 2 is open, and until it is closed limits only rise
         > as root limits ana/web 100 512
+        AUTOSCALE job 1
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        USE_CAPABILITY job 1 autoscale
+        UPDATE_PENDING 1-0-2
+        version 3
         > at 9
         > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
         > ended 1-0-2 oom
+        FAIL 1-0-2 (out of memory: it used 65 MiB of its limit of 64 MiB)
+        SUBMIT 1-0-3 (failed, will be retried)
         > step 1 3 fail=1-0-2
+        UPDATE_FAIL 1-0-2
+        UPDATE_PAUSE job 1
         > show
+        9 s
+        job 1 ana/web running
+          update 1 to 3 paused, changing 0
+          1-0-3 pending (failed, will be retried), not before 10 s, failures 1, last: out of memory: it used 65 MiB of its limit of 64 MiB
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > as root limits ana/web 100 900
+        AUTOSCALE job 1
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        USE_CAPABILITY job 1 autoscale
+        UPDATE_PENDING 1-0-3
+        version 4
         > at 20
         > assign 1-0-3 m1
+        SCHEDULE 1-0-3 on 1
+        accepted
         > started 1-0-3
+        START 1-0-3 on 1
         > step 1 4 passed=0 finish
+        UPDATE_SUCCEED job 1
+        UPDATE_CLOSE job 1
         > show
+        20 s
+        job 1 ana/web running
+          update 1 to 4 closed
+          1-0-3 healthy on 1 [], last: out of memory: it used 65 MiB of its limit of 64 MiB
+        m1 up [1-0-3] takes 0.1 cores, 900 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }
 
