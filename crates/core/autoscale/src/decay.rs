@@ -27,7 +27,7 @@ mod tests {
         }
         assert_eq!(decayed(u64::MAX, Span(u64::MAX), Span::ZERO), 0);
         assert_eq!(decayed(u64::MAX, Span(1), Span(u64::MAX)), u64::MAX);
-        let ages: Vec<u64> = (0..400).map(|minutes| of(minutes)).collect();
+        let ages: Vec<u64> = (0..400).map(of).collect();
         assert!(ages.is_sorted_by(|before, after| before >= after), "{ages:?}");
     }
 }

@@ -38,7 +38,7 @@ impl Usage {
     fn of(&self, minute: u64, limit: CpuRam) -> CpuRam {
         match self {
             Self::Square { minutes, low, high } => {
-                if minute / minutes % 2 == 0 {
+                if (minute / minutes).is_multiple_of(2) {
                     *low
                 } else {
                     *high
@@ -54,7 +54,7 @@ impl Usage {
                 }
             }
             Self::Spikes { minutes, low, high } => {
-                if minute % minutes == 0 {
+                if minute.is_multiple_of(*minutes) {
                     *high
                 } else {
                     *low

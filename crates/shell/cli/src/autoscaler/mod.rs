@@ -121,11 +121,11 @@ pub(super) fn autoscaler(cell: Target<'_>, args: &AutoscalerArgs) -> Done {
         let mut acted = false;
         loop {
             let mut leader = Leader { cell, args, lock: &lock, acted: &mut acted };
-            match leader.stand_by_and_act(&mut stop, &mut histories).await {
+            match Box::pin(leader.stand_by_and_act(&mut stop, &mut histories)).await {
                 Ok(End::Stopped) => break,
                 Ok(End::Lost(why)) => output::say(&format!("the lock {lock} is lost: {why}\n")),
                 Err(failure) if acted => {
-                    output::say(&format!("limits stay as they are: {failure}\n"))
+                    output::say(&format!("limits stay as they are: {failure}\n"));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -176,7 +176,7 @@ impl Leader<'_> {
                 let settings = (args.settings(), args.changes, args.all_users);
                 let mut round = Round::new(connection, settings, sequencer);
                 let work = act(&mut round, args.interval, histories);
-                hold_while(&mut held, work, stop).await
+                Box::pin(hold_while(&mut held, work, stop)).await
             }
             Ok(Err(end)) => Ok(end),
             Err(failure) => Err(failure),
@@ -234,7 +234,7 @@ async fn act(round: &mut Round, interval: Duration, histories: &mut Histories) -
     let mut saved = Instant::now();
     loop {
         ticks.tick().await;
-        if let Err(failure) = round.play(histories).await {
+        if let Err(failure) = Box::pin(round.play(histories)).await {
             return failure;
         }
         if saved.elapsed() >= SAVE_EVERY {

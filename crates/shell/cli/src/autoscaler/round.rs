@@ -71,7 +71,7 @@ impl Round {
             if changes >= self.changes_max {
                 break;
             }
-            changes += u32::from(self.job(&name, &address, histories).await?);
+            changes += u32::from(Box::pin(self.job(&name, &address, histories)).await?);
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
                 policy: args.change.policy(job),
                 expected: Some(now.last_version),
             };
-            opened.push(send(&mut connection, request, &job.name.to_string()).await?);
+            opened.push(Box::pin(send(&mut connection, request, &job.name.to_string())).await?);
         }
         follow_all(&mut connection, opened, &args.proceed).await
     })
@@ -239,7 +239,7 @@ pub(crate) fn resize(cell: Target<'_>, args: &ResizeArgs) -> Done {
             policy: None,
             expected: Some(now.last_version),
         };
-        let opened = send(&mut connection, request, &address.job).await?;
+        let opened = Box::pin(send(&mut connection, request, &address.job)).await?;
         follow_all(&mut connection, vec![opened], &args.proceed).await
     })
 }
