@@ -151,15 +151,6 @@ fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
     hog.end();
     cell.is_healthy("low");
     use_together(&cell, 160);
-    // So much that what production uses and this are more than there is without the reserve.
-    let hog = Hog::start(&cell, 325);
-    until("all but production are evicted", || evictions(&cell, "mid") > 0);
-    until("and tried again in vain", || evictions(&cell, "low") > 3);
-    assert_eq!(cell.tasks("serve"), serve, "{}", cell.said());
-    hog.end();
-    cell.is_healthy("low");
-    cell.is_healthy("mid");
-    use_together(&cell, 160);
     // A machine that shrinks: 190 MiB are used.
     cell.write("over", meminfo(200, 8_000));
     let (before, low) = (evictions(&cell, "low"), cell.tasks("low"));
