@@ -1,15 +1,15 @@
 //! Whether the machine stays short of a resource, for the master: it then moves tasks away, and fills
 //! the machine less for a while (paper, section 6.2).
 //!
-//! A report that changes ends the hold of a poll, so only a shortage that persists is told, and its
+//! A report that changes ends the hold of a poll, so it has only a shortage that persists, and its
 //! end.
 
 use model::{Dimension, Shortage, ShortageState, Span, Time};
 
-/// A shortage that goes on for so long is told to the master.
+/// A shortage that goes on for so long is reported to the master.
 pub const PERSISTS_AFTER: Span = Span::from_secs(60);
 
-/// A pause of so long interrupts a shortage that has not been told yet.
+/// A pause of so long interrupts a shortage that has not been reported yet.
 pub const INTERRUPTED_AFTER: Span = Span::from_secs(5);
 
 /// A machine without a shortage for so long is short no more.
@@ -85,13 +85,13 @@ impl Shortages {
         all.find_map(|(known, dimension)| (dimension == of).then_some(known))
     }
 
-    /// What the master is told: a shortage that persists before one that is over.
-    pub(crate) fn told(&self) -> Option<Shortage> {
+    /// The shortage to report: one that persists before one that is over.
+    pub(crate) fn reported(&self) -> Option<Shortage> {
         let all = self.by_dimension.iter().zip(Dimension::ALL);
-        let told = all.filter_map(|(known, dimension)| {
+        let known = all.filter_map(|(known, dimension)| {
             known.state().map(|state| Shortage { dimension, state })
         });
-        told.min_by_key(|shortage| !shortage.persists())
+        known.min_by_key(|shortage| !shortage.persists())
     }
 }
 
@@ -105,14 +105,14 @@ mod tests {
         Time(second * 1_000_000)
     }
 
-    /// What is told after each second in which it changes, if the machine is short of CPU in these
+    /// What is reported from each second in which it changes, if the machine is short of CPU in these
     /// spans of seconds.
-    fn told(short: &[(u64, u64)]) -> Vec<(u64, Option<ShortageState>)> {
+    fn reported(short: &[(u64, u64)]) -> Vec<(u64, Option<ShortageState>)> {
         let (mut shortages, mut before, mut all) = (Shortages::default(), None, Vec::new());
         for second in 0..1_500 {
             let is_short = short.iter().any(|(from, to)| (*from..*to).contains(&second));
             shortages.look(Cpu, is_short, at(second));
-            let now = shortages.told().map(|shortage| shortage.state);
+            let now = shortages.reported().map(|shortage| shortage.state);
             if now != before {
                 all.push((second, now));
             }
@@ -122,16 +122,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_shortage_that_persists_is_told_and_remembered_for_a_while() {
+    fn only_a_shortage_that_persists_is_reported_and_remembered_for_a_while() {
         // A short one is the Borglet's own affair, and so are many with pauses.
-        assert_eq!(told(&[(10, 70)]), []);
-        assert_eq!(told(&[(10, 15), (25, 30), (40, 45), (55, 60), (70, 75), (85, 90)]), []);
+        assert_eq!(reported(&[(10, 70)]), []);
+        assert_eq!(reported(&[(10, 15), (25, 30), (40, 45), (55, 60), (70, 75), (85, 90)]), []);
         let once = [(70, Some(Persists)), (109, Some(Eased)), (709, None)];
-        assert_eq!(told(&[(10, 80)]), once);
-        // A short pause does not end it, nor does a longer one once it was told.
-        assert_eq!(told(&[(10, 30), (33, 80)]), once);
-        assert_eq!(told(&[(10, 72), (79, 80)]), once);
-        assert_eq!(told(&[(10, 40), (43, 66)]), []);
+        assert_eq!(reported(&[(10, 80)]), once);
+        // A short pause does not end it, nor does a longer one once it was reported.
+        assert_eq!(reported(&[(10, 30), (33, 80)]), once);
+        assert_eq!(reported(&[(10, 72), (79, 80)]), once);
+        assert_eq!(reported(&[(10, 40), (43, 66)]), []);
         // It comes back while it is remembered.
         let again = [
             (70, Some(Persists)),
@@ -140,21 +140,21 @@ mod tests {
             (299, Some(Eased)),
             (899, None),
         ];
-        assert_eq!(told(&[(10, 80), (200, 270)]), again);
+        assert_eq!(reported(&[(10, 80), (200, 270)]), again);
     }
 
     #[test]
-    fn an_eviction_is_remembered_at_once_and_what_persists_is_told_first() {
+    fn an_eviction_is_remembered_at_once_and_what_persists_is_reported_first() {
         let mut shortages = Shortages::default();
         shortages.evicted(Ram, at(5));
-        assert_eq!(shortages.told(), Some(Shortage { dimension: Ram, state: Eased }));
+        assert_eq!(shortages.reported(), Some(Shortage { dimension: Ram, state: Eased }));
         for second in 5..=65 {
             shortages.look(Cpu, true, at(second));
             shortages.look(Ram, false, at(second));
         }
-        assert_eq!(shortages.told(), Some(Shortage { dimension: Cpu, state: Persists }));
+        assert_eq!(shortages.reported(), Some(Shortage { dimension: Cpu, state: Persists }));
         shortages.look(Cpu, false, at(65 + 30));
         shortages.look(Ram, false, at(5 + 600));
-        assert_eq!(shortages.told(), Some(Shortage { dimension: Cpu, state: Eased }));
+        assert_eq!(shortages.reported(), Some(Shortage { dimension: Cpu, state: Eased }));
     }
 }

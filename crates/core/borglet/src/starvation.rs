@@ -201,8 +201,8 @@ impl Starvation {
         greedy.into_iter().map(cap).collect()
     }
 
-    /// The caps were too high, or others have become greedy: whoever is above the limit gets no more than
-    /// that.
+    /// The caps were too high, or more tasks have become greedy: each task above its limit is capped at
+    /// the limit.
     fn tighten(
         &mut self,
         tasks: &[Observed],

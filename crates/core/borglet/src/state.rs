@@ -281,7 +281,7 @@ impl Borglet {
             Input::Tick => {}
             Input::Machine(report) => {
                 self.machine = report;
-                self.tell_shortage();
+                self.report_shortage();
             }
             Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),

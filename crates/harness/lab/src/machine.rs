@@ -1,5 +1,5 @@
-//! A machine of the replay: what is placed on it, by the production rule of feasibility, and whom
-//! the Borglet would kill when its memory is short.
+//! A machine of the replay: what is placed on it, by the production rule of feasibility, and which
+//! tasks are killed when its memory is short.
 
 use std::sync::Arc;
 
@@ -127,10 +127,13 @@ fn fits(demand: Demand, offer: &Offer<'_>) -> bool {
     feasibility::fits(&request, offer).is_ok()
 }
 
-/// Whom the Borglet kills on a machine with so much memory (paper, sections 5.5 and 6.2): first
-/// tasks above their own limit, then from the lowest priority up, until what is left fits: of each
-/// task what it uses, or its reservation if that is more. Of equals the one that came last is
-/// first. Production within its limit is never killed.
+/// The tasks that are killed on a machine with so much memory (paper, sections 5.5 and 6.2): first
+/// those above their own limit, then from the lowest priority up, until what is left fits: of each
+/// task what it uses, or its reservation if that is more. Of equals the newest is first. Production
+/// within its limit is never killed.
+///
+/// It is a model of the Borglet's rule (`borglet`, `state/memory.rs`), which also keeps a reserve and
+/// orders equals by their excess.
 pub(crate) fn victims(capacity: Bytes, mut tasks: Vec<Candidate>) -> Vec<(InstanceId, Rule)> {
     let mut needed = tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(needs(task)));
     tasks.sort_by_key(|task| {

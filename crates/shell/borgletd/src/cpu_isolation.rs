@@ -86,7 +86,7 @@ impl MachineIsolation {
     }
 }
 
-/// Says what was done to whom, by which rule, with its numbers.
+/// Logs a change of a cap: the task, the rule, and its numbers.
 pub(super) fn log_cap(label: &str, cap: &CpuCap) {
     match cap {
         CpuCap::At(..) => tracing::warn!("{label} is {cap}"),

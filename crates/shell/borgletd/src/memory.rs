@@ -1,5 +1,5 @@
 //! Watches the memory that is available for tasks, on a thread of its own, and limits what all tasks use
-//! together. Crate `borglet` decides whom a shortage concerns.
+//! together. Crate `borglet` decides which tasks are evicted.
 //!
 //! With enough available memory, only that is read. When it is low, it is read often; when it is short,
 //! the usage of each task is, too.

@@ -30,8 +30,7 @@ pub struct ReclaimArgs {
     /// How long after its start a task keeps its limit as its reservation.
     #[arg(long, default_value = "5m", value_parser = duration, value_name = "TIME")]
     reclaim_after: Duration,
-    /// In what time half of the excess of a CPU reservation is given up; for RAM it is four times as
-    /// long.
+    /// The half-life of the excess of a CPU reservation; that of RAM is eight times as long.
     #[arg(long, default_value = "15m", value_parser = half_life, value_name = "TIME")]
     reclaim_half_life: Duration,
 }

@@ -1,4 +1,4 @@
-//! Memory of all tasks together, and whom the kernel kills when it runs out.
+//! The memory limit of all tasks together, and which of them the kernel kills at it.
 
 use crate::support::{Tasks, wait_until};
 use linux::cgroup::{Hierarchy, TaskCgroup, parent_name};

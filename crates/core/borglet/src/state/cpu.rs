@@ -94,14 +94,14 @@ impl Borglet {
         self.shortages.look(Dimension::Cpu, self.cpus.starvation.is_starved(), now);
         // Memory is reported only while it is low.
         self.shortages.look(Dimension::Ram, false, now);
-        self.tell_shortage();
+        self.report_shortage();
     }
 
-    /// Has the report say of what the machine is short.
-    pub(super) fn tell_shortage(&mut self) {
-        let told = self.shortages.told();
-        if self.machine.shortage != told {
-            Arc::make_mut(&mut self.machine).shortage = told;
+    /// Puts into the report which resource the machine is short of.
+    pub(super) fn report_shortage(&mut self) {
+        let shortage = self.shortages.reported();
+        if self.machine.shortage != shortage {
+            Arc::make_mut(&mut self.machine).shortage = shortage;
         }
     }
 

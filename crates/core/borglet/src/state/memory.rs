@@ -190,7 +190,7 @@ impl Borglet {
         if !chosen.is_empty() {
             self.shortages.evicted(Dimension::Ram, now);
         }
-        self.tell_shortage();
+        self.report_shortage();
         for (victim, rule, reason) in chosen {
             for (instance, local) in &mut self.tasks {
                 let is_in = local.launch.desired.alloc == Some(victim) && local.is_here();

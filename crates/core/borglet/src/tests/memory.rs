@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Priority, Random};
+use model::{Dimension, Priority, Random, Shortage, ShortageState};
 
 use super::*;
-use crate::{DesiredAlloc, MemoryReport, memory_reserve};
+use crate::{CpuRound, DesiredAlloc, MemoryReport, REMEMBERED_FOR, memory_reserve};
 
 const RESERVE: u64 = 64;
 
@@ -331,4 +331,20 @@ fn strange_reports_change_nothing() {
     let unknown = vec![(instance(88), all), (instance(0), all)];
     world.input(Input::Reservations(unknown));
     assert_eq!(sees(&mut world, memory(0, &[(0, 100)])), [0]);
+}
+
+#[test]
+fn an_eviction_is_in_the_report_for_a_while() {
+    let mut world = running(&[(100, 25, None), (100, 200, None)]);
+    let shortage = |world: &World| world.borglet.report().machine.shortage;
+    assert_eq!(shortage(&world), None);
+    assert_eq!(sees(&mut world, memory(0, &[(0, 90), (1, 90)])), [0]);
+    let eased = Shortage { dimension: Dimension::Ram, state: ShortageState::Eased };
+    assert_eq!(shortage(&world), Some(eased));
+    // Another description of the machine does not end it.
+    world.input(Input::Machine(Arc::default()));
+    assert_eq!(shortage(&world), Some(eased));
+    world.now = world.now + REMEMBERED_FOR;
+    world.input(Input::Cpu(CpuRound::default()));
+    assert_eq!(shortage(&world), None);
 }

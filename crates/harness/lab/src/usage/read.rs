@@ -81,7 +81,7 @@ pub enum Problem {
     /// Wrong number of columns.
     #[error("has {0} columns, and must have 11")]
     Columns(usize),
-    /// A name that is none.
+    /// An invalid name.
     #[error("task must be 1 to {} printable ASCII characters, is '{}'", limits::NAME_BYTES_MAX, .0.escape_debug())]
     Name(String),
     /// Not a whole number that is not negative.

@@ -11,7 +11,7 @@ use super::{Machine, Phase};
 /// How often memory is read while a part of it is taken.
 pub(crate) const READ_EVERY: Span = Span::from_millis(250);
 
-/// What is taken of a machine's memory, and whom its Borglet ended for it.
+/// How much of a machine's memory is used, and which tasks its Borglet evicted for it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     taken: Option<u64>,
