@@ -178,8 +178,12 @@ impl Account {
         };
         let is_so = match cause {
             EvictionCause::MachineFailure => self.is_down(*on),
-            // Its machine decides that, without notice.
-            EvictionCause::OutOfResources => !self.stopping.contains_key(&id),
+            // Its machine decides that without notice, or the master with one where the machine
+            // stays short.
+            EvictionCause::OutOfResources => {
+                let out_of_resources = StopReason::Evict(EvictionCause::OutOfResources);
+                self.stopping.get(&id).is_none_or(|why| *why == out_of_resources)
+            }
             cause => self.stopping.get(&id) == Some(&StopReason::Evict(cause)),
         };
         let stop = self.stopping.get(&id);

@@ -128,7 +128,7 @@ pub(super) fn start(
     let recovered = files.recover(clock.now())?;
     // After the tasks: those that ended meanwhile may have left data.
     let data = files.recover_data()?;
-    let runs = |found: &&RecoveredData| found.attempt == RecoveredAttempt::Running;
+    let runs = |found: &&RecoveredData| matches!(found.attempt, RecoveredAttempt::Running { .. });
     let saving: Vec<_> = data.iter().filter(runs).map(|found| found.kept.instance).collect();
     let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
     if !adopted.is_empty() {

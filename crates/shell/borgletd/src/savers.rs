@@ -252,12 +252,19 @@ impl Files {
         let attempt = match self.attempt(instance)?.path().exists() {
             false => RecoveredAttempt::None,
             true => match self.saver_end(instance) {
-                Ok(None) => RecoveredAttempt::Running,
+                Ok(None) => RecoveredAttempt::Running { uid: self.uid_of_attempt(instance)? },
                 Ok(Some(ended)) => RecoveredAttempt::Ended(ended),
                 Err(error) => RecoveredAttempt::Ended(Err(format!("{error:#}"))),
             },
         };
         Ok(Some(RecoveredData { kept, attempt }))
+    }
+
+    /// The user id of an attempt that runs. Not that of the data: an alloc's has none.
+    fn uid_of_attempt(&self, instance: InstanceId) -> anyhow::Result<u32> {
+        let attempt = self.attempt(instance)?;
+        let launch = record::Launch::read(attempt.path())?;
+        Ok(launch.context("its attempt runs without a launch record")?.uid)
     }
 
     /// Kills every saver that runs, when the tasks of this machine end with the Borglet.

@@ -72,7 +72,10 @@ pub enum RecoveredAttempt {
     /// There was none, or nothing is known about it.
     None,
     /// It is running: its end will be reported.
-    Running,
+    Running {
+        /// The user id it runs as.
+        uid: u32,
+    },
     /// It has ended; the error says how it failed.
     Ended(Result<(), String>),
 }
@@ -181,9 +184,7 @@ impl Savers {
             let mut keeping = Keeping::new(kept, now);
             match attempt {
                 RecoveredAttempt::None => {}
-                RecoveredAttempt::Running => {
-                    // Nothing is started with another's user id: an alloc's is not recorded.
-                    let uid = keeping.kept.uid.unwrap_or_default();
+                RecoveredAttempt::Running { uid } => {
                     keeping.attempt = Attempt::Running { uid, kill: None };
                 }
                 RecoveredAttempt::Ended(Ok(())) => keeping.succeeded = true,

@@ -203,7 +203,11 @@ fn the_next_borglet_goes_on_where_the_last_one_was() {
             found(attempts(0, 1), RecoveredAttempt::Ended(Ok(()))),
             "1-0-1 saved",
         ),
-        ("it runs", found(attempts(0, 1), RecoveredAttempt::Running), "measure 1-0-1"),
+        (
+            "it runs",
+            found(attempts(0, 1), RecoveredAttempt::Running { uid: 200_000 }),
+            "measure 1-0-1",
+        ),
         (
             "it was saved",
             found(
@@ -245,6 +249,19 @@ fn a_user_id_stays_with_the_data_until_it_is_gone() {
     assert!(world.obey(3, vec![sized(1, 64)]).contains("as 200001"));
     world.input(Input::SaverEnded(instance(0), Ok(())));
     assert!(world.obey(4, vec![sized(1, 64), sized(2, 64)]).contains("as 200000"));
+}
+
+#[test]
+fn the_next_borglet_starts_nothing_as_the_user_of_a_saver_that_runs() {
+    let now = Time(1_000_000);
+    // The data of an alloc belongs to several users: its saver has one of its own.
+    let kept = KeptData { uid: None, attempts: 1, ..kept(0, now) };
+    let attempt = RecoveredAttempt::Running { uid: 200_000 };
+    let borglet =
+        Borglet::new(Settings::default(), machine(1 << 20), Stamp::default(), vec![], vec![]);
+    let found = vec![RecoveredData { kept, attempt }];
+    let mut world = World { borglet: borglet.with_data(now, found), now };
+    assert!(world.obey(1, vec![sized(1, 64)]).contains("as 200001"));
 }
 
 #[test]

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Band, Generation, InstanceId, MachineId};
+use model::{Band, Dimension, Generation, InstanceId, MachineId};
 use spec::Network;
 
 use super::{Load, Violation, Violations};
-use crate::feasibility::{Colocated, Offer, Request, Sums, fits};
+use crate::feasibility::{Colocated, Offer, OfferedAlloc, Request, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
 
@@ -123,7 +123,7 @@ impl Step<'_> {
     /// Whatever was placed fits there, given the state before and everything placed and evicted in
     /// the same operation; every victim may be evicted.
     fn decisions(&mut self, events: &[Event]) {
-        let mut placed: BTreeSet<MachineId> = BTreeSet::new();
+        let mut placed: BTreeMap<MachineId, (InstanceId, Sums)> = BTreeMap::new();
         for event in events {
             let Subject::Task(instance) = event.subject else { continue };
             match &event.kind {
@@ -132,8 +132,10 @@ impl Step<'_> {
                     // A task in an alloc takes nothing from the machine.
                     if let Some(alloc) = *alloc {
                         self.within_alloc(*machine, alloc);
-                    } else if placed.insert(*machine) {
-                        self.within_capacity(instance, *machine);
+                    } else if let Some(job) = self.cell.job(instance.collection) {
+                        let (_, asked) =
+                            placed.entry(*machine).or_insert((instance, Sums::default()));
+                        asked.add(&job.demand(instance.index));
                     }
                 }
                 EventKind::Stop { why: StopReason::Evict(EvictionCause::Preempted { by }) } => {
@@ -153,6 +155,9 @@ impl Step<'_> {
                 }
                 _ => {}
             }
+        }
+        for (machine, (instance, asked)) in placed {
+            self.within_capacity(instance, machine, &asked);
         }
     }
 
@@ -181,7 +186,8 @@ impl Step<'_> {
         let mut offer = Offer { colocated: Colocated::default(), free_cores, ..empty };
         if let Some(alloc) = alloc {
             let capacity = Offer::within(self.cell, machine, alloc).capacity;
-            offer = Offer { capacity, free: capacity, free_for_prod: capacity, ..offer };
+            let alloc = Some(OfferedAlloc { own_network: false, ports_taken: &[] });
+            offer = Offer { capacity, free: capacity, free_for_prod: capacity, alloc, ..offer };
         }
         if let Err(unschedulable_reason) = fits(&ask, &offer) {
             let why = unschedulable_reason.to_string();
@@ -190,16 +196,22 @@ impl Step<'_> {
     }
 
     /// A machine on which something was placed has capacity for what stays on it by its
-    /// reservations, and for production and monitoring by their limits (paper, section 5.5).
-    fn within_capacity(&mut self, instance: InstanceId, id: MachineId) {
+    /// reservations, and for production and monitoring by their limits (paper, section 5.5), in what
+    /// was `asked`. In anything else a machine that shrank may have less than it holds.
+    fn within_capacity(&mut self, instance: InstanceId, id: MachineId, asked: &Sums) {
         let Some(machine) = self.cell.machine(id) else { return };
         let capacity = machine.capacity();
         let mut sums = Sums::default();
         for (other, job) in staying(self.cell, id) {
             sums.add(&job.demand(other.index));
         }
-        for (whose, taken) in [("production", sums.limits_of_prod), ("", sums.reservations)] {
-            if taken.first_above(&capacity).is_some() {
+        let sums = [
+            ("production", sums.limits_of_prod, asked.limits_of_prod),
+            ("", sums.reservations, asked.reservations),
+        ];
+        for (whose, taken, asked) in sums {
+            let over = |of| asked.get(of) > 0 && taken.get(of) > capacity.get(of);
+            if Dimension::ALL.into_iter().any(over) {
                 let machine = id;
                 let over = Violation::Overcommitted { instance, machine, whose, taken, capacity };
                 self.found.add(over);

@@ -91,3 +91,35 @@ fn tasks_below_production_leave_a_machine_that_stays_short_and_come_back_later()
         accepted
     "#]]);
 }
+
+#[test]
+fn a_machine_that_shrank_below_the_limits_of_production_takes_what_fits_its_reservations() {
+    session(&expect![[r#"
+        > submit ana/web 1 cpu=800
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > reserve 1-0-1 cpu=100 ram=64
+        (nothing)
+        > describe m1 cpu=500
+        UPDATE machine 1 to 0.5 cores, 1 GiB
+        > submit ana/index 1 priority=best-effort-batch cpu=300
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > assign 2-0-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        accepted
+        > submit ana/api 1 cpu=100
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
+        > assign 3-0-1 m1
+        refused: it does not fit on machine 1: lacks CPU: 0.1 cores asked, 0 cores free
+    "#]]);
+}

@@ -149,7 +149,7 @@ impl Machine {
             return Err(format!("the saver of {id} runs after its data was {outcome}"));
         }
         data.kept = kept;
-        data.attempt = RecoveredAttempt::Running;
+        data.attempt = RecoveredAttempt::Running { uid };
         data.process = Some(SaverProcess { attempt, uid });
         Ok(takes.map(|takes| Consequence::After(takes, id, Step::SaverEnds(attempt, ended))))
     }
