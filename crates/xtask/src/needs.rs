@@ -86,6 +86,11 @@ const TOOLS: &[Tool] = &[
         needed_by: "bin/bourg/tests/system/metrics.rs",
     },
     Tool {
+        program: "redis-server",
+        package: "redis-server",
+        needed_by: "bin/bourg/tests/system/bench.rs",
+    },
+    Tool {
         program: "stress-ng",
         package: "stress-ng",
         needed_by: "bin/bourg/tests/system/usage.rs",

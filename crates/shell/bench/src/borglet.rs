@@ -10,6 +10,7 @@
 
 mod driven;
 mod idle;
+pub(crate) mod isolation;
 mod leader;
 mod logs;
 mod starts;

@@ -50,7 +50,9 @@ pub enum Benchmark {
     Borglets(cluster::borglets::Options),
     /// Measure one Borglet: many tasks at once, their output, and its own cost.
     Borglet(borglet::Options),
-    /// Do the work of a task; `bourg bench borglet` starts such tasks.
+    /// Measure a latency-sensitive server alone and beside batch tasks: latencies, and waits.
+    Isolation(borglet::isolation::Options),
+    /// Do the work of a task; other benchmarks start such tasks.
     #[command(hide = true, subcommand)]
     Work(borglet::Work),
     /// Measure the time from `kill -9` of the leader to the next acknowledged change.
@@ -161,6 +163,7 @@ impl Benchmark {
             Self::Reads(options) => cluster::reads::measure(&options),
             Self::Borglets(options) => Ok(cluster::borglets::answer(&options)?),
             Self::Borglet(options) => borglet::measure(&options),
+            Self::Isolation(options) => borglet::isolation::measure(&options),
             Self::Work(what) => Ok(borglet::work(&what)?),
             Self::Failover(options) => cluster::failover::measure(&options),
             Self::Cell(options) => scheduling::cell::measure(&options),

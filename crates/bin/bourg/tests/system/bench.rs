@@ -117,8 +117,22 @@ fn one_borglet_is_measured_by_sections() {
     positive(&found["leader"], &["resident_mib", "samples_us_per_machine", "us_per_window"]);
 }
 
+#[test]
+fn a_server_answers_beside_batch_tasks() {
+    let found = found("isolation --pairs 1 --seconds 1 --rate 200");
+    for mode in ["shares", "exclusive"] {
+        for what in ["alone", "beside"] {
+            let measured = &found[mode][what];
+            assert_eq!(measured["requests"], 200, "{found:#}");
+            positive(measured, &["p50_us", "p99_us", "max_us"]);
+        }
+        positive(&found[mode], &["p99_ratio", "p99_ratio_min", "p99_ratio_max"]);
+    }
+}
+
 /// Those that have a test of their own above, and the one below.
-const ALONE: [&str; 7] = ["agents", "arrivals", "borglet", "commit", "failover", "reads", "sim"];
+const ALONE: [&str; 8] =
+    ["agents", "arrivals", "borglet", "commit", "failover", "isolation", "reads", "sim"];
 /// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 11] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),

@@ -278,10 +278,7 @@ pub(super) fn working(instance: InstanceId, work: &[&str]) -> anyhow::Result<Des
 
 /// Tasks that answer a health check every second; a single failure ends one.
 pub(super) fn checked(job: u64, number: u32) -> anyhow::Result<Vec<Desired>> {
-    let free =
-        (FIRST_PORT..=LAST_PORT).filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
-    let free: Vec<u16> = free.take(usize::try_from(number)?).collect();
-    ensure!(free.len() == usize::try_from(number)?, "no port for tasks is free");
+    let free = free_ports(usize::try_from(number)?)?;
     let one = |(index, port): (u32, u16)| {
         let mut desired = working(instance(job, index), &["serve", "--port", &port.to_string()])?;
         let mut spec = (*desired.spec).clone();
@@ -294,6 +291,15 @@ pub(super) fn checked(job: u64, number: u32) -> anyhow::Result<Vec<Desired>> {
         Ok(desired)
     };
     (0..).zip(free).map(one).collect()
+}
+
+/// Ports that nothing on this machine uses.
+pub(super) fn free_ports(number: usize) -> anyhow::Result<Vec<u16>> {
+    let free =
+        (FIRST_PORT..=LAST_PORT).filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
+    let free: Vec<u16> = free.take(number).collect();
+    ensure!(free.len() == number, "no port for tasks is free");
+    Ok(free)
 }
 
 /// How many tasks of a job are in a state.

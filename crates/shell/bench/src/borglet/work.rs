@@ -1,13 +1,15 @@
-//! What the tasks of `bourg bench borglet` do.
+//! What the tasks of `bourg bench borglet` and `bourg bench isolation` do.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::time::Instant;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Subcommand;
 
 use super::driven::machine_time;
+use super::isolation::{Measured, as_f64};
+use super::rounded;
 
 /// The work of a task.
 #[derive(Clone, Debug, Subcommand)]
@@ -17,6 +19,18 @@ pub(crate) enum Work {
         /// The port.
         #[arg(long)]
         port: u16,
+    },
+    /// Starts a redis, sends it requests at a fixed rate, and prints how long its answers took.
+    Request {
+        /// The port.
+        #[arg(long)]
+        port: u16,
+        /// How many each second.
+        #[arg(long)]
+        rate: u64,
+        /// For how long.
+        #[arg(long)]
+        seconds: u64,
     },
     /// Prints numbered lines as fast as it can, and how long that took.
     Lines {
@@ -39,6 +53,7 @@ const LEADING_DIGITS: usize = DIGITS - 3;
 pub(crate) fn work(what: &Work) -> anyhow::Result<()> {
     match what {
         Work::Serve { port } => serve(*port),
+        Work::Request { port, rate, seconds } => request(*port, *rate, *seconds),
         Work::Lines { mib } => lines(*mib),
     }
 }
@@ -61,6 +76,86 @@ fn serve(port: u16) -> anyhow::Result<()> {
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         writeln!(out, "{}", came.0)?;
         out.flush()?;
+    }
+}
+
+/// No answer takes this long unless the server hangs.
+const ANSWER: Duration = Duration::from_secs(60);
+const RETRY: Duration = Duration::from_millis(10);
+const PING: &[u8] = b"PING\r\n";
+const PONG: &[u8] = b"+PONG\r\n";
+
+/// The server is a child of its client, so that both are one task.
+fn request(port: u16, rate: u64, seconds: u64) -> anyhow::Result<()> {
+    let mut server = std::process::Command::new("redis-server");
+    server.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    let mut server = server.stdout(std::process::Stdio::null()).spawn()?;
+    let measured = measured(port, rate, seconds);
+    server.kill()?;
+    server.wait()?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(&measured?)?)?;
+    Ok(())
+}
+
+/// Requests are due at a fixed rate, whether or not the ones before are answered: a server that stands
+/// still delays all that fall due meanwhile.
+fn measured(port: u16, rate: u64, seconds: u64) -> anyhow::Result<Measured> {
+    let mut to_server = connection(port)?;
+    to_server.set_nodelay(true)?;
+    to_server.set_read_timeout(Some(ANSWER))?;
+    let mut from_server = to_server.try_clone()?;
+    let requests = rate.saturating_mul(seconds);
+    let begun = Instant::now();
+    let due = move |number: u64| begun + Duration::from_nanos(1_000_000_000 / rate * number);
+    let sender = std::thread::spawn(move || {
+        (0..requests).try_for_each(|number| {
+            std::thread::sleep(due(number).saturating_duration_since(Instant::now()));
+            to_server.write_all(PING)
+        })
+    });
+    let mut times = Vec::new();
+    for number in 0..requests {
+        let mut answer = [0; PONG.len()];
+        from_server.read_exact(&mut answer).context("the server did not answer")?;
+        anyhow::ensure!(answer == PONG, "the server answered something else");
+        let time = due(number).elapsed();
+        times.push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+    sender.join().map_err(|_| anyhow::anyhow!("the sender failed"))??;
+    Ok(summary(times))
+}
+
+/// A connection to a server that is being started.
+fn connection(port: u16) -> anyhow::Result<TcpStream> {
+    let until = Instant::now() + ANSWER;
+    loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Err(_) if Instant::now() < until => std::thread::sleep(RETRY),
+            connected => return connected.context("the server does not listen"),
+        }
+    }
+}
+
+/// The percentiles by nearest rank.
+fn summary(mut times: Vec<u64>) -> Measured {
+    times.sort_unstable();
+    let at = |percent: usize| {
+        let rank = (times.len() * percent).div_ceil(100).max(1);
+        times.get(rank - 1).copied().unwrap_or(0)
+    };
+    let requests = times.len() as u64;
+    let over = |us: u64| {
+        let over = times.len() - times.partition_point(|time| *time <= us);
+        rounded(as_f64(over as u64) / as_f64(requests.max(1)) * 1e3, 2)
+    };
+    Measured {
+        requests,
+        p50_us: at(50),
+        p99_us: at(99),
+        max_us: at(100),
+        over_1_ms_per_thousand: over(1_000),
+        over_5_ms_per_thousand: over(5_000),
     }
 }
 
