@@ -88,7 +88,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         program: "redis-server",
         package: "redis-server",
-        needed_by: "bin/bourg/tests/system/bench.rs",
+        needed_by: "shell/bench/src/borglet/work.rs",
     },
     Tool {
         program: "stress-ng",

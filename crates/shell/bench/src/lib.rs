@@ -101,7 +101,7 @@ pub enum Benchmark {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the estimates of reservations: the time of a round, and what they add to the log.
+    /// Measure the estimates of reservations: the time of a round, and their part of the log.
     Estimate(estimate::Options),
     /// Measure the names of a large cell: following changes, records, and their memory.
     Names {
