@@ -188,6 +188,12 @@ impl Benchmark {
     }
 }
 
+/// A percentile of sorted values, by nearest rank; the default if there are none.
+fn nearest_rank<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or_default()
+}
+
 /// The CPU time of this thread so far.
 fn thread_time() -> Duration {
     use nix::time::{ClockId, clock_gettime};

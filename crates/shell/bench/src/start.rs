@@ -179,20 +179,10 @@ fn show(runs: &[Run], json: bool) -> Done {
 fn times(mut times: Vec<Duration>) -> Times {
     times.sort_unstable();
     let ms = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-    let at = |share: f64| {
-        // Nearest rank.
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "an index into the list of runs"
-        )]
-        let rank = (times.len() as f64 * share).ceil() as usize;
-        ms(times[rank.clamp(1, times.len()) - 1])
-    };
+    let at = |percent| ms(crate::nearest_rank(&times, percent));
     Times {
-        median_ms: at(0.5),
-        p99_ms: at(0.99),
+        median_ms: at(50),
+        p99_ms: at(99),
         min_ms: ms(times[0]),
         max_ms: ms(times[times.len() - 1]),
     }

@@ -22,6 +22,7 @@ use spec::Cores;
 
 use super::driven::{Driven, count, free_ports, has_ended, instance, task, working};
 use super::rounded;
+use crate::nearest_rank;
 
 /// The options.
 #[derive(Clone, Debug, Args)]
@@ -53,6 +54,27 @@ pub(super) struct Measured {
     /// How many of a thousand waited longer.
     pub(super) over_1_ms_per_thousand: f64,
     pub(super) over_5_ms_per_thousand: f64,
+}
+
+impl Measured {
+    /// What these latencies come to, in microseconds.
+    pub(super) fn of(mut times: Vec<u64>) -> Self {
+        times.sort_unstable();
+        let at = |percent| nearest_rank(&times, percent);
+        let requests = times.len() as u64;
+        let over = |us: u64| {
+            let over = times.len() - times.partition_point(|time| *time <= us);
+            rounded(as_f64(over as u64) / as_f64(requests.max(1)) * 1e3, 2)
+        };
+        Self {
+            requests,
+            p50_us: at(50),
+            p99_us: at(99),
+            max_us: at(100),
+            over_1_ms_per_thousand: over(1_000),
+            over_5_ms_per_thousand: over(5_000),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -119,10 +141,10 @@ fn shown(name: &str, mode: &Mode) -> String {
 }
 
 fn figures(options: &Options) -> anyhow::Result<Figures> {
-    for (program, package) in [("redis-server", "redis-server"), ("stress-ng", "stress-ng")] {
-        let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for program in ["redis-server", "stress-ng"] {
         let found = std::env::split_paths(&path).any(|place| place.join(program).is_file());
-        ensure!(found, "{program} is missing: install it, on Debian with `apt install {package}`");
+        ensure!(found, "{program} is missing: install it, on Debian with `apt install {program}`");
     }
     let place = options.dir.clone().unwrap_or_else(std::env::temp_dir);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -183,9 +205,11 @@ impl Bench {
         with_batch: bool,
     ) -> anyhow::Result<Measured> {
         let mut tasks = Vec::new();
-        for arguments in HOGS.iter().filter(|_| with_batch) {
-            self.batch += 1;
-            tasks.push(hog(instance(BATCH, self.batch), arguments)?);
+        if with_batch {
+            for arguments in HOGS {
+                self.batch += 1;
+                tasks.push(hog(instance(BATCH, self.batch), arguments)?);
+            }
         }
         self.driven.order(tasks.clone());
         let all = tasks.len();
@@ -248,6 +272,6 @@ fn median(runs: &[Measured]) -> Measured {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a time, rounded")]
-pub(super) fn as_f64(number: u64) -> f64 {
+fn as_f64(number: u64) -> f64 {
     number as f64
 }

@@ -8,8 +8,7 @@ use anyhow::Context;
 use clap::Subcommand;
 
 use super::driven::machine_time;
-use super::isolation::{Measured, as_f64};
-use super::rounded;
+use super::isolation::Measured;
 
 /// The work of a task.
 #[derive(Clone, Debug, Subcommand)]
@@ -26,7 +25,7 @@ pub(crate) enum Work {
         #[arg(long)]
         port: u16,
         /// How many each second.
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         rate: u64,
         /// For how long.
         #[arg(long)]
@@ -123,7 +122,7 @@ fn measured(port: u16, rate: u64, seconds: u64) -> anyhow::Result<Measured> {
         times.push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
     sender.join().map_err(|_| anyhow::anyhow!("the sender failed"))??;
-    Ok(summary(times))
+    Ok(Measured::of(times))
 }
 
 /// A connection to a server that is being started.
@@ -134,28 +133,6 @@ fn connection(port: u16) -> anyhow::Result<TcpStream> {
             Err(_) if Instant::now() < until => std::thread::sleep(RETRY),
             connected => return connected.context("the server does not listen"),
         }
-    }
-}
-
-/// The percentiles by nearest rank.
-fn summary(mut times: Vec<u64>) -> Measured {
-    times.sort_unstable();
-    let at = |percent: usize| {
-        let rank = (times.len() * percent).div_ceil(100).max(1);
-        times.get(rank - 1).copied().unwrap_or(0)
-    };
-    let requests = times.len() as u64;
-    let over = |us: u64| {
-        let over = times.len() - times.partition_point(|time| *time <= us);
-        rounded(as_f64(over as u64) / as_f64(requests.max(1)) * 1e3, 2)
-    };
-    Measured {
-        requests,
-        p50_us: at(50),
-        p99_us: at(99),
-        max_us: at(100),
-        over_1_ms_per_thousand: over(1_000),
-        over_5_ms_per_thousand: over(5_000),
     }
 }
 

@@ -22,11 +22,7 @@ impl Latencies {
     /// The percentiles, by nearest rank, in milliseconds.
     pub(super) fn at<const N: usize>(mut self, percents: [usize; N]) -> [f64; N] {
         self.0.sort_unstable();
-        percents.map(|percent| {
-            // Nearest rank.
-            let rank = (self.0.len() * percent).div_ceil(100).max(1);
-            self.0.get(rank - 1).copied().map_or(0.0, super::milliseconds)
-        })
+        percents.map(|percent| super::milliseconds(crate::nearest_rank(&self.0, percent)))
     }
 }
 

@@ -280,6 +280,5 @@ fn packed(
 fn at(ratios: &[f64], percent: usize) -> f64 {
     let mut sorted = ratios.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied().unwrap_or(0.0)
+    crate::nearest_rank(&sorted, percent)
 }

@@ -240,8 +240,7 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
 fn percentile(times: impl Iterator<Item = Duration>, percent: usize) -> f64 {
     let mut times: Vec<Duration> = times.collect();
     times.sort_unstable();
-    let rank = (times.len() * percent).div_ceil(100).max(1);
-    let time = times.get(rank - 1).copied().unwrap_or_default();
+    let time = crate::nearest_rank(&times, percent);
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
