@@ -63,11 +63,11 @@ impl Cell {
     /// The same with other content of a system file, for this cell only: that of the file `over`, which
     /// may change.
     #[track_caller]
-    pub(crate) fn start_with_file(file: &str, content: &str) -> Self {
+    pub(crate) fn start_with_file(file: &str, content: &str, arguments: &[&str]) -> Self {
         let (terminal, cgroup) = (Terminal::new(), String::new());
         let directory = terminal.path("cell");
         let mut cell = Self { terminal, directory, dev: None, cgroup };
-        cell.start_over(file, content, &[]);
+        cell.start_over(file, content, arguments);
         cell
     }
 

@@ -31,14 +31,17 @@ fn runs(cell: &Cell, name: &str) {
 }
 
 /// The CPU time that a job's task has used, in milliseconds.
-fn cpu_ms(cell: &Cell, name: &str) -> u64 {
-    let cgroup = cell.cgroup_of(cell.tasks(name)[&0]);
+pub(crate) fn cpu_ms(cell: &Cell, name: &str) -> u64 {
+    cpu_ns(&cell.cgroup_of(cell.tasks(name)[&0])) / 1_000_000
+}
+
+/// The CPU time of a cgroup, in nanoseconds.
+pub(crate) fn cpu_ns(cgroup: &str) -> u64 {
     let places = ["cpuacct", "cpu,cpuacct"]
-        .map(|tree| PathBuf::from("/sys/fs/cgroup").join(tree).join(&cgroup));
+        .map(|tree| PathBuf::from("/sys/fs/cgroup").join(tree).join(cgroup));
     let mut texts =
         places.iter().filter_map(|place| fs::read_to_string(place.join("cpuacct.usage")).ok());
-    let nanoseconds: u64 = texts.next().expect("a counter").trim().parse().expect("a number");
-    nanoseconds / 1_000_000
+    texts.next().expect("a counter").trim().parse().expect("a number")
 }
 
 /// On how many CPUs a job's task may run, as it sees it, and on which.

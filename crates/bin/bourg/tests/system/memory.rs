@@ -11,10 +11,10 @@ use crate::eventually::{eventually, until};
 use crate::pages::{Of, metrics, value};
 
 /// What a cell's processes read as `/proc/meminfo`, of which the content may change.
-const MEMINFO: &str = "/proc/meminfo";
+pub(crate) const MEMINFO: &str = "/proc/meminfo";
 
-/// A machine with 400 MiB for tasks on a host that has so much available, in MiB.
-fn meminfo(total: u64, available: u64) -> String {
+/// A machine with so much memory for tasks on a host that has so much available, in MiB.
+pub(crate) fn meminfo(total: u64, available: u64) -> String {
     let kib = |mib: u64| mib * 1_024;
     format!(
         "MemTotal: {} kB\nMemFree: {} kB\nMemAvailable: {} kB\n",
@@ -25,7 +25,7 @@ fn meminfo(total: u64, available: u64) -> String {
 }
 
 fn start() -> Cell {
-    Cell::start_with_file(MEMINFO, &meminfo(400, 8_000))
+    Cell::start_with_file(MEMINFO, &meminfo(400, 8_000), &[])
 }
 
 /// Holds so much memory, in MiB, for ever.
@@ -55,7 +55,7 @@ fn runs(cell: &Cell, name: &str, priority: &str, ram: u64, script: &str, more: &
 }
 
 /// Waits until all tasks together use so much, in MiB.
-fn use_together(cell: &Cell, mib: u64) {
+pub(crate) fn use_together(cell: &Cell, mib: u64) {
     let hierarchy = Hierarchy::detect().expect("a hierarchy of cgroups");
     let all = TaskCgroup::open(&hierarchy, cell.cgroup()).expect("the cgroup of all tasks");
     until(&format!("tasks use {mib} MiB"), || {
@@ -99,12 +99,12 @@ impl Hog {
 }
 
 /// How often a job was evicted because its machine ran out of resources.
-fn evictions(cell: &Cell, job: &str) -> usize {
+pub(crate) fn evictions(cell: &Cell, job: &str) -> usize {
     cell.ok(&format!("bourg events {job}")).matches("the machine ran out of resources").count()
 }
 
 /// How the only task of a job ended before.
-fn last_end(status: &Value) -> String {
+pub(crate) fn last_end(status: &Value) -> String {
     status["tasks"][0]["lastEnd"]["outOfResources"].as_str().unwrap_or_default().to_owned()
 }
 

@@ -7,7 +7,7 @@ use crate::eventually::{eventually, until};
 use crate::pages::{Of, metrics, value};
 
 /// Reservations follow the usage within seconds instead of an hour.
-const FAST: [&str; 6] =
+pub(crate) const FAST: [&str; 6] =
     ["--reclaim-interval", "500ms", "--reclaim-after", "1s", "--reclaim-half-life", "1s"];
 
 /// A job of one task that does nothing, with a share of the machine's CPU.
@@ -25,17 +25,17 @@ fn job(cell: &Cell, kind: &str, name: &str, milli: i64) {
     cell.ok(&format!("bourg run --detach {file}"));
 }
 
-fn reclaim(cell: &Cell, arguments: &str) -> Value {
+pub(crate) fn reclaim(cell: &Cell, arguments: &str) -> Value {
     serde_json::from_str(&cell.ok(&format!("bourg cell reclaim {arguments} -o json")))
         .expect("JSON")
 }
 
-fn milli(amount: &Value) -> i64 {
+pub(crate) fn milli(amount: &Value) -> i64 {
     let text = amount["cpuMilli"].as_str().unwrap_or_default();
     text.parse().ok().or_else(|| amount["cpuMilli"].as_i64()).unwrap_or(0)
 }
 
-fn state(cell: &Cell, job: &str) -> String {
+pub(crate) fn state(cell: &Cell, job: &str) -> String {
     cell.status(job)["tasks"][0]["state"].as_str().unwrap_or_default().to_owned()
 }
 
