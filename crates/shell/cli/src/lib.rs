@@ -52,7 +52,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use client::{Connection, Target};
-use masterd::{ReclaimArgs, SilenceArgs};
+use masterd::{ReclaimArgs, SilenceArgs, UsageHistoryArgs};
 use model::{Address, CellName, LabelQuery, MachineName};
 use process::arguments::{duration, validity};
 use proto::v1;
@@ -91,10 +91,14 @@ pub enum Command {
     Why(WhyArgs),
     /// Show the output of tasks.
     Logs(LogsArgs),
-    /// Show what the tasks of a job use: CPU, memory and disk, now and lately.
+    /// Show what the tasks of a job use: CPU, memory and disk, now and lately. Without a job: the cell.
     ///
     /// A dash stands for what was not measured. CPU is in the cell's normalized cores. The curve has
     /// a character for each window of 5 minutes, with a gap where nothing was measured.
+    ///
+    /// Of the cell, it shows what the tasks of each priority band may use, what is reclaimed of that
+    /// (limits without reservations), and what they use, and then the same for the cell over time,
+    /// with the evictions.
     Usage(usage::UsageArgs),
     /// Show what the cell, its machines, jobs and tasks use, live at a terminal.
     ///
@@ -254,6 +258,8 @@ struct DevArgs {
     silence: SilenceArgs,
     #[command(flatten)]
     reclaim: ReclaimArgs,
+    #[command(flatten)]
+    usage_history: UsageHistoryArgs,
 }
 
 #[derive(Debug, Args)]

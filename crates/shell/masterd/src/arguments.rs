@@ -14,6 +14,7 @@ use store::Retention;
 use crate::estimates::ReclaimArgs;
 use crate::name_server::DnsOptions;
 use crate::unresponsive::SilenceArgs;
+use crate::usage_history::UsageHistoryArgs;
 use crate::{Bootstrap, Options};
 
 /// The cell of a replica.
@@ -80,6 +81,8 @@ pub struct MasterArgs {
     silence: SilenceArgs,
     #[command(flatten)]
     reclaim: ReclaimArgs,
+    #[command(flatten)]
+    usage_history: UsageHistoryArgs,
 }
 
 /// Parses a level of the state machine that this build supports.
@@ -114,6 +117,7 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
         events: Retention::new(args.events_bytes.0, args.events_age),
         validity: args.certificate_validity,
         task_metrics: args.task_metrics,
+        usage_history_interval: args.usage_history.interval(),
         dns: args.dns.map(|address| DnsOptions { address, domain: args.dns_domain }),
     };
     crate::run(&options, listener)

@@ -27,7 +27,7 @@ use crate::handle::Core;
 use crate::identity::Dismissed;
 use crate::message::{Answered, Asker, Following, Message, Written};
 use crate::metrics::Metrics;
-use crate::records::Records;
+use crate::records::CountedRecords;
 use crate::request::Request;
 use crate::threads::Component;
 use crate::view::View;
@@ -60,7 +60,7 @@ const OWN_READ: Ticket = Ticket(0);
 
 struct Thread {
     clock: Clock,
-    replica: Replica<Records>,
+    replica: Replica<CountedRecords>,
     from_all: mpsc::Receiver<Message>,
     to_log: ToLog,
     agents: agents::Handle,
@@ -104,7 +104,8 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
     }
     let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
     let origin = Origin { term, restore_epoch: recovered.restore_epoch };
-    let replica = Replica::new(settings, Records, clock.now(), recovered, bootstrap)?;
+    let codec = CountedRecords(Arc::clone(&metrics.evictions));
+    let replica = Replica::new(settings, codec, clock.now(), recovered, bootstrap)?;
     tracing::info!("read {records} records after index {}", replica.cell().index());
     let cell = replica.cell().clone();
     let first = View::first(cell, origin, me, clock);
@@ -383,6 +384,10 @@ impl Thread {
     fn publish(&mut self) {
         self.published = Instant::now();
         self.followers.retain(|follower| !follower.is_closed());
+        let caught_up = self.caught_up || self.leads.is_some();
+        if caught_up {
+            self.metrics.evictions.begin();
+        }
         let cell = self.replica.cell();
         rescheduling::tell(self.view.borrow().cell.rescheduling(), cell);
         self.checkpoints.consider(cell, self.origin, &mut self.recorder);
@@ -400,7 +405,7 @@ impl Thread {
             progress: self.replica.progress(self.clock.now()).into(),
             spread: Arc::clone(self.replica.spread()),
             machines_heard: self.replica.machines_heard(),
-            caught_up: self.caught_up || self.leads.is_some(),
+            caught_up,
             followers: self.followers.len(),
             clock: self.clock,
             violations: self.violations,

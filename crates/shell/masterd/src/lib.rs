@@ -40,6 +40,7 @@ mod service;
 mod threads;
 mod unresponsive;
 mod usage;
+mod usage_history;
 mod view;
 
 use std::net::TcpListener;
@@ -50,7 +51,7 @@ use std::time::Duration;
 use anyhow::Context;
 use disk::{checkpointer, events, log};
 use identity::ReplicaIdentity;
-use model::{DirectoryId, Level, LogIndex};
+use model::{DirectoryId, Level, LogIndex, Span};
 use name_server::{DnsOptions, ReplicaNames};
 use process::joining::{Given, Joining};
 use process::{notify, renewal, shutdown};
@@ -65,6 +66,7 @@ pub use self::identity::Dismissed;
 pub use self::records::Records;
 pub use self::unresponsive::SilenceArgs;
 pub use self::usage::UsageMemory;
+pub use self::usage_history::UsageHistoryArgs;
 
 /// The options of a master.
 #[derive(Clone, Debug)]
@@ -91,6 +93,8 @@ struct Options {
     pub(crate) validity: Duration,
     /// Whether its metrics name tasks.
     pub(crate) task_metrics: bool,
+    /// How often it records what the cell uses.
+    pub(crate) usage_history_interval: Span,
     /// Where it serves DNS, if it does.
     pub(crate) dns: Option<DnsOptions>,
 }
@@ -205,6 +209,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         refusals.clone(),
         (metrics, options.task_metrics, dns.as_ref().map(|dns| Arc::clone(dns.metrics()))),
     );
+    serve.spawn(service.clone().record_usage(options.usage_history_interval));
     let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
     let routes = service.routes(replicas)?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };

@@ -1,9 +1,12 @@
 //! The encoding of operations in the log, for the replica: protobuf.
 
+use std::sync::Arc;
+
 use cell::{Applied, Cell, Op};
 use model::Time;
 
 use crate::disk::events;
+use crate::metrics::EvictionMetrics;
 
 /// The encoding of operations in the log: protobuf.
 pub struct Records;
@@ -23,5 +26,27 @@ impl replica::Codec for Records {
 
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
         events::encode(cell, applied)
+    }
+}
+
+/// The same encoding for a running master, which counts the evictions among the events.
+pub(crate) struct CountedRecords(pub(crate) Arc<EvictionMetrics>);
+
+impl replica::Codec for CountedRecords {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
+        Records.encode(at, op)
+    }
+
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
+        Records.decode(payload)
+    }
+
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        Records.is_membership(payload)
+    }
+
+    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
+        self.0.count(cell, applied);
+        Records.events(cell, applied)
     }
 }

@@ -35,14 +35,15 @@ mod tasks;
 mod test_services;
 mod updates;
 mod usage;
+mod usage_history;
 mod users;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{AddMachine, Kill, Machine, Mutation, Outcome, Reply, Submission};
-use model::{MachineId, MachineName, Time, UserName};
+use cell::{AddMachine, Kill, Mutation, Outcome, Reply, Submission};
+use model::{MachineId, MachineName, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
@@ -67,6 +68,7 @@ use crate::names::Names;
 use crate::past::Past;
 use crate::reads::rejections::rejected;
 use crate::reads::{Reads, few, job_address, selection};
+use crate::usage_history::UsageHistory;
 use crate::{agents, peers, request};
 
 /// The services of a master.
@@ -94,6 +96,7 @@ pub(crate) struct Service {
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
     summary: Summary,
+    usage_history: Arc<UsageHistory>,
     /// The clients with a pending read that may be as large as the cell.
     askers: Streams,
     much: Arc<Semaphore>,
@@ -172,6 +175,7 @@ impl Service {
             requests,
             registry,
             summary: Summary::default(),
+            usage_history: Arc::default(),
             askers: Streams::new("ask for much of the cell", ASKERS_MAX, ASKERS_OF_ONE),
             much: Arc::new(Semaphore::new(MUCH_AT_ONCE)),
         }
@@ -234,12 +238,6 @@ impl Service {
         };
         self.past.ask(asked).await
     }
-}
-
-/// When a machine was last revoked, if it was.
-fn revoked(machine: &Arc<Machine>) -> Option<Time> {
-    let credentials = machine.credentials.as_ref()?;
-    credentials.revoked.as_ref().map(|act| act.at)
 }
 
 pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {

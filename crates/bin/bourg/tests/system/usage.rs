@@ -195,3 +195,64 @@ fn every_replica_knows_what_all_machines_use_and_says_whose_answer_is_missing() 
     processes::signal(cell.pid(frozen), Signal::SIGCONT);
     until("all answer", || !measured(asked).1.contains(&note));
 }
+
+/// The samples of the cell's history.
+fn history(cell: &Cell) -> Vec<Value> {
+    let answer = cell.ok("bourg usage --since 1h -o json");
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    answer["history"].as_array().cloned().expect("a list")
+}
+
+#[test]
+fn the_cell_has_a_history_of_its_usage_and_evictions_until_the_master_restarts() {
+    let cell = Cell::start_with(&["--usage-history-interval", "500ms"]);
+    let run = |version: u8| {
+        cell.write(
+            "steady.bcl",
+            format!(
+                "local borg = import 'borg.libsonnet';
+                 borg.service('steady', cmd=['sleep', '1000'])
+                   {{ cpu: 0.25, ram: '64 MiB', tasks: 1, env: {{ V: '{version}' }}, notice: '100ms' }}"
+            ),
+        );
+        cell.ok("bourg run steady.bcl");
+    };
+    run(1);
+    measured(&cell, "steady");
+    run(2);
+    let updated = |sample: &Value| number(&sample["evictions"]["updated"]).unwrap_or_default();
+    until("the update's eviction is in it", || history(&cell).iter().any(|s| updated(s) > 0.0));
+    let all = eventually("the next life is measured", || {
+        let all = history(&cell);
+        let last = all.last().map(|sample| sample["bands"][0].clone())?;
+        (number(&last["measured"]) == Some(1.0)).then_some(all)
+    });
+    assert_eq!(all.iter().map(updated).sum::<f64>(), 1.0, "{all:?}");
+    let times: Vec<u64> = all.iter().filter_map(|s| s["time"].as_str()?.parse().ok()).collect();
+    assert!(times.iter().all(|time| time % 500_000 == 0) && times.is_sorted(), "{times:?}");
+    let last = all.last().expect("a sample");
+    assert_eq!(last["machinesUp"], 1, "{last}");
+    assert!(number(&last["capacity"]["cpuMilli"]) >= Some(1_000.0), "{last}");
+    assert!(number(&last["used"]["memoryBytes"]) > Some(1e6), "{last}");
+    let band = &last["bands"][0];
+    assert_eq!((&band["band"], &band["running"]), (&"production".into(), &1.into()), "{last}");
+    for amount in ["limit", "reservation"] {
+        assert_eq!(number(&band[amount]["cpuMilli"]), Some(250.0), "{last}");
+    }
+    assert!(number(&band["used"]["memoryBytes"]) > Some(0.0), "{last}");
+    let shown = cell.ok("bourg usage");
+    assert!(shown.contains("\nproduction  1  ") && shown.contains("  1 updated\n"), "{shown}");
+    let counter = "bourg_evictions_total{cause=\"updated\"}";
+    assert_eq!(value(&metrics(&cell, Of::Master), counter), Some(1.0));
+
+    // The log is read again, and its evictions do not count twice.
+    let before = times.last().copied();
+    cell.kill(Role::Master);
+    let again = eventually("it begins anew", || {
+        let all = history(&cell);
+        let first = all.first()?["time"].as_str()?.parse::<u64>().ok();
+        (first > before).then_some(all)
+    });
+    assert_eq!(again.iter().map(updated).sum::<f64>(), 0.0, "{again:?}");
+    assert_eq!(value(&metrics(&cell, Of::Master), counter), Some(0.0));
+}

@@ -40,7 +40,13 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
             replicas: args.replicas.parse().unwrap_or(1),
             machines: args.machines,
             log: args.log.clone(),
-            master: [args.silence.flags(), args.reclaim.flags(), vec![validity]].concat(),
+            master: [
+                args.silence.flags(),
+                args.reclaim.flags(),
+                args.usage_history.flags(),
+                vec![validity],
+            ]
+            .concat(),
         };
         let mut cell = DevCell::prepare(options)?;
         if let Some(known) = cell.known_as().filter(|known| *known != args.name.as_str()) {

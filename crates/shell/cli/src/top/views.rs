@@ -110,7 +110,7 @@ impl View {
     /// The request for it.
     pub(super) fn of(&self) -> Of {
         match self {
-            Self::Cell => Of::Cell(usage_request::Cell {}),
+            Self::Cell => Of::Cell(usage_request::Cell { since: None }),
             Self::Machines => Of::Machines(usage_request::Machines { names: Vec::new() }),
             Self::Jobs { user } => {
                 Of::Jobs(usage_request::Jobs { user: user.clone().unwrap_or_default() })

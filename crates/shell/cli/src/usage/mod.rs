@@ -1,6 +1,7 @@
-//! What tasks, jobs and machines use: `bourg usage`, and the columns of other commands.
+//! What tasks, jobs, machines and the cell use: `bourg usage`, and the columns of other commands.
 
 pub(crate) mod amount;
+mod history;
 mod sparkline;
 mod table;
 
@@ -10,7 +11,7 @@ use clap::Args;
 use client::{Connection, Target};
 use model::Address;
 use proto::v1;
-use proto::v1::usage_request::{Of, Tasks};
+use proto::v1::usage_request::{Cell, Of, Tasks};
 
 use crate::exit::Done;
 use crate::moment::Since;
@@ -24,10 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
-    job: Address,
-    /// Show the CPU usage of each 5 minutes since then: an age (1h) or a time (2026-11-19 03:10,
-    /// UTC). The master keeps usage in memory only, and may have less.
+    /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4. Default: the cell.
+    job: Option<Address>,
+    /// Show the usage since then: an age (1h) or a time (2026-11-19 03:10, UTC). The master keeps
+    /// usage in memory only, and may have less.
     #[arg(long, default_value = "1h", value_name = "TIME")]
     since: Since,
     /// Output format: table, json, yaml, or the path of a field.
@@ -37,15 +38,25 @@ pub(crate) struct UsageArgs {
 
 /// Implements `bourg usage`.
 pub(crate) fn usage(cell: Target<'_>, args: &UsageArgs) -> Done {
+    let Since(since) = args.since;
     with_cell(cell, async |mut connection| {
-        let Since(since) = args.since;
-        let job = Some(job_address(&args.job));
-        let tasks = Some((&args.job.tasks).into());
-        let of = Of::Tasks(Tasks { job, tasks, since: Some(since.0) });
-        let answer = ask(&mut connection, of).await?;
-        let name = args.job.to_string();
-        output::object(&args.output, &answer, &name, || table::table(&answer, since))?;
-        for note in table::notes(&answer, since) {
+        let notes = match &args.job {
+            Some(job) => {
+                let (tasks, asked) = (Some((&job.tasks).into()), Some(job_address(job)));
+                let of = Of::Tasks(Tasks { job: asked, tasks, since: Some(since.0) });
+                let answer = ask(&mut connection, of).await?;
+                let show = || table::table(&answer, since);
+                output::object(&args.output, &answer, &job.to_string(), show)?;
+                table::notes(&answer, since)
+            }
+            None => {
+                let of = Of::Cell(Cell { since: Some(since.0) });
+                let answer = ask(&mut connection, of).await?;
+                output::object(&args.output, &answer, "cell", || history::shown(&answer))?;
+                history::notes(&answer, since)
+            }
+        };
+        for note in notes {
             output::say(&format!("note: {note}\n"));
         }
         Ok(())

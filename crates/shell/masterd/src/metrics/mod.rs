@@ -4,6 +4,7 @@
 //! newest view, the queues and admission at each scrape.
 
 mod estimates;
+mod evictions;
 mod requests;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::threads::Threads;
 
 pub(crate) use estimates::EstimateMetrics;
+pub(crate) use evictions::{EvictionMetrics, Evictions};
 pub(crate) use requests::{Requests, measure};
 
 /// A value that can increase and decrease.
@@ -33,6 +35,7 @@ pub(crate) struct Metrics {
     pub(super) checkpoints: CheckpointMetrics,
     pub(super) events: EventMetrics,
     pub(super) estimates: Arc<EstimateMetrics>,
+    pub(super) evictions: Arc<EvictionMetrics>,
     /// Requests rejected because nothing can be made durable.
     pub(super) no_room: Counter,
     /// How often the master of this data directory was restarted.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use borglet::Measured;
-use cell::{Health, Job, Machine, MachineState, Phase, Task, TaskState};
+use cell::{Cell, Health, Job, Machine, MachineState, Phase, Task, TaskState};
 use model::{Band, Resources, TaskIndex, TaskSelection};
 use proto::v1;
 use proto::v1::usage_request::{Of, Tasks};
@@ -26,40 +26,13 @@ impl Reads<'_> {
         Ok(v1::UsageResponse {
             index: self.cell.index().0,
             time: self.now.0,
-            cell: Some(self.cell_used(used)),
+            cell: Some(cell_used(self.cell, used)),
             machines,
             jobs,
             tasks,
             missing: Vec::new(),
+            history: Vec::new(),
         })
-    }
-
-    fn cell_used(&self, used: &Used) -> v1::CellUsage {
-        let mut bands: BTreeMap<Band, Total> = BTreeMap::new();
-        let mut pending = 0;
-        for job in self.cell.named_jobs().filter(|job| job.is_alive()) {
-            pending += job.pending();
-            if !job.spec.kind.is_alloc_set() {
-                let total = bands.entry(job.spec.priority.band()).or_default();
-                total.add(&Total::of_job(job, used));
-            }
-        }
-        let mut all = Total::default();
-        bands.values().for_each(|total| all.add(total));
-        let is_up = |machine: &&std::sync::Arc<Machine>| machine.state == MachineState::Up;
-        let up = || self.cell.machines().filter(is_up);
-        let capacity = up().fold(Resources::default(), |sum, machine| sum.plus(machine.capacity()));
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        v1::CellUsage {
-            machines: count(self.cell.machine_count()),
-            machines_up: count(up().count()),
-            capacity: Some((&capacity).into()),
-            used: Some((&used.all).into()),
-            system: Some((&used.system).into()),
-            tasks: Some(all.into()),
-            bands: bands.into_iter().map(of_band).collect(),
-            pending,
-        }
     }
 
     fn machines_used(
@@ -169,6 +142,35 @@ impl Reads<'_> {
         let TaskState::Running(placement) = &task.state else { return None };
         matches!(placement.phase, Phase::Started { .. })
             .then(|| unchecked_health::shown(job, index, placement, self.now))
+    }
+}
+
+/// The totals of a cell.
+pub(crate) fn cell_used(cell: &Cell, used: &Used) -> v1::CellUsage {
+    let mut bands: BTreeMap<Band, Total> = BTreeMap::new();
+    let mut pending = 0;
+    for job in cell.named_jobs().filter(|job| job.is_alive()) {
+        pending += job.pending();
+        if !job.spec.kind.is_alloc_set() {
+            let total = bands.entry(job.spec.priority.band()).or_default();
+            total.add(&Total::of_job(job, used));
+        }
+    }
+    let mut all = Total::default();
+    bands.values().for_each(|total| all.add(total));
+    let is_up = |machine: &&std::sync::Arc<Machine>| machine.state == MachineState::Up;
+    let up = || cell.machines().filter(is_up);
+    let capacity = up().fold(Resources::default(), |sum, machine| sum.plus(machine.capacity()));
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    v1::CellUsage {
+        machines: count(cell.machine_count()),
+        machines_up: count(up().count()),
+        capacity: Some((&capacity).into()),
+        used: Some((&used.all).into()),
+        system: Some((&used.system).into()),
+        tasks: Some(all.into()),
+        bands: bands.into_iter().map(of_band).collect(),
+        pending,
     }
 }
 

@@ -25,9 +25,10 @@ use crate::caller::Caller;
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
+use crate::service::machines::revoked;
 use crate::service::streams::Streams;
 use crate::service::tasks::split;
-use crate::service::{Answer, Service, Streamed, gate, revoked};
+use crate::service::{Answer, Service, Streamed, gate};
 
 /// The maximum numbers of commands that are relayed at once, in all and per user.
 const COMMANDS_MAX: usize = 1_024;

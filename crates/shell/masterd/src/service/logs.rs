@@ -20,9 +20,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 
 use self::merge::Merge;
+use super::machines::revoked;
 use super::streams::holding;
 use super::tasks::split;
-use super::{Answer, LOG_READERS_OF_ONE_THERE, Service, Streamed, gate, revoked};
+use super::{Answer, LOG_READERS_OF_ONE_THERE, Service, Streamed, gate};
 use crate::agents;
 use crate::caller::tasks::may_touch;
 use crate::handle::Core;

@@ -1,10 +1,11 @@
 //! Administrators' requests about machines, as they arrive in the API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cell::{
-    DrainMachine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform, UndrainMachine,
-    attribute,
+    DrainMachine, Machine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform,
+    UndrainMachine, attribute,
 };
 use master::Spread;
 use model::{GcuFactor, MachineId, MachineName, Time};
@@ -146,7 +147,13 @@ impl Reads<'_> {
     }
 }
 
-fn platform_of(machine: &cell::Machine) -> Option<&str> {
+/// When a machine was last revoked, if it was.
+pub(super) fn revoked(machine: &Arc<Machine>) -> Option<Time> {
+    let credentials = machine.credentials.as_ref()?;
+    credentials.revoked.as_ref().map(|act| act.at)
+}
+
+fn platform_of(machine: &Machine) -> Option<&str> {
     machine.attribute(attribute::PLATFORM)
 }
 

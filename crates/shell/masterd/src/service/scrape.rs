@@ -64,6 +64,7 @@ impl Collector for Serving {
         reservations(&mut encoder, &view.cell)?;
         self.waiting(&mut encoder)?;
         self.rejected_samples(&mut encoder)?;
+        self.evictions(&mut encoder)?;
         self.refused(&mut encoder)?;
         self.past(&mut encoder)
     }
@@ -111,6 +112,13 @@ impl Serving {
                     newest counts in each round.";
         let counts = rejected.map(|(reason, count)| ([("reason", reason)], count));
         counters(encoder, "bourg_usage_samples_rejected", help, counts)
+    }
+
+    fn evictions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let counts = self.metrics.evictions.total().by_cause();
+        let help = "Evictions of tasks, by cause, since this replica had applied its log.";
+        let counts = counts.map(|(cause, count)| ([("cause", cause)], count));
+        counters(encoder, "bourg_evictions", help, counts)
     }
 
     /// The history on disk.

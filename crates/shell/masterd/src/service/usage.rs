@@ -40,6 +40,12 @@ impl Service {
                 Query { job: Some(job), since: tasks.since.map(Time), ..Query::default() }
             }
         };
+        let history = match &of {
+            Of::Cell(v1::usage_request::Cell { since: Some(since) }) => {
+                self.usage_history.since(Time(*since))
+            }
+            _ => Vec::new(),
+        };
         let (others, missing) = self.used_elsewhere(&query).await;
         let service = self.clone();
         let mut answer = self
@@ -50,6 +56,7 @@ impl Service {
             })
             .await?;
         answer.get_mut().missing = missing.into_iter().map(|replica| replica.0).collect();
+        answer.get_mut().history = history;
         Ok(answer)
     }
 
@@ -61,7 +68,7 @@ impl Service {
     }
 
     /// The answers of the other replicas that poll machines, and those that did not answer.
-    async fn used_elsewhere(&self, query: &Query) -> (Vec<Used>, Vec<ReplicaId>) {
+    pub(crate) async fn used_elsewhere(&self, query: &Query) -> (Vec<Used>, Vec<ReplicaId>) {
         let others: Vec<ReplicaId> = {
             let view = self.core.view();
             let all = view.cell.replicas().map(|replica| replica.id);

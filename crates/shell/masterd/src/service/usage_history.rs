@@ -1,0 +1,51 @@
+//! Records the history of what the cell uses: at each replica, from the answers of all of them.
+
+use model::{Span, Time};
+
+use crate::metrics::Evictions;
+use crate::reads::usage::cell_used;
+use crate::service::Service;
+use crate::usage::Query;
+use crate::usage_history::{due, sample};
+
+impl Service {
+    /// Records a sample at each multiple of an interval of the cell's clock. Never ends.
+    pub(crate) async fn record_usage(self, interval: Span) {
+        let mut counted = Evictions::default();
+        loop {
+            let clock = self.core.view().clock;
+            let at = due(clock.now(), interval);
+            tokio::time::sleep_until(clock.instant(at)).await;
+            if let Some(evictions) = self.record_usage_at(at, counted).await {
+                counted = evictions;
+            }
+        }
+    }
+
+    /// Records a sample, unless this replica does not know how the cell is. Returns the evictions that
+    /// have been recorded with it.
+    async fn record_usage_at(&self, at: Time, counted: Evictions) -> Option<Evictions> {
+        let knows = |service: &Self| {
+            let view = service.core.view();
+            view.caught_up && view.leader.is_some()
+        };
+        if !knows(self) {
+            return None;
+        }
+        let query = Query::default();
+        let (others, missing) = self.used_elsewhere(&query).await;
+        let missing = missing.into_iter().map(|replica| replica.0).collect();
+        let service = self.clone();
+        // As large as the cell, so not on the threads that serve.
+        let recorded = tokio::task::spawn_blocking(move || {
+            let mut used = service.used_here(&query);
+            others.into_iter().for_each(|other| used.merge(other));
+            let evictions = service.metrics.evictions.total();
+            let cell = cell_used(&service.core.view().cell, &used);
+            let sample = sample(at, &cell, evictions.since(counted), missing);
+            service.usage_history.record(&sample).then_some(evictions)
+        });
+        // If it panicked, its message is in the log.
+        recorded.await.ok().flatten()
+    }
+}
