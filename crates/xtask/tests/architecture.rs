@@ -44,8 +44,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("rpc", &["proto", "link"]),
     ("checkpoint", &["model", "spec", "cell", "proto", "store"]),
     // The shell.
-    ("process", &["model", "cell", "proto", "rpc"]),
+    ("process", &["model", "spec", "cell", "proto", "rpc"]),
     ("client", &["model", "proto", "rpc"]),
+    ("sigma", &["model", "proto", "rpc", "process", "client"]),
     ("nameserver", &["model", "dns", "process"]),
     (
         "masterd",
@@ -66,6 +67,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "dns",
             "nameserver",
             "process",
+            "client",
+            "sigma",
         ],
     ),
     ("schedulerd", &["model", "cell", "scheduler", "proto", "rpc", "process"]),
@@ -103,6 +106,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "process",
             "client",
             "autoscale",
+            "sigma",
             "masterd",
             "borgletd",
         ],

@@ -181,7 +181,7 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         &["secret", "secrets", "configmap"],
         NotYet("tasks get their configuration from their command and `env`: `bourg run FILE`"),
     ),
-    (&["ui", "dashboard", "sigma"], NotYet("`bourg status --watch` shows jobs and refreshes")),
+    (&["ui", "dashboard"], Here("`bourg sigma open` opens the web UI")),
 ];
 
 /// The answer to an unknown command, if another system has it.

@@ -15,6 +15,7 @@ use time::OffsetDateTime;
 
 pub use crate::certificate::CLOCK_SKEW;
 use crate::identity::{Identity, check_cell, role_host_name};
+use crate::web::WebCredentials;
 use crate::{Credentials, Error, Result, SigningRequest, certificate, files};
 
 /// The validity of an authority: ten years.
@@ -167,6 +168,25 @@ impl Authority {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         Credentials::from_pem(certificate.pem(), key.serialize_pem(), self.ca_pem.clone())
+    }
+
+    /// Generates a key and issues a certificate for a web server that browsers reach by these names and
+    /// IP addresses. It contains no identity: within the cell it gives no rights. Writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Issue`] for a name that is neither a host name nor an IP address, and
+    /// [`Error::EmptyValidity`].
+    pub fn issue_for_web(&self, names: &[String], validity: Validity) -> Result<WebCredentials> {
+        let mut params = CertificateParams::new(names)?;
+        let until = validity.until.min(self.expires);
+        set_validity(&mut params, Validity { until, ..validity })?;
+        params.distinguished_name.push(DnType::CommonName, format!("web of cell {}", self.cell));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?.der().to_vec();
+        WebCredentials::new(certificate, &key, &self.ca_pem)
     }
 
     /// Issues a certificate for the key of a signing request, with the identity and serial number,

@@ -1,7 +1,8 @@
 //! mTLS, identities and the services between processes.
 //!
 //! Every connection in a cell uses TLS with certificates at both ends, issued by the cell's own
-//! authority and containing the identity. There is no plaintext port and no anonymous mode, and the
+//! authority and containing the identity. Only the pages for browsers ([`transport::serve_web`]) are
+//! served without a client certificate. There is no plaintext port and no anonymous mode, and the
 //! API cannot create one: [`transport::serve`] takes credentials instead of a TLS configuration,
 //! and [`transport::connect`] takes the expected server. Both take [`Rotating`] credentials, which
 //! can be renewed at run time.
@@ -17,6 +18,7 @@
 //! - [`token`]: join tokens for machines and replicas
 //! - [`service`]: the services between processes, generated from their protobuf definitions
 //! - [`transport`]: servers and clients, and the identity of the peer
+//! - [`web`]: the certificate of a web server
 
 pub mod authority;
 mod certificate;
@@ -31,6 +33,7 @@ pub mod service;
 mod tls;
 pub mod token;
 pub mod transport;
+pub mod web;
 
 pub use authority::{Authority, CLOCK_SKEW, Validity};
 pub use credentials::Credentials;
@@ -39,3 +42,4 @@ pub use identity::{Expect, Identity, Joining, Role};
 pub use request::{NewKey, SigningRequest};
 pub use rotating::Rotating;
 pub use token::JoinToken;
+pub use web::WebCredentials;

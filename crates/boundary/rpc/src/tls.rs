@@ -37,7 +37,7 @@ impl Tls {
     pub(crate) fn new(credentials: &Credentials) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let shown = certified_key(credentials, &provider)?;
-        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(shown))));
+        let shown = Arc::new(CurrentCertificate::new(shown));
         let mut roots = RootCertStore::empty();
         roots.add(certificate::der(credentials.ca_pem(), "the authority")?).map_err(Error::Tls)?;
         let roots = Arc::new(roots);
@@ -72,7 +72,7 @@ impl Tls {
     /// Uses another certificate from now on.
     pub(crate) fn show(&self, credentials: &Credentials) -> Result<()> {
         let key = certified_key(credentials, self.client.crypto_provider())?;
-        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+        self.shown.replace(key);
         Ok(())
     }
 }
@@ -85,10 +85,19 @@ fn certified_key(credentials: &Credentials, provider: &CryptoProvider) -> Result
 
 /// Resolves the current certificate, for any peer.
 #[derive(Debug)]
-struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
+pub(crate) struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
 impl CurrentCertificate {
-    fn newest(&self) -> Arc<CertifiedKey> {
+    pub(crate) fn new(key: CertifiedKey) -> Self {
+        Self(RwLock::new(Arc::new(key)))
+    }
+
+    /// Uses another certificate from now on.
+    pub(crate) fn replace(&self, key: CertifiedKey) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+    }
+
+    pub(crate) fn newest(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use model::TaskSelection;
 use process::arguments::duration;
+pub(crate) use process::event_words::tasks;
 use proto::v1;
 use spec::{JobSpec, OnFailure, UpdatePolicy};
 
@@ -72,9 +73,4 @@ impl ChangeArgs {
 /// `ram 64 MiB → 96 MiB`.
 pub(crate) fn change_text(change: &v1::FieldChange) -> String {
     spec::FieldChange::from(change.clone()).to_string().escape_debug().to_string()
-}
-
-/// For example `3 tasks`.
-pub(crate) fn tasks(count: u32) -> String {
-    if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") }
 }

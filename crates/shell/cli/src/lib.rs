@@ -38,6 +38,7 @@ mod run;
 mod selection;
 mod service;
 mod show;
+mod sigma;
 mod sim;
 mod token;
 mod top;
@@ -105,6 +106,11 @@ pub enum Command {
     /// The keys are those of top and less: arrows or j and k move, Enter goes down and Esc up, /
     /// filters, s sorts by the next column, l shows logs, d describes, ? lists all keys, q quits.
     Top(top::TopArgs),
+    /// Open the web UI: the whole cell, and why, in a browser.
+    ///
+    /// Replicas of the master serve it with `--sigma`, and `bourg sigma open` signs a browser in there. Without
+    /// a command, this process serves it on this computer, over any replica, as you and for you alone.
+    Sigma(sigma::SigmaArgs),
     /// Run a command inside a task, as its user and within its limits.
     ///
     /// The exit status is that of the command, 128 plus the signal that killed it, or 127 if it could
@@ -490,6 +496,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Usage(args) => usage::usage(cell, &args)?,
         Command::Top(args) => return top::top(cell, &args),
+        Command::Sigma(args) => sigma::execute(cell, &args)?,
         Command::Exec(args) => return exec::exec(cell, args),
         Command::Cp(args) => return copy::copy(cell, args),
         Command::Pack { source } => return copy::pack_here(&source),

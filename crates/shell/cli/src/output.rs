@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::str::FromStr;
 
+pub(crate) use process::event_words::one_line;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -151,19 +152,6 @@ pub(crate) fn ports(task: &proto::v1::TaskStatus) -> String {
     let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
     let address = (!task.network_address.is_empty()).then(|| one_line(&task.network_address));
     address.into_iter().chain(ports).collect::<Vec<_>>().join(" ")
-}
-
-/// A text that others wrote, on one line: control characters are escaped; quotes and backslashes
-/// are not, since commands are full of them.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => line.push(character),
-            other => line.extend(other.escape_debug()),
-        }
-    }
-    line
 }
 
 /// Prints a message on stderr, escaped for a terminal.

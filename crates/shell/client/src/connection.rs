@@ -22,6 +22,8 @@ use crate::{CELL_FILE, CellFile, Error, Notice, USER_STEM, known};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to retry a master that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The expiry of a certificate that only the replica knows.
+const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 const RETRY: Duration = Duration::from_millis(50);
 /// How long to retry a busy master, by default.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
@@ -140,9 +142,39 @@ impl Connection {
         })
     }
 
+    /// A connection over a channel to a replica that is authenticated already, as `user`.
+    #[must_use]
+    pub fn over(channel: Channel, user: String, cell: String, notify: fn(&Notice)) -> Self {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let names = NamesClient::new(channel.clone()).max_decoding_message_size(most);
+        let users = BorgmasterClient::new(channel).max_decoding_message_size(most);
+        Self {
+            masters: VecDeque::from([(String::new(), MasterClient { users, names })]),
+            user: Some(user),
+            consistent: false,
+            notify,
+            session: None,
+            sequence: 0,
+            directory: PathBuf::new(),
+            // The replica checks it.
+            expires: SystemTime::now() + FAR,
+            file: CellFile { cell, masters: Vec::new() },
+            ca_pem: String::new(),
+            patience: BUSY_PATIENCE,
+            busy_reported: false,
+            unanswered: PATIENCE,
+        }
+    }
+
     /// What another client directory of this cell needs: the cell file and the CA certificate.
     pub fn cell_file(&self) -> (CellFile, String) {
         (self.file.clone(), self.ca_pem.clone())
+    }
+
+    /// The client directory; empty for a connection [`over`](Self::over) a channel.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The user whose jobs are the caller's own; `None` for a certificate that names none.

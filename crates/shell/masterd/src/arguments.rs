@@ -1,6 +1,6 @@
 //! The command-line flags of a master.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use store::Retention;
 
 use crate::estimates::ReclaimArgs;
 use crate::name_server::DnsOptions;
+use crate::sigma_server::SigmaOptions;
 use crate::unresponsive::SilenceArgs;
 use crate::usage_history::UsageHistoryArgs;
 use crate::{Bootstrap, Options};
@@ -62,6 +63,13 @@ pub struct MasterArgs {
     /// The domain below which the zone of the cell is: CELL.borg.DOMAIN instead of CELL.borg.
     #[arg(long, value_name = "DOMAIN", requires = "dns")]
     dns_domain: Option<String>,
+    /// Serve Sigma, the web UI, at this address, over HTTPS, such as 127.0.0.1:7800. Users sign in with
+    /// bourg sigma open.
+    #[arg(long, value_name = "IP:PORT")]
+    sigma: Option<SocketAddr>,
+    /// The host name or IP address by which browsers reach Sigma; by default that of --address.
+    #[arg(long, value_name = "HOST", requires = "sigma", value_parser = host)]
+    sigma_host: Option<String>,
     /// The validity of the certificates that it issues to itself, machines and schedulers. They are
     /// renewed when a third of it is left.
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
@@ -94,6 +102,26 @@ fn level(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Parses a host name or an IP address.
+fn host(text: &str) -> Result<String, String> {
+    let is_name = |text: &str| {
+        let is_part =
+            |part: &str| !part.is_empty() && !part.starts_with('-') && !part.ends_with('-');
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+        text.len() <= 253 && text.bytes().all(is_plain) && text.split('.').all(is_part)
+    };
+    match text.parse::<IpAddr>().is_ok() || is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("use a host name or an IP address, such as cell1.example.org".to_owned()),
+    }
+}
+
+/// The host of `HOST:PORT`, without the brackets of an IPv6 address.
+fn host_of(address: &str) -> &str {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
 /// Runs a replica of the master with these flags until it is told to stop.
 ///
 /// # Errors
@@ -101,6 +129,8 @@ fn level(text: &str) -> Result<u32, String> {
 pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     process::begin()?;
     let listener = args.listen.listener()?;
+    let address = args.address.map_or_else(|| reached_at(&listener), Ok)?;
+    let host = args.sigma_host.unwrap_or_else(|| host_of(&address).to_owned());
     let options = Options {
         directory: replica.dir,
         existing: replica.existing,
@@ -110,7 +140,7 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
             quota: true,
         }),
         join: replica.join,
-        address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
+        address,
         level: Level(args.level),
         settings: args.reclaim.settings(args.silence.settings()),
         history: Retention::new(args.history_bytes.0, args.history_age),
@@ -119,6 +149,7 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
         task_metrics: args.task_metrics,
         usage_history_interval: args.usage_history.interval(),
         dns: args.dns.map(|address| DnsOptions { address, domain: args.dns_domain }),
+        sigma: args.sigma.map(|address| SigmaOptions { address, host }),
     };
     crate::run(&options, listener)
 }

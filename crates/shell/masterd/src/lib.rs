@@ -37,6 +37,7 @@ pub mod recover;
 mod request;
 mod restarts;
 mod service;
+mod sigma_server;
 mod threads;
 mod unresponsive;
 mod usage;
@@ -57,6 +58,7 @@ use process::joining::{Given, Joining};
 use process::{notify, renewal, shutdown};
 use replica::Bootstrap;
 use rpc::{Authority, Identity, Rotating, Validity};
+use sigma_server::SigmaOptions;
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
@@ -97,6 +99,8 @@ struct Options {
     pub(crate) usage_history_interval: Span,
     /// Where it serves DNS, if it does.
     pub(crate) dns: Option<DnsOptions>,
+    /// Where it serves Sigma, if it does.
+    pub(crate) sigma: Option<SigmaOptions>,
 }
 
 /// The maximum number of messages that wait for the core, and of requests that wait for their
@@ -200,7 +204,8 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let dns = options.dns.as_ref().map(|dns| name_server::bind(dns, authority.cell()));
     let dns = dns.map(|bound| serve.block_on(bound)).transpose()?;
     let resolved = names.clone();
-    let service = service::Service::new(
+    let sigma = options.sigma.as_ref().map(sigma_server::bind).transpose()?;
+    let mut service = service::Service::new(
         core.clone(),
         (agents.handle(), peers.handle()),
         (Arc::clone(&authority), options.validity),
@@ -210,6 +215,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         (metrics, options.task_metrics, dns.as_ref().map(|dns| Arc::clone(dns.metrics()))),
     );
     serve.spawn(service.clone().record_usage(options.usage_history_interval));
+    service.sigma = sigma.as_ref().map(|bound| bound.sessions.clone());
     let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
     let routes = service.routes(replicas)?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
@@ -221,8 +227,16 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
             }
             notify::stopping();
         };
+        let pages = routes.clone();
         let serving =
             rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
+        let showing = async {
+            if let Some(sigma) = sigma {
+                let ended = sigma.serve(pages, &authority, &refusals).await;
+                tracing::error!("Sigma is not served any more: {ended:?}");
+            }
+            std::future::pending().await
+        };
         let ready = async {
             if core.caught_up().await {
                 notify::ready();
@@ -240,6 +254,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
             served = serving => served,
             never = ready => never,
             never = resolving => never,
+            never = showing => never,
             never = renewal::of_authority(&credentials, &authority, options.validity) => never,
         }
     });

@@ -27,6 +27,7 @@ mod scrape_usage;
 mod service_discovery;
 mod service_endpoints;
 mod services;
+mod sigma;
 mod streams;
 mod summary;
 mod task_metrics;
@@ -95,6 +96,8 @@ pub(crate) struct Service {
     pub(super) metrics: Arc<Metrics>,
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
+    /// Who is signed in to Sigma, if it is served here.
+    pub(super) sigma: Option<::sigma::Sessions>,
     summary: Summary,
     usage_history: Arc<UsageHistory>,
     /// The clients with a pending read that may be as large as the cell.
@@ -174,6 +177,7 @@ impl Service {
             metrics,
             requests,
             registry,
+            sigma: None,
             summary: Summary::default(),
             usage_history: Arc::default(),
             askers: Streams::new("ask for much of the cell", ASKERS_MAX, ASKERS_OF_ONE),
@@ -490,6 +494,13 @@ impl Borgmaster for Service {
     ) -> Answer<v1::TransferLeaderResponse> {
         let by = self.caller(&request)?;
         self.transfer(&by, request.into_inner().to).await
+    }
+
+    async fn issue_sigma_link(
+        &self,
+        request: Request<v1::IssueSigmaLinkRequest>,
+    ) -> Answer<v1::IssueSigmaLinkResponse> {
+        self.issue_a_sigma_link(&request)
     }
 
     async fn replicas(

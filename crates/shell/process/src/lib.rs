@@ -5,16 +5,18 @@
 //!
 //! - [`arguments`]: shared flags, and parsers of flag values
 //! - [`clock`]: the source of time for every decision
+//! - [`event_words`]: events in words for people
 //! - [`health`]: `/livez`, `/readyz` and other HTTP responses
 //! - [`joining`]: joining a cell with a token
 //! - [`metrics`]: metrics in Prometheus' text format
-//! - [`moment`]: times formatted for people
+//! - [`moment`]: times as people write and read them
 //! - [`notify`]: notifications to systemd
 //! - [`renewal`]: renewal of certificates before they expire
 //! - [`shutdown`]: termination signals
 
 pub mod arguments;
 pub mod clock;
+pub mod event_words;
 pub mod health;
 pub mod joining;
 pub mod metrics;
@@ -24,4 +26,5 @@ pub mod renewal;
 pub mod shutdown;
 mod start;
 
+pub use event_words::EventWords;
 pub use start::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES, begin, reached_at};

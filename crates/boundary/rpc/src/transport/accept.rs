@@ -34,6 +34,8 @@ const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// The acceptor of a server.
 pub(super) struct Accept {
     pub(super) tls: Arc<ServerConfig>,
+    /// Whether clients without a certificate are served.
+    pub(super) anonymous: bool,
     pub(super) cell: Arc<str>,
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
@@ -85,7 +87,11 @@ impl Accept {
         let certificates = stream.get_ref().1.peer_certificates();
         // The peer's own certificate comes first, followed by the chain to the authority.
         let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
-        let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
+        let far_end = match own {
+            None if self.anonymous => FarEnd::anonymous(address, self.refusals.clone()),
+            own => FarEnd::new(address, own, &self.cell, self.refusals.clone()),
+        };
+        let far_end = Arc::new(far_end);
         let peer = far_end.of_cell(&self.cell).ok();
         let ends = peer.as_ref().and_then(Peer::ends);
         let place = match self.limiter.acquire(peer.map(|peer| peer.identity)) {

@@ -20,6 +20,7 @@ mod accept;
 mod admission;
 mod client;
 mod dial;
+mod in_process;
 mod limiter;
 mod peer;
 mod refusals;
@@ -30,11 +31,12 @@ use std::time::Duration;
 
 use crate::error::append_cause;
 pub use client::{check_address, connect, connect_within, link};
+pub use in_process::in_process;
 pub use limiter::{Full, Limiter, Permit};
 pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
-pub use peer::{Peer, peer, peer_identity, refuse};
+pub use peer::{Peer, peer, peer_identity, refuse, web_peer};
 pub use refusals::{Cause, Refusals};
-pub use server::{Limits, serve};
+pub use server::{Limits, serve, serve_web};
 
 /// The maximum message size of ordinary calls, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;

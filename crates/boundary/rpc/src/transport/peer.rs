@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tonic::codegen::http;
 use tonic::{Request, Status};
 
 use super::refusals::{Cause, Refusals};
@@ -47,13 +48,20 @@ impl Peer {
 ///
 /// # Errors
 /// As for [`peer_identity`].
-/// As [`peer_identity`].
 pub fn peer<T>(request: &Request<T>, cell: &str) -> Result<Peer, Status> {
     let far_end = request.extensions().get::<Arc<FarEnd>>();
     let far_end = far_end.ok_or_else(|| {
         Status::unauthenticated("no certificate: connect with credentials of the cell")
     })?;
     far_end.of_cell(cell).map_err(|(_, why)| Status::unauthenticated(why))
+}
+
+/// The peer of a plain HTTP request that arrived through [`super::serve_web`], by its extensions;
+/// `None` if it is anonymous, or its certificate names no identity of the cell or has expired.
+#[must_use]
+pub fn web_peer(extensions: &http::Extensions, cell: &str) -> Option<Peer> {
+    let peer = extensions.get::<Arc<FarEnd>>()?.of_cell(cell).ok()?;
+    (SystemTime::now() < peer.expires).then_some(peer)
 }
 
 /// Rejects a request with `PERMISSION_DENIED`, and counts it in the server's [`Refusals`].
@@ -93,6 +101,19 @@ impl FarEnd {
             far_end.count(cause, &why);
         }
         far_end
+    }
+
+    /// A browser without a certificate.
+    pub(super) fn anonymous(address: SocketAddr, refusals: Refusals) -> Self {
+        Self { address, certified: Err("no certificate".to_owned()), refusals }
+    }
+
+    /// A peer that was authenticated before, for a call within this process.
+    pub(super) fn known(peer: Peer, cell: &str, refusals: Refusals) -> Self {
+        let Peer { identity, serial, issued, expires, address } = peer;
+        let begins = issued - CLOCK_SKEW;
+        let certified = Certified { cell: cell.to_owned(), identity, begins, expires, serial };
+        Self { address, certified: Ok(certified), refusals }
     }
 
     /// The peer, if it belongs to this cell.

@@ -1,10 +1,11 @@
-//! Serves clients with a certificate of the cell.
+//! Serves clients with a certificate of the cell, and browsers.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -17,7 +18,7 @@ use super::admission::Admission;
 use super::limiter::Connections;
 use super::refusals::Refusals;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
-use crate::{Error, Result, Rotating};
+use crate::{Error, Result, Rotating, WebCredentials};
 
 /// The maximum size of a request's headers, in bytes. The protocol's default is 16 MiB.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
@@ -83,35 +84,94 @@ where
     S::Future: Send + 'static,
 {
     let cell = credentials.credentials().cell().to_owned();
-    listener.set_nonblocking(true).map_err(Error::Listener)?;
-    let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
-    let (connections, incoming) = mpsc::channel(1);
-    let (closing, watch_closing) = watch::channel(false);
-    let accept = Accept {
-        tls: Arc::clone(&credentials.tls().server),
-        cell: cell.as_str().into(),
-        limits,
-        refusals: refusals.clone(),
-        limiter: Connections::new(limits.connections, limits.connections_of_one),
-        connections,
-        closing: watch_closing,
-    };
+    let tls = Arc::clone(&credentials.tls().server);
     let services = Admission::new(services, &cell);
-    let serving = Server::builder()
-        .http2_keepalive_interval(Some(SERVER_KEEP_ALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-        .http2_max_header_list_size(MAX_HEADER_BYTES)
-        .max_concurrent_streams(limits.calls_per_connection)
-        .serve_with_incoming_shutdown(services, ReceiverStream::new(incoming), shutdown);
-    let accepting = async {
-        accept.run(listener).await;
-        // The shutdown has begun. A followed stream would never end on its own.
-        tokio::time::sleep(limits.drain).await;
-        closing.send_replace(true);
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        served = serving => served.map_err(Error::Serve),
-        () = accepting => Ok(()),
+    let listen = Listen { listener, tls, anonymous: false, cell: &cell, limits };
+    listen.serve(services, refusals, shutdown).await
+}
+
+/// Serves `pages` to browsers on a listening socket until `shutdown` resolves, over HTTP/1.1 and
+/// HTTP/2. Clients need no certificate; [`super::web_peer`] gives the identity of those that have one
+/// of `cell`. Clients without one share the maximum of one client. Returns when the last connection is
+/// closed.
+///
+/// # Errors
+/// [`Error::Listener`] and [`Error::Tls`] before anything is served, [`Error::Serve`].
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub async fn serve_web<S>(
+    listener: std::net::TcpListener,
+    (credentials, cell): (&WebCredentials, &str),
+    pages: S,
+    limits: Limits,
+    refusals: &Refusals,
+    shutdown: impl Future<Output = ()>,
+) -> Result<()>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
+    let tls = credentials.tls()?;
+    let listen = Listen { listener, tls, anonymous: true, cell, limits };
+    listen.serve(pages, refusals, shutdown).await
+}
+
+/// A socket, and whom it accepts.
+struct Listen<'a> {
+    listener: std::net::TcpListener,
+    tls: Arc<ServerConfig>,
+    /// For browsers: without certificates, and over HTTP/1.1 too.
+    anonymous: bool,
+    cell: &'a str,
+    limits: Limits,
+}
+
+impl Listen<'_> {
+    async fn serve<S>(
+        self,
+        services: S,
+        refusals: &Refusals,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<()>
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+    {
+        let Self { listener, tls, anonymous, cell, limits } = self;
+        listener.set_nonblocking(true).map_err(Error::Listener)?;
+        let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
+        let (connections, incoming) = mpsc::channel(1);
+        let (closing, watch_closing) = watch::channel(false);
+        let accept = Accept {
+            tls,
+            anonymous,
+            cell: cell.into(),
+            limits,
+            refusals: refusals.clone(),
+            limiter: Connections::new(limits.connections, limits.connections_of_one),
+            connections,
+            closing: watch_closing,
+        };
+        let serving = Server::builder()
+            .accept_http1(anonymous)
+            .http2_keepalive_interval(Some(SERVER_KEEP_ALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
+            .http2_max_header_list_size(MAX_HEADER_BYTES)
+            .max_concurrent_streams(limits.calls_per_connection)
+            .serve_with_incoming_shutdown(services, ReceiverStream::new(incoming), shutdown);
+        let accepting = async {
+            accept.run(listener).await;
+            // The shutdown has begun. A followed stream would never end on its own.
+            tokio::time::sleep(limits.drain).await;
+            closing.send_replace(true);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            served = serving => served.map_err(Error::Serve),
+            () = accepting => Ok(()),
+        }
     }
 }

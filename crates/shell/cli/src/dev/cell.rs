@@ -12,9 +12,9 @@ use model::{CellName, MachineName, Resources, UserName};
 use proto::v1;
 
 use super::addresses::Addresses;
-use super::dns;
 use super::machines::{self, Machine};
 use super::replicas::{self, Replica, Replicas, Spare};
+use super::reserved::{self, Reserved};
 use super::supervise::{BORGLET, Process, Processes, pid_file};
 
 use crate::exit::Failure;
@@ -52,7 +52,9 @@ pub struct DevCell {
     /// The replicas of its master; taken by `start`.
     replicas: Option<Replicas>,
     /// Where its first replica serves DNS.
-    dns: Option<dns::Reserved>,
+    dns: Option<Reserved>,
+    /// Where its replicas serve Sigma.
+    sigma: Vec<Reserved>,
     known: Option<Registration>,
 }
 
@@ -78,6 +80,8 @@ pub struct Client {
     replicas: Replicas,
     /// Where DNS is served.
     pub(super) dns: Option<SocketAddr>,
+    /// Where its first replica serves Sigma.
+    pub(super) sigma: Option<SocketAddr>,
 }
 
 impl DevCell {
@@ -129,13 +133,21 @@ impl DevCell {
         let run = of("run");
         let mut processes = Vec::new();
         let alone = addresses.len() == 1;
-        let dns = dns::reserve();
+        let dns = reserved::reserve(reserved::DNS);
+        let sigma: Vec<_> = std::iter::repeat_with(|| reserved::reserve(reserved::SIGMA))
+            .take(masters.len() + spare.len())
+            .flatten()
+            .collect();
+        let mut pages = sigma.iter().map(|reserved| reserved.address);
         let mut present = Vec::new();
         for Replica { id, directory, address, listener } in masters {
             let (name, mut arguments) =
                 (replicas::process_name(id), replicas::arguments(&master_flags, &directory));
             if let Some(dns) = dns.as_ref().filter(|_| present.is_empty()) {
                 arguments.extend(flags(&[("dns", dns.address.to_string())]));
+            }
+            if let Some(address) = pages.next() {
+                arguments.extend(flags(&[("sigma", address.to_string())]));
             }
             let process = Process::new("master", &name, arguments, Some(listener), &log, &run);
             processes.push(process.alone(alone));
@@ -152,6 +164,7 @@ impl DevCell {
             directory: directory.clone(),
             tls,
             flags: master_flags,
+            pages: pages.collect(),
             present,
             to_begin,
             addresses: kept,
@@ -173,6 +186,7 @@ impl DevCell {
             borglets,
             replicas: Some(replicas),
             dns,
+            sigma,
             known,
         })
     }
@@ -194,6 +208,7 @@ impl DevCell {
                 .ok_or_else(|| Failure::failed("the cell is already running"))?,
             machines: self.members(),
             dns: self.dns.as_ref().map(|dns| dns.address),
+            sigma: self.sigma.first().map(|sigma| sigma.address),
         };
         Ok((client, Supervisor(&mut self.processes)))
     }

@@ -2,11 +2,11 @@
 
 mod addresses;
 mod cell;
-mod dns;
 mod machines;
 mod ports;
 mod quota;
 mod replicas;
+mod reserved;
 mod supervise;
 
 use std::path::PathBuf;
@@ -88,8 +88,9 @@ async fn work(
         several => format!("{several} machines"),
     };
     let dns = client.dns.map(|dns| format!("   DNS {dns}")).unwrap_or_default();
+    let sigma = client.sigma.map(|at| format!("   Sigma https://{at}")).unwrap_or_default();
     eprintln!(
-        "cell {}   {masters}, 1 scheduler, {machines_in_words} ({capacity}{isolation}){dns}",
+        "cell {}   {masters}, 1 scheduler, {machines_in_words} ({capacity}{isolation}){sigma}{dns}",
         status.name
     );
     for Member { name, share, pid_file, .. } in machines {

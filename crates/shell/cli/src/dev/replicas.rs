@@ -3,7 +3,7 @@
 //! one is added.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub(super) struct Replicas {
     pub(super) tls: PathBuf,
     /// The flags of every master.
     pub(super) flags: Vec<String>,
+    /// Where new replicas serve Sigma.
+    pub(super) pages: Vec<SocketAddr>,
     /// The replicas that have directories, with their addresses.
     pub(super) present: Vec<(ReplicaId, String)>,
     /// The addresses for new replicas, and the channels that start them.
@@ -230,14 +232,18 @@ impl Replicas {
     }
 
     /// Creates the directory of a new replica; returns the arguments that start it.
-    fn make(&self, id: ReplicaId) -> anyhow::Result<Vec<String>> {
+    fn make(&mut self, id: ReplicaId) -> anyhow::Result<Vec<String>> {
         let directory = place(&self.directory, id);
         let data = DataDirectory::open_or_create(&directory)?;
         if !data.tls().join("ca.pem").exists() {
             Authority::copy(&self.tls, data.tls())?;
         }
         ReplicaIdentity::new(id, self.present.iter().cloned()).write(&directory)?;
-        Ok(arguments(&self.flags, &directory))
+        let mut arguments = arguments(&self.flags, &directory);
+        if let Some(address) = self.pages.pop() {
+            arguments.extend(["--sigma".to_owned(), address.to_string()]);
+        }
+        Ok(arguments)
     }
 
     /// Whether enough replicas are voters.

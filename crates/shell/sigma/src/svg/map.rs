@@ -77,7 +77,7 @@ pub(crate) struct Rack<'a> {
 }
 
 /// The racks of a map, each by the id of its element: a link with the element `svg.rack` of that id
-/// and the name. `measure` says what of the machines is used, such as `CPU`.
+/// and the name. `measure` says what of the machines is shown, such as `CPU used`.
 ///
 /// The machine with the index `row * data-columns + column` is at `column * 9` and `row * 9` pixels
 /// from the top left of the `svg`, if the style does not scale it.
@@ -136,7 +136,7 @@ fn paths(machines: &[Square], columns: usize) -> [String; BUCKETS + STATES.len()
     paths
 }
 
-/// The text alternative, such as `rack r7: 40 machines, 38 up, mean 61 % of CPU, 2 down`.
+/// The text alternative, such as `rack r7: 40 machines, 38 up, mean 61 % of CPU used, 2 down`.
 fn label(rack: &Rack<'_>, measure: &str) -> String {
     let count = rack.machines.len();
     let plural = if count == 1 { "" } else { "s" };
@@ -163,7 +163,7 @@ fn label(rack: &Rack<'_>, measure: &str) -> String {
     label
 }
 
-/// The legend of the map: the buckets of what is used of a measure, such as `CPU`, and the states.
+/// The legend of the map: the buckets of a measure, such as `CPU used`, and the states.
 pub(crate) fn map_legend(measure: &str) -> Markup {
     let entry = |layer: usize| {
         html! {
@@ -174,7 +174,7 @@ pub(crate) fn map_legend(measure: &str) -> Markup {
     };
     html! {
         div.map-legend {
-            span.map-measure { (measure) " used" }
+            span.map-measure { (measure) }
             ul.map-buckets {
                 @for bucket in 0..BUCKETS {
                     li { (entry(bucket)) span { (10 * bucket) "–" (10 * bucket + 10) " %" } }

@@ -19,7 +19,7 @@ pub(crate) use map::{Rack, Square, map_legend, racks};
 pub(crate) use points::Point;
 pub(crate) use scale::Unit;
 pub(crate) use spark::spark;
-pub(crate) use stack::{Bar, Marker, Part, Size, stack};
+pub(crate) use stack::{Bar, Marker, Part, Size, stack, stack_legend};
 
 /// The largest value that is drawn: sums and products of a few such values are finite.
 const VALUE_MAX: f64 = 1e30;

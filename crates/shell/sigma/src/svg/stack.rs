@@ -122,6 +122,13 @@ pub(crate) fn stack(bar: &Bar<'_>) -> Markup {
     }
 }
 
+/// What the colours of several bars mean: class and name of each part.
+pub(crate) fn stack_legend(parts: &[(&str, &str)]) -> Markup {
+    html! {
+        ul.chart-legend { @for (class, name) in parts { li class=(class) { (swatch(false)) (name) } } }
+    }
+}
+
 /// The text alternative of a bar.
 fn summary(bar: &Bar<'_>, over: bool) -> String {
     let labels = bar.parts.iter().map(|part| part.label);

@@ -1,0 +1,393 @@
+//! Asks the cell for one user.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use client::{Connection, MasterClient};
+use model::{Capability, Time};
+use process::clock::wall_clock;
+use process::moment::Moment;
+use proto::v1;
+use proto::v1::usage_request::{self, Of};
+use tonic::{Request, Response, Status};
+
+use crate::address::{Address, Place};
+use crate::cached::{Cached, CachedBy};
+use crate::fleet::Fleet;
+use crate::problem::Problem;
+
+/// How old the list of all machines or jobs may be on a page.
+const OVERVIEW_AGE: Duration = Duration::from_secs(2);
+/// The attributes of machines change rarely.
+const ATTRIBUTES_AGE: Duration = Duration::from_secs(5);
+/// Why the jobs of the cell are pending: each answer is a look at all machines.
+const WHY_AGE: Duration = Duration::from_secs(10);
+/// A sample of the cell is recorded once a minute.
+const HISTORY_AGE: Duration = Duration::from_secs(10);
+/// What is drawn of the whole cell, for all viewers of the same.
+const DRAWN_AGE: Duration = Duration::from_secs(1);
+/// How long a page waits for a replica.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A part of a page as it was drawn: its id, class and markup.
+pub(crate) type Drawn = (String, Option<&'static str>, String);
+
+/// What a machine uses, and what the tasks on it do, by user and job.
+#[derive(Debug)]
+pub(crate) struct MachineUsed {
+    pub(crate) machine: Option<v1::MachineUsage>,
+    pub(crate) tasks: Vec<(String, String, v1::TaskUsage)>,
+}
+
+/// What pages share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) machines: Cached<v1::MachinesResponse>,
+    pub(crate) machines_used: Cached<v1::UsageResponse>,
+    pub(crate) jobs: Cached<v1::StatusResponse>,
+    pub(crate) jobs_used: Cached<v1::UsageResponse>,
+    pub(crate) users: Cached<v1::UsersResponse>,
+    pub(crate) quota: Cached<v1::QuotaResponse>,
+    pub(crate) capabilities: Cached<v1::CapabilitiesResponse>,
+    pub(crate) services: Cached<v1::ServicesResponse>,
+    pub(crate) status: Cached<v1::CellStatusResponse>,
+    pub(crate) replicas: Cached<v1::ReplicasResponse>,
+    /// By the hours that they reach back.
+    pub(crate) histories: CachedBy<u64, v1::UsageResponse>,
+    fleet: Mutex<Option<Arc<Fleet>>>,
+    /// By the name of the machine.
+    pub(crate) machine_used: CachedBy<String, MachineUsed>,
+    /// By the address of the page.
+    pub(crate) drawn: CachedBy<String, Vec<Drawn>>,
+    /// Of the jobs with most pending tasks.
+    pub(crate) whys: Cached<Vec<v1::WhyResponse>>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            machines: Cached::new(ATTRIBUTES_AGE),
+            machines_used: Cached::new(OVERVIEW_AGE),
+            jobs: Cached::new(OVERVIEW_AGE),
+            jobs_used: Cached::new(OVERVIEW_AGE),
+            users: Cached::new(OVERVIEW_AGE),
+            quota: Cached::new(OVERVIEW_AGE),
+            capabilities: Cached::new(OVERVIEW_AGE),
+            services: Cached::new(OVERVIEW_AGE),
+            status: Cached::new(OVERVIEW_AGE),
+            replicas: Cached::new(OVERVIEW_AGE),
+            histories: CachedBy::new(HISTORY_AGE),
+            fleet: Mutex::default(),
+            machine_used: CachedBy::new(OVERVIEW_AGE),
+            drawn: CachedBy::new(DRAWN_AGE),
+            whys: Cached::new(WHY_AGE),
+        }
+    }
+}
+
+/// What a user may do. The master decides; this only keeps a page from offering what it would reject.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rights {
+    pub(crate) user: String,
+    administrator: bool,
+    capabilities: BTreeSet<String>,
+}
+
+impl Rights {
+    pub(crate) fn has(&self, capability: Capability) -> bool {
+        self.administrator || self.capabilities.contains(capability.name())
+    }
+
+    /// Whether the user may change the jobs of an owner.
+    pub(crate) fn may_change_jobs_of(&self, owner: &str) -> bool {
+        self.user == owner || self.has(Capability::AdministerJobs)
+    }
+
+    /// Whether the user may run commands in the tasks of an owner.
+    pub(crate) fn may_run_in_tasks_of(&self, owner: &str) -> bool {
+        self.user == owner || self.has(Capability::ExecTasks)
+    }
+
+    /// Whether the user may drain machines.
+    pub(crate) fn may_drain(&self) -> bool {
+        self.has(Capability::DrainMachines)
+    }
+}
+
+/// Asks for one user, about one page.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    connection: Connection,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) address: Address,
+    pub(crate) rights: Rights,
+    /// What forms of the session contain.
+    pub(crate) csrf: String,
+    /// The moment that is shown; none is now.
+    pub(crate) at: Option<v1::Moment>,
+    pub(crate) now: Time,
+}
+
+impl Asker {
+    /// For a page.
+    pub(crate) async fn new(
+        mut connection: Connection,
+        shared: Arc<Shared>,
+        address: Address,
+        csrf: String,
+    ) -> Result<Self, Problem> {
+        connection.set_patience(PATIENCE);
+        connection.set_unanswered_patience(PATIENCE);
+        let now = wall_clock();
+        let at = address.at.as_deref().map(|at| Moment::parse(at, now));
+        let at = at.transpose().map_err(Problem::bad)?.map(Moment::message);
+        let mut asker =
+            Self { connection, shared, address, rights: Rights::default(), csrf, at, now };
+        asker.rights = asker.the_rights().await?;
+        Ok(asker)
+    }
+
+    async fn the_rights(&mut self) -> Result<Rights, Problem> {
+        let user = self.connection.user().unwrap_or_default().to_owned();
+        let request = v1::CapabilitiesRequest { user: user.clone() };
+        let answer = self.ask(request, async |mut c, r| c.capabilities(r).await).await?;
+        let administrator = answer.administrators.contains(&user);
+        let held = answer.users.into_iter().filter(|held| held.user == user);
+        let capabilities = held.flat_map(|held| held.capabilities).collect();
+        Ok(Rights { user, administrator, capabilities })
+    }
+
+    /// Asks once, or again while no replica answers.
+    pub(crate) async fn ask<M: Clone, T>(
+        &mut self,
+        message: M,
+        call: impl AsyncFn(MasterClient, Request<M>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Problem> {
+        // A page has many calls, and its future would be as large as all of them.
+        Ok(Box::pin(self.connection.ask(message, call)).await?)
+    }
+
+    /// Opens a stream.
+    pub(crate) async fn stream<M: Clone, T>(
+        &mut self,
+        message: M,
+        call: impl AsyncFn(MasterClient, Request<M>) -> Result<Response<T>, Status>,
+    ) -> Result<T, Problem> {
+        Ok(Box::pin(self.connection.stream(message, call)).await?)
+    }
+
+    /// The name of the cell.
+    pub(crate) fn cell(&self) -> String {
+        self.connection.cell_file().0.cell
+    }
+
+    /// The id of the next mutation.
+    pub(crate) async fn request_id(&mut self) -> Result<v1::RequestId, Problem> {
+        Ok(self.connection.request_id().await?)
+    }
+
+    /// The connection, for a terminal.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.connection
+    }
+
+    /// A link to another page at the same moment.
+    pub(crate) fn to(&self, place: Place) -> String {
+        self.address.to(place)
+    }
+
+    pub(crate) fn to_job(&self, user: &str, job: &str) -> String {
+        self.to(Place::Job { user: user.to_owned(), job: job.to_owned() })
+    }
+
+    pub(crate) fn to_task(&self, user: &str, job: &str, index: u32) -> String {
+        self.to(Place::Task { user: user.to_owned(), job: job.to_owned(), index })
+    }
+
+    pub(crate) fn to_machine(&self, name: &str) -> String {
+        self.to(Place::Machine { name: name.to_owned() })
+    }
+
+    pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Problem> {
+        let request = v1::CellStatusRequest { at: self.at };
+        self.ask(request, async |mut c, r| c.cell_status(r).await).await
+    }
+
+    /// The status of one job, with its tasks.
+    pub(crate) async fn job(
+        &mut self,
+        user: &str,
+        job: &str,
+    ) -> Result<(u64, v1::JobStatus), Problem> {
+        let address = v1::JobAddress { user: user.to_owned(), job: job.to_owned() };
+        let request = v1::StatusRequest {
+            jobs: vec![address],
+            tasks: true,
+            at: self.at,
+            ..v1::StatusRequest::default()
+        };
+        let answer = self.ask(request, async |mut c, r| c.status(r).await).await?;
+        let index = answer.index;
+        let found = answer.jobs.into_iter().next();
+        let none = || Problem::not_found(format!("there is no job {user}/{job}"));
+        Ok((index, found.ok_or_else(none)?))
+    }
+
+    /// All jobs, without their tasks and their environments: as of a moment ago, or of the past.
+    pub(crate) async fn jobs(&mut self) -> Result<Arc<v1::StatusResponse>, Problem> {
+        self.jobs_at(self.at).await
+    }
+
+    /// The same as of a moment ago, also on a page of the past.
+    pub(crate) async fn jobs_now(&mut self) -> Result<Arc<v1::StatusResponse>, Problem> {
+        self.jobs_at(None).await
+    }
+
+    async fn jobs_at(
+        &mut self,
+        at: Option<v1::Moment>,
+    ) -> Result<Arc<v1::StatusResponse>, Problem> {
+        let request = v1::StatusRequest { dead: true, at, ..v1::StatusRequest::default() };
+        let mut own = self.clone();
+        let fetch = async move {
+            let mut answer = own.ask(request, async |mut c, r| c.status(r).await).await?;
+            // The list is shared, and who may see an environment is decided for each user.
+            for spec in answer.jobs.iter_mut().filter_map(|job| job.spec.as_mut()) {
+                spec.env.clear();
+                spec.overrides.clear();
+            }
+            Ok(answer)
+        };
+        match at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.jobs.get_soon(fetch).await,
+        }
+    }
+
+    /// All machines with their attributes, without their tasks.
+    pub(crate) async fn machines(&mut self) -> Result<Arc<v1::MachinesResponse>, Problem> {
+        let request = v1::MachinesRequest { at: self.at, ..v1::MachinesRequest::default() };
+        let mut own = self.clone();
+        let fetch = async move { own.ask(request, async |mut c, r| c.machines(r).await).await };
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.machines.get_soon(fetch).await,
+        }
+    }
+
+    /// All machines with what they use: now, or without that in the past and if nobody can say it.
+    pub(crate) async fn fleet(&mut self) -> Result<Arc<Fleet>, Problem> {
+        let machines = self.machines().await?;
+        if self.at.is_some() {
+            return Ok(Arc::new(Fleet::new(machines, None, None)));
+        }
+        let used = match self.machines_used().await {
+            Ok(used) => Some(used),
+            Err(problem) if problem.is_sign_out() => return Err(problem),
+            Err(_) => None,
+        };
+        let mut newest = self.shared.fleet.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fleet) = newest.as_ref().filter(|fleet| fleet.is_of(&machines, used.as_ref())) {
+            return Ok(Arc::clone(fleet));
+        }
+        let fleet = Arc::new(Fleet::new(machines, used, newest.as_deref()));
+        *newest = Some(Arc::clone(&fleet));
+        Ok(fleet)
+    }
+
+    /// The cell: as of a moment ago, or of the past.
+    pub(crate) async fn status(&mut self) -> Result<Arc<v1::CellStatusResponse>, Problem> {
+        let mut own = self.clone();
+        let fetch = async move { own.cell_status().await };
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.status.get_soon(fetch).await,
+        }
+    }
+
+    /// The replicas of the master, now: there is no past of them.
+    pub(crate) async fn replicas(&mut self) -> Result<Arc<v1::ReplicasResponse>, Problem> {
+        let mut own = self.clone();
+        let request = v1::ReplicasRequest {};
+        let fetch = async move { own.ask(request, async |mut c, r| c.replicas(r).await).await };
+        self.shared.replicas.get_soon(fetch).await
+    }
+
+    /// What the cell has used in the last hours, as far as a replica has recorded it.
+    pub(crate) async fn history(&mut self, hours: u64) -> Result<Arc<v1::UsageResponse>, Problem> {
+        let mut own = self.clone();
+        let since = Some(self.now.0.saturating_sub(hours.saturating_mul(3_600_000_000)));
+        let of = Of::Cell(usage_request::Cell { since });
+        let fetch = async move { own.usage(of).await };
+        self.shared.histories.of(hours).get_soon(fetch).await
+    }
+
+    /// Users and their certificates, now: there is no past of them.
+    pub(crate) async fn users(&mut self) -> Result<Arc<v1::UsersResponse>, Problem> {
+        let mut own = self.clone();
+        let request = v1::UsersRequest {};
+        let fetch = async move { own.ask(request, async |mut c, r| c.users(r).await).await };
+        self.shared.users.get_soon(fetch).await
+    }
+
+    /// The quota of all users, now: there is no past of it.
+    pub(crate) async fn quota(&mut self) -> Result<Arc<v1::QuotaResponse>, Problem> {
+        let mut own = self.clone();
+        let request = v1::QuotaRequest::default();
+        let fetch = async move { own.ask(request, async |mut c, r| c.quota(r).await).await };
+        self.shared.quota.get_soon(fetch).await
+    }
+
+    /// The capabilities of all users, now: there is no past of them.
+    pub(crate) async fn capabilities(&mut self) -> Result<Arc<v1::CapabilitiesResponse>, Problem> {
+        let mut own = self.clone();
+        let request = v1::CapabilitiesRequest::default();
+        let fetch = async move { own.ask(request, async |mut c, r| c.capabilities(r).await).await };
+        self.shared.capabilities.get_soon(fetch).await
+    }
+
+    /// All services, without the jobs behind them, now: there is no past of them.
+    pub(crate) async fn services(&mut self) -> Result<Arc<v1::ServicesResponse>, Problem> {
+        let mut own = self.clone();
+        let request = v1::ServicesRequest::default();
+        let fetch = async move { own.ask(request, async |mut c, r| c.services(r).await).await };
+        self.shared.services.get_soon(fetch).await
+    }
+
+    /// What all machines use now.
+    pub(crate) async fn machines_used(&mut self) -> Result<Arc<v1::UsageResponse>, Problem> {
+        let of = Of::Machines(usage_request::Machines { names: Vec::new() });
+        let mut own = self.clone();
+        let fetch = async move { own.usage(of).await };
+        self.shared.machines_used.get_soon(fetch).await
+    }
+
+    /// What all jobs use now.
+    pub(crate) async fn jobs_used(&mut self) -> Result<Arc<v1::UsageResponse>, Problem> {
+        let of = Of::Jobs(usage_request::Jobs { user: String::new() });
+        let mut own = self.clone();
+        let fetch = async move { own.usage(of).await };
+        self.shared.jobs_used.get_soon(fetch).await
+    }
+
+    /// What something uses now, and has used lately. There is none in the past.
+    pub(crate) async fn usage(&mut self, of: Of) -> Result<v1::UsageResponse, Problem> {
+        let request = v1::UsageRequest { of: Some(of) };
+        self.ask(request, async |mut c, r| c.usage(r).await).await
+    }
+
+    /// The newest events that match, the oldest first.
+    pub(crate) async fn events(
+        &mut self,
+        request: v1::EventsRequest,
+    ) -> Result<Vec<v1::EventRecord>, Problem> {
+        let request = v1::EventsRequest { until: self.at, follow: false, ..request };
+        let mut stream = self.stream(request, async |mut c, r| c.events(r).await).await?;
+        let mut events = Vec::new();
+        while let Some(answer) = stream.message().await.map_err(client::Error::Answer)? {
+            events.extend(answer.events);
+        }
+        Ok(events)
+    }
+}

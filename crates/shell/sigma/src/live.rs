@@ -1,0 +1,279 @@
+//! Live pages: the parts of a page that change, by server-sent events, and logs as they are written.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use process::clock::wall_clock;
+use proto::v1;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use crate::address::{Address, Query};
+use crate::asker::Asker;
+use crate::pages::{self, Part, logs as log_page};
+use crate::problem::Problem;
+use crate::server::App;
+use crate::session::Session;
+use crate::show;
+
+/// How often a page is rendered again while somebody looks at it.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often the user's rights are asked again.
+const RIGHTS_INTERVAL: Duration = Duration::from_secs(30);
+/// The most events that wait for a slow browser. A page is not rendered meanwhile.
+const QUEUE: usize = 8;
+/// A log is not followed faster than a person can read: so many lines in one event.
+const LINES_AT_ONCE: usize = 500;
+/// The digits that stand for the content of a part.
+const DIGITS: usize = 8;
+
+/// What a browser has of the parts, in their order.
+pub(crate) fn have(parts: &[Part]) -> String {
+    parts.iter().map(digits).collect()
+}
+
+fn digits(part: &Part) -> String {
+    let mut hash = blake3::Hasher::new();
+    hash.update(part.id.as_bytes()).update(b"\0").update(part.html.as_bytes());
+    hash.finalize().to_hex()[..DIGITS].to_owned()
+}
+
+/// The changes of a page. They end when the session does.
+pub(crate) async fn live(
+    State(app): State<App>,
+    Extension(session): Extension<Session>,
+    request: Request,
+) -> Response {
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let Some(address) = Address::read(query.get("page")) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let Ok(permit) = app.watchers().acquire(session.user.clone()) else {
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "You watch too many pages.");
+        return app.problem(&session, &problem);
+    };
+    let had = query.get("have").to_owned();
+    let (events, ready) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        let _held = permit;
+        watch(&app, &session, address, &had, &events).await;
+    });
+    stream(ready)
+}
+
+/// Events, as a response.
+pub(crate) fn stream(events: mpsc::Receiver<Event>) -> Response {
+    let events = tokio_stream::StreamExt::map(ReceiverStream::new(events), Ok::<_, Infallible>);
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// Renders a page again and again, and sends what is different.
+async fn watch(
+    app: &App,
+    session: &Session,
+    address: Address,
+    had: &str,
+    events: &mpsc::Sender<Event>,
+) {
+    let mut sent: Vec<String> = had
+        .as_bytes()
+        .chunks(DIGITS)
+        .map(|digits| String::from_utf8_lossy(digits).into_owned())
+        .collect();
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut asker: Option<(Instant, Asker)> = None;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = events.closed() => return,
+        }
+        if !app.sessions().still(session) {
+            return over(events, "Your session is over.").await;
+        }
+        let page = async {
+            if asker.as_ref().is_none_or(|(since, _)| since.elapsed() > RIGHTS_INTERVAL) {
+                asker = Some((Instant::now(), app.asker(session, address.clone()).await?));
+            }
+            let Some((_, asker)) = asker.as_mut() else { return Err(Problem::bad("")) };
+            asker.now = wall_clock();
+            pages::page(asker).await
+        };
+        match page.await {
+            Ok(page) => {
+                let digits: Vec<_> = page.parts.iter().map(digits).collect();
+                for (number, part) in page.parts.iter().enumerate() {
+                    let is_sent = sent.get(number) == digits.get(number);
+                    if !is_sent && events.send(changed(part)).await.is_err() {
+                        return;
+                    }
+                }
+                sent = digits;
+                let now = show::exact(asker.as_ref().map_or(0, |(_, asker)| asker.now.0));
+                if events.send(Event::default().event("now").data(now)).await.is_err() {
+                    return;
+                }
+            }
+            Err(problem) if problem.is_sign_out() => {
+                app.sessions().end(session);
+                return over(events, &problem.what).await;
+            }
+            Err(problem) => {
+                asker = None;
+                let lost = Event::default().event("lost").data(one_line(&problem.what));
+                if events.send(lost).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn over(events: &mpsc::Sender<Event>, what: &str) {
+    let _gone = events.send(Event::default().event("over").data(one_line(what))).await;
+}
+
+fn changed(part: &Part) -> Event {
+    let data = serde_json::json!({ "id": format!("part-{}", part.id), "html": part.html });
+    Event::default().event("part").data(data.to_string())
+}
+
+/// A text as the data of an event: a carriage return would end its line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
+}
+
+/// The output of a task, as it is written.
+pub(crate) async fn logs(
+    State(app): State<App>,
+    Extension(session): Extension<Session>,
+    Path((user, job, index)): Path<(String, String, u32)>,
+    request: Request,
+) -> Response {
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let Ok(permit) = app.watchers().acquire(session.user.clone()) else {
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "You watch too many pages.");
+        return app.problem(&session, &problem);
+    };
+    let asked = log_page::request((&user, &job, index), &query, true);
+    let chunks = match open(&app, &session, asked).await {
+        Ok(chunks) => chunks,
+        Err(problem) => return app.problem(&session, &problem),
+    };
+    let (events, ready) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        let _held = permit;
+        follow(&app, &session, chunks, &events).await;
+    });
+    stream(ready)
+}
+
+async fn open(
+    app: &App,
+    session: &Session,
+    request: Result<v1::LogsRequest, Problem>,
+) -> Result<Streaming<v1::LogChunk>, Problem> {
+    let address = Address { place: crate::address::Place::Help, at: None };
+    let mut asker = app.asker(session, address).await?;
+    asker.stream(request?, async |mut c, r| c.logs(r).await).await
+}
+
+/// Sends the lines of a log, marked up, until the browser, the session or the log ends.
+async fn follow(
+    app: &App,
+    session: &Session,
+    mut chunks: Streaming<v1::LogChunk>,
+    events: &mpsc::Sender<Event>,
+) {
+    let mut lines = log_page::Lines::default();
+    let mut ticks = tokio::time::interval(INTERVAL);
+    loop {
+        let chunk = tokio::select! {
+            chunk = chunks.message() => chunk,
+            () = events.closed() => return,
+            _ = ticks.tick() => match app.sessions().still(session) {
+                true => continue,
+                false => return over(events, "Your session is over.").await,
+            },
+        };
+        match chunk {
+            Ok(Some(chunk)) => {
+                let text = lines.add(&chunk);
+                for some in text.chunks(LINES_AT_ONCE) {
+                    let html: String = some.concat();
+                    let data = serde_json::json!({ "html": html }).to_string();
+                    if events.send(Event::default().event("lines").data(data)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Ok(None) => {
+                let data = serde_json::json!({ "html": lines.end().concat() }).to_string();
+                let _gone = events.send(Event::default().event("lines").data(data)).await;
+                let _gone = events.send(Event::default().event("end").data("")).await;
+                return;
+            }
+            Err(status) => {
+                let problem = Problem::from(client::Error::Answer(status));
+                if problem.is_sign_out() {
+                    app.sessions().end(session);
+                    return over(events, &problem.what).await;
+                }
+                let lost = Event::default().event("lost").data(one_line(&problem.what));
+                let _gone = events.send(lost).await;
+                return;
+            }
+        }
+    }
+}
+
+/// The output of a task, as a file.
+pub(crate) async fn download(
+    State(app): State<App>,
+    Extension(session): Extension<Session>,
+    Path((user, job, index)): Path<(String, String, u32)>,
+    request: Request,
+) -> Response {
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let asked = log_page::request((&user, &job, index), &query.with("all", "1"), false);
+    let chunks = match open(&app, &session, asked).await {
+        Ok(chunks) => chunks,
+        Err(problem) => return app.problem(&session, &problem),
+    };
+    let data = tokio_stream::StreamExt::map(chunks, |chunk| chunk.map(|chunk| chunk.data));
+    let name = format!("{user}-{job}-{index}.log");
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let name = match name.bytes().all(is_plain) {
+        true => name,
+        false => "task.log".to_owned(),
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+    ];
+    (headers, axum::body::Body::from_stream(data)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_browser_has_differs_with_the_content_of_a_part() {
+        let part =
+            |id: &str, html: &str| Part::new(id.to_owned(), maud::PreEscaped(html.to_owned()));
+        let had = have(&[part("a", "1"), part("b", "2")]);
+        assert_eq!(had.len(), 2 * DIGITS);
+        assert_eq!(have(&[part("a", "1"), part("b", "2")]), had);
+        let other = have(&[part("a", "1"), part("b", "3")]);
+        assert_eq!(other[..DIGITS], had[..DIGITS]);
+        assert_ne!(other[DIGITS..], had[DIGITS..]);
+    }
+}

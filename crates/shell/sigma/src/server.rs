@@ -1,0 +1,278 @@
+//! The web server: routes, who asks, and what every response has.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use client::Connection;
+use rpc::WebCredentials;
+use rpc::transport::{Limiter, Limits, Peer, Refusals};
+use tonic::service::Routes;
+
+use crate::address::Address;
+use crate::asker::{Asker, Shared};
+use crate::problem::Problem;
+use crate::session::{Session, Sessions};
+use crate::terminal::Terminals;
+use crate::{action, assets, layout, live, pages, sign_in, terminal};
+
+/// The most bytes of a form, or of what is typed into a terminal at once.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// The most pages that are watched at once, and by one user.
+const WATCHERS_MAX: usize = 2_048;
+const WATCHERS_OF_ONE: usize = 64;
+/// What a page may do: only files of this server, no scripts or styles inside a page, and no frames.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A cell, as Sigma sees it.
+pub trait Cell: Send + Sync + 'static {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// A connection to the cell with the rights of this user, and no others.
+    ///
+    /// # Errors
+    /// If there can be none.
+    fn connect(&self, peer: &Peer) -> Result<Connection, client::Error>;
+}
+
+/// The web server of one process.
+pub struct Sigma(App);
+
+/// What all requests share.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Inner>);
+
+struct Inner {
+    cell: Box<dyn Cell>,
+    sessions: Sessions,
+    shared: Arc<Shared>,
+    watchers: Limiter<String>,
+    terminals: Terminals,
+    /// The name of the cookie: browsers do not separate cookies by port.
+    cookie: String,
+}
+
+impl Sigma {
+    /// For a cell, and those who are signed in.
+    #[must_use]
+    pub fn new(cell: impl Cell, sessions: Sessions) -> Self {
+        let port = sessions.origin().rsplit_once(':').map_or("443", |(_, port)| port);
+        let cookie = format!("__Host-bourg-sigma-{port}");
+        let inner = Inner {
+            cell: Box::new(cell),
+            sessions,
+            shared: Arc::default(),
+            watchers: Limiter::new(WATCHERS_MAX, WATCHERS_OF_ONE),
+            terminals: Terminals::default(),
+            cookie,
+        };
+        Self(App(Arc::new(inner)))
+    }
+
+    /// Serves the pages on a listening socket until `shutdown` resolves.
+    ///
+    /// # Errors
+    /// If the socket or the certificate is unusable, or serving fails.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        credentials: &WebCredentials,
+        refusals: &Refusals,
+        shutdown: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
+        let cell = self.0.cell().to_owned();
+        let pages = Routes::from(self.router());
+        let limits = Limits { connections_of_one: 1_024, ..Limits::default() };
+        let credentials = (credentials, cell.as_str());
+        Ok(rpc::transport::serve_web(listener, credentials, pages, limits, refusals, shutdown)
+            .await?)
+    }
+
+    fn router(self) -> Router {
+        let app = self.0;
+        // What changes something, or runs something, is sent by a page of this server.
+        let changes = Router::new()
+            .route("/do", post(action::perform))
+            .route("/sign-out", post(sign_in::sign_out))
+            .route("/terminal", post(terminal::open))
+            .route("/terminal/{id}/keys", post(terminal::keys))
+            .route("/terminal/{id}/size", post(terminal::size))
+            .route("/terminal/{id}/close", post(terminal::close));
+        let reads = Router::new()
+            .route("/live", get(live::live))
+            .route("/search", get(pages::search))
+            .route("/map", get(pages::cell::rack))
+            .route("/terminal/{id}/screen", get(terminal::screen))
+            .route("/jobs/{user}/{job}/{task}/logs/follow", get(live::logs))
+            .route("/jobs/{user}/{job}/{task}/logs/download", get(live::download))
+            .fallback(get(page));
+        Router::new()
+            .merge(changes)
+            .merge(reads)
+            .layer(from_fn_with_state(app.clone(), signed_in))
+            .route("/sign-in", get(sign_in::by_certificate))
+            .route("/sign-in/{token}", get(sign_in::ask).post(sign_in::by_link))
+            .route("/assets/{name}", get(assets::asset))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .layer(from_fn(same_origin))
+            .layer(from_fn(finish))
+            .with_state(app)
+    }
+}
+
+impl App {
+    pub(crate) fn cell(&self) -> &str {
+        self.0.cell.name()
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    pub(crate) fn watchers(&self) -> &Limiter<String> {
+        &self.0.watchers
+    }
+
+    pub(crate) fn terminals(&self) -> &Terminals {
+        &self.0.terminals
+    }
+
+    /// The session of a request, by its cookie.
+    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Session> {
+        let cookies = headers.get_all(header::COOKIE).into_iter();
+        let cookies = cookies.filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|value| value.split(';')).map(str::trim);
+        let ours =
+            |pair: &str| pair.strip_prefix(&self.0.cookie)?.strip_prefix('=').map(str::to_owned);
+        self.0.sessions.session(&pairs.find_map(ours)?)
+    }
+
+    /// The cookie of a new session; an empty secret removes it.
+    pub(crate) fn cookie(&self, secret: &str) -> HeaderValue {
+        let name = &self.0.cookie;
+        let age = if secret.is_empty() { "; Max-Age=0" } else { "" };
+        let text = format!("{name}={secret}; Path=/; Secure; HttpOnly; SameSite=Strict{age}");
+        HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
+    /// The user of a request that shows a certificate.
+    pub(crate) fn peer(&self, request: &Request) -> Option<Peer> {
+        rpc::transport::web_peer(request.extensions(), self.cell())
+    }
+
+    /// Asks the cell for a page, as the user of a session.
+    pub(crate) async fn asker(
+        &self,
+        session: &Session,
+        address: Address,
+    ) -> Result<Asker, Problem> {
+        let connection = self.0.cell.connect(&session.peer)?;
+        let csrf = session.csrf.as_str().to_owned();
+        Asker::new(connection, Arc::clone(&self.0.shared), address, csrf).await
+    }
+
+    /// A document that says why there is no page. If the user is not accepted any more, the session is
+    /// over.
+    pub(crate) fn problem(&self, session: &Session, problem: &Problem) -> Response {
+        if problem.is_sign_out() {
+            self.sessions().end(session);
+            return layout::signed_out(self.cell(), problem).into_response();
+        }
+        let body = layout::problem(self.cell(), session, problem);
+        (problem.status, body).into_response()
+    }
+}
+
+/// A page.
+async fn page(State(app): State<App>, request: Request) -> Response {
+    let Some(session) = request.extensions().get::<Session>().cloned() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    let Some(address) = Address::of(request.uri()) else {
+        let problem = Problem::not_found("there is no page at this address");
+        return app.problem(&session, &problem);
+    };
+    let shown = async {
+        let mut asker = app.asker(&session, address).await?;
+        let page = pages::page(&mut asker).await?;
+        Ok((asker, page))
+    };
+    match shown.await {
+        Ok((asker, page)) => {
+            let said = app.sessions().said(&session);
+            layout::document(app.cell(), &asker, &page, said.as_ref()).into_response()
+        }
+        Err(problem) => app.problem(&session, &problem),
+    }
+}
+
+/// Lets only requests of users through who have signed in, with their session.
+async fn signed_in(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    if let Some(session) = app.session(request.headers()) {
+        request.extensions_mut().insert(session);
+        return next.run(request).await;
+    }
+    // A link on another site: such a request never has our cookie, the next one has.
+    let from = request.headers().get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    if from == Some("cross-site") && request.method() == Method::GET {
+        let to = request.uri().path_and_query().map_or("/", |to| to.as_str());
+        return layout::continue_to(app.cell(), to).into_response();
+    }
+    // A browser with a certificate of the cell has shown already who it is.
+    if app.peer(&request).is_some() && request.method() == Method::GET {
+        let to = request.uri().path_and_query().map_or("/", |to| to.as_str());
+        let to = crate::address::encoded(to);
+        return Redirect::to(&format!("/sign-in?to={to}")).into_response();
+    }
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "You are not signed in.");
+    layout::signed_out(app.cell(), &problem).into_response()
+}
+
+/// Rejects what another site sends, even with the right cookie.
+async fn same_origin(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text("host").or_else(|| request.uri().authority().map(|host| host.as_str()));
+    let is_ours = match (text("sec-fetch-site"), text("origin"), host) {
+        (Some(site), _, _) => site == "same-origin",
+        (None, Some(origin), Some(host)) => origin.strip_prefix("https://") == Some(host),
+        (None, Some(_), None) => false,
+        // Not a browser, or an old one: the token in the form decides.
+        (None, None, _) => true,
+    };
+    if request.method() == Method::GET || request.method() == Method::HEAD || is_ours {
+        return next.run(request).await;
+    }
+    (StatusCode::FORBIDDEN, "another site sent this: open Sigma itself\n").into_response()
+}
+
+/// Compresses a response, and adds what protects it.
+async fn finish(request: Request, next: Next) -> Response {
+    let accepted = request.headers().get(header::ACCEPT_ENCODING);
+    let accepted = accepted.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let gzip = accepted.split(',').any(|one| one.trim().split(';').next() == Some("gzip"));
+    let mut response = next.run(request).await;
+    if gzip {
+        response = assets::compressed(response).await;
+    }
+    let headers = response.headers_mut();
+    let mut set = |name: &'static str, value: &'static str| {
+        headers.insert(name, HeaderValue::from_static(value));
+    };
+    set("content-security-policy", POLICY);
+    set("x-frame-options", "DENY");
+    set("x-content-type-options", "nosniff");
+    set("referrer-policy", "no-referrer");
+    set("cross-origin-opener-policy", "same-origin");
+    set("cross-origin-resource-policy", "same-origin");
+    set("permissions-policy", "camera=(), geolocation=(), microphone=()");
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
