@@ -250,7 +250,7 @@ impl Asker {
     ) -> Result<Arc<v1::StatusResponse>, Problem> {
         let request = v1::StatusRequest { dead: true, at, ..v1::StatusRequest::default() };
         let mut own = self.clone();
-        let fetch = async move {
+        let fetch = Box::pin(async move {
             let mut answer = own.ask(request, async |mut c, r| c.status(r).await).await?;
             // The list is shared, and who may see an environment is decided for each user.
             for spec in answer.jobs.iter_mut().filter_map(|job| job.spec.as_mut()) {
@@ -258,7 +258,7 @@ impl Asker {
                 spec.overrides.clear();
             }
             Ok(answer)
-        };
+        });
         match at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.jobs.get_soon(fetch).await,
@@ -269,7 +269,8 @@ impl Asker {
     pub(crate) async fn machines(&mut self) -> Result<Arc<v1::MachinesResponse>, Problem> {
         let request = v1::MachinesRequest { at: self.at, ..v1::MachinesRequest::default() };
         let mut own = self.clone();
-        let fetch = async move { own.ask(request, async |mut c, r| c.machines(r).await).await };
+        let fetch =
+            Box::pin(async move { own.ask(request, async |mut c, r| c.machines(r).await).await });
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.machines.get_soon(fetch).await,
@@ -299,7 +300,7 @@ impl Asker {
     /// The cell: as of a moment ago, or of the past.
     pub(crate) async fn status(&mut self) -> Result<Arc<v1::CellStatusResponse>, Problem> {
         let mut own = self.clone();
-        let fetch = async move { own.cell_status().await };
+        let fetch = Box::pin(async move { own.cell_status().await });
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.status.get_soon(fetch).await,
@@ -310,7 +311,8 @@ impl Asker {
     pub(crate) async fn replicas(&mut self) -> Result<Arc<v1::ReplicasResponse>, Problem> {
         let mut own = self.clone();
         let request = v1::ReplicasRequest {};
-        let fetch = async move { own.ask(request, async |mut c, r| c.replicas(r).await).await };
+        let fetch =
+            Box::pin(async move { own.ask(request, async |mut c, r| c.replicas(r).await).await });
         self.shared.replicas.get_soon(fetch).await
     }
 
@@ -319,7 +321,7 @@ impl Asker {
         let mut own = self.clone();
         let since = Some(self.now.0.saturating_sub(hours.saturating_mul(3_600_000_000)));
         let of = Of::Cell(usage_request::Cell { since });
-        let fetch = async move { own.usage(of).await };
+        let fetch = Box::pin(async move { own.usage(of).await });
         self.shared.histories.of(hours).get_soon(fetch).await
     }
 
@@ -327,7 +329,8 @@ impl Asker {
     pub(crate) async fn users(&mut self) -> Result<Arc<v1::UsersResponse>, Problem> {
         let mut own = self.clone();
         let request = v1::UsersRequest {};
-        let fetch = async move { own.ask(request, async |mut c, r| c.users(r).await).await };
+        let fetch =
+            Box::pin(async move { own.ask(request, async |mut c, r| c.users(r).await).await });
         self.shared.users.get_soon(fetch).await
     }
 
@@ -335,7 +338,8 @@ impl Asker {
     pub(crate) async fn quota(&mut self) -> Result<Arc<v1::QuotaResponse>, Problem> {
         let mut own = self.clone();
         let request = v1::QuotaRequest::default();
-        let fetch = async move { own.ask(request, async |mut c, r| c.quota(r).await).await };
+        let fetch =
+            Box::pin(async move { own.ask(request, async |mut c, r| c.quota(r).await).await });
         self.shared.quota.get_soon(fetch).await
     }
 
@@ -343,7 +347,10 @@ impl Asker {
     pub(crate) async fn capabilities(&mut self) -> Result<Arc<v1::CapabilitiesResponse>, Problem> {
         let mut own = self.clone();
         let request = v1::CapabilitiesRequest::default();
-        let fetch = async move { own.ask(request, async |mut c, r| c.capabilities(r).await).await };
+        let fetch =
+            Box::pin(
+                async move { own.ask(request, async |mut c, r| c.capabilities(r).await).await },
+            );
         self.shared.capabilities.get_soon(fetch).await
     }
 
@@ -351,7 +358,8 @@ impl Asker {
     pub(crate) async fn services(&mut self) -> Result<Arc<v1::ServicesResponse>, Problem> {
         let mut own = self.clone();
         let request = v1::ServicesRequest::default();
-        let fetch = async move { own.ask(request, async |mut c, r| c.services(r).await).await };
+        let fetch =
+            Box::pin(async move { own.ask(request, async |mut c, r| c.services(r).await).await });
         self.shared.services.get_soon(fetch).await
     }
 
@@ -359,7 +367,7 @@ impl Asker {
     pub(crate) async fn machines_used(&mut self) -> Result<Arc<v1::UsageResponse>, Problem> {
         let of = Of::Machines(usage_request::Machines { names: Vec::new() });
         let mut own = self.clone();
-        let fetch = async move { own.usage(of).await };
+        let fetch = Box::pin(async move { own.usage(of).await });
         self.shared.machines_used.get_soon(fetch).await
     }
 
@@ -367,7 +375,7 @@ impl Asker {
     pub(crate) async fn jobs_used(&mut self) -> Result<Arc<v1::UsageResponse>, Problem> {
         let of = Of::Jobs(usage_request::Jobs { user: String::new() });
         let mut own = self.clone();
-        let fetch = async move { own.usage(of).await };
+        let fetch = Box::pin(async move { own.usage(of).await });
         self.shared.jobs_used.get_soon(fetch).await
     }
 

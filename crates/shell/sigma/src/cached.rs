@@ -58,9 +58,12 @@ impl<T> Cached<T> {
 impl<T: Send + Sync + 'static> Cached<T> {
     /// The value, at most as old as it may be and a little older while a newer one is fetched: no caller
     /// waits for what takes long, as long as somebody asks again and again.
+    ///
+    /// The future is boxed by the caller: it is passed on several times, and would need its size on the stack
+    /// each time.
     pub(crate) async fn get_soon<E>(
         &self,
-        fetch: impl Future<Output = Result<T, E>> + Send + 'static,
+        fetch: impl Future<Output = Result<T, E>> + Send + Unpin + 'static,
     ) -> Result<Arc<T>, E> {
         let Some(value) = self.0.newest(STALE) else { return self.get(fetch).await };
         if self.0.newest(Duration::ZERO).is_none()
@@ -159,16 +162,16 @@ mod tests {
     #[tokio::test]
     async fn an_old_value_is_given_while_a_newer_one_is_fetched() {
         let cached = Cached::new(Duration::ZERO);
-        assert_eq!(cached.get_soon(async { Ok::<_, ()>(1) }).await.as_deref(), Ok(&1));
+        assert_eq!(cached.get_soon(Box::pin(async { Ok::<_, ()>(1) })).await.as_deref(), Ok(&1));
         cached.is_old();
         let (fetched, fetch) = oneshot::channel();
         let slow = async move { fetch.await.map_err(drop) };
-        assert_eq!(cached.get_soon(slow).await.as_deref(), Ok(&1));
-        assert_eq!(cached.get_soon(async { Ok::<_, ()>(3) }).await.as_deref(), Ok(&1));
+        assert_eq!(cached.get_soon(Box::pin(slow)).await.as_deref(), Ok(&1));
+        assert_eq!(cached.get_soon(Box::pin(async { Ok::<_, ()>(3) })).await.as_deref(), Ok(&1));
         fetched.send(2).expect("it is fetched");
         // Who asks for a new one waits until then.
         drop(cached.0.fetching.lock().await);
-        assert_eq!(cached.get_soon(async { Err(()) }).await.as_deref(), Ok(&2));
+        assert_eq!(cached.get_soon(Box::pin(async { Err(()) })).await.as_deref(), Ok(&2));
     }
 
     #[tokio::test]

@@ -74,7 +74,7 @@ async fn whys(
         return Ok(Arc::default());
     }
     let mut own = asker.clone();
-    let fetch = async move {
+    let fetch = Box::pin(async move {
         let mut answers = Vec::with_capacity(jobs.len());
         for job in jobs {
             let at = own.at;
@@ -87,7 +87,7 @@ async fn whys(
             }
         }
         Ok(answers)
-    };
+    });
     match asker.at {
         Some(_) => fetch.await.map(Arc::new),
         None => asker.shared.whys.get_soon(fetch).await,

@@ -149,13 +149,14 @@ fn known<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
 pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Problem> {
     let view = View::read(query, asker.at.is_some())?;
     let drawn = match asker.at {
-        Some(_) => Arc::new(draw(&Facts::ask(asker, view).await?)),
+        Some(_) => Arc::new(draw(&Box::pin(Facts::ask(asker, view)).await?)),
         None => {
             // All viewers of this address see the same links.
             let place = view.place();
             let mut own = asker.clone();
             own.address = Address { place: place.clone(), at: None };
-            let drawing = async move { Ok::<_, Problem>(draw(&Facts::ask(&mut own, view).await?)) };
+            let drawing =
+                Box::pin(async move { Facts::ask(&mut own, view).await.map(|f| draw(&f)) });
             asker.shared.drawn.of(place.to_string()).get_soon(drawing).await?
         }
     };

@@ -89,7 +89,7 @@ pub(super) async fn used(
         }
     }
     let cached = asker.shared.machine_used.of(machine.name.clone());
-    let asked = all(asker.clone(), machine.name.clone(), jobs);
+    let asked = Box::pin(all(asker.clone(), machine.name.clone(), jobs));
     match cached.get_soon(asked).await {
         Ok(used) => Ok(Some(used)),
         Err(problem) if problem.is_sign_out() => Err(problem),
