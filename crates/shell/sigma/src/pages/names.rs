@@ -365,7 +365,7 @@ fn task_table(asker: &Asker, record: &v1::NameRecord, zone: &str) -> Markup {
                 @let href = asker.to_task(user, job, task.index);
                 tr data-href=(href) {
                     th scope="row" { a href=(href) { (job) "/" (task.index) } }
-                    td { @for (port, address) in endpoints(task) {
+                    td class="nowrap" { @for (port, address) in endpoints(task) {
                         @if !port.is_empty() { span class="muted" { (port) " " } }
                         (show::command(&address)) " "
                     } }

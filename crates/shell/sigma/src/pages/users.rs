@@ -285,7 +285,6 @@ fn metered(quota: &v1::QuotaResponse) -> Markup {
             } @else {
                 span class="bad" { "Quota is not enforced: nothing is rejected. " }
             }
-            (show::command("bourg quota show"))
         }
     }
 }
@@ -300,6 +299,7 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
     html! {
         h2 { "Quota by user and band" }
         (metered(quota))
+        p { (show::command("bourg quota show")) }
         @if users.is_empty() {
             (show::empty("Nobody has quota yet: all jobs run in the free band.", "bourg quota grant USER production cpu=2 ram=4GiB"))
         } @else {
@@ -319,7 +319,7 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
                         @for dimension in &dimensions {
                             td { (part_of(*dimension, amounts_of(of, *dimension), ("charged", series(of.band)), Size::Compact)) }
                         }
-                        td { (words(of.left.as_ref())) }
+                        td class="why" { (words(of.left.as_ref())) }
                         td class="nowrap" { (ending(asker, of.ends)) }
                     }
                 } }
@@ -384,7 +384,9 @@ fn summary(asker: &Asker, known: &Known, name: &str) -> Markup {
                 @if at > 0 && !by.is_empty() { span class="muted" { " by " (by) } }
             }
         };
-        facts.push(("Added", act(user.added, &user.added_by)));
+        if user.added > 0 {
+            facts.push(("Added", act(user.added, &user.added_by)));
+        }
         if user.revoked > 0 {
             facts.push(("Revoked", act(user.revoked, &user.revoked_by)));
         }
@@ -420,10 +422,10 @@ fn quota(asker: &Asker, known: &Known, name: &str) -> Markup {
                 } }
                 @if of.ends > 0 {
                     p {
-                        "A grant ends " (ending(asker, of.ends)) ": then "
-                        (words(of.granted_then.as_ref())) " are granted"
+                        "A grant ends " (ending(asker, of.ends)) ". Granted from then on: "
+                        (words(of.granted_then.as_ref()))
                         @if resources(of.above_then.as_ref()) != Resources::default() {
-                            ", and " strong class="bad" { (words(of.above_then.as_ref())) } " of what is charged now are above that"
+                            ", " strong class="bad" { (words(of.above_then.as_ref())) } " less than what is charged now"
                         }
                         "."
                     }

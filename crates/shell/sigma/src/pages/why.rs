@@ -177,15 +177,15 @@ fn reasons(asker: &Asker, group: &v1::PendingGroup, places: &str) -> Markup {
         div class="scroll" { table {
             caption { "Of " (places) ", each counted under the first check that it fails" }
             thead { tr {
-                th scope="col" class="num" { "Count" }
                 th scope="col" { "Check" }
+                th scope="col" class="num" { "Count" }
                 th scope="col" { "Share" }
                 th scope="col" { "Nearest miss" }
             } }
             tbody { @for reason in &group.unschedulable_reasons {
                 tr {
-                    td class="num" { (reason.machines) }
                     th scope="row" { (reason.reason) }
+                    td class="num" { (reason.machines) }
                     td { (show::bar(show::share(Some(reason.machines.into()), all), "Share of all")) }
                     td { @if !reason.nearest_machine.is_empty() {
                         a href=(asker.to_machine(&reason.nearest_machine)) { (reason.nearest_machine) } " "
