@@ -330,7 +330,7 @@ fn is_rejected(outcome: &Outcome) -> bool {
 }
 
 /// One task for three jobs of four, twenty for the others, and a thousand for one in four hundred.
-fn job_size(number: u32) -> u32 {
+pub(super) fn job_size(number: u32) -> u32 {
     match number {
         _ if number.is_multiple_of(400) => 1_000,
         _ if number.is_multiple_of(4) => 20,

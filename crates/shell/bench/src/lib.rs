@@ -45,6 +45,8 @@ pub enum Benchmark {
     Arrivals(cluster::arrivals::Options),
     /// Measure reads while Borglets are polled and changes are made.
     Reads(cluster::reads::Options),
+    /// Measure the pages of Sigma, the web UI, in a large cell, and the cost of live viewers.
+    Sigma(cluster::sigma::Options),
     /// Run simulated Borglets; other benchmarks start this process.
     #[command(hide = true)]
     Borglets(cluster::borglets::Options),
@@ -161,6 +163,7 @@ impl Benchmark {
             Self::Agents(options) => cluster::agents::measure(&options),
             Self::Arrivals(options) => cluster::arrivals::measure(&options),
             Self::Reads(options) => cluster::reads::measure(&options),
+            Self::Sigma(options) => cluster::sigma::measure(&options),
             Self::Borglets(options) => Ok(cluster::borglets::answer(&options)?),
             Self::Borglet(options) => borglet::measure(&options),
             Self::Isolation(options) => borglet::isolation::measure(&options),

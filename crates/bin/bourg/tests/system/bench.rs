@@ -130,9 +130,28 @@ fn a_server_answers_beside_batch_tasks() {
     }
 }
 
+#[test]
+fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
+    let size = "--machines 30 --tasks 300 --poll-seconds 1";
+    let found = found(&format!("sigma {size} --viewers 10 --rate 11 --seconds 2"));
+    let pages = found["pages"].as_array().expect("pages");
+    let names: Vec<&str> = pages.iter().filter_map(|page| page["page"].as_str()).collect();
+    let kinds = "cell jobs job task machines machine pending why users names events";
+    assert_eq!(names.join(" "), kinds);
+    for page in pages {
+        positive(page, &["requests", "p50_ms", "p99_ms", "max_ms", "bytes", "compressed_bytes"]);
+    }
+    positive(&found, &["page_p99_ms", "cell_page_bytes", "cell_page_compressed_bytes"]);
+    positive(&found, &["masters_cores_alone", "masters_cores_pages", "masters_cores_viewers"]);
+    positive(&found, &["events_per_viewer_second", "bytes_per_viewer_second"]);
+    positive(&found, &["rendered_per_viewer_second", "page_p99_with_viewers_ms"]);
+    positive(&found, &["tasks_started_per_second", "masters_resident_bytes"]);
+    positive(&found, &FSYNC);
+}
+
 /// Those that have a test of their own above, and the one below.
-const ALONE: [&str; 8] =
-    ["agents", "arrivals", "borglet", "commit", "failover", "isolation", "reads", "sim"];
+const ALONE: [&str; 9] =
+    ["agents", "arrivals", "borglet", "commit", "failover", "isolation", "reads", "sigma", "sim"];
 /// The others, with small parameters and their figures.
 const IN_SMALL: [(&str, &[&str]); 11] = [
     ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs", "exec_median_ms"]),

@@ -215,10 +215,10 @@ fn job(number: u64, tasks: u32) -> anyhow::Result<JobSpec> {
 }
 
 /// The scheduler's process, killed on drop.
-struct Scheduler(Child);
+pub(super) struct Scheduler(Child);
 
 impl Scheduler {
-    fn start(masters: &Masters) -> anyhow::Result<Self> {
+    pub(super) fn start(masters: &Masters) -> anyhow::Result<Self> {
         let directory = masters.directory().join("scheduler");
         std::fs::create_dir(&directory)?;
         let identity = Identity::Scheduler("main".to_owned());

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use ::process::clock::{Clock, wall_clock};
 use anyhow::{Context, ensure};
-use borglet::{Borglet, Effect, Input, Order, Report, Settings};
+use borglet::{
+    Borglet, Effect, Input, Measured, Order, Report, Settings, Usage, UsageSample, UsageSubject,
+};
 use clap::Args;
 use model::{Bytes, End, InstanceId, MachineReport, MilliCores, PortRange, Resources, Stamp, Time};
 use proto::v1;
@@ -44,6 +46,12 @@ pub(crate) struct Options {
     /// The running time of tasks, in milliseconds.
     #[arg(long)]
     task_ms: u64,
+    /// The number of the first of them.
+    #[arg(long, default_value_t = 0)]
+    first: u32,
+    /// Report usage, too, and racks of 40 machines.
+    #[arg(long)]
+    usage: bool,
 }
 
 /// What they observed since the last query.
@@ -96,11 +104,13 @@ pub(crate) fn answer(options: &Options) -> anyhow::Result<()> {
     let counts = Counts::default();
     let listeners = listeners(&options.addresses, options.number)?;
     let _inside = runtime.enter();
-    for (number, listener) in listeners.into_iter().enumerate() {
-        let identity = Identity::Borglet(name(number));
+    for (number, listener) in (options.first..).zip(listeners) {
+        let identity = Identity::Borglet(name(number as usize));
         let credentials = authority.issue(&identity, Validity::lasting(VALIDITY))?;
         let credentials = Rotating::new(credentials)?;
-        let simulated = Simulated::new(Arc::clone(&counts), Duration::from_millis(options.task_ms));
+        let task = Duration::from_millis(options.task_ms);
+        let used = options.usage.then_some(number);
+        let simulated = Simulated::new(Arc::clone(&counts), task, used);
         runtime.spawn(async move {
             let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
             let server = BorgletServer::new(simulated);
@@ -176,29 +186,30 @@ struct Simulated(Arc<Shared>);
 struct Shared {
     counts: Counts,
     task: Duration,
+    /// Its number, if it reports usage.
+    used: Option<u32>,
     clock: Clock,
     state: Mutex<State>,
     report: watch::Sender<(u64, Arc<Report>)>,
     polls: watch::Sender<u64>,
 }
 
+type Ends = BTreeMap<(Time, InstanceId), Resources>;
+
 #[derive(Debug)]
 struct State {
     borglet: Borglet,
     polled: Option<Instant>,
-    /// Its running tasks, by end.
-    ends: BTreeMap<(Time, InstanceId), ()>,
+    /// Its running tasks, by end, with their limits.
+    ends: Ends,
 }
 
 impl Simulated {
-    fn new(counts: Counts, task: Duration) -> Self {
+    fn new(counts: Counts, task: Duration, used: Option<u32>) -> Self {
+        let rack = used.map(|number| ("rack".to_owned(), format!("r{}", number / RACK)));
         let machine = MachineReport {
-            capacity: Resources {
-                cpu: MilliCores(64_000),
-                ram: Bytes(256 << 30),
-                disk: Bytes(4 << 40),
-                disk_rate: Bytes(1 << 30),
-            },
+            capacity: CAPACITY,
+            attributes: rack.into_iter().collect(),
             ports: PortRange { first: 20_000, last: 29_999 },
             ..MachineReport::default()
         };
@@ -210,6 +221,7 @@ impl Simulated {
         Self(Arc::new(Shared {
             counts,
             task,
+            used,
             clock: Clock::start(),
             state: Mutex::new(state),
             report: watch::channel(report).0,
@@ -229,7 +241,7 @@ impl Simulated {
             None => true,
         };
         while let Some(entry) = state.ends.first_entry().filter(|entry| entry.key().0 <= now) {
-            let ((_, instance), ()) = entry.remove_entry();
+            let ((_, instance), _) = entry.remove_entry();
             counted.ended += 1;
             let ended =
                 Input::Ended(instance, End::Exited { code: 0 }, model::FinalUsage::UNMEASURED);
@@ -243,7 +255,7 @@ impl Simulated {
             }
         }
         let new_report = state.borglet.report();
-        let next = state.ends.first_key_value().map(|((at, _), ())| *at);
+        let next = state.ends.first_key_value().map(|((at, _), _)| *at);
         drop(state);
         if before == 0
             && let Some(at) = next
@@ -274,7 +286,7 @@ impl Simulated {
                 let left = {
                     this.step_ends();
                     let state = locked(&this.0.state);
-                    state.ends.first_key_value().map(|((at, _), ())| *at)
+                    state.ends.first_key_value().map(|((at, _), _)| *at)
                 };
                 let Some(next) = left else { break };
                 at = this.0.clock.instant(next);
@@ -284,6 +296,17 @@ impl Simulated {
 
     fn step_ends(&self) {
         self.step(None);
+    }
+
+    /// The newest samples, if they are newer than those that the master has by a second.
+    fn usage(&self, samples_after: u64) -> Option<v1::Usage> {
+        let (number, at) = (self.0.used?, wall_clock());
+        if at.since(Time(samples_after)) < SAMPLED {
+            return None;
+        }
+        let limits: Vec<(InstanceId, Resources)> =
+            locked(&self.0.state).ends.iter().map(|((_, id), limit)| (*id, *limit)).collect();
+        Some((&sampled(number, at, &limits)).into())
     }
 
     fn count_poll(&self) {
@@ -296,6 +319,52 @@ impl Simulated {
             None => counts.polled += 1,
         }
     }
+}
+
+/// The machines of a rack, and what each has.
+const RACK: u32 = 40;
+pub(super) const CAPACITY: Resources = Resources {
+    cpu: MilliCores(64_000),
+    ram: Bytes(256 << 30),
+    disk: Bytes(4 << 40),
+    disk_rate: Bytes(1 << 30),
+};
+/// The least time between two samples.
+const SAMPLED: model::Span = model::Span::from_secs(1);
+
+/// A sample of each task, of the machine and of its system. A task uses between a fifth and four fifths
+/// of its CPU, and between a half and four fifths of its RAM.
+fn sampled(number: u32, at: Time, limits: &[(InstanceId, Resources)]) -> Usage {
+    let part = |of: u64, permille: u64| of / 1_000 * permille;
+    let system = Measured {
+        cpu: Some(MilliCores(500)),
+        memory: Some(Bytes(2 << 30)),
+        ..Measured::default()
+    };
+    let (mut cpu, mut ram) = (500, 2 << 30);
+    let mut samples = Vec::with_capacity(limits.len() + 2);
+    for (place, (instance, limit)) in limits.iter().enumerate() {
+        // A hash of the second, the machine and the task: no two curves are the same.
+        let drawn = (at.0 / 1_000_000 + 7 * u64::from(number) + 31 * place as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            >> 40;
+        let used =
+            (limit.cpu.0 * (200 + drawn % 600) / 1_000, part(limit.ram.0, 500 + drawn % 300));
+        (cpu, ram) = (cpu + used.0, ram + used.1);
+        let measured = Measured {
+            cpu: Some(MilliCores(used.0)),
+            memory: Some(Bytes(used.1)),
+            memory_peak: Some(Bytes(part(limit.ram.0, 800))),
+            memory_assigned: Some(limit.ram),
+            ..Measured::default()
+        };
+        samples.push(UsageSample { subject: UsageSubject::Instance(*instance), at, measured });
+    }
+    let machine =
+        Measured { cpu: Some(MilliCores(cpu)), memory: Some(Bytes(ram)), ..Measured::default() };
+    samples.push(UsageSample { subject: UsageSubject::Machine, at, measured: machine });
+    samples.push(UsageSample { subject: UsageSubject::System, at, measured: system });
+    Usage { samples, windows: Vec::new(), cursor: 0 }
 }
 
 /// Tasks that end within this time of each other are reported together.
@@ -311,14 +380,9 @@ fn counts_of(counts: &Counts, counted: Counters) {
 }
 
 /// The simulated result of an effect.
-fn simulated(
-    effect: Effect,
-    ends: &mut BTreeMap<(Time, InstanceId), ()>,
-    end: Time,
-    counted: &mut Counters,
-) -> Option<Input> {
+fn simulated(effect: Effect, ends: &mut Ends, end: Time, counted: &mut Counters) -> Option<Input> {
     let mut killed = |instance: InstanceId| {
-        ends.retain(|(_, other), ()| *other != instance);
+        ends.retain(|(_, other), _| *other != instance);
         Some(Input::Ended(instance, End::Signalled { signal: 15 }, model::FinalUsage::UNMEASURED))
     };
     match effect {
@@ -327,7 +391,7 @@ fn simulated(
             if let Some(arrived) = arrived(launch.desired.job.as_str()) {
                 counted.starts.add(wall_clock().since(arrived).to_std());
             }
-            ends.insert((end, launch.instance), ());
+            ends.insert((end, launch.instance), launch.desired.spec.limit);
             Some(Input::Started(launch.instance))
         }
         Effect::Terminate(instance, _) | Effect::Kill(instance) => killed(instance),
@@ -381,7 +445,7 @@ impl borglet_server::Borglet for Simulated {
         }
         let (version, report) = reports.borrow().clone();
         let report = Some(report.as_ref().into());
-        let (order_refused, usage) = (!obeyed, None);
+        let (order_refused, usage) = (!obeyed, self.usage(request.samples_after));
         Ok(Response::new(v1::PollResponse { report, version, order_refused, usage }))
     }
 
@@ -424,12 +488,41 @@ impl Process {
     /// Starts this number of Borglets, below a directory with the cell's authority; returns when
     /// all listen.
     pub(super) fn start(directory: &Path, number: u32, task: Duration) -> anyhow::Result<Self> {
+        let mut command = Self::command(directory, &addresses_file(directory), number, task)?;
+        Self::spawn(&mut command)
+    }
+
+    /// The same for the Borglets from a number on, which report usage; they have been started before or
+    /// after others in the same directory.
+    pub(super) fn start_used(
+        directory: &Path,
+        first: u32,
+        number: u32,
+        task: Duration,
+    ) -> anyhow::Result<(Self, Vec<String>)> {
+        let addresses = directory.join(format!("borglets-{first}"));
+        let mut command = Self::command(directory, &addresses, number, task)?;
+        command.args(["--usage", "--first", &first.to_string()]);
+        let process = Self::spawn(&mut command)?;
+        Ok((process, lines(&addresses)?))
+    }
+
+    fn command(
+        directory: &Path,
+        addresses: &Path,
+        number: u32,
+        task: Duration,
+    ) -> anyhow::Result<std::process::Command> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = std::process::Command::new(program);
         command.args(["bench", "borglets", "--authority"]).arg(directory.join("tls"));
-        command.arg("--addresses").arg(addresses_file(directory));
+        command.arg("--addresses").arg(addresses);
         command.args(["--number", &number.to_string()]);
         command.args(["--task-ms", &task.as_millis().to_string()]);
+        Ok(command)
+    }
+
+    fn spawn(command: &mut std::process::Command) -> anyhow::Result<Self> {
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut child = command.spawn().context("cannot start the Borglets' process")?;
         let answers = child.stdout.take().context("its output is not available")?;
@@ -470,8 +563,11 @@ fn addresses_file(directory: &Path) -> PathBuf {
 
 /// Their addresses, by number.
 pub(super) fn addresses(directory: &Path) -> anyhow::Result<Vec<String>> {
-    let lines = std::fs::read_to_string(addresses_file(directory))?;
-    Ok(lines.lines().map(str::to_owned).collect())
+    lines(&addresses_file(directory))
+}
+
+fn lines(file: &Path) -> anyhow::Result<Vec<String>> {
+    Ok(std::fs::read_to_string(file)?.lines().map(str::to_owned).collect())
 }
 
 #[cfg(test)]

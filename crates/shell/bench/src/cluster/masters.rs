@@ -117,6 +117,11 @@ impl Masters {
         self.replicas.iter().map(|replica| replica.id).collect()
     }
 
+    /// The certificate of the cell's authority.
+    pub(super) fn ca_pem(&self) -> &str {
+        self.authority.ca_pem()
+    }
+
     /// Issues a certificate of the cell.
     pub(super) fn issue(&self, identity: &Identity) -> anyhow::Result<Credentials> {
         Ok(self.authority.issue(identity, Validity::lasting(VALIDITY))?)
@@ -297,9 +302,14 @@ async fn listed(connection: &mut Connection) -> Result<v1::ReplicasResponse, Fai
 /// listens there. A restarted master keeps its address; meanwhile connections are refused, which an
 /// open inherited socket would not do.
 fn address(id: ReplicaId) -> String {
+    local(7_800 + id.0)
+}
+
+/// Such an address.
+pub(super) fn local(port: u64) -> String {
     // A process id has at most 22 bits.
     let [_, a, b, c] = std::process::id().to_be_bytes();
-    format!("127.{}.{b}.{c}:{}", 64 | a, 7_800 + id.0)
+    format!("127.{}.{b}.{c}:{port}", 64 | a)
 }
 
 impl Drop for Masters {

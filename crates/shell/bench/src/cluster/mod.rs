@@ -11,6 +11,7 @@ mod masters;
 mod process;
 pub(super) mod reads;
 pub(super) mod resolver;
+pub(super) mod sigma;
 mod waiting;
 
 use std::path::PathBuf;
