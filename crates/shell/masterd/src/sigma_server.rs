@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use client::Connection;
 use rpc::transport::{Peer, Refusals};
-use rpc::{Authority, Identity, Validity, WebCredentials};
+use rpc::{Authority, Identity, Validity};
 use sigma::{Sessions, Sigma};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};

@@ -10,9 +10,9 @@ use proto::v1;
 use proto::v1::change_machine_request::{Change, Drain, Undrain};
 
 use crate::address::Address;
+use crate::app::App;
 use crate::asker::Asker;
 use crate::problem::Problem;
-use crate::server::App;
 use crate::session::{Said, Session};
 
 /// The fields of a form.

@@ -5,10 +5,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::address::{Place, Query};
 use crate::asker::Asker;
-use crate::pages::Page;
+use crate::page::{self, Page};
 use crate::problem::Problem;
 use crate::session::{Said, Session};
-use crate::{assets, live, show};
+use crate::{assets, show};
 
 /// The sections of the navigation, with their keys.
 const SECTIONS: [(&str, Section); 7] = [
@@ -66,12 +66,12 @@ impl Section {
 }
 
 /// A page, as a document.
-pub(crate) fn document(cell: &str, asker: &Asker, page: &Page, said: Option<&Said>) -> Markup {
+pub(crate) fn document(cell: &str, asker: &Asker, shown: &Page, said: Option<&Said>) -> Markup {
     let address = &asker.address;
-    let is_live = page.is_live && asker.at.is_none();
+    let is_live = shown.is_live && asker.at.is_none();
     let live = is_live.then(|| {
         let address = crate::address::encoded(&address.to_string());
-        format!("/live?page={address}&have={}", live::have(&page.parts))
+        format!("/live?page={address}&have={}", page::have(&shown.parts))
     });
     let body = html! {
         (header(cell, asker))
@@ -87,16 +87,16 @@ pub(crate) fn document(cell: &str, asker: &Asker, page: &Page, said: Option<&Sai
         p id="lost" class="notice bad" role="status" hidden { "No answer: what you see is not live. Connecting again …" }
         main id="main" tabindex="-1" data-live=[live] {
             header class="heading" {
-                div class="title" { (page.heading) }
-                @if !page.command.is_empty() { p class="says" { (show::command(&page.command)) } }
+                div class="title" { (shown.heading) }
+                @if !shown.command.is_empty() { p class="says" { (show::command(&shown.command)) } }
             }
-            @for part in &page.parts {
+            @for part in &shown.parts {
                 section id={ "part-" (part.id) } class=[part.class] { (PreEscaped(&part.html)) }
             }
         }
         (footer(asker, is_live))
     };
-    shell(cell, &page.title, body, is_live)
+    shell(cell, &shown.title, &body, is_live)
 }
 
 fn header(cell: &str, asker: &Asker) -> Markup {
@@ -179,7 +179,7 @@ pub(crate) fn problem(cell: &str, session: &Session, problem: &Problem) -> Marku
             p { a href="/" { "The cell" } " · " a href="/help" { "Help" } }
         }
     };
-    shell(cell, heading(problem.status), body, false)
+    shell(cell, heading(problem.status), &body, false)
 }
 
 fn heading(status: StatusCode) -> &'static str {
@@ -207,7 +207,7 @@ pub(crate) fn signed_out(cell: &str, problem: &Problem) -> (StatusCode, Markup) 
             }
         }
     };
-    (problem.status, shell(cell, "Sign in", body, false))
+    (problem.status, shell(cell, "Sign in", &body, false))
 }
 
 /// Asks whether to sign in.
@@ -221,7 +221,7 @@ pub(crate) fn sign_in(cell: &str, user: &str, token: &str) -> Markup {
             }
         }
     };
-    shell(cell, "Sign in", body, false)
+    shell(cell, "Sign in", &body, false)
 }
 
 /// Goes on to a page of this server. A redirect would not have the cookie if another site began it.
@@ -239,7 +239,7 @@ pub(crate) fn continue_to(cell: &str, to: &str) -> Markup {
     }
 }
 
-fn shell(cell: &str, title: &str, body: Markup, is_live: bool) -> Markup {
+fn shell(cell: &str, title: &str, body: &Markup, is_live: bool) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -18,12 +18,14 @@
 
 mod action;
 mod address;
+mod app;
 mod asker;
 mod assets;
 mod cached;
 mod fleet;
 mod layout;
 mod live;
+mod page;
 mod pages;
 mod problem;
 mod server;
@@ -33,5 +35,6 @@ mod sign_in;
 mod svg;
 mod terminal;
 
-pub use server::{Cell, Sigma};
+pub use app::Cell;
+pub use server::Sigma;
 pub use session::{Link, NoSignIn, Sessions};

@@ -16,10 +16,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::address::{Address, Query};
+use crate::app::App;
 use crate::asker::Asker;
-use crate::pages::{self, Part, logs as log_page};
+use crate::page::{DIGITS, Part, digits};
+use crate::pages::{self, logs as log_page};
 use crate::problem::Problem;
-use crate::server::App;
 use crate::session::Session;
 use crate::show;
 
@@ -31,19 +32,6 @@ const RIGHTS_INTERVAL: Duration = Duration::from_secs(30);
 const QUEUE: usize = 8;
 /// A log is not followed faster than a person can read: so many lines in one event.
 const LINES_AT_ONCE: usize = 500;
-/// The digits that stand for the content of a part.
-const DIGITS: usize = 8;
-
-/// What a browser has of the parts, in their order.
-pub(crate) fn have(parts: &[Part]) -> String {
-    parts.iter().map(digits).collect()
-}
-
-fn digits(part: &Part) -> String {
-    let mut hash = blake3::Hasher::new();
-    hash.update(part.id.as_bytes()).update(b"\0").update(part.html.as_bytes());
-    hash.finalize().to_hex()[..DIGITS].to_owned()
-}
 
 /// The changes of a page. They end when the session does.
 pub(crate) async fn live(
@@ -259,21 +247,4 @@ pub(crate) async fn download(
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
     ];
     (headers, axum::body::Body::from_stream(data)).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_browser_has_differs_with_the_content_of_a_part() {
-        let part =
-            |id: &str, html: &str| Part::new(id.to_owned(), maud::PreEscaped(html.to_owned()));
-        let had = have(&[part("a", "1"), part("b", "2")]);
-        assert_eq!(had.len(), 2 * DIGITS);
-        assert_eq!(have(&[part("a", "1"), part("b", "2")]), had);
-        let other = have(&[part("a", "1"), part("b", "3")]);
-        assert_eq!(other[..DIGITS], had[..DIGITS]);
-        assert_ne!(other[DIGITS..], had[DIGITS..]);
-    }
 }

@@ -1,21 +1,20 @@
 //! The web server: routes, who asks, and what every response has.
 
 use std::net::TcpListener;
-use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
-use client::Connection;
+use axum::{Extension, Router};
 use rpc::WebCredentials;
-use rpc::transport::{Limiter, Limits, Peer, Refusals};
+use rpc::transport::{Limits, Refusals};
 use tonic::service::Routes;
 
 use crate::address::Address;
-use crate::asker::{Asker, Shared};
+use crate::app::{App, Cell};
 use crate::problem::Problem;
 use crate::session::{Session, Sessions};
 use crate::terminal::Terminals;
@@ -23,57 +22,18 @@ use crate::{action, assets, layout, live, pages, sign_in, terminal};
 
 /// The most bytes of a form, or of what is typed into a terminal at once.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// The most pages that are watched at once, and by one user.
-const WATCHERS_MAX: usize = 2_048;
-const WATCHERS_OF_ONE: usize = 64;
 /// What a page may do: only files of this server, no scripts or styles inside a page, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A cell, as Sigma sees it.
-pub trait Cell: Send + Sync + 'static {
-    /// Its name.
-    fn name(&self) -> &str;
-
-    /// A connection to the cell with the rights of this user, and no others.
-    ///
-    /// # Errors
-    /// If there can be none.
-    fn connect(&self, peer: &Peer) -> Result<Connection, client::Error>;
-}
-
 /// The web server of one process.
 pub struct Sigma(App);
-
-/// What all requests share.
-#[derive(Clone)]
-pub(crate) struct App(Arc<Inner>);
-
-struct Inner {
-    cell: Box<dyn Cell>,
-    sessions: Sessions,
-    shared: Arc<Shared>,
-    watchers: Limiter<String>,
-    terminals: Terminals,
-    /// The name of the cookie: browsers do not separate cookies by port.
-    cookie: String,
-}
 
 impl Sigma {
     /// For a cell, and those who are signed in.
     #[must_use]
     pub fn new(cell: impl Cell, sessions: Sessions) -> Self {
-        let port = sessions.origin().rsplit_once(':').map_or("443", |(_, port)| port);
-        let cookie = format!("__Host-bourg-sigma-{port}");
-        let inner = Inner {
-            cell: Box::new(cell),
-            sessions,
-            shared: Arc::default(),
-            watchers: Limiter::new(WATCHERS_MAX, WATCHERS_OF_ONE),
-            terminals: Terminals::default(),
-            cookie,
-        };
-        Self(App(Arc::new(inner)))
+        Self(App::new(cell, sessions))
     }
 
     /// Serves the pages on a listening socket until `shutdown` resolves.
@@ -116,6 +76,7 @@ impl Sigma {
         Router::new()
             .merge(changes)
             .merge(reads)
+            .layer(Extension(Terminals::default()))
             .layer(from_fn_with_state(app.clone(), signed_in))
             .route("/sign-in", get(sign_in::by_certificate))
             .route("/sign-in/{token}", get(sign_in::ask).post(sign_in::by_link))
@@ -124,69 +85,6 @@ impl Sigma {
             .layer(from_fn(same_origin))
             .layer(from_fn(finish))
             .with_state(app)
-    }
-}
-
-impl App {
-    pub(crate) fn cell(&self) -> &str {
-        self.0.cell.name()
-    }
-
-    pub(crate) fn sessions(&self) -> &Sessions {
-        &self.0.sessions
-    }
-
-    pub(crate) fn watchers(&self) -> &Limiter<String> {
-        &self.0.watchers
-    }
-
-    pub(crate) fn terminals(&self) -> &Terminals {
-        &self.0.terminals
-    }
-
-    /// The session of a request, by its cookie.
-    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Session> {
-        let cookies = headers.get_all(header::COOKIE).into_iter();
-        let cookies = cookies.filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|value| value.split(';')).map(str::trim);
-        let ours =
-            |pair: &str| pair.strip_prefix(&self.0.cookie)?.strip_prefix('=').map(str::to_owned);
-        self.0.sessions.session(&pairs.find_map(ours)?)
-    }
-
-    /// The cookie of a new session; an empty secret removes it.
-    pub(crate) fn cookie(&self, secret: &str) -> HeaderValue {
-        let name = &self.0.cookie;
-        let age = if secret.is_empty() { "; Max-Age=0" } else { "" };
-        let text = format!("{name}={secret}; Path=/; Secure; HttpOnly; SameSite=Strict{age}");
-        HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
-    }
-
-    /// The user of a request that shows a certificate.
-    pub(crate) fn peer(&self, request: &Request) -> Option<Peer> {
-        rpc::transport::web_peer(request.extensions(), self.cell())
-    }
-
-    /// Asks the cell for a page, as the user of a session.
-    pub(crate) async fn asker(
-        &self,
-        session: &Session,
-        address: Address,
-    ) -> Result<Asker, Problem> {
-        let connection = self.0.cell.connect(&session.peer)?;
-        let csrf = session.csrf.as_str().to_owned();
-        Asker::new(connection, Arc::clone(&self.0.shared), address, csrf).await
-    }
-
-    /// A document that says why there is no page. If the user is not accepted any more, the session is
-    /// over.
-    pub(crate) fn problem(&self, session: &Session, problem: &Problem) -> Response {
-        if problem.is_sign_out() {
-            self.sessions().end(session);
-            return layout::signed_out(self.cell(), problem).into_response();
-        }
-        let body = layout::problem(self.cell(), session, problem);
-        (problem.status, body).into_response()
     }
 }
 
@@ -199,11 +97,11 @@ async fn page(State(app): State<App>, request: Request) -> Response {
         let problem = Problem::not_found("there is no page at this address");
         return app.problem(&session, &problem);
     };
-    let shown = async {
+    let shown = Box::pin(async {
         let mut asker = app.asker(&session, address).await?;
         let page = pages::page(&mut asker).await?;
         Ok((asker, page))
-    };
+    });
     match shown.await {
         Ok((asker, page)) => {
             let said = app.sessions().said(&session);
@@ -239,7 +137,7 @@ async fn signed_in(State(app): State<App>, mut request: Request, next: Next) -> 
 async fn same_origin(request: Request, next: Next) -> Response {
     let headers = request.headers();
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let host = text("host").or_else(|| request.uri().authority().map(|host| host.as_str()));
+    let host = text("host").or_else(|| request.uri().authority().map(Authority::as_str));
     let is_ours = match (text("sec-fetch-site"), text("origin"), host) {
         (Some(site), _, _) => site == "same-origin",
         (None, Some(origin), Some(host)) => origin.strip_prefix("https://") == Some(host),

@@ -7,9 +7,9 @@ use axum::response::{AppendHeaders, IntoResponse as _, Redirect, Response};
 
 use crate::action::Form;
 use crate::address::{Address, Query};
+use crate::app::App;
 use crate::layout;
 use crate::problem::Problem;
-use crate::server::App;
 use crate::session::{NoSignIn, Session};
 
 /// Shows whom a link signs in. It is used only by the button, because chat programs and mail scanners

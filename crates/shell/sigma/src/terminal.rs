@@ -33,9 +33,9 @@ use tonic::{Status, Streaming};
 use self::screen::{Interpreter, Size, changed};
 use crate::action::{Fields, Form, forged};
 use crate::address::{Address, Place};
+use crate::app::App;
 use crate::live;
 use crate::problem::Problem;
-use crate::server::App;
 use crate::session::Session;
 
 /// The most terminals: in all, of one user, and of one session.
@@ -197,13 +197,14 @@ fn refused(app: &App, session: &Session, problem: &Problem) -> Response {
 /// Opens a terminal: its number.
 pub(crate) async fn open(
     State(app): State<App>,
+    Extension(terminals): Extension<Terminals>,
     Extension(session): Extension<Session>,
     Form(form): Form,
 ) -> Response {
     if form.get("csrf") != session.csrf.as_str() {
         return refused(&app, &session, &forged());
     }
-    match begin(&app, &session, &form).await {
+    match begin(&app, &terminals, &session, &form).await {
         Ok(id) => {
             let kind = [(header::CONTENT_TYPE, "application/json")];
             (kind, serde_json::json!({ "id": id }).to_string()).into_response()
@@ -212,12 +213,17 @@ pub(crate) async fn open(
     }
 }
 
-async fn begin(app: &App, session: &Session, form: &Fields) -> Result<u64, Problem> {
+async fn begin(
+    app: &App,
+    terminals: &Terminals,
+    session: &Session,
+    form: &Fields,
+) -> Result<u64, Problem> {
     let size = Size::read(form.get("rows"), form.get("columns"));
     let start = start(form, size)?;
     let owner = form.get("user");
     let (messages, requests) = mpsc::channel(QUEUE);
-    let place = app.terminals().open(session.id, &session.user, messages)?;
+    let place = terminals.open(session.id, &session.user, messages)?;
     let asker = app.asker(session, Address { place: Place::Help, at: None }).await?;
     if !asker.rights.may_run_in_tasks_of(owner) {
         let what = format!("{} may not run commands in tasks of {owner}.", asker.rights.user);
@@ -519,7 +525,7 @@ impl Terminal {
 
 /// The way to a terminal of this session, for a request that this session's page has sent.
 fn of_session(
-    app: &App,
+    terminals: &Terminals,
     session: &Session,
     id: u64,
     headers: &HeaderMap,
@@ -528,7 +534,7 @@ fn of_session(
     if token != Some(session.csrf.as_str()) {
         return Err(forged());
     }
-    app.terminals().find(session.id, id).ok_or_else(gone)
+    terminals.find(session.id, id).ok_or_else(gone)
 }
 
 fn gone() -> Problem {
@@ -538,13 +544,14 @@ fn gone() -> Problem {
 /// Types.
 pub(crate) async fn keys(
     State(app): State<App>,
+    Extension(terminals): Extension<Terminals>,
     Extension(session): Extension<Session>,
     Path(id): Path<u64>,
     headers: HeaderMap,
     keys: Bytes,
 ) -> Response {
     let typed = async {
-        let terminal = of_session(&app, &session, id, &headers)?;
+        let terminal = of_session(&terminals, &session, id, &headers)?;
         if keys.len() > KEYS_BYTES_MAX {
             let what = format!("At most {KEYS_BYTES_MAX} bytes are typed at once.");
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, what));
@@ -565,34 +572,36 @@ pub(crate) async fn keys(
 /// Changes the size.
 pub(crate) async fn size(
     State(app): State<App>,
+    Extension(terminals): Extension<Terminals>,
     Extension(session): Extension<Session>,
     Path(id): Path<u64>,
     headers: HeaderMap,
     Form(form): Form,
 ) -> Response {
     let size = Size::read(form.get("rows"), form.get("columns"));
-    tell(&app, &session, id, &headers, ToTerminal::Resize(size)).await
+    tell((&app, &terminals), &session, id, &headers, ToTerminal::Resize(size)).await
 }
 
 /// Closes a terminal, and kills its command.
 pub(crate) async fn close(
     State(app): State<App>,
+    Extension(terminals): Extension<Terminals>,
     Extension(session): Extension<Session>,
     Path(id): Path<u64>,
     headers: HeaderMap,
 ) -> Response {
-    tell(&app, &session, id, &headers, ToTerminal::Close).await
+    tell((&app, &terminals), &session, id, &headers, ToTerminal::Close).await
 }
 
 async fn tell(
-    app: &App,
+    (app, terminals): (&App, &Terminals),
     session: &Session,
     id: u64,
     headers: &HeaderMap,
     what: ToTerminal,
 ) -> Response {
     let told = async {
-        let terminal = of_session(app, session, id, headers)?;
+        let terminal = of_session(terminals, session, id, headers)?;
         terminal.send(what).await.map_err(|_| gone())?;
         Ok(StatusCode::NO_CONTENT.into_response())
     };
@@ -602,10 +611,11 @@ async fn tell(
 /// The screen, as it changes.
 pub(crate) async fn screen(
     State(app): State<App>,
+    Extension(terminals): Extension<Terminals>,
     Extension(session): Extension<Session>,
     Path(id): Path<u64>,
 ) -> Response {
-    let Some(terminal) = app.terminals().find(session.id, id) else {
+    let Some(terminal) = terminals.find(session.id, id) else {
         return refused(&app, &session, &gone());
     };
     let (events, ready) = mpsc::channel(QUEUE);

@@ -74,6 +74,7 @@
   const whole = document.getElementById("terminal");
   const says = document.getElementById("terminal-says");
   const closing = document.getElementById("terminal-close");
+  const opening = form.querySelector("[type=submit]");
   const keys = whole.querySelector(".keys");
   const screen = whole.querySelector(".screen");
   const encoder = new TextEncoder();
@@ -196,11 +197,10 @@
     open?.source.close();
     open = null;
     whole.querySelector(".terminal").classList.add("is-over");
-    closing.hidden = true;
-    form.hidden = false;
-    const hadFocus = document.activeElement === keys;
-    keys.disabled = true;
-    if (hadFocus) form.elements.command.focus();
+    const hadFocus = [keys, closing].includes(document.activeElement);
+    keys.disabled = closing.disabled = true;
+    form.elements.command.disabled = opening.disabled = false;
+    if (hadFocus) opening.focus();
     say(text);
   }
 
@@ -236,8 +236,8 @@
       return say("No answer: it is not open.");
     }
     whole.querySelector(".terminal").classList.remove("is-over");
-    form.hidden = true;
-    closing.hidden = false;
+    form.elements.command.disabled = opening.disabled = true;
+    closing.disabled = false;
     keys.focus();
   }
 

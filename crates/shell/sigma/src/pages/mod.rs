@@ -20,91 +20,38 @@ mod why;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use maud::Markup;
 
 use crate::address::{Address, Place, Query};
+use crate::app::App;
 use crate::asker::Asker;
+pub(crate) use crate::page::{Page, Part};
 use crate::problem::Problem;
-use crate::server::App;
 use crate::session::Session;
-
-/// What a page shows.
-#[derive(Debug)]
-pub(crate) struct Page {
-    /// For the tab of the browser.
-    pub(crate) title: String,
-    /// The heading with what does not change while the page is open.
-    pub(crate) heading: Markup,
-    /// The command that gives the same data; empty if there is none.
-    pub(crate) command: String,
-    /// What changes, from top to bottom.
-    pub(crate) parts: Vec<Part>,
-    /// Whether it is rendered again while it is open.
-    pub(crate) is_live: bool,
-}
-
-/// A part of a page that is replaced as a whole when it changes.
-#[derive(Debug)]
-pub(crate) struct Part {
-    /// Unique on the page.
-    pub(crate) id: String,
-    pub(crate) class: Option<&'static str>,
-    pub(crate) html: String,
-}
-
-impl Part {
-    pub(crate) fn new(id: impl Into<String>, html: Markup) -> Self {
-        Self { id: id.into(), class: None, html: html.into_string() }
-    }
-
-    pub(crate) fn class(self, class: &'static str) -> Self {
-        Self { class: Some(class), ..self }
-    }
-}
-
-impl Page {
-    /// A live page.
-    pub(crate) fn live(
-        title: impl Into<String>,
-        heading: Markup,
-        command: impl Into<String>,
-        parts: Vec<Part>,
-    ) -> Self {
-        Self { title: title.into(), heading, command: command.into(), parts, is_live: true }
-    }
-
-    /// The same, but it stays as it is.
-    pub(crate) fn still(self) -> Self {
-        Self { is_live: false, ..self }
-    }
-}
 
 /// The page at the address of the asker.
 pub(crate) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
-    // As large as the largest page, and part of every response.
-    Box::pin(page_of(asker)).await
-}
-
-async fn page_of(asker: &mut Asker) -> Result<Page, Problem> {
+    // Each boxed by itself: a function needs stack for all that it may hold, used or not.
     match asker.address.place.clone() {
-        Place::Cell(query) => cell::page(asker, &query).await,
-        Place::Jobs(query) => jobs::page(asker, &query).await,
-        Place::Job { user, job } => job::page(asker, &user, &job).await,
-        Place::Description { user, job } => description::page(asker, &user, &job).await,
-        Place::Why { user, job } => why::page(asker, &user, &job).await,
-        Place::Task { user, job, index } => task::page(asker, (&user, &job, index)).await,
+        Place::Cell(query) => Box::pin(cell::page(asker, &query)).await,
+        Place::Jobs(query) => Box::pin(jobs::page(asker, &query)).await,
+        Place::Job { user, job } => Box::pin(job::page(asker, &user, &job)).await,
+        Place::Description { user, job } => Box::pin(description::page(asker, &user, &job)).await,
+        Place::Why { user, job } => Box::pin(why::page(asker, &user, &job)).await,
+        Place::Task { user, job, index } => Box::pin(task::page(asker, (&user, &job, index))).await,
         Place::Logs { user, job, index, query } => {
-            logs::page(asker, (&user, &job, index), &query).await
+            Box::pin(logs::page(asker, (&user, &job, index), &query)).await
         }
-        Place::Terminal { user, job, index } => terminal::page(asker, (&user, &job, index)).await,
-        Place::Machines(query) => machines::page(asker, &query).await,
-        Place::Machine { name } => machine::page(asker, &name).await,
-        Place::Pending => pending::page(asker).await,
-        Place::Users => users::page(asker).await,
-        Place::User { name } => users::user(asker, &name).await,
-        Place::Names => names::page(asker).await,
-        Place::NamesOf { user } => names::of(asker, &user).await,
-        Place::Events(query) => events::page(asker, &query).await,
+        Place::Terminal { user, job, index } => {
+            Box::pin(terminal::page(asker, (&user, &job, index))).await
+        }
+        Place::Machines(query) => Box::pin(machines::page(asker, &query)).await,
+        Place::Machine { name } => Box::pin(machine::page(asker, &name)).await,
+        Place::Pending => Box::pin(pending::page(asker)).await,
+        Place::Users => Box::pin(users::page(asker)).await,
+        Place::User { name } => Box::pin(users::user(asker, &name)).await,
+        Place::Names => Box::pin(names::page(asker)).await,
+        Place::NamesOf { user } => Box::pin(names::of(asker, &user)).await,
+        Place::Events(query) => Box::pin(events::page(asker, &query)).await,
         Place::Help => Ok(help::page()),
     }
 }

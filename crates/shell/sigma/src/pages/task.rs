@@ -368,11 +368,13 @@ impl Resource<'_> {
         if !limit.is_empty() {
             all.push(series("limit", Kind::Limit, "series-limit", &limit));
         }
+        // A line at the very top would be hard to see.
+        let highest = self.limit.max(self.reservation).unwrap_or_default();
         chart(&Chart {
             title: self.title,
             from,
             to,
-            top: 0.0,
+            top: self.value(highest) * 1.1,
             unit: self.unit,
             format: self.format,
             stacked: false,

@@ -75,8 +75,9 @@ fn terminal(asker: &Asker, (user, job, index): (&str, &str, u32), state: v1::Tas
             label { "Command" input name="command" maxlength="4096" placeholder="a shell" autocomplete="off"
                 spellcheck="false" size="40"; }
             button type="submit" { "Open a terminal" }
+            button type="button" id="terminal-close" class="danger" disabled { "Close the terminal" }
+            span id="terminal-says" role="status" {}
         }
-        p id="terminal-says" role="status" {}
         div id="terminal" hidden {
             p id="terminal-help" class="muted" {
                 "Keys go to the task while the terminal has the focus. "
@@ -89,7 +90,6 @@ fn terminal(asker: &Asker, (user, job, index): (&str, &str, u32), state: v1::Tas
                     spellcheck="false" aria-label={ "Keys for the terminal in " (name) } aria-describedby="terminal-help" {}
                 div class="screen" role="group" aria-label={ "Screen of the terminal in " (name) } {}
             }
-            div class="actions" { button type="button" id="terminal-close" class="danger" { "Close the terminal" } }
         }
     }
 }

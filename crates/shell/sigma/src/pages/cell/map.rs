@@ -9,10 +9,10 @@ use proto::{v1, word};
 
 use super::{Facts, View};
 use crate::address::{Address, Place, Query};
+use crate::app::App;
 use crate::asker::Drawn;
 use crate::fleet::{By, Fleet, Group, Machine, Of};
 use crate::problem::Problem;
-use crate::server::App;
 use crate::session::Session;
 use crate::show;
 use crate::svg::{self, Rack, Square};

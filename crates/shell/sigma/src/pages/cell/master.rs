@@ -107,7 +107,7 @@ fn table(facts: &Facts, answer: &v1::ReplicasResponse) -> Markup {
 }
 
 fn role(answer: &v1::ReplicasResponse, replica: &v1::ReplicaStatus) -> Markup {
-    let member = word::<v1::MemberState>(replica.member.into());
+    let member = word::<v1::MemberState>(replica.member);
     html! {
         @if replica.id == answer.leader { strong { "leader" } } @else { (member) }
         @if replica.leaving { ", leaving" }

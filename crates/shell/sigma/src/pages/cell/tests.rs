@@ -99,7 +99,7 @@ fn sample(minute: u64) -> v1::CellSample {
         pending: u32::try_from(wave).expect("small"),
         bands: BANDS.map(band).to_vec(),
         evictions: Some(v1::EvictionCounts {
-            preempted: u32::from(minute % 9 == 0),
+            preempted: u32::from(minute.is_multiple_of(9)),
             ..v1::EvictionCounts::default()
         }),
         missing: Vec::new(),
