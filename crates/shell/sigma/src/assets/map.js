@@ -80,6 +80,12 @@
     tip.style.top = `${above > 8 ? above : pointer.top + pointer.side + 8}px`;
   }
 
+  // A rack is a part of the page, and parts neither come nor go: with other racks it is another page.
+  const digest = () => document.querySelector("[data-racks]")?.dataset.racks;
+  const drawn = digest();
+  document.addEventListener("sigma:part", () => {
+    if (digest() !== drawn && drawn) location.reload();
+  });
   document.addEventListener("pointermove", (event) => {
     const now = square(event);
     if (!now) {

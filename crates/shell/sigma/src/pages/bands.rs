@@ -56,8 +56,10 @@ pub(super) fn table(
             @for of in Of::ALL {
                 @if let Some(capacity) = capacity(of).filter(|capacity| *capacity > 0) {
                     @let all = By::ALL.map(|by| amounts(of, by));
-                    // Limits may be more than there is: the bars of a resource have one scale.
-                    @let whole = all.iter().flatten().map(|parts| sum(parts)).fold(capacity, i64::max);
+                    // Limits may be more than there is: the bars of a resource have one scale. What is not
+                    // tasks may be far more, where machines share a host, and is cut off.
+                    @let tasks = |parts: &Vec<Amount>| sum(parts.iter().filter(|part| part.class != SYSTEM.1));
+                    @let whole = all.iter().flatten().map(tasks).fold(capacity, i64::max);
                     tbody {
                         tr class="group" { th scope="rowgroup" colspan="4" {
                             (of.name()) " " span class="muted" { (of.show(Some(capacity))) }
@@ -81,11 +83,11 @@ pub(super) fn legend(with_system: bool) -> Markup {
     if with_system {
         all.push((SYSTEM.1, SYSTEM.0));
     }
-    svg::stack_legend(&all)
+    svg::stack_legend(&all, &[("series-capacity", "capacity")])
 }
 
-fn sum(amounts: &[Amount]) -> i64 {
-    amounts.iter().fold(0, |sum, part| sum.saturating_add(part.amount))
+fn sum<'a>(amounts: impl IntoIterator<Item = &'a Amount>) -> i64 {
+    amounts.into_iter().fold(0, |sum, part| sum.saturating_add(part.amount))
 }
 
 fn row((of, by): (Of, By), amounts: &[Amount], whole: i64, capacity: i64) -> Markup {
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_of_a_resource_have_one_scale() {
+    fn bars_of_a_resource_have_one_scale_for_its_tasks() {
         let capacity = |resource| (resource == Of::Cpu).then_some(4_000);
         let amounts = |_, by| match by {
             By::Limit => Some(of(&[6_000, 2_000])),
@@ -151,6 +153,9 @@ mod tests {
             assert_eq!(shown.matches(text).count(), times, "{text}: {shown}");
         }
         assert!(shown.contains("200 %") && shown.contains("50 %"), "{shown}");
+        let system = |_, _| Some(vec![Amount { class: SYSTEM.1, ..of(&[9_000]).remove(0) }]);
+        let shown = table(capacity, system).into_string();
+        assert!(shown.contains("width=\"100%\"") && shown.contains("225 %"), "{shown}");
         let none = table(|_| Some(1), |_, by| (by == By::Usage).then(Vec::new)).into_string();
         assert_eq!(none.matches("not measured").count(), 3, "{none}");
     }

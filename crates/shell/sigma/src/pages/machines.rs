@@ -143,7 +143,7 @@ fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
                 @let href = asker.to_machine(name);
                 tr data-href=(href) {
                     th scope="row" { a href=(href) { (name) } }
-                    td { (state(machine.status, machine.state(), machine.is_draining())) " "
+                    td { (state(machine.status, machine.state(), machine.is_draining()))
                         span class="muted" { (reason(asker, machine)) } }
                     td class="num" { (machine.tasks()) }
                     td { (bar(machine, Of::Cpu)) }
@@ -153,11 +153,12 @@ fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
                 }
             } }
         } }
-        (svg::stack_legend(&[
-            ("series-usage", "used (limits, if usage is not known)"),
-            ("series-reservation", "mark: reserved"),
-            ("series-limit", "mark: limits"),
-        ]))
+        @if rows.iter().any(|machine| machine.used.is_some()) {
+            (svg::stack_legend(
+                &[("series-usage", "used")],
+                &[("series-reservation", "reserved"), ("series-limit", "limits")],
+            ))
+        }
     }
 }
 
@@ -191,8 +192,8 @@ fn reason(asker: &Asker, machine: &Machine<'_>) -> Markup {
     // What is used is newer than the list, and the list says since when.
     let silent = status.silent_since > 0 && machine.state() == status.state();
     html! {
-        @if silent { "since " (show::ago(status.silent_since, asker.now)) }
-        @else if machine.is_draining() && !status.drain_reason.is_empty() { (status.drain_reason) }
+        @if silent { " since " (show::ago(status.silent_since, asker.now)) }
+        @else if machine.is_draining() && !status.drain_reason.is_empty() { ": " (status.drain_reason) }
     }
 }
 

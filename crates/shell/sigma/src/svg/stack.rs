@@ -122,10 +122,13 @@ pub(crate) fn stack(bar: &Bar<'_>) -> Markup {
     }
 }
 
-/// What the colours of several bars mean: class and name of each part.
-pub(crate) fn stack_legend(parts: &[(&str, &str)]) -> Markup {
+/// What the colours of several bars mean: class and name of each part and of each marker.
+pub(crate) fn stack_legend(parts: &[(&str, &str)], markers: &[(&str, &str)]) -> Markup {
     html! {
-        ul.chart-legend { @for (class, name) in parts { li class=(class) { (swatch(false)) (name) } } }
+        ul.chart-legend {
+            @for (class, name) in parts { li class=(class) { (swatch(false)) (name) } }
+            @for (class, name) in markers { li class=(class) { (swatch(true)) (name) } }
+        }
     }
 }
 

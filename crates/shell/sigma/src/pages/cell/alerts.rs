@@ -68,7 +68,7 @@ fn of_cell(facts: &Facts, alerts: &mut Vec<Alert>) {
     match breaker.state() {
         v1::ReschedulingState::Stopped => alerts.push(Alert::bad(
             html! {
-                "Rescheduling is stopped since " (since) ": " (breaker.silent) " of " (breaker.of)
+                "Rescheduling was stopped " (since) ": " (breaker.silent) " of " (breaker.of)
                 " machines were unreachable at once. None is marked down until fewer are; if they are lost, \
                  override it:"
             },

@@ -35,7 +35,7 @@ pub(super) fn heading(facts: &Facts) -> Markup {
         @if facts.fleet.len() == 0 {
             (show::empty("The cell has no machines.", "bourg machine token m1"))
         } @else {
-            nav class="choices" aria-label="What the map shows" {
+            nav class="choices" aria-label="What the map shows" data-racks=(digest(&facts.fleet)) {
                 span { @for of in Of::ALL { (choice(View { of, ..view }, of.name())) } }
                 @if !facts.is_past() {
                     span { @for by in By::ALL { (choice(View { by, ..view }, by.word())) } }
@@ -48,6 +48,15 @@ pub(super) fn heading(facts: &Facts) -> Markup {
             (svg::map_legend(&measure(view)))
         }
     }
+}
+
+/// What tells a browser that there are other racks than those on its page.
+fn digest(fleet: &Fleet) -> String {
+    let mut hash = blake3::Hasher::new();
+    for group in fleet.groups() {
+        hash.update(name(fleet, group).as_bytes()).update(b"\0");
+    }
+    hash.finalize().to_hex()[..8].to_owned()
 }
 
 /// Such as `CPU used`.

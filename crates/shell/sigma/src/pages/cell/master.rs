@@ -44,13 +44,24 @@ fn summary(facts: &Facts, answer: &v1::ReplicasResponse) -> Markup {
             },
         ),
         ("Answered by", html! { "replica " (answer.answers) }),
-        ("State", html! { span class="mono" { (status.state_hash) } ", level " (status.level) }),
+        (
+            "State",
+            html! {
+                span class="mono" title=(status.state_hash) { (short(&status.state_hash)) }
+                ", level " (status.level)
+            },
+        ),
     ];
     if let Some(heard) = heard {
         let text = html! { (heard) " of " (status.machines_up) " that are up" };
         all.push(("Heard from since it leads", text));
     }
     show::facts(all)
+}
+
+/// As many digits of a digest as people compare.
+fn short(digest: &str) -> &str {
+    digest.get(..16).unwrap_or(digest)
 }
 
 /// By replica.

@@ -240,7 +240,10 @@ fn summary(facts: &Facts) -> Markup {
     }
     shown.push((
         "Log",
-        html! { "index " (status.index) span class="muted" { " at " (show::exact(status.time)) } },
+        html! {
+            "index " (status.index)
+            @if facts.is_past() { span class="muted" { " at " (show::exact(status.time)) } }
+        },
     ));
     show::facts(shown)
 }

@@ -261,6 +261,17 @@ fn only_the_rack_of_a_machine_that_changed_is_drawn_differently() {
 }
 
 #[test]
+fn a_browser_learns_of_other_racks_by_a_part_that_it_has() {
+    let part = |racks: u64| {
+        let parts = draw(&Answers::healthy(40, racks).facts("/"));
+        let found = parts.into_iter().find(|(id, _, _)| id == "machines");
+        found.expect("it is on each page").2
+    };
+    assert_eq!(part(4), part(4));
+    assert_ne!(part(4), part(5));
+}
+
+#[test]
 fn each_part_is_drawn_of_any_cell() {
     let empty = || Answers {
         machines: Vec::new(),
@@ -342,7 +353,7 @@ fn what_is_wrong_is_said_in_words() {
         ),
         (
             Box::new(breaker(v1::ReschedulingState::Stopped)),
-            "Rescheduling is stopped since 1 min ago: 5 of 9 machines were unreachable at once.",
+            "Rescheduling was stopped 1 min ago: 5 of 9 machines were unreachable at once.",
         ),
         (Box::new(breaker(v1::ReschedulingState::Resumed)), "ana resumed rescheduling 1 min ago"),
         (Box::new(breaker(v1::ReschedulingState::Allowed)), "Nothing is wrong."),

@@ -201,7 +201,7 @@ fn drain(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
         h2 { "Drain" }
         @if is_draining {
             p {
-                "Drained since " (show::ago(machine.draining_since, asker.now)) " by " (machine.drained_by)
+                "Drained " (show::ago(machine.draining_since, asker.now)) " by " (machine.drained_by)
                 @if !machine.drain_reason.is_empty() { ": " (machine.drain_reason) }
                 "."
             }

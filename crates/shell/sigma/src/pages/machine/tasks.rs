@@ -45,32 +45,34 @@ struct Row<'a> {
     is_inside: bool,
 }
 
-/// What is placed on a machine: by user, job and index, and the tasks in an alloc below it.
+/// What is placed on a machine: by user, job and index, and the tasks in an alloc below it. Which these
+/// are, the tasks say, the alloc, or both.
 fn rows(machine: &v1::MachineStatus) -> Vec<Row<'_>> {
     let mut all: BTreeMap<Name<'_>, &v1::PlacedTask> = BTreeMap::new();
+    let mut inside: BTreeMap<Name<'_>, BTreeSet<Name<'_>>> = BTreeMap::new();
     for placed in &machine.placed {
-        let index = placed.task.as_ref().map_or(0, |task| task.index);
-        all.insert((&placed.user, &placed.job, index), placed);
-    }
-    let text = |(user, job, index): Name<'_>| format!("{user}/{job}/{index}");
-    let inside =
-        |placed: &v1::PlacedTask| placed.task.as_ref().is_some_and(|task| !task.alloc.is_empty());
-    let mut rows = Vec::new();
-    let mut shown: BTreeSet<Name<'_>> = BTreeSet::new();
-    for (name, placed) in all.iter().filter(|(_, placed)| !inside(placed)) {
-        rows.push(Row { name: text(*name), placed: Some(placed), is_inside: false });
-        for inner in placed.task.iter().flat_map(|task| &task.inside) {
-            let name = parsed(inner);
-            let placed = name.and_then(|name| all.get(&name)).copied();
-            rows.push(Row { name: inner.clone(), placed, is_inside: true });
-            shown.extend(name);
+        let Some(task) = &placed.task else { continue };
+        let name = (placed.user.as_str(), placed.job.as_str(), task.index);
+        all.insert(name, placed);
+        if let Some(alloc) = parsed(&task.alloc) {
+            inside.entry(alloc).or_default().insert(name);
+        }
+        for inner in task.inside.iter().filter_map(|inner| parsed(inner)) {
+            inside.entry(name).or_default().insert(inner);
         }
     }
     // An alloc that is not listed must not hide its tasks.
-    for (name, placed) in all.iter().filter(|(_, placed)| inside(placed)) {
-        if !shown.contains(name) {
-            rows.push(Row { name: text(*name), placed: Some(placed), is_inside: false });
-        }
+    inside.retain(|alloc, _| all.contains_key(alloc));
+    let below: BTreeSet<Name<'_>> = inside.values().flatten().copied().collect();
+    let row = |(user, job, index): Name<'_>, is_inside| Row {
+        name: format!("{user}/{job}/{index}"),
+        placed: all.get(&(user, job, index)).copied(),
+        is_inside,
+    };
+    let mut rows = Vec::new();
+    for name in all.keys().filter(|name| !below.contains(*name)) {
+        rows.push(row(*name, false));
+        rows.extend(inside.get(name).into_iter().flatten().map(|inner| row(*inner, true)));
     }
     rows
 }
@@ -258,7 +260,7 @@ fn task_row(asker: &Asker, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup 
             th scope="row" {
                 (named(asker, &row.name))
                 @if is_alloc { " " span class="label" { "alloc" } }
-                @if row.is_inside { " " span class="muted" { "in the alloc" } }
+                @if row.is_inside { " " span class="muted nowrap" { "in the alloc" } }
             }
             @if let (Some(placed), Some(task)) = (row.placed, task) {
                 td { (show::task_state(task.state)) }
@@ -313,7 +315,7 @@ mod tests {
 
     fn machine() -> v1::MachineStatus {
         let alloc = v1::TaskStatus {
-            inside: vec!["ana/web/10".to_owned(), "ana/saver/0".to_owned()],
+            inside: vec!["ana/saver/0".to_owned()],
             limit: Some(v1::Resources::default()),
             ..v1::TaskStatus::default()
         };
@@ -340,12 +342,12 @@ mod tests {
             .map(|row| (row.name, row.placed.is_some(), row.is_inside))
             .collect();
         let expected = [
+            ("ana/lost/0", true, false),
             ("ana/room/1", true, false),
-            ("ana/web/10", true, true),
             ("ana/saver/0", false, true),
+            ("ana/web/10", true, true),
             ("ben/crawl/9", true, false),
             ("ben/crawl/10", true, false),
-            ("ana/lost/0", true, false),
         ];
         assert_eq!(rows, expected.map(|(name, is, inside)| (name.to_owned(), is, inside)));
     }
