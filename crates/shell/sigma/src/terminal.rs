@@ -40,16 +40,17 @@ use crate::session::Session;
 
 /// The most terminals: in all, of one user, and of one session.
 const TERMINALS_MAX: usize = 256;
-const TERMINALS_OF_USER: usize = 16;
+const TERMINALS_OF_USER: usize = 8;
 const TERMINALS_OF_ONE: usize = 4;
 /// How long nobody may type, and how long no browser may look at it.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 const AWAY_MAX: Duration = Duration::from_secs(60);
-/// The least time between two renderings, and how much of it output may be interpreted, in pieces of so
-/// many bytes. Output beyond waits, and with it the program.
+/// The least time between two renderings, how long output may be interpreted meanwhile, in pieces of so many
+/// bytes, and how many bytes of it may wait. Output beyond stays where it is, and with it the program.
 const FRAME: Duration = Duration::from_millis(40);
-const FRAME_WORK: Duration = Duration::from_millis(5);
+const FRAME_WORK: Duration = Duration::from_millis(10);
 const WORK_BYTES: usize = 512;
+const UNREAD_BYTES_MAX: usize = 256 << 10;
 /// How often it is checked whether a terminal has to end.
 const CHECK: Duration = Duration::from_secs(1);
 /// The most bytes of keys in a request, and of those that the command has not read yet.
@@ -130,12 +131,11 @@ impl Terminals {
         let full = |what: &str| Problem::new(StatusCode::TOO_MANY_REQUESTS, what);
         let mut all = self.lock();
         let count = |is: &dyn Fn(&Entry) -> bool| all.open.values().filter(|one| is(one)).count();
-        let of_session = count(&|open| open.session == session);
-        if of_session >= TERMINALS_OF_ONE || count(&|open| open.user == user) >= TERMINALS_OF_USER {
-            let what = format!(
-                "You have {of_session} terminals open here, or many in other browsers: close one."
-            );
-            return Err(full(&what));
+        if count(&|open| open.session == session) >= TERMINALS_OF_ONE {
+            return Err(full("Too many terminals are open in this browser: close one of them."));
+        }
+        if count(&|open| open.user == user) >= TERMINALS_OF_USER {
+            return Err(full("You have too many terminals in all browsers: close one of them."));
         }
         if all.open.len() >= TERMINALS_MAX {
             return Err(full("Too many terminals are open here: try again later."));
@@ -243,7 +243,6 @@ async fn begin(
         is_resized: false,
         is_changed: true,
         unread: VecDeque::new(),
-        budget: FRAME_WORK,
         viewer: None,
         seen: Instant::now(),
         used: Instant::now(),
@@ -333,8 +332,6 @@ struct Terminal {
     is_changed: bool,
     /// Output that is not interpreted yet.
     unread: VecDeque<u8>,
-    /// How long output may be interpreted before the next rendering.
-    budget: Duration,
     viewer: Option<Viewer>,
     /// When a browser showed it last, and when somebody typed last.
     seen: Instant,
@@ -364,7 +361,7 @@ impl Terminal {
             }
             let has_input = self.is_resized || self.typed.is_ready();
             tokio::select! {
-                output = next(&mut outputs), if self.unread.is_empty() => {
+                output = next(&mut outputs), if self.unread.len() < UNREAD_BYTES_MAX => {
                     if let Some(problem) = self.take(output)
                         && problem.is_sign_out()
                     {
@@ -380,8 +377,7 @@ impl Terminal {
                     Err(_) => self.ended("end", "The connection to the task has ended."),
                 },
                 _ = frames.tick(), if self.is_changed || !self.unread.is_empty() => {
-                    self.budget = FRAME_WORK;
-                    self.interpret();
+                    self.interpret(FRAME_WORK);
                     if self.show() {
                         return;
                     }
@@ -427,7 +423,6 @@ impl Terminal {
         match output {
             Some(Output::Stdout(bytes) | Output::Stderr(bytes)) => {
                 self.unread.extend(bytes);
-                self.interpret();
             }
             Some(Output::Granted(bytes)) => self.typed.granted += u64::from(bytes),
             Some(Output::Exited(0)) => self.ended("end", "The command has ended."),
@@ -439,17 +434,19 @@ impl Terminal {
         None
     }
 
-    /// Interprets output, if there is time for it before the next rendering.
-    fn interpret(&mut self) {
-        while !self.unread.is_empty() && !self.budget.is_zero() {
-            let begun = std::time::Instant::now();
+    /// Interprets output, for so long.
+    fn interpret(&mut self, time: Duration) {
+        let begun = std::time::Instant::now();
+        // Most of what a program writes very fast is never seen.
+        let away = self.screen.scrolled_away(self.unread.make_contiguous());
+        self.unread.drain(..away);
+        while !self.unread.is_empty() && begun.elapsed() < time {
             let length = self.unread.len().min(WORK_BYTES);
             let piece: Vec<u8> = self.unread.drain(..length).collect();
             self.screen.write(&piece);
             let answers = self.screen.take_answers();
             self.typed.add(&answers);
             self.is_changed = true;
-            self.budget = self.budget.saturating_sub(begun.elapsed());
         }
     }
 

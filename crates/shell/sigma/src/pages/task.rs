@@ -523,8 +523,8 @@ fn lives(asker: &Asker, events: &[v1::EventRecord], task: &v1::TaskStatus) -> Ma
                             @else if is_now(*generation) { "–" }
                             @else { span class="muted" { "not known" } }
                         }
-                        td { (life.why) }
-                        td { @if life.used.is_empty() { "–" } @else { (life.used) } }
+                        td class="why" { (life.why) }
+                        td class="why" { @if life.used.is_empty() { "–" } @else { (life.used) } }
                     }
                 } }
             } }

@@ -27,10 +27,24 @@ enum State {
 }
 
 impl Clamp {
+    /// Whether the next byte is in no sequence.
+    pub(super) fn is_in_text(&self) -> bool {
+        matches!(self.state, State::Text)
+    }
+
     /// The output to interpret instead.
     pub(super) fn pass(&mut self, output: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(output.len());
-        for &byte in output {
+        let mut rest = output;
+        loop {
+            // Most output is text.
+            if self.is_in_text() {
+                let text = rest.iter().position(|byte| *byte == 0x1b).unwrap_or(rest.len());
+                passed.extend_from_slice(&rest[..text]);
+                rest = &rest[text..];
+            }
+            let Some((&byte, after)) = rest.split_first() else { return passed };
+            rest = after;
             let state = std::mem::take(&mut self.state);
             self.state = match (state, byte) {
                 (State::Escape, b'[') => State::Sequence(Some(Vec::new())),
@@ -71,7 +85,6 @@ impl Clamp {
                 (State::Sequence(parameters), 0x7f..) => State::Sequence(parameters),
             };
         }
-        passed
     }
 }
 

@@ -87,6 +87,14 @@ impl Interpreter {
         std::mem::take(&mut self.parser.callbacks_mut().bytes)
     }
 
+    /// How many bytes of the next output need not be written.
+    pub(super) fn scrolled_away(&self, output: &[u8]) -> usize {
+        match self.clamp.is_in_text() {
+            true => scrolled_away(output, self.size().rows),
+            false => 0,
+        }
+    }
+
     pub(super) fn size(&self) -> Size {
         let (rows, columns) = self.parser.screen().size();
         Size { rows, columns }
@@ -142,6 +150,16 @@ impl Interpreter {
         };
         (0..rows).map(|number| row(screen, number, columns, cursor(number)).into_string()).collect()
     }
+}
+
+/// How many bytes at the beginning of an output have scrolled away after the rest of it: lines of text only,
+/// followed by more of them than the screen has rows twice, so that nothing below the cursor is left either.
+fn scrolled_away(output: &[u8], rows: u16) -> usize {
+    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\r' | b'\n' | 0x20..=0x7e | 0x80..);
+    let text = output.iter().position(|byte| !is_text(byte)).unwrap_or(output.len());
+    let lines = output[..text].windows(2).enumerate().rev();
+    let mut ends = lines.filter(|(_, pair)| *pair == b"\r\n").map(|(at, _)| at + 2);
+    ends.nth(2 * usize::from(rows)).unwrap_or(0)
 }
 
 /// The rows that are different from those before, with their numbers.
@@ -320,6 +338,32 @@ mod tests {
         screen.write(b"$");
         let cursor = "$<span class=\"cursor\"> </span>";
         assert_eq!(changed(&now, &screen.rows()), [(2, cursor)]);
+    }
+
+    #[test]
+    fn what_has_scrolled_away_makes_no_difference() {
+        let lines = |from: u32, to: u32| -> String {
+            (from..to).map(|number| format!("line {number}\r\n")).collect()
+        };
+        let long = lines(0, 100);
+        for (before, output) in [
+            ("", long.clone()),
+            ("\x1b[31mred\r\n\r\nbelow\x1b[1;3H", long.clone()),
+            ("\x1b[?1049h\x1b[2;4r\x1b[3;1H", long.clone()),
+            ("12345", format!("staircase\n{long}the end")),
+            ("", format!("{long}\x1b[1;1Hhome")),
+        ] {
+            let away = scrolled_away(output.as_bytes(), 5);
+            assert!(away > output.len() / 2, "{away} of {}", output.len());
+            let all = screen(5, 20, &format!("{before}{output}"));
+            let rest = screen(5, 20, &format!("{before}{}", &output[away..]));
+            assert_eq!(all.rows(), rest.rows(), "{before:?}");
+        }
+        for output in
+            [lines(0, 10), format!("\x1b[m{long}"), format!("\x07{long}"), "x".repeat(999)]
+        {
+            assert_eq!(scrolled_away(output.as_bytes(), 5), 0);
+        }
     }
 
     #[test]

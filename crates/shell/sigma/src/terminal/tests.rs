@@ -49,17 +49,26 @@ fn a_user_has_so_many_terminals_in_all_sessions() {
 #[test]
 fn output_beyond_the_time_of_a_frame_waits() {
     let mut terminal = terminal();
-    terminal.budget = Duration::from_nanos(1);
     terminal.take(output(Output::Stdout(b"x".repeat(3 * WORK_BYTES))));
-    assert_eq!(terminal.unread.len(), 2 * WORK_BYTES);
     terminal.take(output(Output::Exited(0)));
+    terminal.interpret(Duration::ZERO);
+    assert_eq!(terminal.unread.len(), 3 * WORK_BYTES);
     let (events, mut ready) = mpsc::channel(QUEUE);
     terminal.obey(ToTerminal::Show(events));
     assert!(!terminal.show(), "the end comes after all output");
     assert!(ready.try_recv().is_ok());
-    terminal.budget = Duration::MAX;
-    terminal.interpret();
+    terminal.interpret(Duration::MAX);
     assert!(terminal.unread.is_empty() && terminal.show());
+}
+
+#[test]
+fn output_that_scrolls_away_costs_no_time() {
+    let mut terminal = terminal();
+    for _ in 0..10_000 {
+        terminal.take(output(Output::Stdout(b"y\r\n".to_vec())));
+    }
+    terminal.interpret(Duration::ZERO);
+    assert!(terminal.unread.len() < 100, "{}", terminal.unread.len());
 }
 
 #[test]
@@ -94,7 +103,6 @@ fn terminal() -> Terminal {
         is_resized: false,
         is_changed: false,
         unread: VecDeque::new(),
-        budget: Duration::MAX,
         viewer: None,
         seen: Instant::now(),
         used: Instant::now(),
@@ -113,8 +121,10 @@ async fn a_slow_browser_gets_the_newest_screen_later() {
     let (events, mut ready) = mpsc::channel(1);
     terminal.obey(ToTerminal::Show(events));
     terminal.take(output(Output::Stdout(b"one".to_vec())));
+    terminal.interpret(Duration::MAX);
     assert!(!terminal.show() && !terminal.is_changed);
     terminal.take(output(Output::Stdout(b"\r\ntwo".to_vec())));
+    terminal.interpret(Duration::MAX);
     assert!(!terminal.show());
     assert!(terminal.is_changed, "there was no room");
     assert!(ready.recv().await.is_some());
