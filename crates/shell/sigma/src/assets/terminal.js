@@ -83,9 +83,9 @@
 
   const say = (text) => { says.textContent = text; };
 
-  function post(path, body, keepalive = false) {
+  function post(path, body, keepalive = false, id = open.id) {
     const headers = { "x-csrf": form.elements.csrf.value };
-    return fetch(`/terminal/${open.id}/${path}`, { method: "POST", headers, body, keepalive });
+    return fetch(`/terminal/${id}/${path}`, { method: "POST", headers, body, keepalive });
   }
 
   // The size of the screen in characters.
@@ -246,7 +246,12 @@
     if (!open) begin();
   });
   closing.addEventListener("click", () => {
-    if (open) post("close").catch(() => {});
+    if (open) {
+      // A second time, if the network has failed; after a minute the server closes it by itself.
+      const { id } = open;
+      const again = () => { post("close", null, false, id).catch(() => {}); };
+      post("close").catch(() => setTimeout(again, 1000));
+    }
     over("Closed");
   });
   keys.addEventListener("keydown", (event) => {

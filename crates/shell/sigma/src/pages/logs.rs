@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use maud::{Markup, html};
 use model::Time;
 use proto::v1;
@@ -387,17 +388,20 @@ fn shown(
     let path =
         Place::Logs { user: user.to_owned(), job: job.to_owned(), index, query: Query::default() };
     let to = |below: &str| format!("{path}/{below}{fields}");
+    let is_forbidden = problem.is_some_and(|problem| problem.status == StatusCode::FORBIDDEN);
     let can_follow = asker.at.is_none() && asked.get("previous") != "1";
     let follow = can_follow.then(|| to("follow"));
     html! {
         h2 class="hidden" { "Output" }
-        div class="actions" {
-            @if can_follow {
-                // A script shows it.
-                button type="button" id="follow" aria-pressed="false" aria-controls="log" hidden { "Follow" }
+        @if !is_forbidden {
+            div class="actions" {
+                @if can_follow {
+                    // A script shows it.
+                    button type="button" id="follow" aria-pressed="false" aria-controls="log" hidden { "Follow" }
+                }
+                a href=(to("download")) download { "Download all" }
+                span id="follow-says" class="muted" role="status" {}
             }
-            a href=(to("download")) download { "Download all" }
-            span id="follow-says" class="muted" role="status" {}
         }
         @if let Some(problem) = problem {
             p class="notice bad" { (problem.what) @if !problem.next.is_empty() { " " (problem.next) } }
