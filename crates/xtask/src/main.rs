@@ -8,6 +8,7 @@
 //! - `cargo xtask lint`: rustfmt and clippy, without warnings
 //! - `cargo xtask trace`: compares the whole of Google's trace with its known figures, and the
 //!   repository's slice of it
+//! - `cargo xtask screenshots`: pictures of every page of Sigma
 //! - `cargo xtask docs`: the documentation of our crates, without warnings
 //! - `cargo xtask book`: the pages of `docs/` as a book
 //! - `cargo xtask reference`: the pages that are generated from the sources
@@ -23,6 +24,7 @@ mod fuzz;
 mod lint;
 mod needs;
 mod run;
+mod screenshots;
 mod suite;
 mod trace_data;
 
@@ -42,6 +44,9 @@ usage: cargo xtask TASK
   trace     trace check DIR: compare the whole trace of 2011 with its known figures
             trace slice DIR: regenerate the repository's slice of it
             trace shapes DIR: regenerate the repository's tables of the cells of 2019
+  screenshots
+            write pictures of every page of Sigma, in both themes and two widths, to
+            target/screenshots
   lint      check the formatting, and clippy without warnings
   docs      build the documentation of our crates without warnings
   book      build the book from the Markdown pages, and check its links; mdBook is installed
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         ["trace", "check", directory] => trace_data::check(directory.as_ref()),
         ["trace", "slice", directory] => trace_data::slice(directory.as_ref()),
         ["trace", "shapes", directory] => trace_data::shapes(directory.as_ref()),
+        ["screenshots"] => screenshots::screenshots(),
         ["lint"] => lint::lint(),
         ["docs"] => lint::docs(),
         ["book"] => docs::book(),

@@ -76,6 +76,16 @@ const TOOLS: &[Tool] = &[
     },
     Tool { program: "curl", package: "curl", needed_by: "bin/bourg/tests/system/pages.rs" },
     Tool {
+        program: "chromium",
+        package: "chromium",
+        needed_by: "bin/bourg/tests/system/sigma/browser.rs",
+    },
+    Tool {
+        program: "chromedriver",
+        package: "chromium-driver",
+        needed_by: "bin/bourg/tests/system/sigma/browser.rs",
+    },
+    Tool {
         program: "promtool",
         package: "prometheus",
         needed_by: "bin/bourg/tests/system/metrics.rs",

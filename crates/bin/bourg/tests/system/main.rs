@@ -73,6 +73,7 @@ mod rootless;
 mod security;
 mod services;
 mod shown;
+mod sigma;
 mod sim;
 mod spike;
 mod task_identity;

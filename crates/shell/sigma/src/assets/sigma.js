@@ -41,6 +41,21 @@ function replace(part) {
   element.dispatchEvent(new CustomEvent("sigma:part", { bubbles: true }));
 }
 
+// A box that scrolls, and has nothing in it that takes the focus, takes it itself: else keys cannot scroll it.
+function reach() {
+  for (const box of $$(".scroll")) {
+    const isWider = box.scrollWidth > box.clientWidth && !$("a, button, input, select", box);
+    if (!isWider) {
+      if (box.tabIndex === 0) ["tabindex", "role", "aria-label"].forEach((name) => box.removeAttribute(name));
+      continue;
+    }
+    box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    const title = $("caption", box) ?? $("h2", box.closest("section") ?? document);
+    box.setAttribute("aria-label", title?.textContent || "Table");
+  }
+}
+
 function live() {
   const main = $("#main[data-live]");
   if (!main) return;
@@ -182,4 +197,7 @@ document.addEventListener("submit", submit);
 const theme = $("#theme");
 if (theme) theme.hidden = false;
 slider();
+reach();
+addEventListener("resize", reach);
+document.addEventListener("sigma:part", reach);
 live();

@@ -187,7 +187,7 @@ fn reasons(asker: &Asker, group: &v1::PendingGroup, places: &str) -> Markup {
                     th scope="row" { (reason.reason) }
                     td class="num" { (reason.machines) }
                     td { (show::bar(show::share(Some(reason.machines.into()), all), "Share of all")) }
-                    td { @if !reason.nearest_machine.is_empty() {
+                    td class="why" { @if !reason.nearest_machine.is_empty() {
                         a href=(asker.to_machine(&reason.nearest_machine)) { (reason.nearest_machine) } " "
                     } (reason.nearest) }
                 }

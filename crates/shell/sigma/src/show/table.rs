@@ -33,7 +33,11 @@ pub(crate) fn command(text: &str) -> Markup {
     html! {
         span class="command" {
             code { (text) }
-            button type="button" class="copy" data-copy=(text) title="Copy" aria-label={ "Copy " (text) } { "⧉" }
+            button type="button" class="copy" data-copy=(text) title="Copy" aria-label={ "Copy " (text) } {
+                svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true" {
+                    path d="M5.5 5.5v-3h8v8h-3M2.5 5.5h8v8h-8z" {}
+                }
+            }
         }
     }
 }
