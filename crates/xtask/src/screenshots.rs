@@ -11,7 +11,8 @@ use crate::needs;
 use crate::run::{cargo_build, root, succeed};
 
 /// The test.
-const TEST: &str = "sigma::pages::every_page_is_accessible_has_no_complaints_and_asks_no_other_host";
+const TEST: &str =
+    "sigma::pages::every_page_is_accessible_has_no_complaints_and_asks_no_other_host";
 const DIRECTORY: &str = "target/screenshots";
 
 /// Takes the pictures.

@@ -144,18 +144,20 @@ impl Asker {
         let at = at.transpose().map_err(Problem::bad)?.map(Moment::message);
         let mut asker =
             Self { connection, shared, address, rights: Rights::default(), csrf, at, now };
-        asker.rights = asker.the_rights().await?;
+        asker.ask_rights().await?;
         Ok(asker)
     }
 
-    async fn the_rights(&mut self) -> Result<Rights, Problem> {
+    /// Asks what the user may do now. An error if the user is not accepted any more.
+    pub(crate) async fn ask_rights(&mut self) -> Result<(), Problem> {
         let user = self.connection.user().unwrap_or_default().to_owned();
         let request = v1::CapabilitiesRequest { user: user.clone() };
         let answer = self.ask(request, async |mut c, r| c.capabilities(r).await).await?;
         let administrator = answer.administrators.contains(&user);
         let held = answer.users.into_iter().filter(|held| held.user == user);
         let capabilities = held.flat_map(|held| held.capabilities).collect();
-        Ok(Rights { user, administrator, capabilities })
+        self.rights = Rights { user, administrator, capabilities };
+        Ok(())
     }
 
     /// Asks once, or again while no replica answers.

@@ -77,7 +77,7 @@ pub(crate) fn document(cell: &str, asker: &Asker, shown: &Page, said: Option<&Sa
         (header(cell, asker))
         @if let Some(at) = &address.at {
             p class="notice past" role="status" {
-                "The cell as it was at " strong { (at) } ", "
+                "The cell as it was " @if is_age(at) { strong { (at) " ago" } } @else { "at " strong { (at) } } ", "
                 a href=(address.at(None)) { "show it now" }
             }
         }
@@ -97,6 +97,11 @@ pub(crate) fn document(cell: &str, asker: &Asker, shown: &Page, said: Option<&Sa
         (footer(asker, is_live))
     };
     shell(cell, &shown.title, &body, is_live)
+}
+
+/// Whether a moment is given as how long ago it was.
+fn is_age(at: &str) -> bool {
+    at.ends_with(|last: char| last.is_ascii_lowercase())
 }
 
 fn header(cell: &str, asker: &Asker) -> Markup {
@@ -266,6 +271,19 @@ fn shell(cell: &str, title: &str, body: &Markup, is_live: bool) -> Markup {
 mod tests {
     use super::*;
     use crate::address::Address;
+
+    #[test]
+    fn an_age_is_told_from_a_moment() {
+        for (at, expected) in [
+            ("10m", true),
+            ("1d", true),
+            ("88412", false),
+            ("2026-11-19 03:10", false),
+            ("2026-11-19T03:10:00Z", false),
+        ] {
+            assert_eq!(is_age(at), expected, "{at}");
+        }
+    }
 
     #[test]
     fn each_page_is_in_a_section() {

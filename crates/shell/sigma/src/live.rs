@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use process::clock::wall_clock;
 use proto::v1;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
@@ -26,8 +26,6 @@ use crate::show;
 
 /// How often a page is rendered again while somebody looks at it.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How often the user's rights are asked again.
-const RIGHTS_INTERVAL: Duration = Duration::from_secs(30);
 /// The most events that wait for a slow browser. A page is not rendered meanwhile.
 const QUEUE: usize = 8;
 /// A log is not followed faster than a person can read: so many lines in one event.
@@ -77,7 +75,7 @@ async fn watch(
         .collect();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut asker: Option<(Instant, Asker)> = None;
+    let mut asker: Option<Asker> = None;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -87,10 +85,13 @@ async fn watch(
             return over(events, "Your session is over.").await;
         }
         let page = async {
-            if asker.as_ref().is_none_or(|(since, _)| since.elapsed() > RIGHTS_INTERVAL) {
-                asker = Some((Instant::now(), app.asker(session, address.clone()).await?));
+            if let Some(asker) = &mut asker {
+                // Whoever is revoked meanwhile sees nothing more, not even what other viewers share.
+                asker.ask_rights().await?;
+            } else {
+                asker = Some(app.asker(session, address.clone()).await?);
             }
-            let Some((_, asker)) = asker.as_mut() else { return Err(Problem::bad("")) };
+            let Some(asker) = &mut asker else { return Err(Problem::bad("")) };
             asker.now = wall_clock();
             pages::page(asker).await
         };
@@ -104,7 +105,7 @@ async fn watch(
                     }
                 }
                 sent = digits;
-                let now = show::exact(asker.as_ref().map_or(0, |(_, asker)| asker.now.0));
+                let now = show::exact(asker.as_ref().map_or(0, |asker| asker.now.0));
                 if events.send(Event::default().event("now").data(now)).await.is_err() {
                     return;
                 }

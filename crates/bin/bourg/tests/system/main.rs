@@ -13,6 +13,7 @@ mod http;
 mod isolation;
 mod jobs;
 mod pages;
+mod preload;
 mod processes;
 mod random;
 mod screen;

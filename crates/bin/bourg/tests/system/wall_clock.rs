@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
+use crate::preload;
 use crate::terminal::Terminal;
 
 /// The wall clock of everything started from a terminal except tasks and their shims, which start
@@ -18,13 +18,8 @@ impl WallClock {
 
     /// Gives a terminal a clock.
     pub(crate) fn of(terminal: &mut Terminal) -> Self {
-        let (source, library) = (terminal.path("wall_clock.rs"), terminal.path(Self::LIBRARY));
-        terminal.write("wall_clock.rs", include_str!("preload/wall_clock.rs"));
-        let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let mut compiler = Command::new(compiler);
-        compiler.args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort", "-o"]);
-        let status = compiler.arg(&library).arg(&source).status();
-        assert!(status.expect("a compiler").success(), "{} does not compile", source.display());
+        let source = include_str!("preload/wall_clock.rs");
+        let library = preload::library(terminal, "wall_clock", source);
         let clock = Self { file: terminal.path("wall_clock.offset") };
         clock.set(0);
         terminal.set("BOURG_TEST_WALL_CLOCK", clock.file.clone());

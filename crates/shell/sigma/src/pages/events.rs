@@ -86,7 +86,7 @@ pub(super) fn table(asker: &Asker, events: &[v1::EventRecord], with_subject: boo
                     td class="nowrap" { (show::ago(event.time, asker.now)) }
                     @if with_subject { td { (subject(asker, event, &words.subject)) } }
                     td class="nowrap" { span class={ "event event-" (words.name.to_lowercase()) } { (words.name) } }
-                    td { (words.detail) }
+                    td class="detail" { (words.detail) }
                     td class="nowrap" { (words.by) }
                 }
             } }

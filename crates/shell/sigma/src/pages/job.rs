@@ -235,7 +235,8 @@ fn tasks(asker: &Asker, status: &v1::JobStatus, job: &str, used: &[v1::TaskUsage
                     td class="num" { (task.failures) }
                     td { (show::bar(show::share(used.and_then(|used| used.cpu_milli), limit.map(|limit| limit.cpu_milli)), "CPU used of the limit")) }
                     td { (show::bar(show::share(used.and_then(|used| used.memory_bytes), limit.map(|limit| limit.ram_bytes)), "RAM used of the limit")) }
-                    td class="why" { @if task.reason.is_empty() { (task.last_end_text) } @else { (task.reason) } }
+                    td class="why" { @if !task.reason.is_empty() { (task.reason) }
+                        @else if !task.last_end_text.is_empty() { span class="muted" { "last end: " (task.last_end_text) } } }
                 }
             } }
         } }

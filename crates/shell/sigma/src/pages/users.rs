@@ -178,6 +178,8 @@ fn may(known: &Known, name: &str) -> Markup {
     html! {
         @if known.is_administrator(name) {
             span class="label" { "administrator" }
+        } @else if known.capabilities(name).is_empty() {
+            span class="muted" { "change own jobs" }
         } @else {
             @for held in known.capabilities(name) { span class="label" { (held) } " " }
         }

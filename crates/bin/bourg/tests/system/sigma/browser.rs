@@ -1,4 +1,4 @@
-//! A real browser: Chromium without a window, driven through WebDriver.
+//! A real browser: Chromium without a window, driven through `WebDriver`.
 
 use std::net::TcpListener;
 use std::time::Instant;
@@ -14,12 +14,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use url::{ParseError, Url};
 
+use super::own;
 use crate::eventually::{PATIENCE, eventually, until};
+use crate::preload;
 use crate::terminal::{Background, Terminal};
 use crate::tools::needs;
-
-/// Said by Chromium and not by a page: other tests add and remove networks of this machine meanwhile.
-const NETWORK_CHANGED: &str = "net::ERR_NETWORK_CHANGED";
 
 /// A browser with one tab. It ends with this value.
 pub(super) struct Browser {
@@ -28,7 +27,7 @@ pub(super) struct Browser {
     _driver: Background,
 }
 
-/// A command of WebDriver that only Chromium knows.
+/// A command of `WebDriver` that only Chromium knows.
 #[derive(Debug)]
 struct Own {
     path: &'static str,
@@ -54,10 +53,14 @@ impl Browser {
         let temporary = terminal.path("browser");
         std::fs::create_dir_all(&temporary).expect("a directory for the browser");
         let temporary = format!("TMPDIR={}", temporary.display());
+        // Other tests add and remove networks meanwhile, and Chromium would drop all its connections.
+        let source = include_str!("../preload/same_network.rs");
+        let same = preload::library(terminal, "same_network", source);
+        let same = format!("LD_PRELOAD={}", same.display());
         let (driver, port) = eventually("the driver of the browser runs", || {
             let port = free_port();
             let flag = format!("--port={port}");
-            let mut driver = terminal.start("env", &[&temporary, "chromedriver", &flag]);
+            let mut driver = terminal.start("env", &[&temporary, &same, "chromedriver", &flag]);
             // Somebody else may have taken the port meanwhile.
             until("the driver listens or ends", || {
                 driver.stdout().contains("started successfully") || driver.code().is_some()
@@ -96,7 +99,7 @@ impl Browser {
     }
 
     #[track_caller]
-    fn own(&self, path: &'static str, body: Value) -> Value {
+    fn chromium(&self, path: &'static str, body: Value) -> Value {
         let answer = self.runtime.block_on(self.tab().issue_cmd(Own { path, body }));
         answer.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
@@ -104,22 +107,14 @@ impl Browser {
     /// A command of Chromium's own protocol.
     #[track_caller]
     fn devtools(&self, command: &str, parameters: &Value) -> Value {
-        self.own("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
+        self.chromium("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }
 
     /// Opens an address, and waits until it is loaded.
     #[track_caller]
     pub(super) fn open(&self, address: &str) {
-        let begun = Instant::now();
-        loop {
-            match self.runtime.block_on(self.tab().goto(address)) {
-                Ok(()) => return,
-                Err(error) if !error.to_string().contains(NETWORK_CHANGED) => {
-                    panic!("{address}: {error}")
-                }
-                Err(_) => assert!(begun.elapsed() < PATIENCE, "{address} cannot be loaded"),
-            }
-        }
+        let opened = self.runtime.block_on(self.tab().goto(&own(address)));
+        opened.unwrap_or_else(|error| panic!("{address}: {error}"));
     }
 
     /// The address of the page, without its scheme, host and port.
@@ -190,7 +185,7 @@ impl Browser {
     pub(super) fn is_at(&self, place: &str) {
         until(&format!("the page is {place}"), || {
             let loaded = self.try_run("return document.readyState", Vec::new());
-            self.place() == place && loaded.is_ok_and(|state| state == "complete")
+            self.place() == own(place) && loaded.is_ok_and(|state| state == "complete")
         });
     }
 
@@ -198,7 +193,7 @@ impl Browser {
     /// if a live part is just being replaced.
     #[track_caller]
     pub(super) fn click(&self, css: &str) {
-        self.click_at(Locator::Css(css));
+        self.click_at(Locator::Css(&own(css)));
     }
 
     /// Clicks at the link or button with a text.
@@ -276,11 +271,11 @@ impl Browser {
     /// policy, and files that could not be loaded.
     #[track_caller]
     pub(super) fn complaints(&self) -> Vec<String> {
-        let all = self.own("se/log", json!({ "type": "browser" }));
+        let all = self.chromium("se/log", json!({ "type": "browser" }));
         let of_pages = |entry: &Value| {
             let text = entry["message"].as_str().unwrap_or_default();
             let is_bad = matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING"));
-            (is_bad && !text.contains(NETWORK_CHANGED)).then(|| text.to_owned())
+            is_bad.then(|| text.to_owned())
         };
         all.as_array().expect("a list").iter().filter_map(of_pages).collect()
     }
@@ -288,7 +283,7 @@ impl Browser {
     /// The addresses that the tab has asked for since the last call.
     #[track_caller]
     pub(super) fn asked(&self) -> Vec<String> {
-        let all = self.own("se/log", json!({ "type": "performance" }));
+        let all = self.chromium("se/log", json!({ "type": "performance" }));
         let address = |entry: &Value| {
             let message: Value = serde_json::from_str(entry["message"].as_str()?).ok()?;
             let message = &message["message"];

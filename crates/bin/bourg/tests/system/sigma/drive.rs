@@ -32,8 +32,8 @@ fn a_link_signs_one_browser_in_and_what_it_shows_changes_by_itself() {
     // From the cell to a line of a log, by clicking.
     browser.click("#part-facts a[href='/jobs']");
     browser.is_at("/jobs");
-    browser.click("a[href='/jobs/root/talk']");
-    browser.is_at("/jobs/root/talk");
+    browser.click("a[href='/jobs/~/talk']");
+    browser.is_at("/jobs/~/talk");
     let running = "a.task.good";
     until("both tasks run", || browser.count(running) == 2);
     // The page is not loaded again while its values change.
@@ -44,10 +44,10 @@ fn a_link_signs_one_browser_in_and_what_it_shows_changes_by_itself() {
     browser.shows("#part-history", "KILL");
     let mark = browser.run("return window.mark", Vec::new());
     assert_eq!(mark, "the same page");
-    browser.click("#part-tasks th a[href='/jobs/root/talk/0']");
-    browser.is_at("/jobs/root/talk/0");
+    browser.click("#part-tasks th a[href='/jobs/~/talk/0']");
+    browser.is_at("/jobs/~/talk/0");
     browser.click_text("Logs");
-    browser.is_at("/jobs/root/talk/0/logs");
+    browser.is_at("/jobs/~/talk/0/logs");
     browser.shows("#log", "line 1 end");
     browser.click("#follow");
     browser.shows("#follow-says", "Following");
@@ -58,7 +58,7 @@ fn a_link_signs_one_browser_in_and_what_it_shows_changes_by_itself() {
     browser.shows("#follow-says", "Stopped");
 
     // A page that is wrong says so, and leads on.
-    browser.open(&format!("{origin}/jobs/root/nothing"));
+    browser.open(&format!("{origin}/jobs/~/nothing"));
     browser.shows("main h1", "Not found");
     browser.shows("main", "nothing");
     browser.open(&format!("{origin}/?at=soon"));
@@ -98,12 +98,12 @@ fn an_update_is_undone_a_terminal_typed_into_and_the_past_looked_at() {
     browser.types("j");
     until("a row is selected", || browser.count("tr.selected") == 1);
     browser.enter();
-    browser.is_at("/jobs/root/web");
+    browser.is_at("/jobs/~/web");
     browser.types("d");
-    browser.is_at("/jobs/root/web/description");
+    browser.is_at("/jobs/~/web/description");
     browser.shows("#part-bcl", "MODE: 'new'");
     browser.types("u");
-    browser.is_at("/jobs/root/web");
+    browser.is_at("/jobs/~/web");
 
     // The update.
     browser.shows("#part-update", "Update from version 1 to 2");
@@ -117,7 +117,7 @@ fn an_update_is_undone_a_terminal_typed_into_and_the_past_looked_at() {
     assert_eq!(browser.count("#part-update form"), 0, "there is nothing to do now");
 
     // A terminal, with a command that has to be interpreted to say this.
-    browser.open(&format!("{origin}/jobs/root/web/0/terminal"));
+    browser.open(&format!("{origin}/jobs/~/web/0/terminal"));
     browser.click_text("Open a terminal");
     browser.says("#terminal-says", "Open");
     browser.types("echo answer-$((6 * 7))");
@@ -130,7 +130,7 @@ fn an_update_is_undone_a_terminal_typed_into_and_the_past_looked_at() {
 
     // Without scripts pages can be read, and buttons work.
     browser.scripts(false);
-    browser.open(&format!("{origin}/jobs/root/web"));
+    browser.open(&format!("{origin}/jobs/~/web"));
     let text = browser.text("main");
     for shown in ["root/web", "running", "Update from version 1 to 2", "Kill job"] {
         assert!(text.contains(shown), "{shown} is not in\n{text}");
@@ -148,16 +148,16 @@ fn an_update_is_undone_a_terminal_typed_into_and_the_past_looked_at() {
     let undone = events.lines().find(|line| line.contains("updateUndone")).expect("it is told");
     let undone: serde_json::Value = serde_json::from_str(undone).expect("JSON");
     let index = undone["index"].as_str().expect("a number");
-    browser.open(&format!("{origin}/jobs/root/web?at={index}"));
+    browser.open(&format!("{origin}/jobs/~/web?at={index}"));
     browser.shows("p.past", &format!("The cell as it was at {index}, show it now"));
     browser.shows("#part-summary", "running");
     assert_eq!(browser.count("main form.action"), 0, "the past cannot be changed");
     assert_eq!(browser.text("#live"), "past");
     browser.click("#part-tasks th a");
-    browser.is_at(&format!("/jobs/root/web/0?at={index}"));
+    browser.is_at(&format!("/jobs/~/web/0?at={index}"));
     browser.shows("#part-summary", "running");
     browser.click(".past a");
-    browser.is_at("/jobs/root/web/0");
+    browser.is_at("/jobs/~/web/0");
     browser.shows("#part-summary", "killed");
     assert_eq!(browser.complaints(), [""; 0]);
 }

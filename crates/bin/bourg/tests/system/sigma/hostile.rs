@@ -63,27 +63,27 @@ fn text_of_users_is_shown_and_never_interpreted() {
     let origin = sign_in(&browser, &cell, None);
     let to = |place: &str| format!("{origin}{place}");
     for (place, texts) in [
-        ("/jobs/root/hostile", &[SCRIPT, IMAGE, ATTRIBUTE][..]),
-        ("/jobs/root/hostile/description", &[SCRIPT, IMAGE]),
-        ("/jobs/root/hostile/0", &[SCRIPT, IMAGE, ATTRIBUTE]),
-        ("/jobs/root/hostile/0/logs", &[SCRIPT, IMAGE, ATTRIBUTE]),
-        ("/jobs/root/hostile/0/logs?grep=img", &[IMAGE]),
-        ("/jobs/root/ends", &[IMAGE]),
-        ("/jobs/root/ends/0", &[IMAGE]),
+        ("/jobs/~/hostile", &[SCRIPT, IMAGE, ATTRIBUTE][..]),
+        ("/jobs/~/hostile/description", &[SCRIPT, IMAGE]),
+        ("/jobs/~/hostile/0", &[SCRIPT, IMAGE, ATTRIBUTE]),
+        ("/jobs/~/hostile/0/logs", &[SCRIPT, IMAGE, ATTRIBUTE]),
+        ("/jobs/~/hostile/0/logs?grep=img", &[IMAGE]),
+        ("/jobs/~/ends", &[IMAGE]),
+        ("/jobs/~/ends/0", &[IMAGE]),
         ("/pending", &[]),
         ("/names/root", &[]),
     ] {
         shows(&browser, &to(place), texts);
     }
     // Lines that come while the log is followed.
-    browser.open(&to("/jobs/root/hostile/0/logs"));
+    browser.open(&to("/jobs/~/hostile/0/logs"));
     browser.click("#follow");
     browser.says("#follow-says", "Following");
     browser.shows("#log", ATTRIBUTE);
     interprets_nothing(&browser);
 
     // What a task prints into a terminal, also as its title.
-    browser.open(&to("/jobs/root/hostile/0/terminal"));
+    browser.open(&to("/jobs/~/hostile/0/terminal"));
     browser.click_text("Open a terminal");
     browser.says("#terminal-says", "Open");
     browser.types("printf '\\033]0;%s\\007\\033[1m%s\\n' \"$B\" \"$B\"");
@@ -103,8 +103,7 @@ fn text_of_users_is_shown_and_never_interpreted() {
     let field = "return document.querySelector('main input[name=q]').value";
     assert_eq!(browser.run(field, Vec::new()), IMAGE);
     shows(&browser, &to(&format!("/search?q={typed}")), &["No jobs match."]);
-    for place in
-        [format!("/jobs/root/{typed}"), format!("/machines/{typed}"), format!("/?at={typed}")]
+    for place in [format!("/jobs/~/{typed}"), format!("/machines/{typed}"), format!("/?at={typed}")]
     {
         browser.open(&to(&place));
         browser.shows("main", IMAGE);

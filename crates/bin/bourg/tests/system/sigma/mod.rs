@@ -19,6 +19,11 @@ fn link(cell: &Cell, client: Option<&str>) -> String {
     cell.ok(&format!("bourg {of}sigma open --print")).trim().to_owned()
 }
 
+/// An address, or a selector with one, in which `~` is the user of the cell.
+fn own(text: &str) -> String {
+    text.replace('~', "root")
+}
+
 /// `https://HOST:PORT` of a link.
 fn origin(link: &str) -> String {
     link.split_once("/sign-in/").expect("it is a link").0.to_owned()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{link, origin};
+use super::{link, origin, own};
 use crate::cell::Cell;
 use crate::eventually::eventually;
 use crate::tools::needs;
@@ -39,6 +39,7 @@ impl Answer {
 #[track_caller]
 fn curl(cell: &Cell, how: &str, address: &str) -> Answer {
     needs("curl", "curl");
+    let address = own(address);
     let line = format!(
         "curl --silent --show-error --include --path-as-is --cacert cell/client/user.ca.pem {how} \
          '{address}'"
@@ -97,15 +98,15 @@ fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_c
     let reads = [
         "/",
         "/jobs",
-        "/jobs/root/hello",
-        "/jobs/root/hello/0/logs",
+        "/jobs/~/hello",
+        "/jobs/~/hello/0/logs",
         "/machines",
         "/users",
         "/events",
-        "/jobs/root/hello/0/logs/download",
+        "/jobs/~/hello/0/logs/download",
         "/search?q=hello",
         "/live?page=/jobs",
-        "/jobs/root/nothing",
+        "/jobs/~/nothing",
         "/nothing",
         "/%2e%2e/etc/passwd",
         "/../etc/passwd",
@@ -115,10 +116,10 @@ fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_c
     for (path, status) in [
         ("/", 200),
         ("/jobs", 200),
-        ("/jobs/root/hello/0/logs/download", 200),
+        ("/jobs/~/hello/0/logs/download", 200),
         ("/search?q=hello", 303),
         ("/help", 200),
-        ("/jobs/root/nothing", 404),
+        ("/jobs/~/nothing", 404),
         ("/machines/nothing", 404),
         ("/nothing", 404),
         ("/%2e%2e/etc/passwd", 404),
@@ -191,7 +192,7 @@ fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_c
         assert!((400..=413).contains(&large.status), "{path}: {large:?}");
     }
     for (method, path, status) in [
-        ("DELETE", "/jobs/root/hello", 405),
+        ("DELETE", "/jobs/~/hello", 405),
         ("PUT", "/", 405),
         ("POST", "/jobs", 405),
         ("GET", "/do", 405),
