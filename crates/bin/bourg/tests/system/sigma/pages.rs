@@ -73,7 +73,8 @@ fn every_page_is_accessible_has_no_complaints_and_asks_no_other_host() {
     scene::run_all(&cell);
     let machines = cell.ok("bourg machines -o name");
     let machine = machines.lines().next().expect("a cell has machines");
-    let pictures = std::env::var_os("BOURG_SCREENSHOTS").map(PathBuf::from);
+    let pictures =
+        std::env::var_os("BOURG_SCREENSHOTS").filter(|path| !path.is_empty()).map(PathBuf::from);
     let browser = Browser::start(&cell);
     let origin = sign_in(&browser, &cell, None);
     let mut wrong = Vec::new();
@@ -110,12 +111,17 @@ fn every_page_is_accessible_has_no_complaints_and_asks_no_other_host() {
     }
 }
 
-/// Writes a picture of the whole page, if pictures are wanted.
+/// Writes a picture of the whole page, if pictures are wanted, and of what a window shows of it.
 fn picture(browser: &Browser, directory: Option<&PathBuf>, name: &str, width: u64) {
     let Some(directory) = directory else { return };
+    fs::create_dir_all(directory).expect("a directory for pictures");
+    let write = |name: String| {
+        fs::write(directory.join(name), browser.picture()).expect("a picture can be written");
+    };
+    if width == WIDE {
+        write(format!("{name}-window.png"));
+    }
     let height = browser.run(HEIGHT, Vec::new()).as_u64().expect("a number");
     browser.size(width, height.clamp(LOW, HIGH));
-    fs::create_dir_all(directory).expect("a directory for pictures");
-    let path = directory.join(format!("{name}.png"));
-    fs::write(path, browser.picture()).expect("a picture can be written");
+    write(format!("{name}.png"));
 }
