@@ -119,7 +119,7 @@ const WARM_UP: Duration = Duration::from_secs(5);
 /// The writers are stopped long before.
 const FOREVER: Duration = Duration::from_secs(86_400);
 /// How many viewers open their pages at once.
-const OPENED_AT_ONCE: usize = 8;
+const OPENED_AT_ONCE: u16 = 8;
 
 /// Runs the benchmark and prints the results.
 pub(crate) fn measure(options: &Options) -> Done {
@@ -393,7 +393,7 @@ impl Viewers {
     async fn open(pages: &Pages, browsers: &[Browser], number: u32) -> anyhow::Result<Self> {
         let counts = Arc::new(Counts::default());
         let mut watching = JoinSet::new();
-        let opening = Arc::new(tokio::sync::Semaphore::new(OPENED_AT_ONCE));
+        let opening = Arc::new(tokio::sync::Semaphore::new(OPENED_AT_ONCE.into()));
         for viewer in 0..number {
             let held = Arc::clone(&opening).acquire_owned().await?;
             let browser = browsers[viewer as usize % browsers.len()].clone();
@@ -405,7 +405,7 @@ impl Viewers {
             });
         }
         // All of them are open.
-        let _all = opening.acquire_many(OPENED_AT_ONCE as u32).await?;
+        let _all = opening.acquire_many(OPENED_AT_ONCE.into()).await?;
         Ok(Self { watching, counts })
     }
 
