@@ -34,7 +34,7 @@ pub(crate) struct SigmaArgs {
 enum Subcommands {
     /// Print a link that signs a browser in to the Sigma of a master replica as you, once, and open it.
     ///
-    /// The link is valid for five minutes. Whoever opens it first acts in your name until the session ends:
+    /// The link is valid for five minutes. The first browser that uses it acts as you until the session ends:
     /// after 12 hours, after an hour without a request, or when your certificate ends or is revoked.
     Open(OpenArgs),
 }

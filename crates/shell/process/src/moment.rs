@@ -34,7 +34,7 @@ impl Moment {
     /// Parses an index, a time, or an age before `now`.
     ///
     /// # Errors
-    /// A text that is none of them, as a message for people.
+    /// A message for people if the text is no moment.
     pub fn parse(text: &str, now: Time) -> Result<Self, String> {
         let text = text.trim();
         if let Ok(index) = text.parse() {

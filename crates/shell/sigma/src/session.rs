@@ -160,7 +160,7 @@ impl Sessions {
         Ok(Link { address, expires })
     }
 
-    /// The user whom a link would sign in, without using it.
+    /// The user of a link, without using it.
     pub(crate) fn whose(&self, token: &str) -> Option<String> {
         self.lock().whose(token, SystemTime::now())
     }

@@ -12,7 +12,7 @@ use crate::layout;
 use crate::problem::Problem;
 use crate::session::{NoSignIn, Session};
 
-/// Shows whom a link signs in. It is used only by the button, because chat programs and mail scanners
+/// Shows the user of a link. Only the button uses the link, because chat programs and mail scanners
 /// open links too.
 pub(crate) async fn ask(State(app): State<App>, Path(token): Path<String>) -> Response {
     match app.sessions().whose(&token) {

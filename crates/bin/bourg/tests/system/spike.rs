@@ -1,4 +1,4 @@
-//! A load spike of production in a machine that is filled with batch: who yields what, and to whom.
+//! A load spike of production on a machine that is full of batch tasks: batch tasks give up CPU and memory.
 
 use serde_json::Value;
 

@@ -118,7 +118,7 @@ where
     listen.serve(pages, refusals, shutdown).await
 }
 
-/// A socket, and whom it accepts.
+/// A listening socket, and which clients it accepts.
 struct Listen<'a> {
     listener: std::net::TcpListener,
     tls: Arc<ServerConfig>,

@@ -23,7 +23,7 @@
   }
 
   function add(html) {
-    // Whoever has scrolled up stays there.
+    // A reader who has scrolled up stays there.
     const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
     // A stream begins with the last lines, also after a break.
     if (fresh) box.replaceChildren();

@@ -251,7 +251,7 @@ struct Ahead {
     higher: (u32, u32),
     /// Those of the owner's older jobs of the same priority.
     older: (u32, u32),
-    /// Other users with pending tasks of the same priority, with whom its owner takes turns.
+    /// Other users with pending tasks of the same priority: the scheduler takes turns between them and the owner.
     users: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Text that users choose, made to run in the browser of whoever looks at it.
+//! Script injection: text that users choose, such as labels and log lines, is never run in a viewer's browser.
 
 use super::browser::Browser;
 use super::sign_in;

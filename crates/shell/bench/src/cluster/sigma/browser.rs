@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 const STREAM_WINDOW: u32 = 6 << 20;
 const CONNECTION_WINDOW: u32 = 15 << 20;
 
-/// Where the pages are, and whom to trust.
+/// The address of the pages, and the authority of their certificate.
 #[derive(Clone)]
 pub(super) struct Site {
     tls: TlsConnector,
