@@ -3,5 +3,7 @@
 /// On a request: asks for a linearizable read; otherwise the answer may be stale. Its value is
 /// `true`.
 pub const CONSISTENT: &str = "consistent";
+/// On a rejection of the peer: its [`Cause`](crate::transport::Cause), as in metrics.
+pub const CAUSE: &str = "cause";
 /// On a rejection due to overload: after how many milliseconds to retry.
 pub const RETRY_AFTER: &str = "retry-after-ms";

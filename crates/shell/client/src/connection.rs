@@ -22,8 +22,6 @@ use crate::{CELL_FILE, CellFile, Error, Notice, USER_STEM, known};
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to retry a master that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The expiry of a certificate that only the replica knows.
-const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 const RETRY: Duration = Duration::from_millis(50);
 /// How long to retry a busy master, by default.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
@@ -77,7 +75,7 @@ pub struct Connection {
     /// The client directory, the expiry of its certificate, and what other client directories need
     /// from it.
     directory: PathBuf,
-    expires: SystemTime,
+    expires: Option<SystemTime>,
     file: CellFile,
     ca_pem: String,
     /// How long to retry a busy master, and whether that was reported.
@@ -113,7 +111,7 @@ impl Connection {
             Identity::User(user) | Identity::Task { user, .. } => Some(user.clone()),
             _ => None,
         };
-        let (expires, ca_pem) = (credentials.expires(), credentials.ca_pem().to_owned());
+        let (expires, ca_pem) = (Some(credentials.expires()), credentials.ca_pem().to_owned());
         let credentials = Rotating::new(credentials).map_err(|error| unusable(&error))?;
         let client = |master: &String| {
             let expect = Expect::Role(Role::Master);
@@ -157,7 +155,7 @@ impl Connection {
             sequence: 0,
             directory: PathBuf::new(),
             // The replica checks it.
-            expires: SystemTime::now() + FAR,
+            expires: None,
             file: CellFile { cell, masters: Vec::new() },
             ca_pem: String::new(),
             patience: BUSY_PATIENCE,
@@ -198,7 +196,9 @@ impl Connection {
     fn failure(&self, status: Status) -> Error {
         use tonic::Code as Grpc;
         let refused = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled, Grpc::Unauthenticated];
-        if SystemTime::now() < self.expires || !refused.contains(&status.code()) {
+        if self.expires.is_none_or(|expires| SystemTime::now() < expires)
+            || !refused.contains(&status.code())
+        {
             return Error::Answer(status);
         }
         let why = rpc::transport::explain(&status);

@@ -1,18 +1,15 @@
 //! Sigma at a replica, the paper's backup UI (section 3.1): its pages call the services of this process,
 //! each with the certificate of the user who has signed in.
 
-use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use client::Connection;
-use rpc::transport::{Peer, Refusals};
+use rpc::transport::{HttpService, Peer, Refusals};
 use rpc::{Authority, Identity, Validity};
 use sigma::{Sessions, Sigma};
-use tonic::body::Body;
-use tonic::codegen::{Service, http};
 
 /// How long the certificate of the pages is valid. It is renewed when a third of that has passed.
 const VALIDITY: Duration = Duration::from_secs(90 * 86_400);
@@ -52,17 +49,12 @@ pub(crate) fn bind(options: &SigmaOptions) -> anyhow::Result<Bound> {
 
 impl Bound {
     /// Serves the pages; returns only if that fails.
-    pub(crate) async fn serve<S>(
+    pub(crate) async fn serve(
         self,
-        services: S,
+        services: impl HttpService,
         authority: &Arc<Authority>,
         refusals: &Refusals,
-    ) -> anyhow::Result<()>
-    where
-        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send + 'static,
-    {
+    ) -> anyhow::Result<()> {
         let certificate = || authority.issue_for_web(&self.names, Validity::lasting(VALIDITY));
         let credentials = certificate()?;
         let cell = authority.cell().to_owned();
@@ -91,12 +83,7 @@ struct Here<S> {
     refusals: Refusals,
 }
 
-impl<S> sigma::Cell for Here<S>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S: Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-{
+impl<S: HttpService> sigma::Cell for Here<S> {
     fn name(&self) -> &str {
         &self.cell
     }

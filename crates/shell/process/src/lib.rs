@@ -8,6 +8,7 @@
 //! - [`event_words`]: events in words for people
 //! - [`health`]: `/livez`, `/readyz` and other HTTP responses
 //! - [`joining`]: joining a cell with a token
+//! - [`machine_words`]: what machines offer tasks, in words for people
 //! - [`metrics`]: metrics in Prometheus' text format
 //! - [`moment`]: times as people write and read them
 //! - [`notify`]: notifications to systemd
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod event_words;
 pub mod health;
 pub mod joining;
+pub mod machine_words;
 pub mod metrics;
 pub mod moment;
 pub mod notify;

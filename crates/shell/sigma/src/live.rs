@@ -85,13 +85,14 @@ async fn watch(
             return over(events, "Your session is over.").await;
         }
         let page = async {
-            if let Some(asker) = &mut asker {
-                // Whoever is revoked meanwhile sees nothing more, not even what other viewers share.
-                asker.ask_rights().await?;
-            } else {
-                asker = Some(app.asker(session, address.clone()).await?);
-            }
-            let Some(asker) = &mut asker else { return Err(Problem::bad("")) };
+            let asker = match &mut asker {
+                Some(asker) => {
+                    // A user who is revoked meanwhile sees nothing more, not even what viewers share.
+                    asker.ask_rights().await?;
+                    asker
+                }
+                none => none.insert(app.asker(session, address.clone()).await?),
+            };
             asker.now = wall_clock();
             pages::page(asker).await
         };

@@ -1,6 +1,7 @@
 //! Why a page cannot be shown or a change was rejected.
 
 use axum::http::StatusCode;
+use rpc::transport::Cause;
 use tonic::Code;
 
 /// What is shown instead of a page.
@@ -44,7 +45,8 @@ impl From<client::Error> for Problem {
             return Self::new(StatusCode::BAD_GATEWAY, error.to_string());
         };
         let what = error.to_string();
-        let revoked = status.code() == Code::PermissionDenied && what.contains("were revoked");
+        let cause = status.metadata().get(rpc::metadata::CAUSE);
+        let revoked = cause.is_some_and(|cause| cause == Cause::Revoked.as_str());
         match status.code() {
             _ if revoked => Self::new(StatusCode::UNAUTHORIZED, what),
             Code::NotFound => Self::new(StatusCode::NOT_FOUND, what),

@@ -1,6 +1,5 @@
 //! Calls of services in the same process, with the identity of somebody who was authenticated before.
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,14 +7,14 @@ use std::task::{Context, Poll};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
-use tonic::body::Body;
-use tonic::codegen::{Service, http};
+use tonic::codegen::http;
 use tonic::transport::server::Connected;
 use tonic::transport::{Channel, Endpoint, Server};
 
 use super::admission::Admission;
 use super::peer::{FarEnd, Peer};
 use super::refusals::Refusals;
+use super::server::HttpService;
 
 /// The bytes that may be in the pipe of a connection, in each direction.
 const PIPE_BYTES: usize = 256 << 10;
@@ -28,12 +27,12 @@ const PIPE_BYTES: usize = 256 << 10;
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn in_process<S>(services: S, peer: Peer, cell: &str, refusals: &Refusals) -> Channel
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S: Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-{
+pub fn in_process(
+    services: impl HttpService,
+    peer: Peer,
+    cell: &str,
+    refusals: &Refusals,
+) -> Channel {
     let services = Admission::new(services, cell);
     let far_end = Arc::new(FarEnd::known(peer, cell, refusals.clone()));
     let connector = tower::service_fn(move |_: http::Uri| {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tonic::codegen::http;
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Status};
 
 use super::refusals::{Cause, Refusals};
 use crate::certificate::CLOCK_SKEW;
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
+use crate::metadata::CAUSE;
 
 /// The identity of the peer, from the certificate verified by TLS.
 ///
@@ -64,14 +66,16 @@ pub fn web_peer(extensions: &http::Extensions, cell: &str) -> Option<Peer> {
     (SystemTime::now() < peer.expires).then_some(peer)
 }
 
-/// Rejects a request with `PERMISSION_DENIED`, and counts it in the server's [`Refusals`].
+/// Rejects a request with `PERMISSION_DENIED` and the [`CAUSE`], and counts it in the server's [`Refusals`].
 #[must_use]
 pub fn refuse<T>(request: &Request<T>, cause: Cause, why: impl Into<String>) -> Status {
     let why = why.into();
     if let Some(far_end) = request.extensions().get::<Arc<FarEnd>>() {
         far_end.count(cause, &why);
     }
-    Status::permission_denied(why)
+    let mut status = Status::permission_denied(why);
+    status.metadata_mut().insert(CAUSE, MetadataValue::from_static(cause.as_str()));
+    status
 }
 
 /// The peer of an accepted connection: parsed once, and attached to each of its requests.

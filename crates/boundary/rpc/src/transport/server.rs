@@ -23,6 +23,33 @@ use crate::{Error, Result, Rotating, WebCredentials};
 /// The maximum size of a request's headers, in bytes. The protocol's default is 16 MiB.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
+/// What a server serves, such as tonic's routes.
+pub trait HttpService:
+    Service<
+        http::Request<Body>,
+        Response = http::Response<Body>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<S> HttpService for S where
+    S: Service<
+            http::Request<Body>,
+            Response = http::Response<Body>,
+            Error = Infallible,
+            Future: Send + 'static,
+        > + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -70,19 +97,14 @@ impl Default for Limits {
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub async fn serve<S>(
+pub async fn serve(
     listener: std::net::TcpListener,
     credentials: &Rotating,
-    services: S,
+    services: impl HttpService,
     limits: Limits,
     refusals: &Refusals,
     shutdown: impl Future<Output = ()>,
-) -> Result<()>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S: Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-{
+) -> Result<()> {
     let cell = credentials.credentials().cell().to_owned();
     let tls = Arc::clone(&credentials.tls().server);
     let services = Admission::new(services, &cell);
@@ -100,19 +122,14 @@ where
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub async fn serve_web<S>(
+pub async fn serve_web(
     listener: std::net::TcpListener,
     (credentials, cell): (&WebCredentials, &str),
-    pages: S,
+    pages: impl HttpService,
     limits: Limits,
     refusals: &Refusals,
     shutdown: impl Future<Output = ()>,
-) -> Result<()>
-where
-    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-    S: Clone + Send + Sync + 'static,
-    S::Future: Send + 'static,
-{
+) -> Result<()> {
     let tls = credentials.tls()?;
     let listen = Listen { listener, tls, anonymous: true, cell, limits };
     listen.serve(pages, refusals, shutdown).await
@@ -129,17 +146,12 @@ struct Listen<'a> {
 }
 
 impl Listen<'_> {
-    async fn serve<S>(
+    async fn serve(
         self,
-        services: S,
+        services: impl HttpService,
         refusals: &Refusals,
         shutdown: impl Future<Output = ()>,
-    ) -> Result<()>
-    where
-        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send + 'static,
-    {
+    ) -> Result<()> {
         let Self { listener, tls, anonymous, cell, limits } = self;
         listener.set_nonblocking(true).map_err(Error::Listener)?;
         let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;

@@ -4,7 +4,7 @@
 mod tasks;
 
 use maud::{Markup, html};
-use model::{HeldPorts, PortRange, Subnet};
+use process::machine_words::{held_ports, ports, task_network};
 use proto::v1;
 use proto::v1::events_request::From;
 
@@ -164,32 +164,6 @@ fn polled(machine: &v1::MachineStatus) -> Markup {
             several => { "; replicas " (several.join(", ")) " do not reach it" }
         }
     }
-}
-
-/// For example `20000-29999, 3 of them taken`.
-fn ports(machine: &v1::MachineStatus) -> String {
-    let report = machine.report.clone().unwrap_or_default();
-    let port = |port: u32| u16::try_from(port).unwrap_or_default();
-    let range = PortRange { first: port(report.first_port), last: port(report.last_port) };
-    match range.is_empty() {
-        true => "none".to_owned(),
-        false => format!("{range}, {} of them taken", machine.ports_taken),
-    }
-}
-
-/// For example `10.64.5.0/24, 3 of 253 addresses taken`; `None` if it has none.
-fn task_network(machine: &v1::MachineStatus) -> Option<String> {
-    let range: Subnet = machine.report.as_ref()?.task_network.parse().ok()?;
-    let (taken, count) = (machine.addresses_taken, range.task_count());
-    Some(format!("{range}, {taken} of {count} addresses taken"))
-}
-
-/// For example `31000-31002 by /system.slice/web.service (nginx)`; `None` if there are none.
-fn held_ports(machine: &v1::MachineStatus) -> Option<String> {
-    let held = machine.report.as_ref()?.held_ports.as_ref()?;
-    let held = held.groups.iter().filter_map(|held| HeldPorts::try_from(held.clone()).ok());
-    let held: Vec<String> = held.map(|held| held.to_string()).collect();
-    (!held.is_empty()).then(|| held.join(", "))
 }
 
 /// The drain: who began it, what it waits for, and the buttons.
