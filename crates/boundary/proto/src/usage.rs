@@ -199,9 +199,54 @@ impl TryFrom<v1::Measured> for Measured {
     }
 }
 
+impl v1::MasterWork {
+    /// The sum, as far as it can be counted.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            polls: self.polls.saturating_add(other.polls),
+            polls_failed: self.polls_failed.saturating_add(other.polls_failed),
+            proposals: self.proposals.saturating_add(other.proposals),
+            accepted: self.accepted.saturating_add(other.accepted),
+            rejected: self.rejected.saturating_add(other.rejected),
+        }
+    }
+
+    /// What was done since an earlier count; `None` if something has been counted anew meanwhile.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        Some(Self {
+            polls: self.polls.checked_sub(before.polls)?,
+            polls_failed: self.polls_failed.checked_sub(before.polls_failed)?,
+            proposals: self.proposals.checked_sub(before.proposals)?,
+            accepted: self.accepted.checked_sub(before.accepted)?,
+            rejected: self.rejected.checked_sub(before.rejected)?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_is_what_all_replicas_have_done_between_two_counts() {
+        let of = |polls, accepted| v1::MasterWork {
+            polls,
+            accepted,
+            polls_failed: 1,
+            proposals: 2,
+            rejected: 3,
+        };
+        let all = of(5, 7).plus(&of(10, u64::MAX));
+        let expected =
+            v1::MasterWork { polls_failed: 2, proposals: 4, rejected: 6, ..of(15, u64::MAX) };
+        assert_eq!(all, expected);
+        let none = v1::MasterWork::default();
+        assert_eq!(all.since(&all), Some(none));
+        assert_eq!(all.since(&of(5, 7)).map(|done| (done.polls, done.proposals)), Some((10, 2)));
+        assert_eq!(of(4, 7).since(&of(5, 7)), None, "a replica has restarted");
+    }
 
     #[test]
     fn a_negative_amount_was_not_measured() {

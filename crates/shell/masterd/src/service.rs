@@ -4,6 +4,7 @@
 mod checkpoint_download;
 mod dispatch;
 mod enrolment;
+mod event_digests;
 pub(crate) mod event_watch;
 mod exec;
 mod forwarding;
@@ -16,6 +17,7 @@ mod logs;
 mod machines;
 pub(crate) mod names;
 mod quota;
+mod read;
 mod reclamation;
 mod replicas;
 pub(crate) mod replication;
@@ -61,7 +63,6 @@ use self::event_watch::EventSource;
 use self::streams::{Streams, holding};
 use self::summary::Summary;
 use self::tasks::split;
-use crate::caller::Caller;
 use crate::caller::tasks::{may_submit, may_touch};
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
@@ -193,54 +194,6 @@ impl Service {
                 Err(rpc::transport::refuse(request, Cause::WrongRole, why))
             }
         }
-    }
-
-    /// Answers from the newest view.
-    fn read<T>(
-        &self,
-        by: &Caller,
-        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status>,
-    ) -> Answer<T> {
-        answer(&Reads::of(&self.core.view(), by)).map(Response::new)
-    }
-
-    /// The same for answers that may be as large as the cell: a few at a time, on separate threads,
-    /// because those that serve also receive messages of other replicas.
-    async fn read_much<T: Send + 'static>(
-        &self,
-        by: &Caller,
-        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
-    ) -> Answer<T> {
-        let place = self.askers.begin(&by.user)?;
-        let turn = Arc::clone(&self.much).acquire_owned().await;
-        let turn = turn.map_err(|_| Status::unavailable("the master is stopping"))?;
-        let (view, by) = (self.core.view(), by.clone());
-        let answered = tokio::task::spawn_blocking(move || {
-            // Held even if the client is gone.
-            let _held = (turn, place);
-            answer(&Reads::of(&view, &by))
-        });
-        answered.await.map_err(|error| Status::internal(error.to_string()))?.map(Response::new)
-    }
-
-    /// Answers from a moment of the past.
-    async fn past(
-        &self,
-        by: &Caller,
-        at: v1::Moment,
-        question: Question,
-    ) -> Result<PastAnswer, Status> {
-        let asked = {
-            let view = self.core.view();
-            v1::PastQuestion {
-                user: by.user.to_string(),
-                administers_jobs: by.administers_jobs(&view.cell),
-                at: Some(at),
-                newest: view.cell.index().0,
-                question: Some(question),
-            }
-        };
-        self.past.ask(asked).await
     }
 }
 

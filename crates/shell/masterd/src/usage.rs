@@ -4,14 +4,17 @@
 //! Each replica has what the machines use that it polls. [`crate::service`] joins the replicas'
 //! answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use borglet::{Measured, Usage, UsageSample, UsageSubject, UsageWindow};
 use master::Samples;
-use model::{CollectionId, GcuFactor, InstanceId, MachineId, Time};
+use model::{
+    CollectionId, GcuFactor, Generation, InstanceId, MachineId, TaskId, TaskSelection, Time,
+};
 use prost::Message as _;
 use proto::v1;
 
@@ -21,6 +24,8 @@ const FRESH: Duration = Duration::from_secs(15);
 const UNHEARD_MAX: Duration = Duration::from_secs(3_600);
 /// The most memory for windows: the oldest are forgotten.
 const WINDOW_BYTES_MAX: usize = 256 << 20;
+/// How many machines are looked at while others wait.
+const LOCKED_MAX: usize = 256;
 /// The oldest windows are forgotten by their start, in steps of this.
 const STEP: u64 = borglet::WINDOW.0;
 
@@ -87,6 +92,8 @@ pub(crate) struct Used {
     pub(crate) jobs: BTreeMap<CollectionId, (u32, Measured)>,
     pub(crate) machines: BTreeMap<MachineId, MachineUsed>,
     pub(crate) tasks: BTreeMap<InstanceId, TaskUsed>,
+    /// With the sums: what the replicas have done.
+    pub(crate) work: v1::MasterWork,
 }
 
 /// What a machine uses.
@@ -105,6 +112,22 @@ pub(crate) struct TaskUsed {
     pub(crate) newest: Option<(Time, Measured)>,
     /// By their start.
     pub(crate) windows: BTreeMap<Time, v1::UsageWindow>,
+}
+
+/// Some tasks of a job.
+type Tasks<'a> = (CollectionId, &'a TaskSelection);
+
+/// Some tasks and machines, without the sums: this takes no longer than it is large.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chosen {
+    pub(crate) machines: Vec<MachineId>,
+    /// The tasks of this job: these.
+    pub(crate) job: Option<CollectionId>,
+    pub(crate) tasks: TaskSelection,
+    /// Where these tasks are now: without windows, only these machines matter.
+    pub(crate) places: BTreeSet<MachineId>,
+    /// With their windows that ended after this.
+    pub(crate) since: Option<Time>,
 }
 
 /// What to give in addition to the sums.
@@ -157,10 +180,54 @@ impl UsageMemory {
         now: Instant,
     ) -> Used {
         let mut used = Used::default();
-        for (id, of_it) in &self.lock().machines {
-            let Some(gcu) = gcu(*id) else { continue };
-            let is_fresh = now.saturating_duration_since(of_it.heard) <= FRESH;
-            of_it.add_to(&mut used, (*id, gcu), query, is_fresh);
+        let mut after = Bound::Unbounded;
+        loop {
+            // Borglets answer meanwhile.
+            let all = self.lock();
+            let mut last = None;
+            for (id, of_it) in all.machines.range((after, Bound::Unbounded)).take(LOCKED_MAX) {
+                last = Some(*id);
+                let Some(gcu) = gcu(*id) else { continue };
+                of_it.add_to(&mut used, (*id, gcu), query, of_it.is_fresh(now));
+            }
+            match last {
+                Some(id) => after = Bound::Excluded(id),
+                None => return used,
+            }
+        }
+    }
+
+    /// What some tasks and machines use, without the sums.
+    pub(crate) fn query_chosen(
+        &self,
+        gcu: impl Fn(MachineId) -> Option<GcuFactor>,
+        chosen: &Chosen,
+        now: Instant,
+    ) -> Used {
+        let mut used = Used::default();
+        let all = self.lock();
+        let known = |id: &MachineId| Some((*id, all.machines.get(id)?, gcu(*id)?));
+        for (id, of_it, gcu) in chosen.machines.iter().filter_map(known) {
+            used.machines.insert(id, of_it.used(gcu, of_it.is_fresh(now)));
+        }
+        let Some(job) = chosen.job else { return used };
+        let of = (job, &chosen.tasks);
+        let mut add = |of_it: &OfMachine, gcu| {
+            of_it.add_tasks(&mut used, gcu, (of, chosen.since), of_it.is_fresh(now));
+        };
+        match chosen.since {
+            None => {
+                let places = chosen.places.iter().filter_map(known);
+                places.for_each(|(_, of_it, gcu)| add(of_it, gcu));
+            }
+            // A task may have been on any machine.
+            Some(_) => {
+                for (id, of_it) in all.machines.iter().filter(|(_, of_it)| of_it.has(of)) {
+                    if let Some(gcu) = gcu(*id) {
+                        add(of_it, gcu);
+                    }
+                }
+            }
         }
         used
     }
@@ -287,6 +354,61 @@ impl OfMachine {
         bytes
     }
 
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.heard) <= FRESH
+    }
+
+    /// The instances of some tasks of a job.
+    fn of_tasks<'a>(
+        &'a self,
+        (job, tasks): Tasks<'a>,
+    ) -> impl Iterator<Item = (&'a InstanceId, &'a OfInstance)> {
+        // One search for all, and no more of a large job than what is between the selected.
+        let (first, last) = tasks.bounds();
+        let task = |index| TaskId { collection: job, index };
+        let first = task(first).generation(Generation(0));
+        let last = task(last).generation(Generation(u32::MAX)).max(first);
+        let all = self.instances.range(first..=last);
+        all.filter(move |(instance, _)| tasks.contains(instance.index))
+            .map(|(instance, of_it)| (instance, &**of_it))
+    }
+
+    fn has(&self, tasks: Tasks<'_>) -> bool {
+        self.of_tasks(tasks).next().is_some()
+    }
+
+    /// What is used on it.
+    fn used(&self, gcu: GcuFactor, is_fresh: bool) -> MachineUsed {
+        let mut found = MachineUsed::default();
+        if let Some((at, all)) = newest(&self.machine, gcu, is_fresh) {
+            (found.at, found.all) = (at, all);
+        }
+        found.system =
+            newest(&self.system, gcu, is_fresh).map(|(_, system)| system).unwrap_or_default();
+        for of_it in self.instances.values() {
+            if let Some((_, measured)) = newest(&of_it.sample, gcu, is_fresh) {
+                found.tasks = found.tasks.plus(&measured);
+                found.measured += 1;
+            }
+        }
+        found
+    }
+
+    /// Adds some tasks of a job, with their windows that ended after a time.
+    fn add_tasks(
+        &self,
+        used: &mut Used,
+        gcu: GcuFactor,
+        (tasks, since): (Tasks<'_>, Option<Time>),
+        is_fresh: bool,
+    ) {
+        for (instance, of_it) in self.of_tasks(tasks) {
+            let task = used.tasks.entry(*instance).or_default();
+            task.newest = task.newest.max_by_time(newest(&of_it.sample, gcu, is_fresh));
+            task.windows.extend(of_it.windows(since, gcu));
+        }
+    }
+
     fn add_to(
         &self,
         used: &mut Used,
@@ -294,29 +416,15 @@ impl OfMachine {
         query: &Query,
         is_fresh: bool,
     ) {
-        let of = |sample: &Option<UsageSample>| {
-            let sample = sample.as_ref().filter(|_| is_fresh)?;
-            Some((sample.at, normalised(&sample.measured, gcu)))
-        };
-        let mut found = MachineUsed::default();
-        if let Some((at, all)) = of(&self.machine) {
-            (found.at, found.all) = (at, all);
-        }
-        found.system = of(&self.system).map(|(_, system)| system).unwrap_or_default();
+        let found = self.used(gcu, is_fresh);
         for (instance, of_it) in &self.instances {
-            let newest = of(&of_it.sample);
-            if let Some((_, measured)) = &newest {
+            if let Some((_, measured)) = newest(&of_it.sample, gcu, is_fresh) {
                 let of_job = used.jobs.entry(instance.collection).or_default();
-                *of_job = (of_job.0 + 1, of_job.1.plus(measured));
-                found.tasks = found.tasks.plus(measured);
-                found.measured += 1;
+                *of_job = (of_job.0 + 1, of_job.1.plus(&measured));
             }
-            if query.job == Some(instance.collection) {
-                let windows = of_it.windows(query.since, gcu);
-                let task = used.tasks.entry(*instance).or_default();
-                task.newest = task.newest.max_by_time(newest);
-                task.windows.extend(windows);
-            }
+        }
+        if let Some(job) = query.job {
+            self.add_tasks(used, gcu, ((job, &TaskSelection::All), query.since), is_fresh);
         }
         used.all = used.all.plus(&found.all);
         used.system = used.system.plus(&found.system);
@@ -368,6 +476,7 @@ impl Used {
     pub(crate) fn merge(&mut self, other: Self) {
         self.all = self.all.plus(&other.all);
         self.system = self.system.plus(&other.system);
+        self.work = self.work.plus(&other.work);
         for (job, (measured, used)) in other.jobs {
             let of_job = self.jobs.entry(job).or_default();
             *of_job = (of_job.0 + measured, of_job.1.plus(&used));
@@ -384,6 +493,16 @@ impl Used {
             task.windows.extend(used.windows);
         }
     }
+}
+
+/// A sample, unless it is outdated.
+fn newest(
+    sample: &Option<UsageSample>,
+    gcu: GcuFactor,
+    is_fresh: bool,
+) -> Option<(Time, Measured)> {
+    let sample = sample.as_ref().filter(|_| is_fresh)?;
+    Some((sample.at, normalised(&sample.measured, gcu)))
 }
 
 fn normalised(measured: &Measured, gcu: GcuFactor) -> Measured {

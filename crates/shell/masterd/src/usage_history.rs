@@ -59,6 +59,7 @@ pub(crate) fn sample(
     at: Time,
     cell: &v1::CellUsage,
     evictions: v1::EvictionCounts,
+    work: Option<v1::MasterWork>,
     missing: Vec<u64>,
 ) -> v1::CellSample {
     v1::CellSample {
@@ -70,6 +71,7 @@ pub(crate) fn sample(
         bands: cell.bands.iter().map(band).collect(),
         evictions: Some(evictions),
         missing,
+        work,
     }
 }
 
@@ -193,6 +195,15 @@ mod tests {
         assert_eq!(since(&ring, 0), [120, 240, 300]);
     }
 
+    /// As much as happens in no minute.
+    const WORK: v1::MasterWork = v1::MasterWork {
+        polls: 1 << 40,
+        polls_failed: 1 << 40,
+        proposals: 1 << 40,
+        accepted: 1 << 40,
+        rejected: 1 << 40,
+    };
+
     /// A cell that uses all that a sample can have.
     fn large() -> v1::CellUsage {
         let cpu_milli = 1_000_000_000;
@@ -221,6 +232,7 @@ mod tests {
             tasks: Some(total),
             bands: (1..=5).map(band).collect(),
             pending: 100_000,
+            work: None,
         }
     }
 
@@ -249,10 +261,11 @@ mod tests {
             }],
             evictions: Some(evictions),
             missing: vec![2],
+            work: Some(WORK),
         };
-        assert_eq!(sample(Time(60), &cell, evictions, vec![2]), expected);
+        assert_eq!(sample(Time(60), &cell, evictions, Some(WORK), vec![2]), expected);
         cell.used = Some(v1::Measured::default());
-        let sample = sample(Time(60), &cell, evictions, Vec::new());
+        let sample = sample(Time(60), &cell, evictions, None, Vec::new());
         assert_eq!(sample.used, Some(v1::CpuMemory::default()), "nothing is measured yet");
     }
 
@@ -270,7 +283,7 @@ mod tests {
         };
         for minute in 1..=2_000 {
             let at = Time(1 << 51) + Span::from_secs(60 * minute);
-            assert!(history.record(&sample(at, &large(), evictions, vec![2, 3, 4, 5])));
+            assert!(history.record(&sample(at, &large(), evictions, Some(WORK), vec![2, 3, 4, 5])));
         }
         let ring = history.0.lock().expect("unlocked");
         let bytes: usize = ring.0.iter().map(|(_, bytes)| bytes.len() + 24).sum();

@@ -1,15 +1,19 @@
 //! Asks the cell for one user.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use client::{Connection, MasterClient};
 use model::{Capability, Time};
 use process::clock::wall_clock;
 use process::moment::Moment;
 use proto::v1;
+use proto::v1::events_request::From;
 use proto::v1::usage_request::{self, Of};
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 
 use crate::address::{Address, Place};
@@ -27,8 +31,19 @@ const WHY_AGE: Duration = Duration::from_secs(10);
 const HISTORY_AGE: Duration = Duration::from_secs(10);
 /// What is drawn of the whole cell, for all viewers of the same.
 const DRAWN_AGE: Duration = Duration::from_secs(1);
+/// The newest events of something.
+const EVENTS_AGE: Duration = Duration::from_secs(1);
+/// How long a page waits for a part of it: there may be millions of events, of which few are wanted.
+pub(crate) const PATIENCE_OF_A_PART: Duration = Duration::from_millis(5);
+/// How many searches among all events go on at once.
+const SEARCHES_MAX: usize = 1;
+/// How many of the best-scored machines are shown.
+const SCORES: u32 = 5;
 /// How long a page waits for a replica.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Asks the cell for something.
+pub(crate) type Fetch<T> = Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>;
 
 /// A part of a page as it was drawn: its id, class and markup.
 pub(crate) type Drawn = (String, Option<&'static str>, String);
@@ -38,6 +53,15 @@ pub(crate) type Drawn = (String, Option<&'static str>, String);
 pub(crate) struct MachineUsed {
     pub(crate) machine: Option<v1::MachineUsage>,
     pub(crate) tasks: Vec<(String, String, v1::TaskUsage)>,
+}
+
+/// The newest events of something.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// The oldest first.
+    pub(crate) events: Vec<v1::EventRecord>,
+    /// Where newer ones begin.
+    next: Option<v1::EventCursor>,
 }
 
 /// What pages share.
@@ -60,6 +84,13 @@ pub(crate) struct Shared {
     pub(crate) machine_used: CachedBy<String, MachineUsed>,
     /// By the address of the page.
     pub(crate) drawn: CachedBy<String, Vec<Drawn>>,
+    /// By what is asked.
+    events: CachedBy<String, History>,
+    /// Searches among all events.
+    searches: Semaphore,
+    /// By job: why its tasks are pending, and the same with scores.
+    why: CachedBy<String, v1::WhyResponse>,
+    scores: CachedBy<String, v1::WhyResponse>,
     /// Of the jobs with most pending tasks.
     pub(crate) whys: Cached<Vec<v1::WhyResponse>>,
 }
@@ -81,6 +112,10 @@ impl Default for Shared {
             fleet: Mutex::default(),
             machine_used: CachedBy::new(OVERVIEW_AGE),
             drawn: CachedBy::new(DRAWN_AGE),
+            events: CachedBy::new(EVENTS_AGE),
+            searches: Semaphore::new(SEARCHES_MAX),
+            why: CachedBy::new(OVERVIEW_AGE),
+            scores: CachedBy::new(WHY_AGE),
             whys: Cached::new(WHY_AGE),
         }
     }
@@ -214,6 +249,39 @@ impl Asker {
     pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Problem> {
         let request = v1::CellStatusRequest { at: self.at };
         self.ask(request, async |mut c, r| c.cell_status(r).await).await
+    }
+
+    /// Why tasks of a job are pending, without scores.
+    pub(crate) async fn why(
+        &mut self,
+        job: &v1::JobAddress,
+    ) -> Result<Arc<v1::WhyResponse>, Problem> {
+        let (name, fetch) = self.asks_why(job, 0);
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.why.of(name).get_soon(fetch).await,
+        }
+    }
+
+    /// The same with the best machines for a task; none yet if that takes longer than a page should: there is
+    /// a score for each machine.
+    pub(crate) async fn scores(
+        &mut self,
+        job: &v1::JobAddress,
+    ) -> Result<Option<Arc<v1::WhyResponse>>, Problem> {
+        let (name, fetch) = self.asks_why(job, SCORES);
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new).map(Some),
+            None => self.shared.scores.of(name).get_within(PATIENCE_OF_A_PART, fetch).await,
+        }
+    }
+
+    fn asks_why(&self, job: &v1::JobAddress, scores: u32) -> (String, Fetch<v1::WhyResponse>) {
+        let (mut own, at) = (self.clone(), self.at);
+        let request =
+            v1::WhyRequest { job: Some(job.clone()), at, scores, ..v1::WhyRequest::default() };
+        let fetch = async move { own.ask(request, async |mut c, r| c.why(r).await).await };
+        (format!("{}/{}", job.user, job.job), Box::pin(fetch))
     }
 
     /// The status of one job, with its tasks.
@@ -383,21 +451,88 @@ impl Asker {
 
     /// What something uses now, and has used lately. There is none in the past.
     pub(crate) async fn usage(&mut self, of: Of) -> Result<v1::UsageResponse, Problem> {
-        let request = v1::UsageRequest { of: Some(of) };
+        // The totals are asked for the page of the cell, for all viewers at once.
+        let without_totals = match &of {
+            Of::Tasks(_) => true,
+            Of::Machines(machines) => !machines.names.is_empty(),
+            Of::Cell(_) | Of::Jobs(_) => false,
+        };
+        let request = v1::UsageRequest { of: Some(of), without_totals };
         self.ask(request, async |mut c, r| c.usage(r).await).await
     }
 
-    /// The newest events that match, the oldest first.
+    /// The newest events that match, as of a moment ago.
     pub(crate) async fn events(
         &mut self,
         request: v1::EventsRequest,
-    ) -> Result<Vec<v1::EventRecord>, Problem> {
-        let request = v1::EventsRequest { until: self.at, follow: false, ..request };
-        let mut stream = self.stream(request, async |mut c, r| c.events(r).await).await?;
-        let mut events = Vec::new();
-        while let Some(answer) = stream.message().await.map_err(client::Error::Answer)? {
-            events.extend(answer.events);
+    ) -> Result<Arc<History>, Problem> {
+        let all = self.events_within(request, None).await?;
+        all.ok_or_else(|| Problem::bad("the events could not be read"))
+    }
+
+    /// The same, or none yet if they have to be searched among so many that it takes longer than a page should.
+    pub(crate) async fn recent_events(
+        &mut self,
+        request: v1::EventsRequest,
+    ) -> Result<Option<Arc<History>>, Problem> {
+        match self.events_within(request, Some(PATIENCE_OF_A_PART)).await {
+            // Others search events, too.
+            Err(problem) if problem.status == StatusCode::TOO_MANY_REQUESTS => Ok(None),
+            events => events,
         }
-        Ok(events)
+    }
+
+    async fn events_within(
+        &mut self,
+        request: v1::EventsRequest,
+        patience: Option<Duration>,
+    ) -> Result<Option<Arc<History>>, Problem> {
+        let request = v1::EventsRequest { until: self.at, follow: false, ..request };
+        if self.at.is_some() {
+            return Ok(Some(Arc::new(self.read_events(request).await?)));
+        }
+        let cached = self.shared.events.of(format!("{request:?}"));
+        let (mut own, before) = (self.clone(), cached.last());
+        let fetch = Box::pin(async move { own.newest_events(request, before.as_deref()).await });
+        match patience {
+            Some(patience) => cached.get_within(patience, fetch).await,
+            None => cached.get_soon(fetch).await.map(Some),
+        }
+    }
+
+    /// The newest events, if some of them are known: only newer ones are read.
+    async fn newest_events(
+        &mut self,
+        request: v1::EventsRequest,
+        before: Option<&History>,
+    ) -> Result<History, Problem> {
+        if let Some(History { events, next: Some(next) }) = before {
+            let from = Some(From::Cursor(*next));
+            let newer = self.read_events(v1::EventsRequest { from, ..request.clone() }).await;
+            // Otherwise these are not kept any more.
+            if let Ok(newer) = newer {
+                let most = match request.from {
+                    Some(From::Last(most)) => usize::try_from(most).unwrap_or(usize::MAX),
+                    _ => usize::MAX,
+                };
+                let mut events: Vec<_> = events.iter().cloned().chain(newer.events).collect();
+                events.drain(..events.len().saturating_sub(most));
+                return Ok(History { events, next: newer.next.or(Some(*next)) });
+            }
+        }
+        // All that wait have a turn, and pages have processors meanwhile. It is never closed.
+        let shared = Arc::clone(&self.shared);
+        let _turn = shared.searches.acquire().await;
+        self.read_events(request).await
+    }
+
+    async fn read_events(&mut self, request: v1::EventsRequest) -> Result<History, Problem> {
+        let mut stream = self.stream(request, async |mut c, r| c.events(r).await).await?;
+        let mut history = History { events: Vec::new(), next: None };
+        while let Some(answer) = stream.message().await.map_err(client::Error::Answer)? {
+            history.events.extend(answer.events);
+            history.next = answer.next.or(history.next);
+        }
+        Ok(history)
     }
 }

@@ -78,6 +78,30 @@ impl<T: Send + Sync + 'static> Cached<T> {
         }
         Ok(value)
     }
+
+    /// The same, but a caller does not wait longer than this for the first value: then there is none yet, and
+    /// it is fetched all the same.
+    pub(crate) async fn get_within<E: Send + 'static>(
+        &self,
+        patience: Duration,
+        fetch: impl Future<Output = Result<T, E>> + Send + Unpin + 'static,
+    ) -> Result<Option<Arc<T>>, E> {
+        if self.0.newest(STALE).is_some() {
+            return self.get_soon(fetch).await.map(Some);
+        }
+        let own = Self(Arc::clone(&self.0));
+        let fetching = tokio::spawn(async move { own.get(fetch).await });
+        match tokio::time::timeout(patience, fetching).await {
+            Ok(Ok(fetched)) => fetched.map(Some),
+            // It takes longer, or has panicked.
+            Ok(Err(_)) | Err(_) => Ok(None),
+        }
+    }
+
+    /// The newest value, however old it is.
+    pub(crate) fn last(&self) -> Option<Arc<T>> {
+        self.0.kept().as_ref().map(|kept| Arc::clone(&kept.value))
+    }
 }
 
 impl<T> Inner<T> {
@@ -172,6 +196,23 @@ mod tests {
         // Who asks for a new one waits until then.
         drop(cached.0.fetching.lock().await);
         assert_eq!(cached.get_soon(Box::pin(async { Err(()) })).await.as_deref(), Ok(&2));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_long_for_a_first_value() {
+        let cached = Cached::new(Duration::from_secs(3_600));
+        let (fetched, fetch) = oneshot::channel();
+        let slow = Box::pin(async move { fetch.await.map_err(drop) });
+        let within = Duration::from_millis(10);
+        assert_eq!(cached.get_within(within, slow).await, Ok(None));
+        assert_eq!(cached.last(), None);
+        fetched.send(1).expect("it is fetched");
+        let other = || Box::pin(async { Ok::<_, ()>(2) });
+        let patient = Duration::from_secs(60);
+        assert_eq!(cached.get_within(patient, other()).await, Ok(Some(Arc::new(1))));
+        cached.is_old();
+        assert_eq!(cached.get_within(within, other()).await, Ok(Some(Arc::new(1))));
+        assert_eq!(cached.last(), Some(Arc::new(1)));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The web server: routes, who asks, and what every response has.
 
 use std::net::TcpListener;
+use std::time::Instant;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::uri::Authority;
@@ -49,7 +50,7 @@ impl Sigma {
     ) -> anyhow::Result<()> {
         let cell = self.0.cell().to_owned();
         let pages = Routes::from(self.router());
-        let limits = Limits { connections_of_one: 1_024, ..Limits::default() };
+        let limits = Limits { connections_of_one: 2_048, ..Limits::default() };
         let credentials = (credentials, cell.as_str());
         Ok(rpc::transport::serve_web(listener, credentials, pages, limits, refusals, shutdown)
             .await?)
@@ -151,8 +152,10 @@ async fn same_origin(request: Request, next: Next) -> Response {
     (StatusCode::FORBIDDEN, "another site sent this: open Sigma itself\n").into_response()
 }
 
-/// Compresses a response, and adds what protects it.
+/// Compresses a response, and adds what protects it, and how long it took (W3C Server Timing): the developer
+/// tools of a browser show it.
 async fn finish(request: Request, next: Next) -> Response {
+    let begun = Instant::now();
     let accepted = request.headers().get(header::ACCEPT_ENCODING);
     let accepted = accepted.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let gzip = accepted.split(',').any(|one| one.trim().split(';').next() == Some("gzip"));
@@ -172,5 +175,9 @@ async fn finish(request: Request, next: Next) -> Response {
     set("cross-origin-resource-policy", "same-origin");
     set("permissions-policy", "camera=(), geolocation=(), microphone=()");
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let timing = format!("total;dur={:.3}", begun.elapsed().as_secs_f64() * 1e3);
+    if let Ok(timing) = HeaderValue::try_from(timing) {
+        headers.insert("server-timing", timing);
+    }
     response
 }

@@ -54,6 +54,16 @@ impl TaskSelection {
         ranges[..after].last().is_some_and(holds) || ranges.iter().any(holds)
     }
 
+    /// The first and the last selected task; of an empty selection, the last is before the first.
+    #[must_use]
+    pub fn bounds(&self) -> (TaskIndex, TaskIndex) {
+        let (least, greatest) = (TaskIndex(0), TaskIndex(u32::MAX));
+        let Self::Some(ranges) = self else { return (least, greatest) };
+        let first = ranges.iter().map(|(from, _)| *from).min();
+        let last = ranges.iter().map(|(_, to)| *to).max();
+        (first.unwrap_or(greatest), last.unwrap_or(least))
+    }
+
     /// Whether a job with `tasks` tasks has all of the selected ones.
     #[must_use]
     pub fn is_within(&self, tasks: u32) -> bool {

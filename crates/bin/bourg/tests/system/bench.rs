@@ -140,8 +140,12 @@ fn each_page_of_a_cell_is_measured_and_viewers_see_changes() {
     assert_eq!(names.join(" "), kinds);
     for page in pages {
         positive(page, &["requests", "p50_ms", "p99_ms", "max_ms", "bytes", "compressed_bytes"]);
+        positive(page, &["server_p50_ms", "server_p99_ms"]);
     }
-    positive(&found, &["page_p99_ms", "cell_page_bytes", "cell_page_compressed_bytes"]);
+    positive(
+        &found,
+        &["page_server_p99_ms", "page_p99_ms", "cell_page_bytes", "cell_page_compressed_bytes"],
+    );
     positive(&found, &["masters_cores_alone", "masters_cores_pages", "masters_cores_viewers"]);
     positive(&found, &["events_per_viewer_second", "bytes_per_viewer_second"]);
     positive(&found, &["rendered_per_viewer_second", "page_p99_with_viewers_ms"]);

@@ -67,6 +67,8 @@ fn what_happens_in_a_cell_is_counted() {
         "bourg_log_written_bytes_total",
         "bourg_events_written_total",
         "bourg_polls_total",
+        "bourg_proposals_total",
+        "bourg_assignments_accepted_total",
         "bourg_sessions",
     ] {
         assert!(value(&master, name) > Some(0.0), "{name} in\n{master}");

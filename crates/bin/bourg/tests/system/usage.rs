@@ -225,9 +225,13 @@ fn the_cell_has_a_history_of_its_usage_and_evictions_until_the_master_restarts()
     let all = eventually("the next life is measured", || {
         let all = history(&cell);
         let last = all.last().map(|sample| sample["bands"][0].clone())?;
-        (number(&last["measured"]) == Some(1.0)).then_some(all)
+        let polls = number(&all.last()?["work"]["polls"]).unwrap_or_default();
+        (number(&last["measured"]) == Some(1.0) && polls > 0.0).then_some(all)
     });
     assert_eq!(all.iter().map(updated).sum::<f64>(), 1.0, "{all:?}");
+    // Of the update, at least: the first sample does not say what was before it.
+    let accepted = all.iter().filter_map(|sample| number(&sample["work"]["accepted"]));
+    assert!((1.0..=2.0).contains(&accepted.sum::<f64>()), "{all:?}");
     let times: Vec<u64> = all.iter().filter_map(|s| s["time"].as_str()?.parse().ok()).collect();
     assert!(times.iter().all(|time| time % 500_000 == 0) && times.is_sorted(), "{times:?}");
     let last = all.last().expect("a sample");
@@ -240,7 +244,13 @@ fn the_cell_has_a_history_of_its_usage_and_evictions_until_the_master_restarts()
         assert_eq!(number(&band[amount]["cpuMilli"]), Some(250.0), "{last}");
     }
     assert!(number(&band["used"]["memoryBytes"]) > Some(0.0), "{last}");
-    let shown = cell.ok("bourg usage");
+    let shown = cell.types("bourg usage");
+    let note = "passes of schedulers with a proposal: ";
+    assert!(
+        shown.stderr.contains("polls of machines: ") && shown.stderr.contains(note),
+        "{shown:?}"
+    );
+    let shown = shown.stdout;
     assert!(shown.contains("\nproduction  1  ") && shown.contains("  1 updated\n"), "{shown}");
     let counter = "bourg_evictions_total{cause=\"updated\"}";
     assert_eq!(value(&metrics(&cell, Of::Master), counter), Some(1.0));

@@ -7,10 +7,13 @@
 
 mod encode;
 mod message;
+mod stored;
 
 use cell::{Actor, Applied, Cell, Event, EventKind, Subject};
 use model::{InstanceId, JobName, LogIndex, MachineId, MachineName, Time, UserName};
 use prost::Message;
+
+pub use stored::StoredNames;
 
 use crate::error::Malformed;
 use crate::v1;

@@ -94,7 +94,7 @@ impl Accept {
         let far_end = Arc::new(far_end);
         let peer = far_end.of_cell(&self.cell).ok();
         let ends = peer.as_ref().and_then(Peer::ends);
-        let place = match self.limiter.acquire(peer.map(|peer| peer.identity)) {
+        let place = match self.limiter.acquire(peer.map(|peer| peer.identity), address.ip()) {
             Ok(place) => place,
             Err(why) => {
                 // While it lingers, accept others.

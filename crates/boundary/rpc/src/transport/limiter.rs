@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Identity;
@@ -127,6 +128,8 @@ pub(super) struct Connections {
     of_all: Limiter<Holder>,
     /// Limits the tasks of each user together, since a user can have any number of them.
     of_tasks: Limiter<String>,
+    /// Limits what one host can take of the share of those without an identity.
+    of_hosts: Limiter<IpAddr>,
 }
 
 /// The permits of a connection. Masters need none.
@@ -134,18 +137,20 @@ pub(super) struct Connections {
 pub(super) struct OfConnection {
     _one: Option<Permit<Holder>>,
     _task: Option<Permit<String>>,
+    _host: Option<Permit<IpAddr>>,
 }
 
 impl Connections {
-    /// A total for all but masters, a maximum for each identity, and a quarter of the total for all
-    /// tasks of one user.
+    /// A total for all but masters, a maximum for each identity, a quarter of the total for all tasks of
+    /// one user, and a quarter of the maximum of a client for those at one address without an identity.
     pub(super) fn new(max: usize, max_per_client: usize) -> Self {
         let of_tasks = Limiter::new(max, (max / 4).max(max_per_client));
-        Self { of_all: Limiter::new(max, max_per_client), of_tasks }
+        let of_hosts = Limiter::new(max, max_per_client.div_ceil(4));
+        Self { of_all: Limiter::new(max, max_per_client), of_tasks, of_hosts }
     }
 
     /// Takes permits for an authenticated connection; the error says which limit is reached.
-    pub(super) fn acquire(&self, who: Holder) -> Result<OfConnection, String> {
+    pub(super) fn acquire(&self, who: Holder, from: IpAddr) -> Result<OfConnection, String> {
         let task = match &who {
             Some(Identity::Task { user, .. }) => {
                 let place = self.of_tasks.acquire(user.clone());
@@ -159,12 +164,22 @@ impl Connections {
             }
             _ => None,
         };
+        let host = match who {
+            Some(_) => None,
+            None => Some(self.of_hosts.acquire(from).map_err(|full| {
+                let (Full::One(_, number) | Full::All(number)) = full;
+                format!(
+                    "clients at {from} without an identity of this cell have {number} connections, the \
+                     maximum for one address"
+                )
+            })?),
+        };
         let one = if who == Some(Identity::Master) {
             Ok(None)
         } else {
             self.of_all.acquire(who).map(Some)
         };
-        Ok(OfConnection { _one: one.map_err(|full| full.to_string())?, _task: task })
+        Ok(OfConnection { _one: one.map_err(|full| full.to_string())?, _task: task, _host: host })
     }
 }
 
@@ -193,7 +208,11 @@ impl fmt::Display for Full<Holder> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     /// An identity by name, or `None` for a peer outside of the cell.
     fn who(text: &str) -> Option<Identity> {
@@ -217,7 +236,7 @@ mod tests {
             ("master", None),
             ("master", None),
         ] {
-            match (limiter.acquire(who(text)), refused) {
+            match (limiter.acquire(who(text), HERE), refused) {
                 (Ok(place), None) => held.push((text, place)),
                 (Err(why), Some(refused)) => assert!(why.starts_with(refused), "{text}: {why}"),
                 (taken, refused) => panic!("{text}: {taken:?}, not {refused:?}"),
@@ -225,14 +244,29 @@ mod tests {
         }
         // Masters hold no permits to release.
         held.retain(|(text, _)| *text != "master");
-        assert!(limiter.acquire(who("user/ben")).is_err());
+        assert!(limiter.acquire(who("user/ben"), HERE).is_err());
         held.remove(0);
-        held.push(("user/ben", limiter.acquire(who("user/ben")).unwrap()));
-        assert!(limiter.acquire(who("user/ana")).is_err());
+        held.push(("user/ben", limiter.acquire(who("user/ben"), HERE).unwrap()));
+        assert!(limiter.acquire(who("user/ana"), HERE).is_err());
         drop(held);
         let (of_all, of_tasks) = (limiter.of_all.held(), limiter.of_tasks.held());
         assert!(of_all.by_one.is_empty() && of_all.all == 0);
+        assert!(limiter.of_hosts.held().by_one.is_empty());
         assert!(of_tasks.by_one.is_empty() && of_tasks.all == 0);
+    }
+
+    #[test]
+    fn one_host_leaves_room_for_other_browsers() {
+        let limiter = Connections::new(16, 6);
+        let there = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        let held = [HERE, HERE, there].map(|from| limiter.acquire(None, from).unwrap());
+        let why = limiter.acquire(None, HERE).unwrap_err();
+        let expected = "clients at 127.0.0.1 without an identity of this cell have 2 connections, ";
+        assert!(why.starts_with(expected), "{why}");
+        limiter.acquire(None, there).unwrap();
+        limiter.acquire(who("user/ana"), HERE).unwrap();
+        drop(held);
+        limiter.acquire(None, HERE).unwrap();
     }
 
     #[test]
@@ -252,7 +286,7 @@ mod tests {
     #[test]
     fn the_tasks_of_one_user_leave_room_for_others() {
         let limiter = Connections::new(16, 3);
-        let take = |index: u32| limiter.acquire(who(&format!("task/ana/j/{index}")));
+        let take = |index: u32| limiter.acquire(who(&format!("task/ana/j/{index}")), HERE);
         let held: Vec<_> = (0..4).map(|index| take(index).unwrap()).collect();
         let why = take(4).unwrap_err();
         assert!(
@@ -262,7 +296,7 @@ mod tests {
             "{why}"
         );
         for others in ["user/ana", "task/ben/j/0"] {
-            limiter.acquire(who(others)).unwrap();
+            limiter.acquire(who(others), HERE).unwrap();
         }
         drop(held);
         take(4).unwrap();

@@ -114,7 +114,8 @@ pub async fn serve(
 
 /// Serves `pages` to browsers on a listening socket until `shutdown` resolves, over HTTP/1.1 and
 /// HTTP/2. Clients need no certificate; [`super::web_peer`] gives the identity of those that have one
-/// of `cell`. Clients without one share the maximum of one client. Returns when the last connection is
+/// of `cell`. Clients without one share the maximum of one client, and have a quarter of it from one
+/// address. Returns when the last connection is
 /// closed.
 ///
 /// # Errors

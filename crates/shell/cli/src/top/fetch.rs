@@ -26,7 +26,7 @@ pub(super) type Usage = (v1::UsageResponse, Option<String>);
 
 /// Requests what a view shows.
 pub(super) async fn ask(connection: &mut Connection, view: &View) -> Result<Usage, client::Error> {
-    match usage::ask(connection, view.of()).await {
+    match usage::ask_all(connection, view.of()).await {
         Ok(response) => Ok((response, None)),
         Err(client::Error::Answer(status)) if status.code() == tonic::Code::Unimplemented => {
             let lacks = format!("usage: {}", rpc::transport::explain(&status));

@@ -49,6 +49,7 @@ fn cell() -> Option<v1::CellUsage> {
         tasks: total(12, 6_000, Some(1_800)),
         bands: vec![band(v1::Band::Free, 300), band(v1::Band::Production, 1_500)],
         pending: 4,
+        work: None,
     })
 }
 

@@ -238,7 +238,29 @@ fn evictions(all: impl Iterator<Item = v1::EvictionCounts>) -> String {
     if there.is_empty() { "0".to_owned() } else { there.join(", ") }
 }
 
-/// What the tables do not say: where the history begins, and what is missing.
+/// What the replicas of the master have done, as far as the newest sample says it.
+fn work(history: &[v1::CellSample]) -> Option<String> {
+    let (newest, before) = (history.last()?, history.iter().nth_back(1)?);
+    let (work, span) = (newest.work?, newest.time.saturating_sub(before.time));
+    let mut text = match work.polls {
+        0 => "polls of machines: none".to_owned(),
+        polls => format!(
+            "polls of machines: {polls}, {} failed, one of each machine every {}",
+            work.polls_failed,
+            Span(span.saturating_mul(newest.machines_up.into()) / polls)
+        ),
+    };
+    text += &format!(
+        "; passes of schedulers with a proposal: {}, {} assignments accepted, {} rejected; in {}",
+        work.proposals,
+        work.accepted,
+        work.rejected,
+        Span(span)
+    );
+    Some(text)
+}
+
+/// What the tables do not say: what the master has done, where the history begins, and what is missing.
 pub(super) fn notes(answer: &v1::UsageResponse, since: Time) -> Vec<String> {
     let mut notes = Vec::new();
     match answer.history.first() {
@@ -256,6 +278,7 @@ pub(super) fn notes(answer: &v1::UsageResponse, since: Time) -> Vec<String> {
         }
         Some(_) => {}
     }
+    notes.extend(work(&answer.history));
     let partial = answer.history.iter().filter(|sample| !sample.missing.is_empty()).count();
     if partial > 0 {
         notes.push(format!(
@@ -300,6 +323,7 @@ mod tests {
             bands: vec![of_band(v1::Band::Production, cpu), of_band(v1::Band::Free, cpu / 2)],
             evictions: Some(v1::EvictionCounts::default()),
             missing: Vec::new(),
+            work: None,
         }
     }
 
@@ -366,6 +390,38 @@ production  2        0.5  4      1.5       2.5        2 GiB   8 GiB  6 GiB     2
 free        2        -    4      1.5       2.5        -       8 GiB  6 GiB     2 GiB
 ",
         );
+    }
+
+    #[test]
+    fn the_newest_sample_says_what_the_master_has_done() {
+        let done = |polls, polls_failed| v1::MasterWork {
+            polls,
+            polls_failed,
+            proposals: 3,
+            accepted: 120,
+            rejected: 2,
+        };
+        let said = |first, last| {
+            work(&[
+                v1::CellSample { work: first, ..sample(7, 0) },
+                v1::CellSample { work: last, machines_up: 100, ..sample(8, 0) },
+            ])
+        };
+        for (first, last, expected) in [
+            (None, None, None),
+            (Some(done(1, 0)), None, None),
+            (None, Some(done(1_200, 4)), Some("1200, 4 failed, one of each machine every 5 s; ")),
+            (None, Some(done(0, 0)), Some("none; ")),
+        ] {
+            let expected = expected.map(|polls| {
+                format!(
+                    "polls of machines: {polls}passes of schedulers with a proposal: 3, 120 \
+                     assignments accepted, 2 rejected; in 1 m"
+                )
+            });
+            assert_eq!(said(first, last), expected);
+        }
+        assert_eq!(work(&[v1::CellSample { work: Some(done(1, 0)), ..sample(8, 0) }]), None);
     }
 
     #[test]

@@ -63,12 +63,26 @@ pub(crate) fn usage(cell: Target<'_>, args: &UsageArgs) -> Done {
     })
 }
 
-/// Requests usage.
+/// Requests usage: of some machines or tasks, without the totals of the cell.
 pub(crate) async fn ask(
     connection: &mut Connection,
     of: Of,
 ) -> Result<v1::UsageResponse, client::Error> {
-    let request = v1::UsageRequest { of: Some(of) };
+    request(connection, v1::UsageRequest { of: Some(of), without_totals: true }).await
+}
+
+/// Requests usage, and the totals of the cell.
+pub(crate) async fn ask_all(
+    connection: &mut Connection,
+    of: Of,
+) -> Result<v1::UsageResponse, client::Error> {
+    request(connection, v1::UsageRequest { of: Some(of), without_totals: false }).await
+}
+
+async fn request(
+    connection: &mut Connection,
+    request: v1::UsageRequest,
+) -> Result<v1::UsageResponse, client::Error> {
     connection.ask(request, async |mut client, request| client.usage(request).await).await
 }
 

@@ -15,6 +15,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use proto::v1;
+
 use crate::threads::Threads;
 
 pub(crate) use estimates::EstimateMetrics;
@@ -32,6 +34,7 @@ pub(crate) struct Metrics {
     pub(super) core: CoreMetrics,
     pub(super) log: LogMetrics,
     pub(super) polls: PollMetrics,
+    pub(super) proposals: ProposalMetrics,
     pub(super) checkpoints: CheckpointMetrics,
     pub(super) events: EventMetrics,
     pub(super) estimates: Arc<EstimateMetrics>,
@@ -75,6 +78,15 @@ pub(super) struct LogMetrics {
 pub(super) struct PollMetrics {
     pub(super) made: Counter,
     pub(super) failed: Counter,
+}
+
+/// Metrics of decisions about the proposals of schedulers.
+#[derive(Debug, Default)]
+pub(super) struct ProposalMetrics {
+    pub(super) decided: Counter,
+    /// Their assignments.
+    pub(super) accepted: Counter,
+    pub(super) rejected: Counter,
 }
 
 /// Metrics of checkpoints.
@@ -149,11 +161,28 @@ impl Metrics {
         registry.register("bourg_log_segments", help, log.segments.clone());
     }
 
+    /// What this replica has done since it started.
+    pub(crate) fn work(&self) -> v1::MasterWork {
+        v1::MasterWork {
+            polls: self.polls.made.get(),
+            polls_failed: self.polls.failed.get(),
+            proposals: self.proposals.decided.get(),
+            accepted: self.proposals.accepted.get(),
+            rejected: self.proposals.rejected.get(),
+        }
+    }
+
     fn register_kept(&self, registry: &mut Registry) {
         let help = "Completed polls of machines, answered or failed";
         registry.register("bourg_polls", help, self.polls.made.clone());
         let help = "Polls of machines that failed";
         registry.register("bourg_polls_failed", help, self.polls.failed.clone());
+        let help = "Proposals of schedulers that this replica decided";
+        registry.register("bourg_proposals", help, self.proposals.decided.clone());
+        let help = "Assignments in proposals that this replica accepted";
+        registry.register("bourg_assignments_accepted", help, self.proposals.accepted.clone());
+        let help = "Assignments in proposals that this replica rejected";
+        registry.register("bourg_assignments_rejected", help, self.proposals.rejected.clone());
         let help = "Checkpoints written since the start";
         registry.register("bourg_checkpoints_written", help, self.checkpoints.written.clone());
         let help = "Checkpoints that could not be written";

@@ -14,8 +14,13 @@ use super::{Reads, selection_of, unchecked_health};
 use crate::usage::{MachineUsed, TaskUsed, Used};
 
 impl Reads<'_> {
-    /// The response: totals, and what is requested.
-    pub(crate) fn usage(&self, of: &Of, used: &Used) -> Result<v1::UsageResponse, Status> {
+    /// The response: totals, if they are known, and what is requested.
+    pub(crate) fn usage(
+        &self,
+        of: &Of,
+        used: &Used,
+        has_totals: bool,
+    ) -> Result<v1::UsageResponse, Status> {
         let (mut machines, mut jobs, mut tasks) = Default::default();
         match of {
             Of::Cell(_) => {}
@@ -26,7 +31,7 @@ impl Reads<'_> {
         Ok(v1::UsageResponse {
             index: self.cell.index().0,
             time: self.now.0,
-            cell: Some(cell_used(self.cell, used)),
+            cell: has_totals.then(|| cell_used(self.cell, used)),
             machines,
             jobs,
             tasks,
@@ -171,6 +176,7 @@ pub(crate) fn cell_used(cell: &Cell, used: &Used) -> v1::CellUsage {
         tasks: Some(all.into()),
         bands: bands.into_iter().map(of_band).collect(),
         pending,
+        work: Some(used.work),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cell::Subject;
 use model::{LabelQuery, TaskSelection, UserName};
 use prost::Message as _;
+use proto::event::StoredNames;
 use proto::v1;
 use proto::v1::events_request::From;
 use proto::v1::moment::At;
@@ -19,13 +20,12 @@ use tonic::{Code, Response, Status};
 use crate::caller::Caller;
 use crate::handle::Core;
 use crate::reads::{Reads, job_has, labels, selection, task_has};
+use crate::service::event_digests::{self as digests, Digest, Digests, Name};
 use crate::service::streams::{Streams, holding};
 use crate::service::{Answer, Service, Streamed};
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
-/// How many operations back the search for the newest events starts.
-const BACK: u64 = 1_000;
 /// The most events that can be requested as the newest.
 const LAST_MAX: u32 = 100_000;
 /// The maximum number of followers of events, in all and per user.
@@ -46,13 +46,15 @@ pub(crate) struct EventSource {
     more: watch::Receiver<u64>,
     followers: Streams,
     readers: Streams,
+    digests: Digests,
 }
 
 impl EventSource {
     pub(crate) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
         let followers = Streams::new("follow the events", FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
         let readers = Streams::new("read events", READERS_MAX, READERS_OF_ONE);
-        Self { directory: directory.to_owned(), more, followers, readers }
+        let digests = Digests::default();
+        Self { directory: directory.to_owned(), more, followers, readers, digests }
     }
 }
 
@@ -104,6 +106,27 @@ impl Wanted {
         }
     }
 
+    /// The names that a wanted event has.
+    fn names(&self) -> Vec<Name> {
+        let job = self.job.as_ref();
+        let job =
+            job.map(|(user, job)| Name::of_job(user.as_str().as_bytes(), job.as_str().as_bytes()));
+        let machine = self.machine.as_ref().map(|name| Name::of_machine(name.as_bytes()));
+        job.into_iter().chain(machine).collect()
+    }
+
+    /// Whether an event may be wanted, by the names in it.
+    fn may_want(&self, payload: &[u8]) -> bool {
+        // What cannot be read is said elsewhere, and where the end is, a whole event tells.
+        let Some(names) = StoredNames::find(payload).filter(|_| self.until.is_none()) else {
+            return true;
+        };
+        let job = self.job.as_ref().is_none_or(|(user, job)| {
+            names.user == user.as_str().as_bytes() && names.job == job.as_str().as_bytes()
+        });
+        job && self.machine.as_ref().is_none_or(|wanted| names.machine == wanted.as_bytes())
+    }
+
     fn wants(&self, record: &v1::EventRecord, core: &Core) -> bool {
         let subject = || Subject::try_from(record.subject?).ok();
         let job = self
@@ -151,8 +174,9 @@ impl Service {
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
         let reader = Reader::open(&self.events.directory);
-        let reading = Reading { core: self.core.clone(), reader, wanted, since: 0 };
-        let sending = Sending { reading: Some(reading), to_client };
+        let digests = self.events.digests.clone();
+        let reading = Reading { core: self.core.clone(), reader, wanted, digests, since: 0 };
+        let sending = Sending { reading: Some(reading), told: None, to_client };
         let (from, follow, more) = (asked.from, asked.follow, self.events.more.clone());
         tokio::spawn(async move {
             if let Err(End::Told(status)) = sending.run(from, follow, more).await {
@@ -180,6 +204,8 @@ impl std::convert::From<Status> for End {
 struct Sending {
     /// `None` while a thread reads.
     reading: Option<Reading>,
+    /// Where the client continues, as far as it knows.
+    told: Option<Cursor>,
     to_client: mpsc::Sender<Result<v1::EventsResponse, Status>>,
 }
 
@@ -199,8 +225,15 @@ impl Sending {
             let past;
             (at, past) = self.rest(at).await?;
             if past || !follow {
-                let unknown = self.reading.and_then(|reading| reading.wanted.unknown);
-                return unknown.map_or(Ok(()), |unknown| Err(End::Told(unknown)));
+                let reading = self.reading.as_mut();
+                if let Some(unknown) = reading.and_then(|reading| reading.wanted.unknown.take()) {
+                    return Err(End::Told(unknown));
+                }
+                // It need not look at the events again of which it wants none.
+                if self.told != Some(at) {
+                    self.send(Vec::new(), at).await?;
+                }
+                return Ok(());
             }
             tokio::select! {
                 changed = more.changed() => changed.map_err(|_| End::Gone)?,
@@ -230,37 +263,24 @@ impl Sending {
 
     /// Sends the newest matching events, and returns where to continue.
     async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let most = usize::try_from(count).unwrap_or(usize::MAX);
         let mut found = VecDeque::new();
-        // How far back the search went, and where it ended.
-        let (mut seen, mut end) = (None, None);
-        let mut back = BACK;
+        let (mut end, mut below) = (None, None);
         loop {
-            let (oldest, newest) = self.read(Reading::ends).await?;
-            let from = Cursor::at(newest.saturating_sub(back)).max(oldest);
-            let mut older = VecDeque::new();
-            let mut at = from;
-            loop {
-                let batch = self.read(move |reading| reading.batch(at, seen)).await?;
-                older.extend(batch.events);
-                let surplus = (older.len() + found.len()).saturating_sub(count).min(older.len());
-                older.drain(..surplus);
-                let is_last = batch.next == at || batch.past;
-                at = batch.next;
-                if is_last || seen.is_some_and(|seen| at >= seen) {
-                    break;
-                }
+            let wanted = most.saturating_sub(found.len());
+            let read = self.read(move |reading| reading.older(below, wanted)).await?;
+            let Some(Part { number, mut events, next }) = read else { break };
+            end.get_or_insert(next);
+            events.append(&mut found);
+            found = events;
+            if found.len() >= most {
+                break;
             }
-            let end = *end.get_or_insert(at);
-            older.append(&mut found);
-            found = older;
-            if found.len() >= count || from == oldest {
-                self.send_all(found.into(), end).await?;
-                return Ok(end);
-            }
-            seen = Some(from);
-            back = back.saturating_mul(4);
+            below = Some(number);
         }
+        let end = end.unwrap_or(Cursor::START);
+        self.send_all(found.into(), end).await?;
+        Ok(end)
     }
 
     /// Sends everything from a position on, and returns where to continue, and whether no later
@@ -268,7 +288,7 @@ impl Sending {
     async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
         loop {
             let Batch { events, next, past } =
-                self.read(move |reading| reading.batch(at, None)).await?;
+                self.read(move |reading| reading.batch(at, None, None)).await?;
             if !events.is_empty() {
                 self.send(events, next).await?;
             }
@@ -299,6 +319,7 @@ impl Sending {
         if let (false, Some(reading)) = (events.is_empty(), &mut self.reading) {
             reading.wanted.unknown = None;
         }
+        self.told = Some(next);
         let next = Some(v1::EventCursor { index: next.index, sub_index: next.sub });
         let message = v1::EventsResponse { events, next };
         match self.to_client.send_timeout(Ok(message), STALLED).await {
@@ -320,6 +341,7 @@ struct Reading {
     core: Core,
     reader: Reader,
     wanted: Wanted,
+    digests: Digests,
     /// The earliest wanted time.
     since: u64,
 }
@@ -359,18 +381,74 @@ impl Reading {
         Ok(oldest.unwrap_or(Cursor::START))
     }
 
-    /// The oldest position and the newest operation.
-    fn ends(&mut self) -> Result<(Cursor, u64), Status> {
-        Ok((self.oldest()?, self.core.view().cell.index().0))
+    /// The newest operation of which an event may be wanted.
+    fn newest(&self) -> u64 {
+        let newest = self.core.view().cell.index().0;
+        let until = match self.wanted.until {
+            None => None,
+            Some(At::Index(index)) => Some(index),
+            Some(At::Time(time)) => {
+                let first = self.reader.first_at(time.saturating_add(1));
+                // Otherwise all are earlier, or are read until one is not.
+                first.ok().flatten().map(|after| after.index)
+            }
+        };
+        until.map_or(newest, |until| until.min(newest))
     }
 
-    /// The wanted events among the next stored ones, up to another position.
-    fn batch(&mut self, at: Cursor, before: Option<Cursor>) -> Result<Batch, Status> {
-        let Self { core, reader, wanted, since } = self;
+    /// The newest part of the events, or the next older one that may have wanted events, with the newest of
+    /// those, at most so many. `None` if there is no such part.
+    fn older(&mut self, below: Option<u64>, most: usize) -> Result<Option<Part>, Status> {
+        let oldest = self.oldest()?;
+        let number = match below {
+            None => Some(digests::part_of(self.newest()).max(digests::part_of(oldest.index))),
+            Some(below) => {
+                let parts = digests::part_of(oldest.index)..below;
+                self.digests.newest(parts, &self.wanted.names())
+            }
+        };
+        let Some(number) = number else { return Ok(None) };
+        let begin = Cursor::at(digests::first_of(number));
+        // The newest part has no end yet.
+        let before = below.map(|_| Cursor::at(digests::first_of(number + 1)));
+        let mut digest = (before.is_some() && oldest <= begin).then(Digest::default);
+        let mut events = VecDeque::new();
+        let mut at = begin.max(oldest);
+        loop {
+            let Batch { events: some, next, past } = self.batch(at, before, digest.as_mut())?;
+            events.extend(some);
+            events.drain(..events.len().saturating_sub(most));
+            let is_last = next == at || past;
+            at = next;
+            let is_whole = before.is_some_and(|before| at >= before);
+            if is_whole && let Some(digest) = digest.take() {
+                self.digests.keep(number, digest);
+            }
+            if is_last || is_whole {
+                return Ok(Some(Part { number, events, next: at }));
+            }
+        }
+    }
+
+    /// The wanted events among the next stored ones, up to another position; all up to there are added to
+    /// the digest.
+    fn batch(
+        &mut self,
+        at: Cursor,
+        before: Option<Cursor>,
+        mut digest: Option<&mut Digest>,
+    ) -> Result<Batch, Status> {
+        let Self { core, reader, wanted, since, .. } = self;
         let (mut events, mut past) = (Vec::new(), false);
         let next = reader.read(at, AT_ONCE, |event| {
             let cursor = Cursor { index: event.index, sub: event.sub };
             if event.time_us < *since || before.is_some_and(|before| cursor >= before) {
+                return Ok(());
+            }
+            if let Some(digest) = &mut digest {
+                digest.add(event.payload);
+            }
+            if !wanted.may_want(event.payload) {
                 return Ok(());
             }
             // An event of a kind that only a newer master knows is shown without its kind.
@@ -385,6 +463,14 @@ impl Reading {
         let next = next.map_err(|error| lost(&error))?;
         Ok(Batch { events, next, past })
     }
+}
+
+/// The wanted events of a part of all events.
+struct Part {
+    number: u64,
+    events: VecDeque<v1::EventRecord>,
+    /// Behind what was read.
+    next: Cursor,
 }
 
 struct Batch {
@@ -410,3 +496,6 @@ fn lost(error: &store::Error) -> Status {
         error => Status::data_loss(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,10 +201,12 @@ impl Replication for Replicas {
         &self,
         request: Request<::replication::v1::UsageQuery>,
     ) -> Answer<::replication::v1::UsageAnswer> {
-        let query = usage::query_of(request.get_ref());
-        let service = self.service.clone();
-        let used = tokio::task::spawn_blocking(move || service.used_here(&query)).await;
-        let used = used.map_err(|error| Status::internal(error.to_string()))?;
+        let (service, asked) = (self.service.clone(), request.into_inner());
+        let used = tokio::task::spawn_blocking(move || match asked.without_sums {
+            true => usage::chosen_of(asked).map(|chosen| service.chosen_here(chosen)),
+            false => Ok(service.used_here(&usage::query_of(&asked))),
+        });
+        let used = used.await.map_err(|error| Status::internal(error.to_string()))??;
         Ok(Response::new(usage::answer(used)))
     }
 

@@ -103,6 +103,11 @@ impl Scheduling for Service {
             .map_err(|error| malformed(&error))?;
         match self.ask_here(request::Request::Propose(assignments), counted).await? {
             (index, Outcome::Assigned(judged)) => {
+                let proposals = &self.metrics.proposals;
+                let accepted = judged.iter().filter(|judged| judged.is_ok()).count();
+                proposals.decided.inc();
+                proposals.accepted.inc_by(accepted as u64);
+                proposals.rejected.inc_by((judged.len() - accepted) as u64);
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),
                     Err(cause) => cause.to_string(),

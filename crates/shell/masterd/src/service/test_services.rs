@@ -28,7 +28,8 @@ pub(crate) struct TestServices {
     pub(crate) from_all: mpsc::Receiver<Message>,
     pub(crate) views: watch::Sender<Arc<View>>,
     _threads: (agents::Agents, peers::Peers),
-    _directory: TempDir,
+    /// Where its events are.
+    pub(crate) directory: TempDir,
 }
 
 impl TestServices {
@@ -57,7 +58,7 @@ impl TestServices {
             refusals,
             (metrics, false, None),
         );
-        Self { service, from_all, views, _threads: (agents, peers), _directory: directory }
+        Self { service, from_all, views, _threads: (agents, peers), directory }
     }
 
     /// Sets the leader.

@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use tonic::Status;
 
 use crate::caller::Caller;
-use crate::reads::{Reads, few};
+use crate::reads::{Reads, few, selection, selection_of};
 use crate::service::{Answer, Service};
-use crate::usage::{MachineUsed, Query, TaskUsed, Used};
+use crate::usage::{Chosen, MachineUsed, Query, TaskUsed, Used};
 
 /// Without other replicas the answer must not be late: this is for all together.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
@@ -27,6 +27,11 @@ impl Service {
         use v1::usage_request::Of;
 
         let of = asked.of.ok_or_else(|| Status::invalid_argument("usage of what is not given"))?;
+        if asked.without_totals
+            && let Some(chosen) = self.chosen(&by, &of)?
+        {
+            return self.the_usage_of(by, of, chosen).await;
+        }
         let query = match &of {
             Of::Cell(_) | Of::Jobs(_) => Query::default(),
             Of::Machines(machines) => {
@@ -52,7 +57,7 @@ impl Service {
             .read_much(&by, move |reads| {
                 let mut used = service.used_here(&query);
                 others.into_iter().for_each(|other| used.merge(other));
-                reads.usage(&of, &used)
+                reads.usage(&of, &used, true)
             })
             .await?;
         answer.get_mut().missing = missing.into_iter().map(|replica| replica.0).collect();
@@ -60,15 +65,79 @@ impl Service {
         Ok(answer)
     }
 
+    /// The tasks or machines of a request, if these are only some.
+    fn chosen(&self, by: &Caller, of: &v1::usage_request::Of) -> Result<Option<Chosen>, Status> {
+        use v1::usage_request::Of;
+
+        let view = self.core.view();
+        let reads = Reads::of(&view, by);
+        Ok(match of {
+            Of::Machines(machines) if !machines.names.is_empty() => {
+                few("machines", machines.names.len())?;
+                let ids = machines.names.iter();
+                let ids = ids.map(|name| reads.machine_named(name).map(|machine| machine.id));
+                let machines = ids.collect::<Result<_, _>>()?;
+                Some(Chosen { machines, ..Chosen::default() })
+            }
+            Of::Tasks(tasks) => {
+                let job = reads.find(&tasks.job.clone().unwrap_or_default())?;
+                let selected = selection_of(job, tasks.tasks.clone())?;
+                let (job, since) = (Some(job.id), tasks.since.map(Time));
+                Some(Chosen { job, tasks: selected, since, ..Chosen::default() })
+            }
+            Of::Machines(_) | Of::Cell(_) | Of::Jobs(_) => None,
+        })
+    }
+
+    /// The same for some tasks or machines, without the totals.
+    async fn the_usage_of(
+        &self,
+        by: Caller,
+        of: v1::usage_request::Of,
+        chosen: Chosen,
+    ) -> Answer<v1::UsageResponse> {
+        let (others, missing) = self.answers_elsewhere(&chosen_message(&chosen)).await;
+        let service = self.clone();
+        let mut answer = self
+            .read_some(&by, move |reads| {
+                let mut used = service.chosen_here(chosen);
+                others.into_iter().for_each(|other| used.merge(other));
+                reads.usage(&of, &used, false)
+            })
+            .await?;
+        answer.get_mut().missing = missing.into_iter().map(|replica| replica.0).collect();
+        Ok(answer)
+    }
+
+    /// What some tasks and machines use, as far as this replica polls them.
+    pub(crate) fn chosen_here(&self, mut chosen: Chosen) -> Used {
+        let view = self.core.view();
+        if let Some(job) = chosen.job.and_then(|job| view.cell.job(job)) {
+            let selected = job.tasks().filter(|(index, _)| chosen.tasks.contains(*index));
+            let place = |(_, task): (_, &cell::Task)| match &task.state {
+                cell::TaskState::Running(placement) => Some(placement.machine),
+                _ => None,
+            };
+            chosen.places = selected.filter_map(place).collect();
+        }
+        let gcu = |machine| view.cell.machine(machine).map(|machine| machine.gcu());
+        self.agents.usage().query_chosen(gcu, &chosen, Instant::now())
+    }
+
     /// What is used on the machines that this replica polls.
     pub(crate) fn used_here(&self, query: &Query) -> Used {
         let view = self.core.view();
         let gcu = |machine| view.cell.machine(machine).map(|machine| machine.gcu());
-        self.agents.usage().query(gcu, query, Instant::now())
+        let work = self.metrics.work();
+        Used { work, ..self.agents.usage().query(gcu, query, Instant::now()) }
     }
 
     /// The answers of the other replicas that poll machines, and those that did not answer.
     pub(crate) async fn used_elsewhere(&self, query: &Query) -> (Vec<Used>, Vec<ReplicaId>) {
+        self.answers_elsewhere(&message(query)).await
+    }
+
+    async fn answers_elsewhere(&self, query: &UsageQuery) -> (Vec<Used>, Vec<ReplicaId>) {
         let others: Vec<ReplicaId> = {
             let view = self.core.view();
             let all = view.cell.replicas().map(|replica| replica.id);
@@ -76,7 +145,7 @@ impl Service {
         };
         let mut asked = JoinSet::new();
         for replica in &others {
-            let (peers, replica, query) = (self.peers.clone(), *replica, message(query));
+            let (peers, replica, query) = (self.peers.clone(), *replica, query.clone());
             asked.spawn(async move { (replica, peers.usage(replica, query).await) });
         }
         let mut missing = others;
@@ -98,7 +167,29 @@ fn message(query: &Query) -> UsageQuery {
         machines: query.machines,
         collection: query.job.map_or(0, |job| job.0),
         since: query.since.map(|since| since.0),
+        ..UsageQuery::default()
     }
+}
+
+fn chosen_message(chosen: &Chosen) -> UsageQuery {
+    UsageQuery {
+        machines: false,
+        collection: chosen.job.map_or(0, |job| job.0),
+        since: chosen.since.map(|since| since.0),
+        without_sums: true,
+        some_machines: chosen.machines.iter().map(|machine| machine.0).collect(),
+        some_tasks: Some((&chosen.tasks).into()),
+    }
+}
+
+pub(crate) fn chosen_of(message: UsageQuery) -> Result<Chosen, Status> {
+    Ok(Chosen {
+        machines: message.some_machines.into_iter().map(model::MachineId).collect(),
+        job: Some(message.collection).filter(|job| *job > 0).map(CollectionId),
+        tasks: selection(message.some_tasks)?,
+        since: message.since.map(Time),
+        ..Chosen::default()
+    })
 }
 
 pub(crate) fn query_of(message: &UsageQuery) -> Query {
@@ -135,13 +226,18 @@ pub(crate) fn answer(used: Used) -> UsageAnswer {
         jobs: used.jobs.into_iter().map(job).collect(),
         machines: used.machines.into_iter().map(machine).collect(),
         tasks: used.tasks.into_iter().map(task).collect(),
+        work: Some(used.work),
     }
 }
 
 fn used_of(answer: UsageAnswer) -> Result<Used, proto::Malformed> {
     let measured = |message: Option<v1::Measured>| message.unwrap_or_default().try_into();
-    let mut used =
-        Used { all: measured(answer.used)?, system: measured(answer.system)?, ..Used::default() };
+    let mut used = Used {
+        all: measured(answer.used)?,
+        system: measured(answer.system)?,
+        work: answer.work.unwrap_or_default(),
+        ..Used::default()
+    };
     for of in answer.jobs {
         used.jobs.insert(CollectionId(of.collection), (of.measured, measured(of.used)?));
     }

@@ -1,6 +1,7 @@
 //! Records the history of what the cell uses: at each replica, from the answers of all of them.
 
 use model::{Span, Time};
+use proto::v1;
 
 use crate::metrics::Evictions;
 use crate::reads::usage::cell_used;
@@ -8,23 +9,31 @@ use crate::service::Service;
 use crate::usage::Query;
 use crate::usage_history::{due, sample};
 
+/// What the last sample has counted, since this replica and all of them started.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    evictions: Evictions,
+    /// `None` if not all replicas answered.
+    work: Option<v1::MasterWork>,
+}
+
 impl Service {
     /// Records a sample at each multiple of an interval of the cell's clock. Never ends.
     pub(crate) async fn record_usage(self, interval: Span) {
-        let mut counted = Evictions::default();
+        let mut counted = Counted::default();
         loop {
             let clock = self.core.view().clock;
             let at = due(clock.now(), interval);
             tokio::time::sleep_until(clock.instant(at)).await;
-            if let Some(evictions) = self.record_usage_at(at, counted).await {
-                counted = evictions;
+            if let Some(newest) = self.record_usage_at(at, counted).await {
+                counted = newest;
             }
         }
     }
 
-    /// Records a sample, unless this replica does not know how the cell is. Returns the evictions that
-    /// have been recorded with it.
-    async fn record_usage_at(&self, at: Time, counted: Evictions) -> Option<Evictions> {
+    /// Records a sample, unless this replica does not know how the cell is. Returns what has been
+    /// recorded with it.
+    async fn record_usage_at(&self, at: Time, counted: Counted) -> Option<Counted> {
         let knows = |service: &Self| {
             let view = service.core.view();
             view.caught_up && view.leader.is_some()
@@ -34,7 +43,7 @@ impl Service {
         }
         let query = Query::default();
         let (others, missing) = self.used_elsewhere(&query).await;
-        let missing = missing.into_iter().map(|replica| replica.0).collect();
+        let missing: Vec<u64> = missing.into_iter().map(|replica| replica.0).collect();
         let service = self.clone();
         // As large as the cell, so not on the threads that serve.
         let recorded = tokio::task::spawn_blocking(move || {
@@ -42,8 +51,10 @@ impl Service {
             others.into_iter().for_each(|other| used.merge(other));
             let evictions = service.metrics.evictions.total();
             let cell = cell_used(&service.core.view().cell, &used);
-            let sample = sample(at, &cell, evictions.since(counted), missing);
-            service.usage_history.record(&sample).then_some(evictions)
+            let work = missing.is_empty().then_some(used.work);
+            let done = work.zip(counted.work).and_then(|(work, before)| work.since(&before));
+            let sample = sample(at, &cell, evictions.since(counted.evictions), done, missing);
+            service.usage_history.record(&sample).then_some(Counted { evictions, work })
         });
         // If it panicked, its message is in the log.
         recorded.await.ok().flatten()

@@ -89,6 +89,43 @@ fn windows_are_kept_once_and_given_by_their_end() {
 }
 
 #[test]
+fn some_tasks_and_machines_are_given_alone() {
+    let (memory, now) = (UsageMemory::default(), Instant::now());
+    let of = |index| sample(UsageSubject::Instance(instance(1, index)), 5, 10);
+    let other = sample(UsageSubject::Instance(instance(2, 0)), 5, 10);
+    let samples = vec![of(0), of(1), of(5), other, sample(UsageSubject::Machine, 5, 40)];
+    memory.take_in(M1, &Usage { samples, ..Usage::default() }, now);
+    // The second task ran there before.
+    let windows = vec![window(instance(1, 1), 5), window(instance(2, 0), 5)];
+    let usage = Usage { samples: vec![of(2)], windows, cursor: 9 };
+    memory.take_in(M2, &usage, now);
+    let some = |ranges: &[(u32, u32)]| {
+        let range = |(from, to): &(u32, u32)| (TaskIndex(*from), TaskIndex(*to));
+        TaskSelection::Some(ranges.iter().map(range).collect())
+    };
+    for (tasks, places, since, expected) in [
+        (TaskSelection::All, &[M1, M2][..], None, &[0, 1, 2, 5][..]),
+        (TaskSelection::All, &[M2], None, &[1, 2]),
+        (some(&[(0, 1)]), &[M1], None, &[0, 1]),
+        (some(&[(0, 0), (5, 5)]), &[M1, M2], None, &[0, 5]),
+        (some(&[(1, 1)]), &[], Some(Time(0)), &[1]),
+        (some(&[(2, 1)]), &[M1, M2], Some(Time(0)), &[]),
+        (some(&[]), &[M1, M2], Some(Time(0)), &[]),
+    ] {
+        let (job, places) = (Some(CollectionId(1)), places.iter().copied().collect());
+        let chosen = Chosen { machines: vec![M1], job, tasks, places, since };
+        let used = memory.query_chosen(twice, &chosen, now);
+        let found: Vec<u32> = used.tasks.keys().map(|instance| instance.index.0).collect();
+        assert_eq!(found, expected, "{chosen:?}");
+        let windows: usize = used.tasks.values().map(|task| task.windows.len()).sum();
+        assert_eq!(windows, usize::from(since.is_some() && expected == [1]), "{chosen:?}");
+        let machines: Vec<_> =
+            used.machines.iter().map(|(id, of_it)| (*id, of_it.measured)).collect();
+        assert_eq!((machines, cpu(&used.all)), (vec![(M1, 4)], None), "no sums");
+    }
+}
+
+#[test]
 fn the_oldest_windows_are_forgotten_when_there_are_too_many() {
     let memory = UsageMemory { window_bytes_max: 10_000, ..UsageMemory::default() };
     let now = Instant::now();

@@ -7,7 +7,7 @@ use proto::v1::events_request::From;
 
 use super::{Page, Part, quoted};
 use crate::address::Query;
-use crate::asker::Asker;
+use crate::asker::{Asker, History};
 use crate::problem::Problem;
 use crate::show;
 
@@ -62,8 +62,16 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
             button type="submit" { "Show" }
         }
     };
-    let part = Part::new("events", table(asker, &events, true));
+    let part = Part::new("events", newest(asker, Some(&events), true));
     Ok(Page::live("Events", form, super::at(asker, command), vec![part]))
+}
+
+/// The newest events of something, the newest first, or that they are still searched.
+pub(super) fn newest(asker: &Asker, history: Option<&History>, with_subject: bool) -> Markup {
+    match history {
+        Some(history) => table(asker, &history.events, with_subject),
+        None => html! { p class="muted" { "Looking for them among all events of the cell …" } },
+    }
 }
 
 /// Events, the newest first.

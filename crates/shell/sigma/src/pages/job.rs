@@ -33,7 +33,7 @@ pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Pag
         from: Some(From::Last(EVENTS)),
         ..v1::EventsRequest::default()
     };
-    let history = asker.events(request).await?;
+    let history = asker.recent_events(request).await?;
     let parts = vec![
         Part::new("summary", summary(asker, &status, &spec)),
         Part::new("update", update(asker, &status, job)).class("panel"),
@@ -42,7 +42,7 @@ pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Pag
             "history",
             html! {
                 h2 { "History" }
-                (events::table(asker, &history, true))
+                (events::newest(asker, history.as_deref(), true))
                 p { a href=(asker.to(Place::Events(Query::default().with("job", &format!("{user}/{job}"))))) { "All events" } }
             },
         ),

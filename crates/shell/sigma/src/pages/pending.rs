@@ -11,7 +11,7 @@ use proto::v1;
 use super::why::{counted, tasks_of};
 use super::{Page, Part, bands, jobs};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::{Asker, Fetch, PATIENCE_OF_A_PART};
 use crate::problem::Problem;
 use crate::show;
 
@@ -32,7 +32,7 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
         vec![
             Part::new("bands", band_table(asker, &jobs.jobs)),
             Part::new("jobs", table(asker, &waiting, &whys, most)),
-            Part::new("checks", checks(&whys)),
+            Part::new("checks", by_reason(&whys)),
         ]
     };
     let heading = html! {
@@ -65,16 +65,35 @@ fn name(job: &v1::JobStatus) -> &str {
     job.spec.as_ref().map_or("", |spec| &spec.name)
 }
 
+/// Why jobs are pending.
+type Whys = Arc<Vec<v1::WhyResponse>>;
+
 /// Why some jobs are pending. They are the same for everyone, so they are shared for a while.
-async fn whys(
-    asker: &mut Asker,
-    jobs: Vec<v1::JobAddress>,
-) -> Result<Arc<Vec<v1::WhyResponse>>, Problem> {
+async fn whys(asker: &mut Asker, jobs: Vec<v1::JobAddress>) -> Result<Whys, Problem> {
     if jobs.is_empty() {
         return Ok(Arc::default());
     }
+    let fetch = fetch(asker, jobs);
+    match asker.at {
+        Some(_) => fetch.await.map(Arc::new),
+        None => asker.shared.whys.get_soon(fetch).await,
+    }
+}
+
+/// Why the jobs with most pending tasks are pending now, if that is known in a moment.
+pub(super) async fn whys_soon(asker: &mut Asker) -> Result<Option<Whys>, Problem> {
+    let jobs = asker.jobs_now().await?;
+    let first: Vec<v1::JobAddress> = waiting(&jobs.jobs).iter().take(JOBS).map(address).collect();
+    if first.is_empty() {
+        return Ok(Some(Arc::default()));
+    }
+    let fetch = fetch(asker, first);
+    asker.shared.whys.get_within(PATIENCE_OF_A_PART, fetch).await
+}
+
+fn fetch(asker: &Asker, jobs: Vec<v1::JobAddress>) -> Fetch<Vec<v1::WhyResponse>> {
     let mut own = asker.clone();
-    let fetch = Box::pin(async move {
+    Box::pin(async move {
         let mut answers = Vec::with_capacity(jobs.len());
         for job in jobs {
             let at = own.at;
@@ -87,11 +106,7 @@ async fn whys(
             }
         }
         Ok(answers)
-    });
-    match asker.at {
-        Some(_) => fetch.await.map(Arc::new),
-        None => asker.shared.whys.get_soon(fetch).await,
-    }
+    })
 }
 
 /// Pending tasks of a band.
@@ -285,15 +300,19 @@ fn plural(text: &str) -> String {
     format!("{verb} {rest}").trim_end().to_owned()
 }
 
-fn checks(whys: &[v1::WhyResponse]) -> Markup {
+fn by_reason(whys: &[v1::WhyResponse]) -> Markup {
+    html! { @if whys.iter().any(|why| !why.groups.is_empty()) { h2 { "By reason" } (checks(whys)) } }
+}
+
+/// Which checks machines fail, over the jobs that are explained.
+pub(super) fn checks(whys: &[v1::WhyResponse]) -> Markup {
     let checks = by_check(whys);
     if checks.is_empty() {
         return html! {};
     }
     let all: u64 = checks.iter().map(|(_, check)| check.failed).sum();
     html! {
-        h2 { "By check" }
-        p class="muted" { "What machines lack, over the jobs above: a machine counts once for each job, under the first check that it fails." }
+        p class="muted" { "What machines lack, over the jobs with most pending tasks: a machine counts once for each job, under the first check that it fails." }
         div class="scroll" { table {
             thead { tr {
                 th scope="col" { "Machines that" }

@@ -15,7 +15,7 @@ use proto::v1::usage_request::{Of, Tasks};
 use super::{Page, Part, events, job as job_page};
 use crate::action::{Action, button};
 use crate::address::{Place, Query};
-use crate::asker::Asker;
+use crate::asker::{Asker, History};
 use crate::problem::Problem;
 use crate::show;
 use crate::svg::{Chart, Kind, Point, Series, Unit, chart};
@@ -50,15 +50,15 @@ pub(super) async fn page(
         from: Some(From::Last(EVENTS)),
         ..v1::EventsRequest::default()
     };
-    let history = asker.events(request).await?;
+    let history = asker.recent_events(request).await?;
     let subject = Subject { user, job, index };
     let mut parts = vec![Part::new("summary", summary(asker, &subject, &status, &task))];
     if is_alloc(&status) {
         parts.push(Part::new("inside", inside(asker, &task)));
     }
     parts.push(Part::new("usage", usage(asker, used.as_ref())));
-    parts.push(Part::new("lives", lives(asker, &history, &task)));
-    parts.push(Part::new("history", recent(asker, &subject, &history)));
+    parts.push(Part::new("lives", lives(asker, history.as_deref(), &task)));
+    parts.push(Part::new("history", recent(asker, &subject, history.as_deref())));
     let command = super::at(asker, format!("bourg status {user}/{job}/{index} -o wide"));
     let heading = heading(asker, &subject, &status, &task);
     Ok(Page::live(format!("{user}/{job}/{index}"), heading, command, parts))
@@ -491,7 +491,10 @@ fn why(detail: &str, machine: &str, used: &str) -> String {
     rest.trim_end_matches(", ").to_owned()
 }
 
-fn lives(asker: &Asker, events: &[v1::EventRecord], task: &v1::TaskStatus) -> Markup {
+fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Markup {
+    let Some(History { events, .. }) = history else {
+        return html! { h2 { "Incarnations" } (events::newest(asker, None, false)) };
+    };
     let lives = lives_of(events);
     let is_cut = events.len() >= usize::try_from(EVENTS).unwrap_or(usize::MAX);
     let is_now = |generation: u32| generation == task.generation && !task.machine.is_empty();
@@ -544,13 +547,17 @@ fn ran(life: &Life, is_now: bool, now: u64) -> String {
 }
 
 /// The newest events.
-fn recent(asker: &Asker, subject: &Subject<'_>, events: &[v1::EventRecord]) -> Markup {
+fn recent(asker: &Asker, subject: &Subject<'_>, history: Option<&History>) -> Markup {
     let Subject { user, job, index } = subject;
-    let newest = &events[events.len().saturating_sub(EVENTS_SHOWN)..];
+    let newest =
+        history.map(|history| &history.events[history.events.len().saturating_sub(EVENTS_SHOWN)..]);
     let all = Query::default().with("job", &format!("{user}/{job}/{index}"));
     html! {
         h2 { "History" }
-        (events::table(asker, newest, false))
+        @match newest {
+            Some(newest) => (events::table(asker, newest, false)),
+            None => (events::newest(asker, None, false)),
+        }
         p { a href=(asker.to(Place::Events(all))) { "All events" } }
     }
 }

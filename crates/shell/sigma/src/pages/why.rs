@@ -14,8 +14,6 @@ use crate::asker::Asker;
 use crate::problem::Problem;
 use crate::show;
 
-/// How many of the best-scored machines are shown.
-const SCORES: u32 = 5;
 /// How many different requests of one job are explained.
 const GROUPS: usize = 20;
 /// How many ranges of tasks are written out.
@@ -25,17 +23,12 @@ const EVENTS: u32 = 15;
 
 pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Page, Problem> {
     let address = v1::JobAddress { user: user.to_owned(), job: job.to_owned() };
-    let request = v1::WhyRequest {
-        job: Some(address.clone()),
-        at: asker.at,
-        scores: SCORES,
-        ..v1::WhyRequest::default()
-    };
-    let answer = asker.ask(request, async |mut c, r| c.why(r).await).await?;
+    let answer = asker.why(&address).await?;
     let mut ahead = Ahead::default();
-    let mut history = Vec::new();
+    let (mut history, mut scored) = (None, None);
     if !answer.groups.is_empty() {
         ahead = Ahead::of(&answer, &asker.jobs().await?.jobs);
+        scored = asker.scores(&address).await?;
     }
     if is_waiting(&answer) {
         let request = v1::EventsRequest {
@@ -44,18 +37,18 @@ pub(super) async fn page(asker: &mut Asker, user: &str, job: &str) -> Result<Pag
             from: Some(From::Last(EVENTS)),
             ..v1::EventsRequest::default()
         };
-        history = asker.events(request).await?;
+        history = asker.recent_events(request).await?;
     }
     let parts = vec![
         Part::new("why", why(asker, &answer)),
         Part::new("ahead", queue(&answer, &ahead)),
-        Part::new("scores", scores(asker, &answer)),
+        Part::new("scores", scores(asker, &answer, scored.as_deref())),
         Part::new(
             "history",
             html! {
                 @if is_waiting(&answer) {
                     h2 { "What led here" }
-                    (events::table(asker, &history, true))
+                    (events::newest(asker, history.as_deref(), true))
                 }
             },
         ),
@@ -196,10 +189,13 @@ fn reasons(asker: &Asker, group: &v1::PendingGroup, places: &str) -> Markup {
     }
 }
 
-fn scores(asker: &Asker, answer: &v1::WhyResponse) -> Markup {
+fn scores(asker: &Asker, answer: &v1::WhyResponse, scored: Option<&v1::WhyResponse>) -> Markup {
     if answer.groups.is_empty() {
         return html! {};
     }
+    let Some(answer) = scored else {
+        return html! { h2 { "Best machines" } p class="muted" { "Scoring all machines …" } };
+    };
     if answer.scores.is_empty() {
         return html! {
             h2 { "Best machines" }

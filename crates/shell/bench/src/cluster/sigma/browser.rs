@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use flate2::read::GzDecoder;
@@ -84,6 +85,8 @@ pub(super) struct Browser {
 pub(super) struct Page {
     body: Bytes,
     is_compressed: bool,
+    /// How long it took the server, as its header says.
+    pub(super) took: Duration,
 }
 
 impl Browser {
@@ -108,7 +111,11 @@ impl Browser {
         let answer = self.send(Method::GET, path).await?;
         let status = answer.status();
         let is_compressed = answer.headers().contains_key(CONTENT_ENCODING);
-        let page = Page { body: answer.into_body().collect().await?.to_bytes(), is_compressed };
+        let took = answer.headers().get("server-timing").context("no server-timing")?;
+        let took = took.to_str()?.strip_prefix("total;dur=").context("another server-timing")?;
+        let took = Duration::from_secs_f64(took.parse::<f64>()?.max(0.0) / 1e3);
+        let body = answer.into_body().collect().await?.to_bytes();
+        let page = Page { body, is_compressed, took };
         if status != StatusCode::OK {
             let text = page.text()?;
             let said = text.split_once("<h1>").and_then(|(_, rest)| rest.split_once("</p>"));

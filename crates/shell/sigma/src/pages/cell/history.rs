@@ -22,7 +22,7 @@ const CAUSES: [Cause; 6] = [
 ];
 
 /// The samples that are shown, the oldest first: until the moment of the page.
-fn samples(facts: &Facts) -> &[v1::CellSample] {
+pub(super) fn samples(facts: &Facts) -> &[v1::CellSample] {
     let Some(history) = &facts.history else { return &[] };
     let end = match facts.is_past() {
         true => history.history.partition_point(|sample| sample.time <= facts.status.time),

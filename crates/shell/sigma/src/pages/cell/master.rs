@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use proto::{v1, word};
 
-use super::Facts;
+use super::{Facts, history};
 use crate::show;
 
 /// How many machines a replica polls, and how many it does not reach.
@@ -18,6 +18,7 @@ struct Polls {
 pub(super) fn shown(facts: &Facts) -> Markup {
     html! {
         h2 { "Master" }
+        (work(history::samples(facts)))
         @match &facts.replicas {
             Some(answer) => {
                 (summary(facts, answer))
@@ -30,6 +31,35 @@ pub(super) fn shown(facts: &Facts) -> Markup {
             None => p class="bad" { "Unknown: no replica has answered." },
         }
     }
+}
+
+/// What the replicas and the schedulers have done between the two newest samples.
+fn work(samples: &[v1::CellSample]) -> Markup {
+    let [.., before, newest] = samples else { return html! {} };
+    let Some(work) = &newest.work else { return html! {} };
+    let span = newest.time.saturating_sub(before.time);
+    let every = span.saturating_mul(newest.machines_up.into()).checked_div(work.polls);
+    let every = every.map(|every| match every {
+        0..1_000_000 => format!("{} ms", every / 1_000),
+        _ => show::span(every),
+    });
+    show::facts(vec![
+        (
+            "Polls",
+            html! {
+                (work.polls) " in " (show::span(span))
+                @if let Some(every) = every { ": each machine every " (every) }
+                @if work.polls_failed > 0 { ", " span class="bad" { (work.polls_failed) " failed" } }
+            },
+        ),
+        (
+            "Scheduler passes",
+            html! {
+                (work.proposals) " with a proposal in " (show::span(span)) ": "
+                (work.accepted) " assignments accepted, " (work.rejected) " rejected"
+            },
+        ),
+    ])
 }
 
 fn summary(facts: &Facts, answer: &v1::ReplicasResponse) -> Markup {

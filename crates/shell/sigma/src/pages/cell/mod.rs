@@ -19,7 +19,7 @@ use maud::{Markup, html};
 use model::Time;
 use proto::{v1, word};
 
-use super::{Page, Part, jobs};
+use super::{Page, Part, jobs, pending};
 use crate::address::{Address, Place, Query};
 use crate::asker::{Asker, Drawn};
 use crate::fleet::{By, Fleet, Of};
@@ -95,6 +95,9 @@ struct Facts {
     fleet: Arc<Fleet>,
     /// By jobs that have any, the most first; none if it is unknown.
     waiting: Option<Vec<Waiting>>,
+    /// Why the first of them wait; none if it is not known yet, and on a page of the past, where it would take
+    /// long.
+    whys: Option<Arc<Vec<v1::WhyResponse>>>,
     history: Option<Arc<v1::UsageResponse>>,
     /// These have no past.
     replicas: Option<Arc<v1::ReplicasResponse>>,
@@ -125,15 +128,28 @@ impl Facts {
             false => known(asker.jobs_used().await)?.map(|used| waiting_now(&used.jobs)),
         };
         let history = known(asker.history(view.hours).await)?;
-        let (mut replicas, mut quota, mut users) = (None, None, None);
+        let (mut replicas, mut quota, mut users, mut whys) = (None, None, None, None);
         if !is_past {
+            whys = known(pending::whys_soon(asker).await)?.flatten();
             replicas = known(asker.replicas().await)?;
             quota = known(asker.quota().await)?;
             users = known(asker.users().await)?;
         }
         let now = if is_past { Time(status.time) } else { asker.now };
         let address = asker.address.clone();
-        Ok(Self { address, view, now, status, fleet, waiting, history, replicas, quota, users })
+        Ok(Self {
+            address,
+            view,
+            now,
+            status,
+            fleet,
+            waiting,
+            whys,
+            history,
+            replicas,
+            quota,
+            users,
+        })
     }
 }
 
@@ -179,7 +195,7 @@ fn draw(facts: &Facts) -> Vec<Drawn> {
     parts.extend(map::racks(facts));
     parts.extend([
         part("history", None, history::charts(facts)),
-        part("pending", None, pending(facts)),
+        part("pending", None, waits(facts)),
         part("evictions", None, history::evictions(facts)),
         part("master", None, master::shown(facts)),
     ]);
@@ -286,8 +302,8 @@ fn by_pending(mut waiting: Vec<Waiting>) -> Vec<Waiting> {
     waiting
 }
 
-/// What waits: by band, and the jobs of which most does.
-fn pending(facts: &Facts) -> Markup {
+/// What waits: by band, the jobs of which most does, and for what.
+fn waits(facts: &Facts) -> Markup {
     let Some(waiting) = &facts.waiting else {
         return html! { h2 { "Pending tasks" } p class="bad" { "Unknown: no replica has answered." } };
     };
@@ -326,6 +342,7 @@ fn pending(facts: &Facts) -> Markup {
             @if waiting.len() > WAITING_MAX {
                 p class="muted" { "The " (WAITING_MAX) " of " (waiting.len()) " jobs with most pending tasks." }
             }
+            @if let Some(whys) = &facts.whys { (pending::checks(whys)) }
         }
     }
 }

@@ -103,6 +103,13 @@ fn sample(minute: u64) -> v1::CellSample {
             ..v1::EvictionCounts::default()
         }),
         missing: Vec::new(),
+        work: Some(v1::MasterWork {
+            polls: 108,
+            polls_failed: minute % 2,
+            proposals: 4,
+            accepted: 31,
+            rejected: 2,
+        }),
     }
 }
 
@@ -122,6 +129,7 @@ struct Answers {
     machines: Vec<v1::MachineStatus>,
     used: Option<v1::UsageResponse>,
     jobs: Vec<v1::JobUsage>,
+    whys: Vec<v1::WhyResponse>,
     history: Vec<v1::CellSample>,
     replicas: Option<v1::ReplicasResponse>,
     quota: v1::QuotaResponse,
@@ -154,6 +162,7 @@ impl Answers {
                 ..v1::UsageResponse::default()
             }),
             jobs: Vec::new(),
+            whys: Vec::new(),
             history: (0..360).map(sample).collect(),
             replicas: Some(v1::ReplicasResponse {
                 replicas: (1..=5).map(|id| replica(id, true)).collect(),
@@ -183,6 +192,7 @@ impl Answers {
             status: Arc::new(self.status),
             fleet: Arc::new(Fleet::new(machines, self.used.map(Arc::new), None)),
             waiting: Some(waiting_now(&self.jobs)),
+            whys: Some(Arc::new(self.whys)),
             history: Some(Arc::new(history)),
             replicas: self.replicas.map(Arc::new),
             quota: Some(Arc::new(self.quota)),
@@ -242,6 +252,40 @@ fn a_large_cell_is_a_small_page_that_is_drawn_fast() {
     assert!(size < 150_000, "{size} bytes");
     // Not optimised, and beside other tests: far from what would be slow.
     assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[test]
+fn the_page_says_what_the_master_does_and_what_tasks_wait_for() {
+    let mut answers = Answers::healthy(9, 3);
+    answers.jobs = vec![v1::JobUsage {
+        user: "ana".to_owned(),
+        job: "big".to_owned(),
+        pending: 2,
+        ..v1::JobUsage::default()
+    }];
+    let lacks = |machines, reason: &str| v1::UnschedulableReason {
+        machines,
+        reason: reason.to_owned(),
+        ..v1::UnschedulableReason::default()
+    };
+    let unschedulable_reasons = vec![lacks(8, "lacks RAM"), lacks(1, "is draining")];
+    answers.whys = vec![v1::WhyResponse {
+        user: "ana".to_owned(),
+        job: "big".to_owned(),
+        groups: vec![v1::PendingGroup { unschedulable_reasons, ..v1::PendingGroup::default() }],
+        ..v1::WhyResponse::default()
+    }];
+    let parts = draw(&answers.facts("/"));
+    let shown = |id: &str| {
+        let found = parts.iter().find(|(part, _, _)| part == id).expect("it is on each page");
+        text(&found.2)
+    };
+    let (master, pending) = (shown("master"), shown("pending"));
+    let expected = "108 in 1 min: each machine every 5 s, 1 failed";
+    assert!(master.contains(expected), "{master}");
+    let expected = "4 with a proposal in 1 min: 31 assignments accepted, 2 rejected";
+    assert!(master.contains(expected), "{master}");
+    assert!(pending.contains("lack RAM") && pending.contains("are draining"), "{pending}");
 }
 
 #[test]

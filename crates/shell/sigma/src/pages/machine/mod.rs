@@ -37,7 +37,7 @@ pub(super) async fn page(asker: &mut Asker, name: &str) -> Result<Page, Problem>
         from: Some(From::Last(EVENTS)),
         ..v1::EventsRequest::default()
     };
-    let history = asker.events(request).await?;
+    let history = asker.recent_events(request).await?;
     let parts = vec![
         Part::new("summary", summary(asker, &machine)),
         Part::new("drain", drain(asker, &machine)).class("panel"),
@@ -49,7 +49,7 @@ pub(super) async fn page(asker: &mut Asker, name: &str) -> Result<Page, Problem>
             "history",
             html! {
                 h2 { "Events" }
-                (events::table(asker, &history, true))
+                (events::newest(asker, history.as_deref(), true))
                 p { a href=(asker.to(Place::Events(Query::default().with("machine", name)))) { "All events" } }
             },
         ),

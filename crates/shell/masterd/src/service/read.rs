@@ -1,0 +1,87 @@
+//! Where reads are answered: on the thread that serves, on a thread of their own, or from the past.
+
+use std::sync::Arc;
+
+use model::UserName;
+use proto::v1;
+use proto::v1::past_answer::Answer as PastAnswer;
+use proto::v1::past_question::Question;
+use rpc::transport::Permit;
+use tokio::sync::OwnedSemaphorePermit;
+use tonic::{Response, Status};
+
+use super::{Answer, Service};
+use crate::caller::Caller;
+use crate::reads::Reads;
+
+impl Service {
+    /// Answers from the newest view.
+    pub(super) fn read<T>(
+        &self,
+        by: &Caller,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status>,
+    ) -> Answer<T> {
+        answer(&Reads::of(&self.core.view(), by)).map(Response::new)
+    }
+
+    /// The same for answers that may be as large as the cell: a few at a time, on separate threads,
+    /// because those that serve also receive messages of other replicas.
+    pub(super) async fn read_much<T: Send + 'static>(
+        &self,
+        by: &Caller,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        // Who waits for a turn counts, too.
+        let place = self.askers.begin(&by.user)?;
+        let turn = Arc::clone(&self.much).acquire_owned().await;
+        let turn = turn.map_err(|_| Status::unavailable("the master is stopping"))?;
+        self.read_on_a_thread(by, place, Some(turn), answer).await
+    }
+
+    /// The same for answers that take longer than a thread that serves may be blocked, but not much: they need
+    /// no turn.
+    pub(super) async fn read_some<T: Send + 'static>(
+        &self,
+        by: &Caller,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        let place = self.askers.begin(&by.user)?;
+        self.read_on_a_thread(by, place, None, answer).await
+    }
+
+    async fn read_on_a_thread<T: Send + 'static>(
+        &self,
+        by: &Caller,
+        place: Permit<UserName>,
+        turn: Option<OwnedSemaphorePermit>,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        let (view, by) = (self.core.view(), by.clone());
+        let answered = tokio::task::spawn_blocking(move || {
+            // Held even if the client is gone.
+            let _held = (turn, place);
+            answer(&Reads::of(&view, &by))
+        });
+        answered.await.map_err(|error| Status::internal(error.to_string()))?.map(Response::new)
+    }
+
+    /// Answers from a moment of the past.
+    pub(super) async fn past(
+        &self,
+        by: &Caller,
+        at: v1::Moment,
+        question: Question,
+    ) -> Result<PastAnswer, Status> {
+        let asked = {
+            let view = self.core.view();
+            v1::PastQuestion {
+                user: by.user.to_string(),
+                administers_jobs: by.administers_jobs(&view.cell),
+                at: Some(at),
+                newest: view.cell.index().0,
+                question: Some(question),
+            }
+        };
+        self.past.ask(asked).await
+    }
+}
