@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "enrolment",
         "exec",
         "names",
+        "past",
         "files",
         "locks",
         "services",

@@ -95,7 +95,7 @@ impl MachineNames {
     async fn ask(&self, question: &Question, (user, job): (&UserName, &JobName)) -> Lookup {
         let address = v1::JobAddress { user: user.to_string(), job: job.to_string() };
         let query = v1::NameQuery { jobs: vec![address], labels: String::new() };
-        match self.0.replicas.get(v1::GetNamesRequest { query: Some(query) }).await {
+        match self.0.replicas.get(v1::GetNamesRequest { query: Some(query), at: None }).await {
             Ok(found) => {
                 *lock(&self.0.alone) = None;
                 let (index, now) = (LogIndex(found.index), self.now());

@@ -9,6 +9,7 @@ use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::follow::follow;
+use super::moment::Moment;
 use super::output::{self, Format, Listing};
 use super::{job_address, with_cell};
 
@@ -34,6 +35,9 @@ pub(super) struct GetArgs {
     /// field of the tasks.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 #[derive(Debug, Args)]
@@ -44,6 +48,9 @@ pub(super) struct BnsListArgs {
     /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 #[derive(Debug, Args)]
@@ -79,7 +86,10 @@ fn query(address: Option<&Address>, labels: Option<&LabelQuery>) -> v1::NameQuer
 
 fn get(cell: Target<'_>, args: &GetArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let request = v1::GetNamesRequest { query: Some(query(Some(&args.address), None)) };
+        let request = v1::GetNamesRequest {
+            query: Some(query(Some(&args.address), None)),
+            at: args.at.map(Moment::message),
+        };
         let mut answer = connection
             .ask(request, async |mut client, request| client.names.get(request).await)
             .await?;
@@ -87,7 +97,8 @@ fn get(cell: Target<'_>, args: &GetArgs) -> Done {
             let address = &args.address;
             // A job of that name, or the nearest one.
             let jobs = vec![job_address(address)];
-            let request = v1::StatusRequest { jobs, ..v1::StatusRequest::default() };
+            let at = args.at.map(Moment::message);
+            let request = v1::StatusRequest { jobs, at, ..v1::StatusRequest::default() };
             connection
                 .ask(request, async |mut client, request| client.status(request).await)
                 .await?;
@@ -153,7 +164,10 @@ pub(super) fn columns(task: &v1::NameTask) -> [String; 4] {
 
 fn list(cell: Target<'_>, args: &BnsListArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let request = v1::GetNamesRequest { query: Some(query(None, args.labels.as_ref())) };
+        let request = v1::GetNamesRequest {
+            query: Some(query(None, args.labels.as_ref())),
+            at: args.at.map(Moment::message),
+        };
         let answer = connection
             .ask(request, async |mut client, request| client.names.get(request).await)
             .await?;

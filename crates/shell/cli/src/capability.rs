@@ -6,6 +6,7 @@ use model::{Capability, UserName};
 use proto::v1;
 
 use super::exit::Done;
+use super::moment::Moment;
 use super::output::{self, Format};
 use super::with_cell;
 
@@ -38,6 +39,9 @@ pub(crate) struct ListArgs {
     /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 pub(super) fn capability(cell: Target<'_>, command: &Command) -> Done {
@@ -67,7 +71,7 @@ fn set(cell: Target<'_>, which: &Which, granted: bool) -> Done {
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
-        let request = v1::CapabilitiesRequest { user };
+        let request = v1::CapabilitiesRequest { user, at: args.at.map(Moment::message) };
         let answer = connection
             .ask(request, async |mut client, request| client.capabilities(request).await)
             .await?;

@@ -13,7 +13,7 @@ use proto::v1::change_quota_request::Change;
 use proto::word;
 
 use super::exit::{Code, Done, Failure};
-use super::moment::{self, When};
+use super::moment::{self, Moment, When};
 use super::output::{self, Format};
 use super::with_cell;
 use crate::evaluate;
@@ -81,6 +81,9 @@ pub(crate) struct ShowArgs {
     /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 /// For example `ram=4GiB`.
@@ -235,7 +238,7 @@ fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
 fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
-        let request = v1::QuotaRequest { user };
+        let request = v1::QuotaRequest { user, at: args.at.map(Moment::message) };
         let answer = connection
             .ask(request, async |mut client, request| client.quota(request).await)
             .await?;

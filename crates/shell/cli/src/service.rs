@@ -7,6 +7,7 @@ use proto::v1;
 
 use super::change::tasks as counted;
 use super::exit::{Done, Failure};
+use super::moment::Moment;
 use super::output::{self, Format, Listing};
 use super::with_cell;
 
@@ -50,6 +51,9 @@ pub(super) struct ListArgs {
     /// Output format: table, wide, json, yaml, name, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +64,9 @@ pub(super) struct ShowArgs {
     /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
     output: Format,
+    /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 /// The name of a service.
@@ -148,10 +155,10 @@ fn of(status: &v1::ServiceStatus) -> v1::Service {
 
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
+        let at = args.at.map(Moment::message);
+        let request = v1::ServicesRequest { at, ..v1::ServicesRequest::default() };
         let answer = connection
-            .ask(v1::ServicesRequest::default(), async |mut client, request| {
-                client.services(request).await
-            })
+            .ask(request, async |mut client, request| client.services(request).await)
             .await?;
         output::list(
             &args.output,
@@ -178,7 +185,8 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
 
 fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let request = v1::ServicesRequest { service: Some(named(&args.service)) };
+        let at = args.at.map(Moment::message);
+        let request = v1::ServicesRequest { service: Some(named(&args.service)), at };
         let answer = connection
             .ask(request, async |mut client, request| client.services(request).await)
             .await?;
@@ -192,7 +200,7 @@ fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
         let jobs = vec![v1::JobAddress { user: service.user.clone(), job: service.name.clone() }];
         let query = Some(v1::NameQuery { jobs, labels: String::new() });
         let names = connection
-            .ask(v1::GetNamesRequest { query }, async |mut client, request| {
+            .ask(v1::GetNamesRequest { query, at }, async |mut client, request| {
                 client.names.get(request).await
             })
             .await?;

@@ -12,6 +12,7 @@ use proto::v1;
 use rpc::NewKey;
 
 use super::exit::{Done, Failure};
+use super::moment::Moment;
 use super::output::{self, Format, Listing};
 use super::{duration, moment, with_cell};
 
@@ -28,6 +29,9 @@ pub(super) enum Command {
         #[arg(short, long, default_value = "table")]
         /// Output format: table, wide, json, yaml, name, or the path of a field.
         output: Format,
+        /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
+        #[arg(long, value_name = "MOMENT")]
+        at: Option<Moment>,
     },
     /// Revoke all certificates of a user. Running tasks are not affected.
     ///
@@ -54,7 +58,7 @@ pub(super) struct AddArgs {
 pub(super) fn user(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Add(args) => add(cell, args),
-        Command::List { output } => list(cell, output),
+        Command::List { output, at } => list(cell, output, *at),
         Command::Revoke { name } => revoke(cell, name),
     }
 }
@@ -142,10 +146,11 @@ fn revoke(cell: Target<'_>, name: &UserName) -> Done {
     })
 }
 
-fn list(cell: Target<'_>, format: &Format) -> Done {
+fn list(cell: Target<'_>, format: &Format, at: Option<Moment>) -> Done {
     with_cell(cell, async |mut connection| {
+        let request = v1::UsersRequest { at: at.map(Moment::message) };
         let answer = connection
-            .ask(v1::UsersRequest {}, async |mut client, request| client.users(request).await)
+            .ask(request, async |mut client, request| client.users(request).await)
             .await?;
         let listing = Listing {
             items: &answer.users,

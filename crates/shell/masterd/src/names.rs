@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bns::Changes;
 use cell::Cell;
-use process::clock::Clock;
 use tokio::sync::watch;
 
 use crate::view::View;
@@ -14,7 +13,13 @@ use crate::view::View;
 pub(crate) struct Names {
     pub(crate) cell: Cell,
     pub(crate) changes: Changes,
-    pub(crate) clock: Clock,
+}
+
+impl Names {
+    /// Those of a cell as it was: all have changed before.
+    pub(crate) fn of(cell: Cell) -> Self {
+        Self { changes: Changes::of(&cell), cell }
+    }
 }
 
 /// Follows the views until their sender is gone, in a task of the current runtime. Before the log is
@@ -31,10 +36,9 @@ async fn run(mut views: watch::Receiver<Arc<View>>, publish: watch::Sender<Optio
         return;
     };
     let (mut cell, mut changes) = (first.cell.clone(), Changes::of(&first.cell));
-    let clock = first.clock;
     drop(first);
     loop {
-        let names = Names { cell: cell.clone(), changes: changes.clone(), clock };
+        let names = Names { cell: cell.clone(), changes: changes.clone() };
         if publish.send(Some(Arc::new(names))).is_err() || views.changed().await.is_err() {
             return;
         }

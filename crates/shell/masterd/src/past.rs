@@ -29,6 +29,7 @@ use tonic::{Code, Status};
 
 use crate::chunks;
 use crate::reads::Reads;
+use crate::service::{names, services};
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";
@@ -215,6 +216,11 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
         Question::Status(asked) => Answer::Status(reads.status(&asked)?),
         Question::Why(asked) => Answer::Why(reads.why(&asked)?),
         Question::Machines(asked) => Answer::Machines(reads.machines(&asked)?),
+        Question::Users(_) => Answer::Users(reads.users()),
+        Question::Quota(asked) => Answer::Quota(reads.quota(&asked)?),
+        Question::Capabilities(asked) => Answer::Capabilities(reads.capabilities(&asked)),
+        Question::Services(asked) => Answer::Services(services::found_then(&reads, asked)?),
+        Question::Names(asked) => Answer::Names(names::found_then(&reads, asked)?),
         Question::Cell(_) => Answer::Cell(v1::CellStatusResponse {
             term: origin.term.0,
             violations: cell.check().len() as u64,

@@ -28,7 +28,7 @@ mod scrape;
 mod scrape_usage;
 mod service_discovery;
 mod service_endpoints;
-mod services;
+pub(crate) mod services;
 mod sigma;
 mod streams;
 mod summary;
@@ -465,7 +465,13 @@ impl Borgmaster for Service {
     }
 
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
-        let by = self.anyone(&request).await?;
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Users(asked)).await? {
+                PastAnswer::Users(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
         self.read(&by, |reads| Ok(reads.users()))
     }
 
@@ -487,6 +493,12 @@ impl Borgmaster for Service {
 
     async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Quota(asked)).await? {
+                PastAnswer::Quota(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
         self.read(&by, |reads| reads.quota(&asked))
     }
 
@@ -503,6 +515,12 @@ impl Borgmaster for Service {
         request: Request<v1::CapabilitiesRequest>,
     ) -> Answer<v1::CapabilitiesResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Capabilities(asked)).await? {
+                PastAnswer::Capabilities(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
         self.read(&by, |reads| Ok(reads.capabilities(&asked)))
     }
 

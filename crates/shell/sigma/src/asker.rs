@@ -186,7 +186,7 @@ impl Asker {
     /// Asks what the user may do now. An error if the user is not accepted any more.
     pub(crate) async fn ask_rights(&mut self) -> Result<(), Problem> {
         let user = self.connection.user().unwrap_or_default().to_owned();
-        let request = v1::CapabilitiesRequest { user: user.clone() };
+        let request = v1::CapabilitiesRequest { user: user.clone(), at: None };
         let answer = self.ask(request, async |mut c, r| c.capabilities(r).await).await?;
         let administrator = answer.administrators.contains(&user);
         let held = answer.users.into_iter().filter(|held| held.user == user);
@@ -395,42 +395,54 @@ impl Asker {
         self.shared.histories.of(hours).get_soon(fetch).await
     }
 
-    /// Users and their certificates, now: there is no past of them.
+    /// Users and their certificates.
     pub(crate) async fn users(&mut self) -> Result<Arc<v1::UsersResponse>, Problem> {
         let mut own = self.clone();
-        let request = v1::UsersRequest {};
+        let request = v1::UsersRequest { at: self.at };
         let fetch =
             Box::pin(async move { own.ask(request, async |mut c, r| c.users(r).await).await });
-        self.shared.users.get_soon(fetch).await
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.users.get_soon(fetch).await,
+        }
     }
 
-    /// The quota of all users, now: there is no past of it.
+    /// The quota of all users.
     pub(crate) async fn quota(&mut self) -> Result<Arc<v1::QuotaResponse>, Problem> {
         let mut own = self.clone();
-        let request = v1::QuotaRequest::default();
+        let request = v1::QuotaRequest { at: self.at, ..v1::QuotaRequest::default() };
         let fetch =
             Box::pin(async move { own.ask(request, async |mut c, r| c.quota(r).await).await });
-        self.shared.quota.get_soon(fetch).await
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.quota.get_soon(fetch).await,
+        }
     }
 
-    /// The capabilities of all users, now: there is no past of them.
+    /// The capabilities of all users.
     pub(crate) async fn capabilities(&mut self) -> Result<Arc<v1::CapabilitiesResponse>, Problem> {
         let mut own = self.clone();
-        let request = v1::CapabilitiesRequest::default();
+        let request = v1::CapabilitiesRequest { at: self.at, ..v1::CapabilitiesRequest::default() };
         let fetch =
             Box::pin(
                 async move { own.ask(request, async |mut c, r| c.capabilities(r).await).await },
             );
-        self.shared.capabilities.get_soon(fetch).await
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.capabilities.get_soon(fetch).await,
+        }
     }
 
-    /// All services, without the jobs behind them, now: there is no past of them.
+    /// All services, without the jobs behind them.
     pub(crate) async fn services(&mut self) -> Result<Arc<v1::ServicesResponse>, Problem> {
         let mut own = self.clone();
-        let request = v1::ServicesRequest::default();
+        let request = v1::ServicesRequest { at: self.at, ..v1::ServicesRequest::default() };
         let fetch =
             Box::pin(async move { own.ask(request, async |mut c, r| c.services(r).await).await });
-        self.shared.services.get_soon(fetch).await
+        match self.at {
+            Some(_) => fetch.await.map(Arc::new),
+            None => self.shared.services.get_soon(fetch).await,
+        }
     }
 
     /// What all machines use now.

@@ -314,12 +314,33 @@ fn what_is_no_whole_checkpoint_is_refused_everywhere() {
 fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     let cell = Cell::start();
     cell.ok("bourg run --detach $EXAMPLES/too-big.bcl");
+    cell.ok("bourg user add eva && bourg capability grant eva drain-machines");
+    cell.ok("bourg quota oversell mid 300 && bourg quota grant eva mid cpu=1");
+    cell.ok("bourg service set big --port http -l app=big");
     let index = number(&cell.ok("bourg cell -o index"));
-    let before = ["status -a", "why too-big", "machines -o tasks", "cell -o jobs"];
+    let before = [
+        "status -a",
+        "why too-big",
+        "machines -o tasks",
+        "cell -o jobs",
+        "user list",
+        "capability list",
+        "quota show -o grants",
+        "bns list",
+        "bns get too-big -o json",
+        "service list",
+        "service show big",
+    ];
     let before = before.map(|line| (line, cell.ok(&format!("bourg {line} --at {index}"))));
-    assert!(before[1].1.contains("too-big"), "{}", before[1].1);
+    let has =
+        [(1, "too-big"), (4, "eva"), (5, "drain-machines"), (6, "eva"), (7, "too-big"), (9, "big")];
+    for (line, expected) in has {
+        assert!(before[line].1.contains(expected), "{:?}", before[line]);
+    }
     cell.ok("bourg run $EXAMPLES/hello.bcl");
-    cell.ok("bourg kill too-big");
+    cell.ok("bourg kill too-big && bourg service delete big");
+    cell.ok("bourg user revoke eva && bourg capability revoke eva drain-machines");
+    cell.ok("bourg quota revoke $(bourg quota show eva -o grants.0.id)");
     assert_eq!(cell.ok("bourg machines -o tasks"), "3\n");
     for (line, was) in &before {
         let line = format!("bourg {line} --at {index}");
@@ -328,7 +349,7 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     assert_eq!(cell.ok("bourg status -o name"), "root/hello\n");
     assert_eq!(cell.ok(&format!("bourg status -o name --at {index}")), "root/too-big\n");
     let newest = "the newest is ";
-    for line in ["status", "why too-big", "machines", "cell"] {
+    for (line, _) in before.map(|(line, _)| line.split_once(" -").unwrap_or((line, ""))) {
         let said = cell.fails(2, &format!("bourg {line} --at 1000000"));
         assert!(said.contains("index 1000000 is not there yet") && said.contains(newest), "{said}");
         let said = cell.fails(2, &format!("bourg {line} --at yesterday"));

@@ -44,14 +44,14 @@ pub(crate) fn usage(cell: Target<'_>, args: &UsageArgs) -> Done {
             Some(job) => {
                 let (tasks, asked) = (Some((&job.tasks).into()), Some(job_address(job)));
                 let of = Of::Tasks(Tasks { job: asked, tasks, since: Some(since.0) });
-                let answer = ask(&mut connection, of).await?;
+                let answer = ask_all(&mut connection, of).await?;
                 let show = || table::table(&answer, since);
                 output::object(&args.output, &answer, &job.to_string(), show)?;
                 table::notes(&answer, since)
             }
             None => {
                 let of = Of::Cell(Cell { since: Some(since.0) });
-                let answer = ask(&mut connection, of).await?;
+                let answer = ask_all(&mut connection, of).await?;
                 output::object(&args.output, &answer, "cell", || history::shown(&answer))?;
                 history::notes(&answer, since)
             }

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{Cell, Job, Service as CellService};
-use model::{JobName, LabelQuery, LogIndex, UserName};
+use model::{JobName, LabelQuery, LogIndex, Time, UserName};
+use process::clock::Clock;
 use proto::v1;
+use proto::v1::past_answer::Answer as PastAnswer;
+use proto::v1::past_question::Question;
 use rpc::Identity;
 use rpc::transport::Permit;
 use tokio::sync::mpsc::error::SendTimeoutError;
@@ -16,10 +19,10 @@ use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
 use crate::names::Names;
-use crate::reads::{job_address, job_has, labels};
+use crate::reads::{Reads, job_address, job_has, labels};
 use crate::service::event_watch::STALLED;
 use crate::service::streams::{Streams, holding};
-use crate::service::{Answer, Service, Streamed};
+use crate::service::{Answer, Service, Streamed, unexpected};
 
 /// The maximum number of jobs in a query by name.
 const JOBS_MAX: usize = 10_000;
@@ -48,6 +51,15 @@ enum Reader {
     Machine,
 }
 
+impl Reader {
+    fn user(&self) -> Option<&UserName> {
+        match self {
+            Self::Client(by) => Some(&by.user),
+            Self::Machine => None,
+        }
+    }
+}
+
 /// A query, understood.
 #[derive(Clone, Debug)]
 struct Query {
@@ -57,16 +69,17 @@ struct Query {
 }
 
 impl Query {
-    fn of(asked: Option<v1::NameQuery>, by: &Reader) -> Result<Self, Status> {
+    /// Without a user, as a machine asks, each job must be given with its own.
+    fn of(asked: Option<v1::NameQuery>, me: Option<&UserName>) -> Result<Self, Status> {
         let asked = asked.unwrap_or_default();
         let has = asked.jobs.len();
         if has > JOBS_MAX {
             let text = format!("query: has {has} jobs, at most {JOBS_MAX} are allowed");
             return Err(Status::invalid_argument(text));
         }
-        let named = |job: &v1::JobAddress| match by {
-            Reader::Client(by) => job_address(&by.user, job),
-            Reader::Machine => {
+        let named = |job: &v1::JobAddress| match me {
+            Some(me) => job_address(me, job),
+            None => {
                 let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
                 Ok((UserName::new(&job.user).map_err(bad)?, JobName::new(&job.job).map_err(bad)?))
             }
@@ -150,19 +163,42 @@ fn job_record(names: &Names, job: &Job) -> v1::NameRecord {
     }
 }
 
+/// The records of a query.
+fn found(names: &Names, query: &Query, now: Time) -> v1::GetNamesResponse {
+    let records = query.all(&names.cell).map(|named| record(names, &named)).collect();
+    v1::GetNamesResponse { index: names.cell.index().0, time: now.0, records }
+}
+
+/// The same for a user, of a cell as it was.
+pub(crate) fn found_then(
+    reads: &Reads<'_>,
+    asked: v1::GetNamesRequest,
+) -> Result<v1::GetNamesResponse, Status> {
+    let query = Query::of(asked.query, Some(reads.me))?;
+    Ok(found(&Names::of(reads.cell.clone()), &query, reads.now))
+}
+
 #[tonic::async_trait]
 impl rpc::service::names_server::Names for Service {
     type WatchStream = Streamed<v1::NamesChange>;
 
     async fn get(&self, request: Request<v1::GetNamesRequest>) -> Answer<v1::GetNamesResponse> {
-        let reader = self.reader(&request).await?;
-        let query = Query::of(request.into_inner().query, &reader)?;
-        let names = self.names_now().await?;
-        let answer = move || {
-            let records = query.all(&names.cell).map(|named| record(&names, &named)).collect();
-            let (index, time) = (names.cell.index().0, names.clock.now().0);
-            Ok(v1::GetNamesResponse { index, time, records })
-        };
+        let (reader, asked) = (self.reader(&request).await?, request.into_inner());
+        let query = Query::of(asked.query.clone(), reader.user())?;
+        match (asked.at, &reader) {
+            (None, _) => {}
+            (Some(at), Reader::Client(by)) => {
+                return match self.past(by, at, Question::Names(asked)).await? {
+                    PastAnswer::Names(answer) => Ok(Response::new(answer)),
+                    other => Err(unexpected(&other)),
+                };
+            }
+            (Some(_), Reader::Machine) => {
+                return Err(Status::permission_denied("machines get the present names only"));
+            }
+        }
+        let (names, clock) = (self.names_now().await?, self.core.view().clock);
+        let answer = move || Ok(found(&names, &query, clock.now()));
         match reader {
             Reader::Client(by) => self.read_much(&by, move |_| answer()).await,
             Reader::Machine => answer().map(Response::new),
@@ -175,7 +211,7 @@ impl rpc::service::names_server::Names for Service {
     ) -> Answer<Streamed<v1::NamesChange>> {
         let reader = self.reader(&request).await?;
         let v1::WatchNamesRequest { query, after } = request.into_inner();
-        let query = Query::of(query, &reader)?;
+        let query = Query::of(query, reader.user())?;
         self.names_now().await?;
         let place: Option<Permit<UserName>> = match &reader {
             Reader::Client(by) => Some(self.name_watches.begin(&by.user)?),
@@ -185,7 +221,8 @@ impl rpc::service::names_server::Names for Service {
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
-        let watch = Watch { names: self.names.clone(), query, to_client };
+        let clock = self.core.view().clock;
+        let watch = Watch { names: self.names.clone(), query, clock, to_client };
         tokio::spawn(async move {
             if let Err(status) = watch.run(LogIndex(after)).await {
                 end.send(Err(status));
@@ -224,6 +261,7 @@ impl Service {
 struct Watch {
     names: watch::Receiver<Option<Arc<Names>>>,
     query: Query,
+    clock: Clock,
     to_client: mpsc::Sender<Result<v1::NamesChange, Status>>,
 }
 
@@ -261,11 +299,10 @@ impl Watch {
             tokio::select! {
                 changed = changed => if changed.is_err() { return Ok(()) },
                 () = tokio::time::sleep_until(alive) => {
-                    let Some(names) = self.names.borrow().clone() else { return Ok(()) };
                     let progress = v1::NamesChange {
                         // What is newer has not been looked at.
                         index: after.0,
-                        time: names.clock.now().0,
+                        time: self.clock.now().0,
                         ..v1::NamesChange::default()
                     };
                     told = Some(tokio::time::Instant::now());
@@ -281,7 +318,7 @@ impl Watch {
     /// What to send of the changes after an index: nothing if none is of interest, except at the
     /// beginning.
     fn changes(&self, names: &Names, after: LogIndex, is_first: bool) -> Vec<v1::NamesChange> {
-        let (index, time) = (names.changes.index().0, names.clock.now().0);
+        let (index, time) = (names.changes.index().0, self.clock.now().0);
         let empty = v1::NamesChange { index, time, more: true, ..v1::NamesChange::default() };
         let mut pages = Pages { messages: Vec::new(), page: empty.clone(), empty, tasks: 0 };
         let known = names.changes.after(after).ok().filter(|_| after > LogIndex(0));

@@ -7,18 +7,21 @@ use cell::{DeleteService, Rejection, Reply, Service as CellService, SetService};
 use model::{JobName, UserName};
 use prost::Message as _;
 use proto::v1;
+use proto::v1::past_answer::Answer as PastAnswer;
+use proto::v1::past_question::Question;
 use tonic::{Response, Status};
 
 use crate::caller::Caller;
 use crate::names::Names;
+use crate::reads::Reads;
 use crate::reads::rejections::rejected;
 use crate::service::{Answer, Service, malformed, unexpected};
 
 /// The owner and the name of a service; without an owner, the caller's.
-fn named(by: &Caller, asked: &v1::ServiceName) -> Result<(UserName, JobName), Status> {
+fn named(me: &UserName, asked: &v1::ServiceName) -> Result<(UserName, JobName), Status> {
     let bad = |error: model::NameError| Status::invalid_argument(format!("the service: {error}"));
     let user = match asked.user.as_str() {
-        "" => by.user.clone(),
+        "" => me.clone(),
         user => UserName::new(user).map_err(bad)?,
     };
     Ok((user, JobName::new(&asked.name).map_err(bad)?))
@@ -75,7 +78,7 @@ impl Service {
         asked: v1::DeleteServiceRequest,
     ) -> Answer<v1::DeleteServiceResponse> {
         let bytes = asked.encoded_len();
-        let (owner, name) = named(&by, &asked.service.unwrap_or_default())?;
+        let (owner, name) = named(&by.user, &asked.service.unwrap_or_default())?;
         let user = owner.to_string();
         self.change(
             (asked.id, by, bytes),
@@ -93,21 +96,39 @@ impl Service {
         by: Caller,
         asked: v1::ServicesRequest,
     ) -> Answer<v1::ServicesResponse> {
-        let only = asked.service.map(|name| named(&by, &name)).transpose()?;
-        let names = self.names_now().await?;
-        self.read_much(&by, move |_| {
-            let cell = &names.cell;
-            let services = match only {
-                None => cell.services().map(|service| status(&names, service, false)).collect(),
-                Some((user, name)) => match cell.service(&user, &name) {
-                    Some(service) => vec![status(&names, service, true)],
-                    None => {
-                        return Err(rejected(cell, &Rejection::NoSuchService { user, name }));
-                    }
-                },
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Services(asked)).await? {
+                PastAnswer::Services(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
             };
-            Ok(v1::ServicesResponse { index: cell.index().0, services })
-        })
-        .await
+        }
+        let names = self.names_now().await?;
+        let me = by.user.clone();
+        self.read_much(&by, move |_| found(&names, &me, asked)).await
     }
+}
+
+/// All services, or one with the jobs whose labels match.
+fn found(
+    names: &Names,
+    me: &UserName,
+    asked: v1::ServicesRequest,
+) -> Result<v1::ServicesResponse, Status> {
+    let cell = &names.cell;
+    let services = match asked.service.map(|name| named(me, &name)).transpose()? {
+        None => cell.services().map(|service| status(names, service, false)).collect(),
+        Some((user, name)) => match cell.service(&user, &name) {
+            Some(service) => vec![status(names, service, true)],
+            None => return Err(rejected(cell, &Rejection::NoSuchService { user, name })),
+        },
+    };
+    Ok(v1::ServicesResponse { index: cell.index().0, services })
+}
+
+/// The same of a cell as it was.
+pub(crate) fn found_then(
+    reads: &Reads<'_>,
+    asked: v1::ServicesRequest,
+) -> Result<v1::ServicesResponse, Status> {
+    found(&Names::of(reads.cell.clone()), reads.me, asked)
 }

@@ -6,7 +6,6 @@ use axum::http::StatusCode;
 use maud::{Markup, html};
 use proto::v1;
 
-use super::users::no_past;
 use super::{Page, Part, jobs, quoted};
 use crate::address::Place;
 use crate::asker::Asker;
@@ -42,12 +41,12 @@ struct Named<'a> {
 }
 
 pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
-    let jobs = asker.jobs_now().await?;
+    let jobs = asker.jobs().await?;
     let services = asker.services().await?;
     let users = below(&jobs.jobs, &services.services);
     let cell = asker.cell();
     let parts = vec![
-        Part::new("users", html! { (no_past(asker)) (user_table(asker, &users, &cell)) }),
+        Part::new("users", user_table(asker, &users, &cell)),
         Part::new("services", service_table(asker, &services.services)),
     ];
     let heading = html! {
@@ -57,11 +56,11 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
             (show::command(&format!("master.{cell}.borg")))
         }
     };
-    Ok(Page::live("Names", heading, "bourg bns list", parts))
+    Ok(Page::live("Names", heading, super::at(asker, "bourg bns list".to_owned()), parts))
 }
 
 pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
-    let jobs = asker.jobs_now().await?;
+    let jobs = asker.jobs().await?;
     let services = asker.services().await?;
     let own: Vec<&v1::ServiceStatus> =
         services.services.iter().filter(|status| service(status).user == user).collect();
@@ -82,14 +81,14 @@ pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
         let address = |name: &str| v1::JobAddress { user: user.to_owned(), job: name.to_owned() };
         let names = chosen.iter().map(|name| address(name)).collect();
         let query = Some(v1::NameQuery { jobs: names, labels: String::new() });
-        let request = v1::GetNamesRequest { query };
+        let request = v1::GetNamesRequest { query, at: asker.at };
         records = asker.ask(request, async |mut c, r| c.names.get(r).await).await?.records;
     }
     records.sort_by(|one, other| one.job.cmp(&other.job));
     let mut behind = BTreeMap::new();
     for record in records.iter().filter(|record| record.service.is_some()).take(ASKED) {
         let name = v1::ServiceName { user: user.to_owned(), name: record.job.clone() };
-        let request = v1::ServicesRequest { service: Some(name) };
+        let request = v1::ServicesRequest { service: Some(name), at: asker.at };
         match asker.ask(request, async |mut c, r| c.services(r).await).await {
             Ok(answer) => {
                 let jobs = answer.services.into_iter().next().map(|status| status.jobs);
@@ -114,7 +113,6 @@ pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
         Part::new(
             "services",
             html! {
-                (no_past(asker))
                 @if !of_services.is_empty() { h2 { "Services" } }
                 @for record in &of_services { (record) }
             },
@@ -139,7 +137,7 @@ pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
         Some(record) => format!("bourg bns get {user}/{}", quoted(&record.job)),
         None => "bourg bns list".to_owned(),
     };
-    Ok(Page::live(format!("Names of {user}"), heading, command, parts))
+    Ok(Page::live(format!("Names of {user}"), heading, super::at(asker, command), parts))
 }
 
 /// Whether a job has a name: it is alive, and has tasks rather than allocs.

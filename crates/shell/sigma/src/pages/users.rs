@@ -20,7 +20,7 @@ const JOBS: usize = 50;
 /// A certificate or a grant that ends within this time is marked.
 const SOON: u64 = 7 * 86_400_000_000;
 
-/// All that is known of users, as of now.
+/// All that is known of users.
 struct Known {
     users: std::sync::Arc<v1::UsersResponse>,
     quota: std::sync::Arc<v1::QuotaResponse>,
@@ -30,11 +30,16 @@ struct Known {
 
 impl Known {
     async fn ask(asker: &mut Asker) -> Result<Self, Problem> {
+        let users = asker.users().await?;
+        if asker.at.is_some() {
+            // Ages and ends are as of then.
+            asker.now = Time(users.time);
+        }
         Ok(Self {
-            users: asker.users().await?,
+            users,
             quota: asker.quota().await?,
             capabilities: asker.capabilities().await?,
-            jobs: asker.jobs_now().await?,
+            jobs: asker.jobs().await?,
         })
     }
 
@@ -74,7 +79,7 @@ impl Known {
 pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
     let known = Known::ask(asker).await?;
     let parts = vec![
-        Part::new("users", html! { (no_past(asker)) (people(asker, &known)) }),
+        Part::new("users", people(asker, &known)),
         Part::new("quota", quotas(asker, &known.quota)),
         Part::new("bands", cell_quota(&known.quota)),
     ];
@@ -84,7 +89,7 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
             a href=(asker.to(Place::User { name: asker.rights.user.clone() })) { "Your own" }
         }
     };
-    Ok(Page::live("Users", heading, "bourg user list", parts))
+    Ok(Page::live("Users", heading, super::at(asker, "bourg user list".to_owned()), parts))
 }
 
 pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem> {
@@ -94,7 +99,7 @@ pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem>
         return Err(Problem::not_found(format!("there is no user {name}")));
     }
     let parts = vec![
-        Part::new("user", html! { (no_past(asker)) (summary(asker, &known, name)) }),
+        Part::new("user", summary(asker, &known, name)),
         Part::new("quota", quota(asker, &known, name)),
         Part::new("rights", rights(&known, name)).class("panel"),
         Part::new("certificates", certificates(asker, known.user(name))),
@@ -109,16 +114,7 @@ pub(super) async fn user(asker: &mut Asker, name: &str) -> Result<Page, Problem>
         }
     };
     let command = format!("bourg quota show {}", super::quoted(name));
-    Ok(Page::live(name, heading, command, parts))
-}
-
-/// Said on a page of the past.
-pub(super) fn no_past(asker: &Asker) -> Markup {
-    html! {
-        @if asker.at.is_some() {
-            p class="notice" { "This page has no past: it shows what is now." }
-        }
-    }
+    Ok(Page::live(name, heading, super::at(asker, command), parts))
 }
 
 fn people(asker: &Asker, known: &Known) -> Markup {

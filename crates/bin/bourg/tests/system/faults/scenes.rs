@@ -59,14 +59,19 @@ fn a_machine_that_one_replica_cannot_reach_stays_up_and_every_replica_says_the_s
     let mut world = World::start_with(3, &[]);
     let (host, machine) = (MACHINES[0], format!("m{}", MACHINES[0]));
     world.ok(&format!("bourg machine drain m{}", MACHINES[1]));
-    let own = eventually("somebody polls it", || {
+    let id = |world: &World, host: Host| Value::from(world.replicas[&host].id.to_string());
+    let polled_by = |world: &World, own| ["up".into(), id(world, own), Value::Array(Vec::new())];
+    // Machines are handed over while the replicas learn of each other.
+    let own = eventually("every replica says the same", || {
         let told = world.types(&format!("bourg machine show {machine} -o polledBy")).stdout;
         let own: u64 = told.trim().parse().ok()?;
-        world.replicas.iter().find(|(_, replica)| replica.id == own).map(|(host, _)| *host)
+        let own =
+            world.replicas.iter().find(|(_, replica)| replica.id == own).map(|(host, _)| *host)?;
+        let expected = polled_by(&world, own);
+        let mut said = all(&world).into_iter().map(|host| says(&world, host, &machine));
+        said.all(|said| said.as_ref() == Some(&expected)).then_some(own)
     });
-    let id = |world: &World, host: Host| Value::from(world.replicas[&host].id.to_string());
-    let before = ["up".into(), id(&world, own), Value::Array(Vec::new())];
-    all_say(&world, &machine, &before);
+    let before = polled_by(&world, own);
 
     world.cuts(own, &[host], true, true);
     let cut = Instant::now();
