@@ -39,7 +39,7 @@ const HIGH: u64 = 2_400;
 
 /// The pages: the name of the picture, the address, what it shows, the command that gives the same data.
 /// `MACHINE` is the name of a machine.
-const PAGES: [(&str, &str, &str, &str); 20] = [
+const PAGES: [(&str, &str, &str, &str); 22] = [
     ("cell", "/?of=ram&by=limit", "Resources by band", "bourg cell status"),
     ("jobs", "/jobs", "root/index", "bourg status"),
     ("job", "/jobs/~/web", "Update from version 1 to 2", "bourg status root/web -o wide"),
@@ -65,6 +65,8 @@ const PAGES: [(&str, &str, &str, &str); 20] = [
         "The cell as it was 1s ago",
         "bourg status root/web -o wide --at 1s",
     ),
+    ("users-past", "/users/ana?at=1s", "mid", "bourg quota show ana --at 1s"),
+    ("names-past", "/names/root?at=1s", "web", ""),
 ];
 
 #[test]
