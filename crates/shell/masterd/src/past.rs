@@ -29,7 +29,6 @@ use tonic::{Code, Status};
 
 use crate::chunks;
 use crate::reads::Reads;
-use crate::service::{names, services};
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";
@@ -219,8 +218,8 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
         Question::Users(_) => Answer::Users(reads.users()),
         Question::Quota(asked) => Answer::Quota(reads.quota(&asked)?),
         Question::Capabilities(asked) => Answer::Capabilities(reads.capabilities(&asked)),
-        Question::Services(asked) => Answer::Services(services::found_then(&reads, asked)?),
-        Question::Names(asked) => Answer::Names(names::found_then(&reads, asked)?),
+        Question::Services(asked) => Answer::Services(reads.services(asked)?),
+        Question::Names(asked) => Answer::Names(reads.names(asked)?),
         Question::Cell(_) => Answer::Cell(v1::CellStatusResponse {
             term: origin.term.0,
             violations: cell.check().len() as u64,

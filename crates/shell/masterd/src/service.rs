@@ -28,7 +28,7 @@ mod scrape;
 mod scrape_usage;
 mod service_discovery;
 mod service_endpoints;
-pub(crate) mod services;
+mod services;
 mod sigma;
 mod streams;
 mod summary;

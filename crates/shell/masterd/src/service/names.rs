@@ -169,13 +169,12 @@ fn found(names: &Names, query: &Query, now: Time) -> v1::GetNamesResponse {
     v1::GetNamesResponse { index: names.cell.index().0, time: now.0, records }
 }
 
-/// The same for a user, of a cell as it was.
-pub(crate) fn found_then(
-    reads: &Reads<'_>,
-    asked: v1::GetNamesRequest,
-) -> Result<v1::GetNamesResponse, Status> {
-    let query = Query::of(asked.query, Some(reads.me))?;
-    Ok(found(&Names::of(reads.cell.clone()), &query, reads.now))
+impl Reads<'_> {
+    /// The same for a user, of a cell that is not followed, such as one of the past.
+    pub(crate) fn names(&self, asked: v1::GetNamesRequest) -> Result<v1::GetNamesResponse, Status> {
+        let query = Query::of(asked.query, Some(self.me))?;
+        Ok(found(&Names::of(self.cell.clone()), &query, self.now))
+    }
 }
 
 #[tonic::async_trait]

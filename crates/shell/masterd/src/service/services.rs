@@ -125,10 +125,12 @@ fn found(
     Ok(v1::ServicesResponse { index: cell.index().0, services })
 }
 
-/// The same of a cell as it was.
-pub(crate) fn found_then(
-    reads: &Reads<'_>,
-    asked: v1::ServicesRequest,
-) -> Result<v1::ServicesResponse, Status> {
-    found(&Names::of(reads.cell.clone()), reads.me, asked)
+impl Reads<'_> {
+    /// The same of a cell that is not followed, such as one of the past.
+    pub(crate) fn services(
+        &self,
+        asked: v1::ServicesRequest,
+    ) -> Result<v1::ServicesResponse, Status> {
+        found(&Names::of(self.cell.clone()), self.me, asked)
+    }
 }
