@@ -265,12 +265,17 @@ impl Sending {
     async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
         let most = usize::try_from(count).unwrap_or(usize::MAX);
         let mut found = VecDeque::new();
-        let (mut end, mut below) = (None, None);
+        let (mut end, mut begin, mut below) = (None, None, None);
         loop {
             let wanted = most.saturating_sub(found.len());
             let read = self.read(move |reading| reading.older(below, wanted)).await?;
-            let Some(Part { number, mut events, next }) = read else { break };
-            end.get_or_insert(next);
+            let Some(Part { number, mut events, next, is_empty }) = read else { break };
+            // Events are stored a little later than their operations are applied: where there are none yet,
+            // the end is before that.
+            match is_empty {
+                false => _ = end.get_or_insert(next),
+                true => _ = begin.get_or_insert(next),
+            }
             events.append(&mut found);
             found = events;
             if found.len() >= most {
@@ -278,7 +283,7 @@ impl Sending {
             }
             below = Some(number);
         }
-        let end = end.unwrap_or(Cursor::START);
+        let end = end.or(begin).unwrap_or(Cursor::START);
         self.send_all(found.into(), end).await?;
         Ok(end)
     }
@@ -425,7 +430,8 @@ impl Reading {
                 self.digests.keep(number, digest);
             }
             if is_last || is_whole {
-                return Ok(Some(Part { number, events, next: at }));
+                let is_empty = at == begin.max(oldest);
+                return Ok(Some(Part { number, events, next: at, is_empty }));
             }
         }
     }
@@ -471,6 +477,8 @@ struct Part {
     events: VecDeque<v1::EventRecord>,
     /// Behind what was read.
     next: Cursor,
+    /// Nothing was read: nothing of it is stored yet.
+    is_empty: bool,
 }
 
 struct Batch {

@@ -30,6 +30,11 @@ fn record(index: u64) -> v1::EventRecord {
 }
 
 fn services() -> TestServices {
+    services_at(OPERATIONS)
+}
+
+/// The same when this many operations are applied, and the events of the last ones are not stored yet.
+fn services_at(applied: u64) -> TestServices {
     let services = TestServices::new(1);
     let user = UserName::new("ana").expect("a name");
     let mut cell = Cell::empty();
@@ -41,7 +46,10 @@ fn services() -> TestServices {
         let event = Event { index, sub: 0, time_us: index, payload: &payload };
         events.append(&[event]).expect("appended");
     }
-    assert_eq!(cell.index().0, OPERATIONS);
+    for index in OPERATIONS + 1..=applied {
+        cell.apply(Time(index), &Op::OpenSession { user: user.clone() });
+    }
+    assert_eq!(cell.index().0, applied);
     services.views.send_replace(Arc::new(View::of(cell)));
     services
 }
@@ -125,4 +133,17 @@ async fn a_client_that_knows_where_it_was_reads_only_what_is_newer() {
     assert_eq!(asked(service, &machine).await.expect("events"), (vec![9_001], end));
     let none = v1::EventsRequest { from: Some(from(9_002)), ..machine };
     assert_eq!(asked(service, &none).await.expect("no events"), (vec![], end));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_continues_before_events_that_are_not_stored_yet() {
+    let end = Some(v1::EventCursor { index: OPERATIONS, sub_index: 1 });
+    // The newest part begins with the first number, and has no event.
+    for applied in [16_384, 16_390, 30_000] {
+        let services = services_at(applied);
+        for (job, expected) in [("usual", vec![14_999, 15_000]), ("rare", vec![9_000, 9_001])] {
+            let found = asked(&services.service, &of_job(job, From::Last(2))).await;
+            assert_eq!(found.expect("events"), (expected, end), "{applied}: {job}");
+        }
+    }
 }
