@@ -28,6 +28,8 @@ pub struct Disk {
     pub bytes: u64,
     /// The free bytes.
     pub free_bytes: u64,
+    /// The bytes that are taken: what is reserved for root, or not there for us, is neither.
+    pub used_bytes: u64,
     /// The maximum number of files; `None` if only space limits it.
     pub files: Option<u64>,
     /// The number of files that can still be created.
@@ -46,6 +48,7 @@ impl Disk {
         Ok(Self {
             bytes: bytes(found.blocks()),
             free_bytes: bytes(found.blocks_available()),
+            used_bytes: bytes(found.blocks().saturating_sub(found.blocks_free())),
             files,
             free_files: files.map_or(u64::MAX, |_| found.files_available()),
         })

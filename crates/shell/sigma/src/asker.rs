@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use client::{Connection, MasterClient};
 use model::{Capability, Time};
 use process::clock::wall_clock;
 use process::moment::Moment;
 use proto::v1;
 use proto::v1::events_request::From;
+use proto::v1::moment::At;
 use proto::v1::usage_request::{self, Of};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
@@ -35,6 +35,8 @@ const DRAWN_AGE: Duration = Duration::from_secs(1);
 const EVENTS_AGE: Duration = Duration::from_secs(1);
 /// How long a page waits for a part of it: there may be millions of events, of which few are wanted.
 pub(crate) const PATIENCE_OF_A_PART: Duration = Duration::from_millis(5);
+/// Longer lists of events are not shared: they would take much memory.
+const SHARED_EVENTS_MAX: u32 = 200;
 /// How many searches among all events go on at once.
 const SEARCHES_MAX: usize = 1;
 /// How many of the best-scored machines are shown.
@@ -177,6 +179,16 @@ impl Asker {
         let now = wall_clock();
         let at = address.at.as_deref().map(|at| Moment::parse(at, now));
         let at = at.transpose().map_err(Problem::bad)?.map(Moment::message);
+        // Ages are as of the moment that is shown.
+        let now = match at.and_then(|moment| moment.at) {
+            Some(At::Time(time)) if time > now.0 => {
+                return Err(Problem::bad(
+                    "this moment is in the future: there is nothing to show yet",
+                ));
+            }
+            Some(At::Time(time)) => Time(time),
+            Some(At::Index(_)) | None => now,
+        };
         let mut asker =
             Self { connection, shared, address, rights: Rights::default(), csrf, at, now };
         asker.ask_rights().await?;
@@ -482,14 +494,14 @@ impl Asker {
         all.ok_or_else(|| Problem::bad("the events could not be read"))
     }
 
-    /// The same, or none yet if they have to be searched among so many that it takes longer than a page should.
+    /// The same, or none yet if they have to be searched among so many that it takes longer than a page should,
+    /// or cannot be read now: the rest of the page does not depend on them.
     pub(crate) async fn recent_events(
         &mut self,
         request: v1::EventsRequest,
     ) -> Result<Option<Arc<History>>, Problem> {
         match self.events_within(request, Some(PATIENCE_OF_A_PART)).await {
-            // Others search events, too.
-            Err(problem) if problem.status == StatusCode::TOO_MANY_REQUESTS => Ok(None),
+            Err(problem) if !problem.is_sign_out() => Ok(None),
             events => events,
         }
     }
@@ -500,10 +512,16 @@ impl Asker {
         patience: Option<Duration>,
     ) -> Result<Option<Arc<History>>, Problem> {
         let request = v1::EventsRequest { until: self.at, follow: false, ..request };
-        if self.at.is_some() {
+        let is_small = match request.from {
+            Some(From::Last(most)) => most <= SHARED_EVENTS_MAX,
+            _ => false,
+        };
+        if self.at.is_some() || !is_small {
             return Ok(Some(Arc::new(self.read_events(request).await?)));
         }
-        let cached = self.shared.events.of(format!("{request:?}"));
+        // A job without an owner is the caller's: the same request is another one for another user.
+        let key = format!("{} {request:?}", self.rights.user);
+        let cached = self.shared.events.of(key);
         let (mut own, before) = (self.clone(), cached.last());
         let fetch = Box::pin(async move { own.newest_events(request, before.as_deref()).await });
         match patience {

@@ -125,6 +125,8 @@ impl<T> Inner<T> {
     }
 }
 
+/// A value of a key that is older than this is dropped when there is a new key.
+const FORGOTTEN: Duration = Duration::from_secs(60);
 /// More keys are not kept.
 const KEYS_MAX: usize = 256;
 
@@ -144,8 +146,10 @@ impl<K: Ord, T> CachedBy<K, T> {
     /// The one of a key.
     pub(crate) fn of(&self, key: K) -> Arc<Cached<T>> {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        if values.len() >= KEYS_MAX && !values.contains_key(&key) {
-            values.retain(|_, value| value.0.newest(STALE).is_some());
+        if !values.contains_key(&key) {
+            // Nobody has asked for these for a while; those without a value are being fetched.
+            values
+                .retain(|_, value| value.0.kept().is_none() || value.0.newest(FORGOTTEN).is_some());
             if values.len() >= KEYS_MAX {
                 values.clear();
             }

@@ -181,6 +181,7 @@ pub(crate) fn problem(cell: &str, session: &Session, problem: &Problem) -> Marku
             h1 { (heading(problem.status)) }
             p { (problem.what) }
             @if !problem.next.is_empty() { p { (problem.next) } }
+            @if let Some(now) = &problem.now { p { a href=(now) { "Show this page as it is now" } } }
             p { a href="/" { "The cell" } " · " a href="/help" { "Help" } }
         }
     };

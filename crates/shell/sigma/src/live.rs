@@ -38,14 +38,18 @@ pub(crate) async fn live(
     request: Request,
 ) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let Some(address) = Address::read(query.get("page")) else {
+    // The past does not change.
+    let Some(address) = Address::read(query.get("page")).filter(|address| address.at.is_none())
+    else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let Ok(permit) = app.watchers().acquire(session.user.clone()) else {
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "You watch too many pages.");
         return app.problem(&session, &problem);
     };
-    let had = query.get("have").to_owned();
+    // A browser that has been here before may have missed changes: it gets all parts again.
+    let is_again = request.headers().contains_key("last-event-id");
+    let had = if is_again { String::new() } else { query.get("have").to_owned() };
     let (events, ready) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         let _held = permit;
@@ -97,6 +101,8 @@ async fn watch(
             pages::page(asker).await
         };
         match page.await {
+            // It stays as it is.
+            Ok(page) if !page.is_live => return,
             Ok(page) => {
                 let digits: Vec<_> = page.parts.iter().map(digits).collect();
                 for (number, part) in page.parts.iter().enumerate() {
@@ -107,7 +113,7 @@ async fn watch(
                 }
                 sent = digits;
                 let now = show::exact(asker.as_ref().map_or(0, |asker| asker.now.0));
-                if events.send(Event::default().event("now").data(now)).await.is_err() {
+                if events.send(Event::default().event("now").id("1").data(now)).await.is_err() {
                     return;
                 }
             }

@@ -12,11 +12,13 @@ pub(crate) struct Problem {
     pub(crate) what: String,
     /// What to do next; may be empty.
     pub(crate) next: String,
+    /// The page as it is now, if another moment was asked for.
+    pub(crate) now: Option<String>,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, what: impl Into<String>) -> Self {
-        Self { status, what: what.into(), next: String::new() }
+        Self { status, what: what.into(), next: String::new(), now: None }
     }
 
     pub(crate) fn next(self, next: impl Into<String>) -> Self {
@@ -49,10 +51,11 @@ impl From<client::Error> for Problem {
         let revoked = cause.is_some_and(|cause| cause == Cause::Revoked.as_str());
         match status.code() {
             _ if revoked => Self::new(StatusCode::UNAUTHORIZED, what),
-            Code::NotFound => Self::new(StatusCode::NOT_FOUND, what),
+            // A moment that is not kept.
+            Code::NotFound | Code::OutOfRange => Self::new(StatusCode::NOT_FOUND, what),
             Code::PermissionDenied => Self::new(StatusCode::FORBIDDEN, what),
             Code::Unauthenticated => Self::new(StatusCode::UNAUTHORIZED, what),
-            Code::InvalidArgument | Code::OutOfRange => Self::new(StatusCode::BAD_REQUEST, what),
+            Code::InvalidArgument => Self::new(StatusCode::BAD_REQUEST, what),
             Code::FailedPrecondition | Code::Aborted | Code::AlreadyExists => {
                 Self::new(StatusCode::CONFLICT, what)
             }

@@ -98,6 +98,7 @@ async fn page(State(app): State<App>, request: Request) -> Response {
         let problem = Problem::not_found("there is no page at this address");
         return app.problem(&session, &problem);
     };
+    let now = address.at.is_some().then(|| address.at(None));
     let shown = Box::pin(async {
         let mut asker = app.asker(&session, address).await?;
         let page = pages::page(&mut asker).await?;
@@ -108,8 +109,13 @@ async fn page(State(app): State<App>, request: Request) -> Response {
             let said = app.sessions().said(&session);
             layout::document(app.cell(), &asker, &page, said.as_ref()).into_response()
         }
-        Err(problem) => app.problem(&session, &problem),
+        Err(problem) => app.problem(&session, &Problem { now, ..problem }),
     }
+}
+
+/// The address of a request, if it is one of a page: what begins with two slashes would be another host.
+fn own(request: &Request) -> String {
+    Address::of(request.uri()).map_or_else(|| "/".to_owned(), |address| address.to_string())
 }
 
 /// Lets only requests of users through who have signed in, with their session.
@@ -121,13 +127,11 @@ async fn signed_in(State(app): State<App>, mut request: Request, next: Next) -> 
     // A link on another site: such a request never has our cookie, the next one has.
     let from = request.headers().get("sec-fetch-site").and_then(|value| value.to_str().ok());
     if from == Some("cross-site") && request.method() == Method::GET {
-        let to = request.uri().path_and_query().map_or("/", |to| to.as_str());
-        return layout::continue_to(app.cell(), to).into_response();
+        return layout::continue_to(app.cell(), &own(&request)).into_response();
     }
     // A browser with a certificate of the cell has shown already who it is.
     if app.peer(&request).is_some() && request.method() == Method::GET {
-        let to = request.uri().path_and_query().map_or("/", |to| to.as_str());
-        let to = crate::address::encoded(to);
+        let to = crate::address::encoded(&own(&request));
         return Redirect::to(&format!("/sign-in?to={to}")).into_response();
     }
     let problem = Problem::new(StatusCode::UNAUTHORIZED, "You are not signed in.");
@@ -158,7 +162,14 @@ async fn finish(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let accepted = request.headers().get(header::ACCEPT_ENCODING);
     let accepted = accepted.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let gzip = accepted.split(',').any(|one| one.trim().split(';').next() == Some("gzip"));
+    let gzip = accepted.split(',').any(|one| {
+        let mut parts = one.split(';').map(str::trim);
+        let is_off = |quality: &str| {
+            let zero = quality.trim_start_matches("q=").parse::<f32>();
+            quality.starts_with("q=") && zero.is_ok_and(|quality| quality <= 0.0)
+        };
+        parts.next() == Some("gzip") && !parts.any(is_off)
+    });
     let mut response = next.run(request).await;
     if gzip {
         response = assets::compressed(response).await;
@@ -170,7 +181,8 @@ async fn finish(request: Request, next: Next) -> Response {
     set("content-security-policy", POLICY);
     set("x-frame-options", "DENY");
     set("x-content-type-options", "nosniff");
-    set("referrer-policy", "no-referrer");
+    // Without it, browsers send `Origin: null` with our own forms.
+    set("referrer-policy", "same-origin");
     set("cross-origin-opener-policy", "same-origin");
     set("cross-origin-resource-policy", "same-origin");
     set("permissions-policy", "camera=(), geolocation=(), microphone=()");

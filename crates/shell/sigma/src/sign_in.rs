@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse as _, Redirect, Response};
 
 use crate::action::Form;
@@ -38,6 +38,12 @@ pub(crate) async fn by_certificate(State(app): State<App>, request: Request) -> 
     let query = Query::parse(request.uri().query().unwrap_or_default());
     // Only to a page of this server.
     let to = Address::read(query.get("to")).map_or_else(|| "/".to_owned(), |to| to.to_string());
+    // What another site loads begins no session, which would end the oldest one; what it links to does, in the
+    // next step.
+    let from = request.headers().get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    if from == Some("cross-site") || request.method() == Method::HEAD {
+        return layout::continue_to(app.cell(), &to).into_response();
+    }
     let Some(peer) = app.peer(&request) else {
         let problem =
             Problem::new(StatusCode::UNAUTHORIZED, "Your browser has shown no certificate.");

@@ -63,7 +63,7 @@ impl MachineReader {
                 .map(|ticks| ticks.saturating_mul(self.tick_ns)),
             memory_bytes: memory.map(|(used, _)| used),
             page_cache_bytes: memory.map(|(_, cache)| cache),
-            disk_bytes: disk.map(|disk| disk.bytes.saturating_sub(disk.free_bytes)),
+            disk_bytes: disk.map(|disk| disk.used_bytes),
             disk_io_bytes: disk_io_bytes(),
             stalls: self.stalls.read(),
         }

@@ -79,7 +79,11 @@ function live() {
     if (time) time.textContent = event.data + " UTC";
   });
   source.addEventListener("lost", (event) => isLost("Not live: " + event.data));
-  source.addEventListener("error", () => isLost("No answer: what you see is not live. Connecting again …"));
+  source.addEventListener("error", () => {
+    isLost("No answer: what you see is not live. Connecting again …");
+    // The server has answered, and not with changes: the session is over, or there are too many pages.
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 2000);
+  });
   source.addEventListener("over", (event) => {
     source.close();
     dark(event.data);

@@ -44,7 +44,7 @@
     source.addEventListener("lines", (event) => add(JSON.parse(event.data).html));
     source.addEventListener("end", () => stop("The task has ended."));
     source.addEventListener("lost", (event) => stop(event.data));
-    source.addEventListener("over", (event) => stop(event.data));
+    source.addEventListener("over", () => location.reload());
     source.addEventListener("error", () => {
       if (source?.readyState === EventSource.CLOSED) stop("It cannot be followed now: load this page again.");
       else says.textContent = "No answer. Connecting again …";
@@ -210,7 +210,7 @@
     source.addEventListener("open", () => say("Open"));
     source.addEventListener("screen", (event) => show(JSON.parse(event.data)));
     source.addEventListener("end", (event) => over(event.data));
-    source.addEventListener("over", (event) => over(event.data));
+    source.addEventListener("over", () => location.reload());
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) over("This terminal is closed.");
       else say("No answer. Connecting again …");

@@ -62,7 +62,8 @@ fn heading(asker: &Asker, status: &v1::JobStatus, job: &str) -> Markup {
         p class="links" {
             a href=(named(|user, job| Place::Description { user, job })) data-key="d" { "Description" }
             a href=(named(|user, job| Place::Why { user, job })) data-key="w" { "Why pending?" }
-            a href=(asker.to(Place::Names)) { "Names" }
+            a href=(asker.to(Place::NamesOf { user: user.clone() })) { "Names" }
+            a href=(asker.to(Place::Jobs(Query::default()))) data-key="u" { "All jobs" }
         }
         @if may && jobs::is_alive(status) {
             div class="actions" { (button(asker, Action::KillJob, &[("user", &user), ("job", job)])) }
@@ -155,8 +156,10 @@ fn update(asker: &Asker, status: &v1::JobStatus, job: &str) -> Markup {
     let Some(update) = &status.update else {
         return html! {
             h2 { "Update" }
-            p class="muted" { "It has not been updated yet. Run "
-                (show::command(&format!("bourg update {job}.bcl"))) }
+            p class="muted" {
+                "It has not been updated yet"
+                @if jobs::is_alive(status) { ": change its file, and run " (show::command("bourg update FILE")) } @else { "." }
+            }
         };
     };
     let fields =

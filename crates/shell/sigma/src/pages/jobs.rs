@@ -68,8 +68,10 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
     let all = rows.len();
     rows.truncate(ROWS);
     let list = html! {
-        @if rows.is_empty() {
-            (show::empty("No jobs match.", "bourg run examples/hello.bcl"))
+        @if rows.is_empty() && !jobs.jobs.is_empty() {
+            p class="muted" { "No job matches: search for less, or for jobs in all states." }
+        } @else if rows.is_empty() {
+            (show::empty("There are no jobs.", "bourg run examples/hello.bcl"))
         } @else {
             (table(asker, &rows))
             @if all > ROWS {
@@ -84,11 +86,19 @@ pub(super) async fn page(asker: &mut Asker, query: &Query) -> Result<Page, Probl
     if !query.get("labels").is_empty() {
         command += &format!(" -l {}", quoted(query.get("labels")));
     }
+    command = super::at(asker, command);
+    // The rest is in the lines of the table.
+    for field in ["q", "user", "band", "state"] {
+        let text = query.get(field);
+        if !text.is_empty() && text != "alive" {
+            command += &format!(" | grep -F {}", quoted(text));
+        }
+    }
     let heading = html! {
         h1 { "Jobs" }
         (filter(asker, query))
     };
-    Ok(Page::live("Jobs", heading, super::at(asker, command), vec![Part::new("jobs", list)]))
+    Ok(Page::live("Jobs", heading, command, vec![Part::new("jobs", list)]))
 }
 
 fn filter(asker: &Asker, query: &Query) -> Markup {

@@ -418,9 +418,13 @@ fn shown(
 
 fn nothing(asker: &Asker, (user, job, index): (&str, &str, u32), asked: &Query) -> Markup {
     let what = match (asked.get("grep"), asked.get("previous")) {
-        ("", _) if asker.at.is_some() => "This life had written nothing by then.",
+        ("", _) if asker.at.is_some() => {
+            "The life that runs now had written nothing by then; the one before may have."
+        }
         ("", _) => "It has written nothing.",
-        _ => "No line matches.",
+        _ => {
+            "None of the newest lines matches: more of them are searched with a higher number of lines."
+        }
     };
     show::empty(what, &format!("bourg logs {user}/{job}/{index} --follow"))
 }

@@ -133,10 +133,7 @@ pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
         h1 { "Names of " a href=(asker.to(Place::User { name: user.to_owned() })) { (user) } }
         p class="links" { a href=(asker.to(Place::Names)) data-key="u" { "All names" } }
     };
-    let command = match records.first() {
-        Some(record) => format!("bourg bns get {user}/{}", quoted(&record.job)),
-        None => "bourg bns list".to_owned(),
-    };
+    let command = "bourg bns list".to_owned();
     Ok(Page::live(format!("Names of {user}"), heading, super::at(asker, command), parts))
 }
 
@@ -249,7 +246,7 @@ fn service_table(asker: &Asker, services: &[v1::ServiceStatus]) -> Markup {
             @if services.len() > ROWS {
                 p class="muted" { "The first " (ROWS) " of " (services.len()) " services." }
             }
-            p { (show::command("bourg service list")) }
+            p { (show::command(&super::at(asker, "bourg service list".to_owned()))) }
         }
     }
 }

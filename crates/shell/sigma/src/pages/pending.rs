@@ -39,7 +39,12 @@ pub(super) async fn page(asker: &mut Asker) -> Result<Page, Problem> {
         h1 { "Pending" }
         p class="muted" { "Tasks that wait for a machine, and why." }
     };
-    let command = super::at(asker, "bourg why".to_owned());
+    // There is no command for all of them: the first.
+    let command = match waiting.first() {
+        Some(job) => format!("bourg why {}", super::quoted(&format!("{}/{}", job.user, name(job)))),
+        None => "bourg status".to_owned(),
+    };
+    let command = super::at(asker, command);
     Ok(Page::live("Pending", heading, command, parts))
 }
 
@@ -238,7 +243,7 @@ fn in_one_line(why: &v1::WhyResponse) -> String {
     } else if group.machines == 0 {
         format!("there are no {places}s")
     } else if group.fits > 0 {
-        format!("{} of {all} have room: it is placed next", group.fits)
+        format!("room on {} of {all}: it is placed next", group.fits)
     } else {
         match group.unschedulable_reasons.first() {
             Some(reason) => {
@@ -384,7 +389,7 @@ mod tests {
                 why("web", &[full, large]),
                 "14 of 14 machines are too small (CPU); 2 different requests",
             ),
-            (why("web", &[fits]), "3 of 14 machines have room: it is placed next"),
+            (why("web", &[fits]), "room on 3 of 14 machines: it is placed next"),
             (why("web", &[later]), "waits after a failure, retried in 30 s"),
             (why("web", &[none]), "there are no machines"),
             (queued, "4 queued until ana/extract finished"),

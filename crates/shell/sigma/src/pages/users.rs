@@ -146,7 +146,10 @@ fn people(asker: &Asker, known: &Known) -> Markup {
                     th scope="row" { a href=(href) { (name) } @if *name == own { " " span class="muted" { "you" } } }
                     td { (state(user)) }
                     td { (may(known, name)) }
-                    td class="num" { (certificates.len()) }
+                    td class="num" { @match user {
+                        Some(user) if certificates.is_empty() && !user.shut_out => { "any of the cell's" }
+                        _ => { (certificates.len()) }
+                    } }
                     td class="nowrap" { (last_end(asker, certificates)) }
                     td class="nowrap" { (show::ago(user.map_or(0, |user| user.added), asker.now)) }
                     td class="nowrap" { (show::ago(user.map_or(0, |user| user.revoked), asker.now)) }
@@ -297,7 +300,7 @@ fn quotas(asker: &Asker, quota: &v1::QuotaResponse) -> Markup {
     html! {
         h2 { "Quota by user and band" }
         (metered(quota))
-        p { (show::command("bourg quota show")) }
+        p { (show::command(&super::at(asker, "bourg quota show".to_owned()))) }
         @if users.is_empty() {
             (show::empty("Nobody has quota yet: all jobs run in the free band.", "bourg quota grant USER production cpu=2 ram=4GiB"))
         } @else {

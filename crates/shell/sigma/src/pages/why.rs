@@ -142,9 +142,14 @@ fn group(asker: &Asker, answer: &v1::WhyResponse, group: &v1::PendingGroup) -> M
                     "The smallest change that starts one now: " strong { (group.smallest_change) }
                 }
             }
+            @if group.smallest_change.is_empty() && group.fits == 0 && group.machines > 0 {
+                p class="notice" {
+                    "No smaller request or single constraint less would start one now: it needs another machine, or room on one.                      What each machine lacks is below."
+                }
+            }
             @if group.fits > 0 {
                 p class="notice good" {
-                    (group.fits) " of " (places) " have room: the scheduler will place it there"
+                    "There is room on " (group.fits) " of " (places) ": the scheduler will place it there"
                     @if group.not_before > answer.time { ", " (show::ago(group.not_before, asker.now)) }
                     "."
                 }

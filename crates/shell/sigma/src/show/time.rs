@@ -25,6 +25,9 @@ pub(crate) fn exact(at: u64) -> String {
 
 /// `12 min`: a length of time in its two largest units at most.
 pub(crate) fn span(micros: u64) -> String {
+    if micros < 1_000_000 {
+        return format!("{} ms", micros.div_ceil(1_000));
+    }
     rough(Span(micros))
 }
 
@@ -51,7 +54,7 @@ mod tests {
     #[test]
     fn a_length_of_time_is_as_exact_as_people_need() {
         for (seconds, expected) in [
-            (0, "1 s"),
+            (0, "0 ms"),
             (59, "59 s"),
             (60, "1 min"),
             (250, "4 min 10 s"),
@@ -63,6 +66,7 @@ mod tests {
         ] {
             assert_eq!(span(seconds * 1_000_000), expected);
         }
+        assert_eq!((span(1), span(20_400)), ("1 ms".to_owned(), "21 ms".to_owned()));
     }
 
     #[test]

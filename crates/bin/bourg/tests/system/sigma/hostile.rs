@@ -99,10 +99,10 @@ fn text_of_users_is_shown_and_never_interpreted() {
     let typed = "%3Cimg%20src%3Dx%20onerror%3Ddocument.title%3D%2Fowned%2F%3E";
     shows(&browser, &to(&format!("/machines/{machine}")), &[IMAGE]);
     shows(&browser, &to("/events"), &[IMAGE]);
-    shows(&browser, &to(&format!("/jobs?q={typed}")), &["No jobs match."]);
+    shows(&browser, &to(&format!("/jobs?q={typed}")), &["No job matches"]);
     let field = "return document.querySelector('main input[name=q]').value";
     assert_eq!(browser.run(field, Vec::new()), IMAGE);
-    shows(&browser, &to(&format!("/search?q={typed}")), &["No jobs match."]);
+    shows(&browser, &to(&format!("/search?q={typed}")), &["No job matches"]);
     for place in [format!("/jobs/~/{typed}"), format!("/machines/{typed}"), format!("/?at={typed}")]
     {
         browser.open(&to(&place));

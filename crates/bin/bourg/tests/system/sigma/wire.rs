@@ -16,7 +16,7 @@ const PROTECTED: [(&str, &str); 7] = [
     ),
     ("x-frame-options", "DENY"),
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
+    ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
@@ -129,6 +129,10 @@ fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_c
         ("/assets/../server.rs", 404),
         ("/?at=soon", 400),
         ("/?of=everything", 400),
+        ("/?at=1000000", 404),
+        ("/users?at=2100-01-01", 400),
+        // The past does not change.
+        ("/live?page=/%3Fat%3D1m", 404),
     ] {
         let answer = curl(&cell, own, &to(path));
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
@@ -186,6 +190,25 @@ fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_c
     let from_elsewhere = curl(&cell, "--header 'sec-fetch-site: cross-site'", &to("/jobs"));
     assert!(from_elsewhere.body.contains("Continue"), "a link on another site leads on");
     assert!(!from_elsewhere.body.contains("hello"));
+    for to_elsewhere in ["//example.org/x", "/\\example.org/x"] {
+        let how = format!("{own} --header 'sec-fetch-site: cross-site'");
+        for how in [how.as_str(), "--header 'sec-fetch-site: cross-site'"] {
+            let answer = curl(&cell, how, &to(to_elsewhere));
+            assert!(!answer.body.contains("example.org"), "{to_elsewhere}: {}", answer.body);
+        }
+    }
+    let plain =
+        curl(&cell, &format!("{own} --header 'accept-encoding: gzip;q=0, *;q=0'"), &to("/jobs"));
+    assert_eq!(plain.header("content-encoding"), "");
+
+    // What pages share is the same for everybody, except where it is about the caller.
+    cell.ok("bourg user add eva");
+    let other = link(&cell, Some("eva"));
+    assert_eq!(curl(&cell, "--request POST --cookie-jar other", &other).status, 303);
+    let events = to("/events?job=hello&last=77");
+    assert!(curl(&cell, own, &events).body.contains("/jobs/root/hello"));
+    let of_eva = curl(&cell, "--cookie other", &events);
+    assert!(!of_eva.body.contains("/jobs/root/hello"), "{}", of_eva.body);
     cell.ok("head -c 100000 /dev/zero | tr '\\0' x > large");
     for path in ["/do", "/terminal/1/keys", "/sign-out"] {
         let large = curl(&cell, &format!("{own} --data @large"), &to(path));

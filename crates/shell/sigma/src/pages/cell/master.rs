@@ -39,10 +39,7 @@ fn work(samples: &[v1::CellSample]) -> Markup {
     let Some(work) = &newest.work else { return html! {} };
     let span = newest.time.saturating_sub(before.time);
     let every = span.saturating_mul(newest.machines_up.into()).checked_div(work.polls);
-    let every = every.map(|every| match every {
-        0..1_000_000 => format!("{} ms", every / 1_000),
-        _ => show::span(every),
-    });
+    let every = every.map(show::span);
     show::facts(vec![
         (
             "Polls",

@@ -56,7 +56,7 @@ pub(super) async fn page(asker: &mut Asker, name: &str) -> Result<Page, Problem>
     ];
     let command = super::at(asker, format!("bourg machine show {}", quoted(name)));
     let heading = html! {
-        h1 { a href=(asker.to(Place::Machines(Query::default()))) { "Machines" } " / " (name) }
+        h1 { a href=(asker.to(Place::Machines(Query::default()))) data-key="u" { "Machines" } " / " (name) }
     };
     Ok(Page::live(name, heading, command, parts))
 }
