@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,11 +14,12 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, Sleep};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::limiter::{Connections, OfConnection};
+use super::limiter::{Connections, Limiter, OfConnection};
 use super::peer::{FarEnd, Peer};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
@@ -31,6 +32,9 @@ const LINGER_BYTES: u64 = 64 << 10;
 /// The interval of expiry checks: the wall clock may be set.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The share of the handshakes of such a server that one address may have.
+pub(super) const HANDSHAKES_SHARE: usize = 8;
+
 /// The acceptor of a server.
 pub(super) struct Accept {
     pub(super) tls: Arc<ServerConfig>,
@@ -40,6 +44,8 @@ pub(super) struct Accept {
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
     pub(super) limiter: Connections,
+    /// Handshakes by address; everybody may begin one.
+    pub(super) handshakes: Limiter<IpAddr>,
     /// Receives the connections that are ready.
     pub(super) connections: mpsc::Sender<io::Result<Connection>>,
     pub(super) closing: watch::Receiver<bool>,
@@ -73,6 +79,11 @@ impl Accept {
         address: SocketAddr,
         permit: OwnedSemaphorePermit,
     ) {
+        let turn = self.anonymous.then(|| self.handshakes.acquire(address.ip()));
+        let Ok(turn) = turn.transpose() else {
+            let why = "it has too many handshakes at once";
+            return self.refusals.count(Cause::TooMany, || format!("from {address}: {why}"));
+        };
         let accept = TlsAcceptor::from(Arc::clone(&self.tls)).accept(stream).into_fallible();
         let stream = match tokio::time::timeout(self.limits.handshake, accept).await {
             Ok(Ok(stream)) => stream,
@@ -84,6 +95,7 @@ impl Accept {
             }
             Err(_elapsed) => return self.refusals.count(Cause::Slow, || format!("from {address}")),
         };
+        drop(turn);
         let certificates = stream.get_ref().1.peer_certificates();
         // The peer's own certificate comes first, followed by the chain to the authority.
         let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
@@ -105,7 +117,8 @@ impl Accept {
             }
         };
         let held = Permits { _permit: permit, _place: place };
-        let connection = Connection::new(stream, far_end, held, self.over(ends));
+        let idle = self.anonymous.then_some(self.limits.idle);
+        let connection = Connection::new(stream, far_end, held, idle, self.over(ends));
         let _gone = self.connections.send(Ok(connection)).await;
     }
 
@@ -166,6 +179,8 @@ pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     far_end: Arc<FarEnd>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// When it has been without a byte for too long, if that ends it.
+    idle: Option<(Duration, Pin<Box<Sleep>>)>,
     _held: Permits,
 }
 
@@ -180,23 +195,36 @@ impl Connection {
         stream: TlsStream<TcpStream>,
         far_end: Arc<FarEnd>,
         held: Permits,
+        idle: Option<Duration>,
         over: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self { stream, far_end, closed: Box::pin(over), _held: held }
+        let idle = idle.map(|idle| (idle, Box::pin(tokio::time::sleep(idle))));
+        Self { stream, far_end, closed: Box::pin(over), idle, _held: held }
     }
 
-    /// If the stream is idle, also polls for the end of the connection.
+    /// If the stream has nothing to do, also polls for the end of the connection.
     fn or_closed<T>(
         &mut self,
         polled: Poll<io::Result<T>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
-        if polled.is_pending() && self.closed.as_mut().poll(context).is_ready() {
+        if polled.is_ready() {
+            if let Some((idle, sleep)) = &mut self.idle {
+                sleep.as_mut().reset(Instant::now() + *idle);
+            }
+            return polled;
+        }
+        if self.closed.as_mut().poll(context).is_ready() {
             // Never polled again: a finished future must not be polled.
             self.closed = Box::pin(std::future::ready(()));
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        polled
+        match &mut self.idle {
+            Some((_, sleep)) => {
+                sleep.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+            }
+            None => Poll::Pending,
+        }
     }
 }
 

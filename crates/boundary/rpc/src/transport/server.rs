@@ -13,9 +13,9 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::transport::Server;
 
-use super::accept::Accept;
+use super::accept::{Accept, HANDSHAKES_SHARE};
 use super::admission::Admission;
-use super::limiter::Connections;
+use super::limiter::{Connections, Limiter};
 use super::refusals::Refusals;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
 use crate::{Error, Result, Rotating, WebCredentials};
@@ -68,6 +68,9 @@ pub struct Limits {
     pub calls_per_connection: u32,
     /// The timeout of a TLS handshake.
     pub handshake: Duration,
+    /// How long a connection of [`serve_web`] may be without a byte in either direction. One that is in use
+    /// has keep-alives more often.
+    pub idle: Duration,
     /// How long calls in flight may continue after the shutdown begins. Then all connections are
     /// closed.
     pub drain: Duration,
@@ -82,6 +85,7 @@ impl Default for Limits {
             handshakes: 1024,
             calls_per_connection: 1024,
             handshake: Duration::from_secs(5),
+            idle: Duration::from_secs(60),
             drain: Duration::from_secs(5),
         }
     }
@@ -115,7 +119,7 @@ pub async fn serve(
 /// Serves `pages` to browsers on a listening socket until `shutdown` resolves, over HTTP/1.1 and
 /// HTTP/2. Clients need no certificate; [`super::web_peer`] gives the identity of those that have one
 /// of `cell`. Clients without one share the maximum of one client, and have a quarter of it from one
-/// address. Returns when the last connection is
+/// address, of handshakes an eighth. Returns when the last connection is
 /// closed.
 ///
 /// # Errors
@@ -165,6 +169,10 @@ impl Listen<'_> {
             limits,
             refusals: refusals.clone(),
             limiter: Connections::new(limits.connections, limits.connections_of_one),
+            handshakes: Limiter::new(
+                limits.handshakes,
+                limits.handshakes.div_ceil(HANDSHAKES_SHARE),
+            ),
             connections,
             closing: watch_closing,
         };

@@ -154,8 +154,9 @@ fn summary(
             },
         ));
     }
+    let is_there = task.state() == v1::TaskState::Running;
     all.push((
-        "Machine",
+        if is_there || task.machine.is_empty() { "Machine" } else { "Was last on" },
         match task.machine.as_str() {
             "" => html! { span class="muted" { "none" } },
             machine => show::link(&asker.to_machine(machine), machine),

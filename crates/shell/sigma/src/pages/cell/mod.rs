@@ -234,7 +234,10 @@ fn summary(facts: &Facts) -> Markup {
                 span class="muted" { (status.tasks) " with dead ones" }
             },
         ),
-        ("Jobs", html! { a href=(facts.to(Place::Jobs(Query::default()))) { (status.jobs) } }),
+        (
+            "Jobs",
+            html! { a href=(facts.to(Place::Jobs(Query::default()))) { (status.jobs) } span class="muted" { " with dead ones" } },
+        ),
         (
             "Reclaimed",
             html! {
