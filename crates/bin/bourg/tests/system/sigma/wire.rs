@@ -206,9 +206,10 @@ fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_c
     let other = link(&cell, Some("eva"));
     assert_eq!(curl(&cell, "--request POST --cookie-jar other", &other).status, 303);
     let events = to("/events?job=hello&last=77");
-    assert!(curl(&cell, own, &events).body.contains("/jobs/root/hello"));
+    let hello = super::own("/jobs/~/hello");
+    assert!(curl(&cell, own, &events).body.contains(&hello));
     let of_eva = curl(&cell, "--cookie other", &events);
-    assert!(!of_eva.body.contains("/jobs/root/hello"), "{}", of_eva.body);
+    assert!(!of_eva.body.contains(&hello), "{}", of_eva.body);
     cell.ok("head -c 100000 /dev/zero | tr '\\0' x > large");
     for path in ["/do", "/terminal/1/keys", "/sign-out"] {
         let large = curl(&cell, &format!("{own} --data @large"), &to(path));
