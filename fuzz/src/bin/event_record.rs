@@ -6,10 +6,11 @@
 use fuzz::assert_harmless;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use proto::event::{Record, decode};
+use proto::event::{Record, StoredNames, decode};
 use proto::v1;
 
 fuzz_target!(|bytes: &[u8]| {
+    let _harmless = StoredNames::find(bytes);
     let record = match decode(bytes) {
         Ok(record) => record,
         Err(error) => return assert_harmless(&error.to_string()),
@@ -19,6 +20,9 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(decode(&written).as_ref(), Ok(&record), "after a round trip");
     let message = v1::EventRecord::from(&record);
     assert_eq!(message.encode_to_vec(), written);
+    let [user, job, machine] =
+        [&message.user, &message.job, &message.machine].map(|name| name.as_bytes());
+    assert_eq!(StoredNames::find(&written), Some(StoredNames { user, job, machine }));
 
     let json = serde_json::to_string(&message).expect("an event has its JSON");
     let again: v1::EventRecord = serde_json::from_str(&json).expect("what was written is read");

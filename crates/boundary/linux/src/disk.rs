@@ -28,7 +28,7 @@ pub struct Disk {
     pub bytes: u64,
     /// The free bytes.
     pub free_bytes: u64,
-    /// The bytes that are taken: what is reserved for root, or not there for us, is neither.
+    /// The bytes in use. Free bytes that are reserved for root are neither in use nor in `free_bytes`.
     pub used_bytes: u64,
     /// The maximum number of files; `None` if only space limits it.
     pub files: Option<u64>,

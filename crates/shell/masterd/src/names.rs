@@ -9,14 +9,14 @@ use tokio::sync::watch;
 use crate::view::View;
 
 /// A cell, and when its names changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) cell: Cell,
     pub(crate) changes: Changes,
 }
 
 impl Names {
-    /// Those of a cell as it was: all have changed before.
+    /// Those of a cell of which no earlier state is known.
     pub(crate) fn of(cell: Cell) -> Self {
         Self { changes: Changes::of(&cell), cell }
     }
@@ -35,15 +35,15 @@ async fn run(mut views: watch::Receiver<Arc<View>>, publish: watch::Sender<Optio
     else {
         return;
     };
-    let (mut cell, mut changes) = (first.cell.clone(), Changes::of(&first.cell));
+    let mut names = Names::of(first.cell.clone());
     drop(first);
     loop {
-        let names = Names { cell: cell.clone(), changes: changes.clone() };
-        if publish.send(Some(Arc::new(names))).is_err() || views.changed().await.is_err() {
+        let published = Some(Arc::new(names.clone()));
+        if publish.send(published).is_err() || views.changed().await.is_err() {
             return;
         }
         let next = views.borrow_and_update().cell.clone();
-        changes.follow(&cell, &next);
-        cell = next;
+        names.changes.follow(&names.cell, &next);
+        names.cell = next;
     }
 }

@@ -50,7 +50,6 @@ use model::{MachineId, MachineName, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
-use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Limiter, Refusals};
@@ -467,10 +466,7 @@ impl Borgmaster for Service {
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Users(asked)).await? {
-                PastAnswer::Users(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Users(asked)).await;
         }
         self.read(&by, |reads| Ok(reads.users()))
     }
@@ -494,10 +490,7 @@ impl Borgmaster for Service {
     async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Quota(asked)).await? {
-                PastAnswer::Quota(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Quota(asked)).await;
         }
         self.read(&by, |reads| reads.quota(&asked))
     }
@@ -516,10 +509,7 @@ impl Borgmaster for Service {
     ) -> Answer<v1::CapabilitiesResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Capabilities(asked)).await? {
-                PastAnswer::Capabilities(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Capabilities(asked)).await;
         }
         self.read(&by, |reads| Ok(reads.capabilities(&asked)))
     }
@@ -536,10 +526,7 @@ impl Borgmaster for Service {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         few("jobs", asked.jobs.len())?;
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Status(asked)).await? {
-                PastAnswer::Status(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Status(asked)).await;
         }
         let is_small = match asked.jobs.as_slice() {
             [job] => {
@@ -573,10 +560,7 @@ impl Borgmaster for Service {
     async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Why(asked)).await? {
-                PastAnswer::Why(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Why(asked)).await;
         }
         self.read_much(&by, move |reads| reads.why(&asked)).await
     }
@@ -588,10 +572,7 @@ impl Borgmaster for Service {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         few("machines", asked.names.len())?;
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Machines(asked)).await? {
-                PastAnswer::Machines(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Machines(asked)).await;
         }
         let mut answer = match asked.names.as_slice() {
             [_] => self.read(&by, |reads| reads.machines(&asked))?,
@@ -607,10 +588,7 @@ impl Borgmaster for Service {
     ) -> Answer<v1::CellStatusResponse> {
         let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Cell(asked)).await? {
-                PastAnswer::Cell(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Cell(asked)).await;
         }
         let (asked_at, core, asker) =
             (self.core.view().cell.index(), self.core.clone(), by.clone());

@@ -318,19 +318,7 @@ impl Asker {
 
     /// All jobs, without their tasks and their environments: as of a moment ago, or of the past.
     pub(crate) async fn jobs(&mut self) -> Result<Arc<v1::StatusResponse>, Problem> {
-        self.jobs_at(self.at).await
-    }
-
-    /// The same as of a moment ago, also on a page of the past.
-    pub(crate) async fn jobs_now(&mut self) -> Result<Arc<v1::StatusResponse>, Problem> {
-        self.jobs_at(None).await
-    }
-
-    async fn jobs_at(
-        &mut self,
-        at: Option<v1::Moment>,
-    ) -> Result<Arc<v1::StatusResponse>, Problem> {
-        let request = v1::StatusRequest { dead: true, at, ..v1::StatusRequest::default() };
+        let request = v1::StatusRequest { dead: true, at: self.at, ..v1::StatusRequest::default() };
         let mut own = self.clone();
         let fetch = Box::pin(async move {
             let mut answer = own.ask(request, async |mut c, r| c.status(r).await).await?;
@@ -341,7 +329,7 @@ impl Asker {
             }
             Ok(answer)
         });
-        match at {
+        match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.jobs.get_soon(fetch).await,
         }

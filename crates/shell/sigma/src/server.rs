@@ -125,8 +125,7 @@ async fn signed_in(State(app): State<App>, mut request: Request, next: Next) -> 
         return next.run(request).await;
     }
     // A link on another site: such a request never has our cookie, the next one has.
-    let from = request.headers().get("sec-fetch-site").and_then(|value| value.to_str().ok());
-    if from == Some("cross-site") && request.method() == Method::GET {
+    if sign_in::is_from_another_site(request.headers()) && request.method() == Method::GET {
         return layout::continue_to(app.cell(), &own(&request)).into_response();
     }
     // A browser with a certificate of the cell has shown already who it is.

@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse as _, Redirect, Response};
 
 use crate::action::Form;
@@ -33,6 +33,11 @@ pub(crate) async fn by_link(State(app): State<App>, Path(token): Path<String>) -
     }
 }
 
+/// Whether a browser says that another site has made it send a request.
+pub(crate) fn is_from_another_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|value| value == "cross-site")
+}
+
 /// Signs in with the certificate that the browser has shown, and goes on to a page.
 pub(crate) async fn by_certificate(State(app): State<App>, request: Request) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default());
@@ -40,8 +45,7 @@ pub(crate) async fn by_certificate(State(app): State<App>, request: Request) -> 
     let to = Address::read(query.get("to")).map_or_else(|| "/".to_owned(), |to| to.to_string());
     // What another site loads begins no session, which would end the oldest one; what it links to does, in the
     // next step.
-    let from = request.headers().get("sec-fetch-site").and_then(|value| value.to_str().ok());
-    if from == Some("cross-site") || request.method() == Method::HEAD {
+    if is_from_another_site(request.headers()) || request.method() == Method::HEAD {
         return layout::continue_to(app.cell(), &to).into_response();
     }
     let Some(peer) = app.peer(&request) else {

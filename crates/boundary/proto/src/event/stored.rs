@@ -1,6 +1,8 @@
 //! The names in a stored event, found without decoding all of it: a search over many events decodes only
 //! those that it looks for.
 
+use prost::encoding::{WireType, decode_key, decode_varint};
+
 /// The names in the bytes of an event; empty where it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredNames<'a> {
@@ -13,9 +15,9 @@ pub struct StoredNames<'a> {
 }
 
 /// The fields of `EventRecord` that have them.
-const USER: u64 = 6;
-const JOB: u64 = 7;
-const MACHINE: u64 = 8;
+const USER: u32 = 6;
+const JOB: u32 = 7;
+const MACHINE: u32 = 8;
 
 impl<'a> StoredNames<'a> {
     /// The names in the bytes of an event; `None` if these are no message.
@@ -23,20 +25,20 @@ impl<'a> StoredNames<'a> {
     pub fn find(mut bytes: &'a [u8]) -> Option<Self> {
         let mut names = Self::default();
         while !bytes.is_empty() {
-            let key = varint(&mut bytes)?;
-            let length = match key & 7 {
-                0 => {
-                    varint(&mut bytes)?;
+            let (field, kind) = decode_key(&mut bytes).ok()?;
+            let length = match kind {
+                WireType::Varint => {
+                    decode_varint(&mut bytes).ok()?;
                     continue;
                 }
-                1 => 8,
-                2 => varint(&mut bytes)?,
-                5 => 4,
-                _ => return None,
+                WireType::SixtyFourBit => 8,
+                WireType::LengthDelimited => decode_varint(&mut bytes).ok()?,
+                WireType::ThirtyTwoBit => 4,
+                WireType::StartGroup | WireType::EndGroup => return None,
             };
             let (value, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
             bytes = rest;
-            match key >> 3 {
+            match field {
                 USER => names.user = value,
                 JOB => names.job = value,
                 MACHINE => names.machine = value,
@@ -45,19 +47,6 @@ impl<'a> StoredNames<'a> {
         }
         Some(names)
     }
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

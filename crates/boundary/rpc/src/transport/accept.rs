@@ -32,7 +32,7 @@ const LINGER_BYTES: u64 = 64 << 10;
 /// The interval of expiry checks: the wall clock may be set.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The share of the handshakes of such a server that one address may have.
+/// One address may have this part of the handshakes of a server for anonymous clients.
 pub(super) const HANDSHAKES_SHARE: usize = 8;
 
 /// The acceptor of a server.

@@ -8,7 +8,6 @@ use cell::{Cell, Job, Service as CellService};
 use model::{JobName, LabelQuery, LogIndex, Time, UserName};
 use process::clock::Clock;
 use proto::v1;
-use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
 use rpc::Identity;
 use rpc::transport::Permit;
@@ -22,7 +21,7 @@ use crate::names::Names;
 use crate::reads::{Reads, job_address, job_has, labels};
 use crate::service::event_watch::STALLED;
 use crate::service::streams::{Streams, holding};
-use crate::service::{Answer, Service, Streamed, unexpected};
+use crate::service::{Answer, Service, Streamed};
 
 /// The maximum number of jobs in a query by name.
 const JOBS_MAX: usize = 10_000;
@@ -187,10 +186,7 @@ impl rpc::service::names_server::Names for Service {
         match (asked.at, &reader) {
             (None, _) => {}
             (Some(at), Reader::Client(by)) => {
-                return match self.past(by, at, Question::Names(asked)).await? {
-                    PastAnswer::Names(answer) => Ok(Response::new(answer)),
-                    other => Err(unexpected(&other)),
-                };
+                return self.past(by, at, Question::Names(asked)).await;
             }
             (Some(_), Reader::Machine) => {
                 return Err(Status::permission_denied("machines get the present names only"));

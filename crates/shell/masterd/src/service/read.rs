@@ -10,7 +10,7 @@ use rpc::transport::Permit;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Response, Status};
 
-use super::{Answer, Service};
+use super::{Answer, Service, unexpected};
 use crate::caller::Caller;
 use crate::reads::Reads;
 
@@ -66,12 +66,12 @@ impl Service {
     }
 
     /// Answers from a moment of the past.
-    pub(super) async fn past(
+    pub(super) async fn past<T: OfPast>(
         &self,
         by: &Caller,
         at: v1::Moment,
         question: Question,
-    ) -> Result<PastAnswer, Status> {
+    ) -> Answer<T> {
         let asked = {
             let view = self.core.view();
             v1::PastQuestion {
@@ -82,6 +82,37 @@ impl Service {
                 question: Some(question),
             }
         };
-        self.past.ask(asked).await
+        T::of(self.past.ask(asked).await?).map(Response::new)
     }
+}
+
+/// A response of one kind to a question about the past.
+pub(super) trait OfPast: Sized {
+    /// The response; an answer of another kind is an error.
+    fn of(answer: PastAnswer) -> Result<Self, Status>;
+}
+
+macro_rules! of_past {
+    ($($kind:ident: $response:ident,)*) => {$(
+        impl OfPast for v1::$response {
+            fn of(answer: PastAnswer) -> Result<Self, Status> {
+                match answer {
+                    PastAnswer::$kind(response) => Ok(response),
+                    other => Err(unexpected(&other)),
+                }
+            }
+        }
+    )*};
+}
+
+of_past! {
+    Status: StatusResponse,
+    Why: WhyResponse,
+    Machines: MachinesResponse,
+    Cell: CellStatusResponse,
+    Users: UsersResponse,
+    Quota: QuotaResponse,
+    Capabilities: CapabilitiesResponse,
+    Services: ServicesResponse,
+    Names: GetNamesResponse,
 }

@@ -7,7 +7,6 @@ use cell::{DeleteService, Rejection, Reply, Service as CellService, SetService};
 use model::{JobName, UserName};
 use prost::Message as _;
 use proto::v1;
-use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
 use tonic::{Response, Status};
 
@@ -97,10 +96,7 @@ impl Service {
         asked: v1::ServicesRequest,
     ) -> Answer<v1::ServicesResponse> {
         if let Some(at) = asked.at {
-            return match self.past(&by, at, Question::Services(asked)).await? {
-                PastAnswer::Services(answer) => Ok(Response::new(answer)),
-                other => Err(unexpected(&other)),
-            };
+            return self.past(&by, at, Question::Services(asked)).await;
         }
         let names = self.names_now().await?;
         let me = by.user.clone();

@@ -422,9 +422,7 @@ fn nothing(asker: &Asker, (user, job, index): (&str, &str, u32), asked: &Query) 
             "The life that runs now had written nothing by then; the one before may have."
         }
         ("", _) => "It has written nothing.",
-        _ => {
-            "None of the newest lines matches: more of them are searched with a higher number of lines."
-        }
+        _ => "None of the newest lines matches. Raise the number of lines to search more of them.",
     };
     show::empty(what, &format!("bourg logs {user}/{job}/{index} --follow"))
 }

@@ -85,9 +85,9 @@ async fn whys(asker: &mut Asker, jobs: Vec<v1::JobAddress>) -> Result<Whys, Prob
     }
 }
 
-/// Why the jobs with most pending tasks are pending now, if that is known in a moment.
+/// Why the jobs with most pending tasks are pending now, if that is known in a moment. Not for the past.
 pub(super) async fn whys_soon(asker: &mut Asker) -> Result<Option<Whys>, Problem> {
-    let jobs = asker.jobs_now().await?;
+    let jobs = asker.jobs().await?;
     let first: Vec<v1::JobAddress> = waiting(&jobs.jobs).iter().take(JOBS).map(address).collect();
     if first.is_empty() {
         return Ok(Some(Arc::default()));

@@ -144,7 +144,7 @@ fn group(asker: &Asker, answer: &v1::WhyResponse, group: &v1::PendingGroup) -> M
             }
             @if group.smallest_change.is_empty() && group.fits == 0 && group.machines > 0 {
                 p class="notice" {
-                    "No smaller request or single constraint less would start one now: it needs another machine, or room on one.                      What each machine lacks is below."
+                    "No change of the request alone starts one now: it needs another machine, or room on one. What machines lack is below."
                 }
             }
             @if group.fits > 0 {
