@@ -10,10 +10,12 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::run::{cargo, cargo_build, root, succeed};
+use crate::run::{bourg, cargo, cargo_build, nice, root, succeed};
 
 /// The numbers of worlds in every run of the tests, by number of replicas.
 const SEEDS: [(u64, u64); 3] = [(1, 300), (3, 60), (5, 30)];
+/// The priority of the tests' tier: it is the lowest.
+const PRIORITY: u8 = 19;
 /// The number of worlds with one replica in a soak, by default; and for more replicas, the divisor
 /// of that number.
 const SOAK_SEEDS: u64 = 20_000;
@@ -21,16 +23,20 @@ const SOAK_REPLICAS: [(u64, u64); 3] = [(1, 1), (3, 4), (5, 4)];
 /// The hours of simulated time with faults in each, by default.
 const SOAK_HOURS: &str = "0.2";
 
-/// Runs the worlds of the tests' tier.
+/// Runs the worlds of the tests' tier with the program that the tests have built, at the lowest
+/// priority. What they print is shown at the end of each run.
 ///
 /// # Errors
 /// If one of them fails, with the command that repeats it.
 pub(crate) fn campaign() -> anyhow::Result<()> {
     for (replicas, seeds) in SEEDS {
         let (seeds, replicas) = (format!("0..{seeds}"), replicas.to_string());
-        let run = ["run", "--quiet", "--package", "bourg"];
-        let sim = ["--", "sim", "--seeds", &seeds, "--replicas", &replicas];
-        succeed(cargo_build(&run).args(sim))?;
+        let mut sim = nice(PRIORITY, bourg());
+        sim.args(["sim", "--seeds", &seeds, "--replicas", &replicas]);
+        let output = sim.output().context("cannot run the program that the tests have built")?;
+        let said = [output.stdout, output.stderr].concat();
+        print!("{}", String::from_utf8_lossy(&said));
+        ensure!(output.status.success(), "worlds with {replicas} replicas failed");
     }
     Ok(())
 }

@@ -15,7 +15,6 @@
 //! that met such a stale breakpoint looped forever.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,11 +25,16 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use cargo_metadata::Message;
 
+use crate::failed::{Failed, Test};
 use crate::needs;
-use crate::run::{cargo_build, root, succeed};
+use crate::run::{cargo_build, nice, succeed, target_directory};
 
 /// The timeout for a boot with all its tests.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
+/// The same, beside other tests.
+const BOOT_LIMIT_BESIDE: Duration = Duration::from_secs(1200);
+/// Its priority beside other tests.
+const PRIORITY: u8 = 10;
 
 /// The programs that the tests' scripts run, besides shell builtins.
 const PROGRAMS: [&str; 24] = [
@@ -49,37 +53,79 @@ const VERDICT: &str = "the guest's tests ended with status ";
 const INIT: &str = include_str!("../../boundary/linux/tests/emulated/init.sh");
 const RUN: &str = include_str!("../../boundary/linux/tests/emulated/run.sh");
 
+/// The binary that the tests of the machine belong to, where tests are named.
+pub(crate) const BINARY: &str = "v2";
+
+/// Where the lines of the machine's console go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Console {
+    /// They are printed as they come.
+    Shown,
+    /// Beside other tests, at a low priority: they are printed at the end.
+    Beside,
+}
+
 /// Boots the machine and runs the tests; `packages` are cargo arguments that select further
 /// packages to build with the crate `linux`: reusing an earlier build's selection saves time.
 ///
 /// # Errors
 /// If something is missing, does not build, takes too long, or fails.
 pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
-    ensure!(
-        cfg!(all(target_arch = "x86_64", target_os = "linux")),
-        "the emulated machine runs this machine's binaries, and needs x86_64 Linux for that"
-    );
-    needs::programs()?;
-    let directory = directory()?;
-    let debian = debian(&directory)?;
-    let built = build(packages)?;
-    let archive = archive(&debian, &built)?;
-    // One for each run, because two may run at the same time.
-    let initramfs = directory.join(format!("initramfs-{}", std::process::id()));
-    fs::write(&initramfs, archive.pack()?)
-        .with_context(|| format!("cannot write {}", initramfs.display()))?;
-    let said = boot(&debian.kernel, &initramfs);
-    let _left_over = fs::remove_file(&initramfs);
-    let passed = verdict(&said?)?;
-    eprintln!("{passed} tests passed on cgroup v2");
+    let ran = Machine::prepare(packages)?.run(&[], Console::Shown)?;
+    let failed: Vec<&str> = ran.failed.iter().map(|failed| failed.test.name.as_str()).collect();
+    ensure!(failed.is_empty(), "tests failed on cgroup v2: {}", failed.join(", "));
+    eprintln!("{} tests passed on cgroup v2", ran.passed);
     Ok(())
+}
+
+/// The emulated machine, ready to be booted.
+pub(crate) struct Machine {
+    directory: PathBuf,
+    debian: Debian,
+    built: Built,
+}
+
+/// What the tests of a boot came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) passed: u32,
+    pub(crate) failed: Vec<Failed>,
+}
+
+impl Machine {
+    /// Gets everything that a boot needs.
+    ///
+    /// # Errors
+    /// If something is missing or does not build.
+    pub(crate) fn prepare(packages: &[&str]) -> anyhow::Result<Self> {
+        ensure!(
+            cfg!(all(target_arch = "x86_64", target_os = "linux")),
+            "the emulated machine runs this machine's binaries, and needs x86_64 Linux for that"
+        );
+        needs::programs()?;
+        let directory = directory()?;
+        Ok(Self { debian: debian(&directory)?, built: build(packages)?, directory })
+    }
+
+    /// Boots once, and runs the tests of these names, or all.
+    ///
+    /// # Errors
+    /// If the machine does not come to the end of its tests.
+    pub(crate) fn run(&self, only: &[String], console: Console) -> anyhow::Result<Ran> {
+        let archive = archive(&self.debian, &self.built, only)?;
+        // One for each run, because two may run at the same time.
+        let initramfs = self.directory.join(format!("initramfs-{}", std::process::id()));
+        fs::write(&initramfs, archive.pack()?)
+            .with_context(|| format!("cannot write {}", initramfs.display()))?;
+        let said = boot(&self.debian.kernel, &initramfs, console);
+        let _left_over = fs::remove_file(&initramfs);
+        verdict(&said?)
+    }
 }
 
 /// The directory for its files.
 fn directory() -> anyhow::Result<PathBuf> {
-    let target =
-        env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let directory = root().join(target).join("emulated");
+    let directory = target_directory().join("emulated");
     fs::create_dir_all(&directory)
         .and_then(|()| directory.canonicalize())
         .with_context(|| format!("cannot make {}", directory.display()))
@@ -175,10 +221,12 @@ fn build(packages: &[&str]) -> anyhow::Result<Built> {
 }
 
 /// Builds the initramfs.
-fn archive(debian: &Debian, built: &Built) -> anyhow::Result<Archive> {
+fn archive(debian: &Debian, built: &Built, only: &[String]) -> anyhow::Result<Archive> {
     let mut archive = Archive::default();
     let test = built.test.to_str().context("the test's path is not UTF-8")?;
-    let run = RUN.replace("@TEST@", test).replace("@VERDICT@", VERDICT);
+    let only = only.iter().map(|name| format!(" {name}")).collect::<String>();
+    let test = if only.is_empty() { test.to_owned() } else { format!("{test} --exact{only}") };
+    let run = RUN.replace("@TEST@", &test).replace("@VERDICT@", VERDICT);
     archive.program("/init", INIT.into());
     archive.program("/guest/run", run.into());
     archive.program("/guest/busybox", read(&debian.busybox)?);
@@ -298,45 +346,51 @@ fn entry(
 }
 
 /// Runs the machine to its end, shows its console output, and returns it line by line.
-fn boot(kernel: &Path, initramfs: &Path) -> anyhow::Result<Vec<String>> {
-    let mut qemu = Command::new("qemu-system-x86_64");
+fn boot(kernel: &Path, initramfs: &Path, console: Console) -> anyhow::Result<Vec<String>> {
+    let (priority, limit) = match console {
+        Console::Shown => (0, BOOT_LIMIT),
+        Console::Beside => (PRIORITY, BOOT_LIMIT_BESIDE),
+    };
+    let mut qemu = nice(priority, "qemu-system-x86_64");
     qemu.args(["-accel", "tcg,thread=single", "-smp", "2", "-cpu", "max", "-m", "768"]);
     qemu.args(["-nodefaults", "-display", "none", "-monitor", "none", "-serial", "stdio"]);
     qemu.arg("-no-reboot").arg("-kernel").arg(kernel).arg("-initrd").arg(initramfs);
     // Only panics are printed: other kernel messages would appear in the middle of the tests'
     // lines. A soft lockup of a CPU is a panic, with its location.
     qemu.args(["-append", "console=ttyS0 panic=-1 softlockup_panic=1 loglevel=1 psi=1"]);
-    let mut machine = qemu
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot run qemu-system-x86_64")?;
-    let console = BufReader::new(machine.stdout.take().context("no console")?);
+    let mut machine =
+        qemu.stdout(Stdio::piped()).spawn().context("cannot run qemu-system-x86_64")?;
+    let output = BufReader::new(machine.stdout.take().context("no console")?);
     let (ended, end) = mpsc::channel();
     let reader = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
         let mut lines = Vec::new();
-        for line in console.split(b'\n').map_while(Result::ok) {
+        for line in output.split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            println!("{line}");
+            if console == Console::Shown {
+                println!("{line}");
+            }
             lines.push(line);
         }
         // Nobody waits any more after a timeout.
         let _late = ended.send(());
         lines
     })?;
-    let in_time = end.recv_timeout(BOOT_LIMIT).is_ok();
+    let in_time = end.recv_timeout(limit).is_ok();
     if !in_time {
         machine.kill().context("cannot kill the emulator")?;
     }
     let status = machine.wait()?;
     let lines = reader.join().ok().context("the reader of the console has panicked")?;
-    ensure!(in_time, "the emulated machine was killed after {} s", BOOT_LIMIT.as_secs());
+    if console == Console::Beside {
+        println!("{}", lines.join("\n"));
+    }
+    ensure!(in_time, "the emulated machine was killed after {} s", limit.as_secs());
     ensure!(status.success(), "qemu-system-x86_64 failed ({status})");
     Ok(lines)
 }
 
-/// The number of passed tests, if the guest reached its end and no test failed.
-fn verdict(lines: &[String]) -> anyhow::Result<u32> {
+/// What the tests came to, if the guest reached its end.
+fn verdict(lines: &[String]) -> anyhow::Result<Ran> {
     let only = |prefix: &str| -> anyhow::Result<&str> {
         let mut all = lines.iter().filter_map(|line| line.strip_prefix(prefix));
         match (all.next(), all.next()) {
@@ -346,28 +400,58 @@ fn verdict(lines: &[String]) -> anyhow::Result<u32> {
         }
     };
     let status = only(VERDICT)?;
-    ensure!(status == "0", "tests failed on cgroup v2 (exit status {status})");
     let result = only("test result: ")?;
-    let passed = result.strip_prefix("ok. ").and_then(|counts| counts.split_once(" passed; "));
-    match passed.map(|(passed, rest)| (passed.parse(), rest)) {
-        Some((Ok(passed @ 1..), rest)) if rest.starts_with("0 failed; 0 ignored; ") => Ok(passed),
-        _ => bail!("not every test of the guest passed: {result}"),
+    let number = |text: &str| text.parse::<u32>().ok();
+    let counts = result.split_once(". ").and_then(|(_, counts)| {
+        let (passed, rest) = counts.split_once(" passed; ")?;
+        let (failed, rest) = rest.split_once(" failed; ")?;
+        Some((number(passed)?, number(failed)?, rest.starts_with("0 ignored; ")))
+    });
+    let failed: Vec<Failed> = failed_names(lines).map(|name| failure(name, lines)).collect();
+    match (status, counts) {
+        ("0", Some((passed @ 1.., 0, true))) => Ok(Ran { passed, failed: Vec::new() }),
+        ("101", Some((passed, count @ 1.., true))) if failed.len() == count as usize => {
+            Ok(Ran { passed, failed })
+        }
+        _ => bail!("not every test of the guest passed (exit status {status}): {result}"),
     }
+}
+
+/// The names of the failed tests: the list with them ends the output, after one with their outputs.
+fn failed_names(lines: &[String]) -> impl Iterator<Item = &str> {
+    let begin = lines.iter().rposition(|line| line == "failures:");
+    let list = begin.and_then(|begin| lines.get(begin + 1..)).unwrap_or_default();
+    list.iter().map_while(|line| line.strip_prefix("    "))
+}
+
+/// A failed test with its output.
+fn failure(name: &str, lines: &[String]) -> Failed {
+    let head = format!("---- {name} stdout ----");
+    let output = lines.iter().skip_while(|line| **line != head).skip(1);
+    let ends = |line: &String| line.starts_with("---- ") || line == "failures:";
+    let output: Vec<&str> = output.take_while(|line| !ends(line)).map(String::as_str).collect();
+    let test = Test { binary: BINARY.to_owned(), name: name.to_owned() };
+    Failed { test, output: output.join("\n") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn end(status: &str) -> String {
+        format!("{VERDICT}{status}")
+    }
+
+    fn say(lines: &[&str]) -> Result<Ran, String> {
+        let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
+        verdict(&lines).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn only_a_full_success_is_one() {
         let ok = "test result: ok. 39 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        let end = |status: &str| format!("{VERDICT}{status}");
-        let say = |lines: &[&str]| {
-            let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
-            verdict(&lines).map_err(|error| error.to_string())
-        };
-        assert_eq!(say(&["running 39 tests", ok, &end("0"), "restarting"]), Ok(39));
+        let ran = Ran { passed: 39, failed: Vec::new() };
+        assert_eq!(say(&["running 39 tests", ok, &end("0"), "restarting"]), Ok(ran));
         for (lines, reason) in [
             (vec![ok], "without the line"),
             (vec![ok, &end("101")], "exit status 101"),
@@ -375,11 +459,46 @@ mod tests {
             (vec![ok, ok, &end("0")], "more than once"),
             (vec![&ok.replace("39 p", "0 p"), &end("0")], "0 passed"),
             (vec![&ok.replace("0 ignored", "1 ignored"), &end("0")], "1 ignored"),
-            (vec![&ok.replace("ok. ", "FAILED. "), &end("0")], "FAILED"),
+            (
+                vec![&ok.replace("ok. ", "FAILED. ").replace("0 failed", "1 failed"), &end("0")],
+                "FAILED",
+            ),
         ] {
             let said = say(&lines).expect_err(reason);
             assert!(said.contains(reason), "{said}");
         }
+    }
+
+    #[test]
+    fn failed_tests_are_named_with_their_output() {
+        let lines = [
+            "test jail::a ... FAILED",
+            "",
+            "failures:",
+            "",
+            "---- jail::a stdout ----",
+            "thread 'jail::a' panicked",
+            "---- jail::b stdout ----",
+            "left: 1",
+            "",
+            "failures:",
+            "    jail::a",
+            "    jail::b",
+            "",
+            "test result: FAILED. 37 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
+            &end("101"),
+        ];
+        let failed = |name: &str, output: &str| Failed {
+            test: Test { binary: BINARY.to_owned(), name: name.to_owned() },
+            output: output.to_owned(),
+        };
+        let failed =
+            vec![failed("jail::a", "thread 'jail::a' panicked"), failed("jail::b", "left: 1\n")];
+        assert_eq!(say(&lines), Ok(Ran { passed: 37, failed }));
+        // A list that does not have as many names as tests failed is not believed.
+        let lines = lines.map(|line| line.replace("2 failed", "3 failed"));
+        let said = say(&lines.each_ref().map(String::as_str)).expect_err("a name is missing");
+        assert!(said.contains("exit status 101"), "{said}");
     }
 
     #[test]

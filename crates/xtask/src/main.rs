@@ -1,10 +1,15 @@
 //! The project's own tasks, in Rust instead of shell scripts with logic:
 //!
-//! - `cargo xtask test`: every test, after checking that what they need is installed
+//! - `cargo xtask test`: every test, after checking that what they need is installed; with
+//!   `--changed` only those that a change can reach
+//! - `cargo xtask tested`: whether the tree of HEAD was tested whole
+//! - `cargo xtask flaky`: the tests that failed once in the last run and then passed, many times
+//!   under load
 //! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
 //! - `cargo xtask fuzz`: fuzz tests of everything that reads outside data, for a given time
 //! - `cargo xtask soak`: the fault campaign over many thousand seeds; with `--real` faults on real
 //!   replicas for an hour
+//! - `cargo xtask size`: the size of the program that is shipped, and its bound
 //! - `cargo xtask lint`: rustfmt and clippy, without warnings
 //! - `cargo xtask trace`: compares the whole of Google's trace with its known figures, and the
 //!   repository's slice of it
@@ -19,12 +24,14 @@
 mod campaign;
 mod docs;
 mod emulated;
+mod failed;
 mod faults;
 mod fuzz;
 mod lint;
 mod needs;
 mod run;
 mod screenshots;
+mod size;
 mod suite;
 mod trace_data;
 
@@ -33,7 +40,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test      run every test; missing tools are installed if possible
+  test      run every test; missing tools are installed if possible:
+            test --changed [BASE] runs the tests that the changes since a commit can reach,
+            default HEAD
+  tested    tell whether the tree of HEAD was tested whole, and passed
+  flaky     run the tests that the last `test` found flaky 20 times under load
   emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
   fuzz      run the fuzz targets, as many at once as there are cores:
             fuzz [--seconds N] [TARGET]..., default 60 s each
@@ -47,6 +58,7 @@ usage: cargo xtask TASK
   screenshots
             write pictures of every page of Sigma, in both themes and two widths, to
             target/screenshots
+  size      build the release, print its size, and fail if it is too large
   lint      check the formatting, and clippy without warnings
   docs      build the documentation of our crates without warnings
   book      build the book from the Markdown pages, and check its links; mdBook is installed
@@ -58,6 +70,11 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["test"] => suite::test(),
+        ["test", "--changed"] => suite::changed::test("HEAD"),
+        ["test", "--changed", base] => suite::changed::test(base),
+        ["tested"] => suite::tested::tested(),
+        ["flaky"] => suite::flaky::flaky(),
+        ["size"] => size::size(),
         ["emulated"] => emulated::test(&["--package", "linux"]),
         ["fuzz", ref rest @ ..] => fuzz::fuzz(rest),
         ["soak", "--real", ref rest @ ..] => faults::soak(rest),

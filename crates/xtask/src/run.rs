@@ -1,9 +1,9 @@
 //! Running other programs: cargo, from the workspace's root, with an empty standard input.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, ensure};
 
@@ -19,6 +19,25 @@ pub(crate) fn root() -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.join("../..")
+}
+
+/// The directory that cargo builds into.
+pub(crate) fn target_directory() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(target)
+}
+
+/// The program `bourg` as the tests run it, once they are built.
+pub(crate) fn bourg() -> PathBuf {
+    target_directory().join("debug/bourg")
+}
+
+/// A command at a low priority, from 0 for that of this process to 19: it leaves the processors to
+/// what runs beside it.
+pub(crate) fn nice(priority: u8, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", &priority.to_string()]).arg(program).stdin(Stdio::null());
+    command
 }
 
 /// A cargo command.
@@ -50,11 +69,33 @@ pub(crate) fn cargo_build(arguments: &[&str]) -> Command {
 /// # Errors
 /// If it cannot be started, or fails.
 pub(crate) fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    run(command)?.succeeded()
+}
+
+/// Prints a command and runs it, to whatever end.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<Ended> {
     let shown = show(command);
     eprintln!("+ {shown}");
     let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
-    ensure!(status.success(), "`{shown}` failed ({status})");
-    Ok(())
+    Ok(Ended { shown, status })
+}
+
+/// How a command ended.
+pub(crate) struct Ended {
+    shown: String,
+    status: ExitStatus,
+}
+
+impl Ended {
+    /// # Errors
+    /// If the command failed.
+    pub(crate) fn succeeded(self) -> anyhow::Result<()> {
+        ensure!(self.status.success(), "`{}` failed ({})", self.shown, self.status);
+        Ok(())
+    }
 }
 
 /// Whether a command succeeds; its output is not shown.

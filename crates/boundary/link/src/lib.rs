@@ -10,7 +10,6 @@
 
 mod connection;
 mod frame;
-#[cfg(fuzzing)]
 mod fuzzing;
 mod hpack;
 mod huffman;
@@ -32,7 +31,6 @@ use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::{BoxFuture, Bytes, Service};
 
-#[cfg(fuzzing)]
 pub use self::fuzzing::hear;
 
 use self::connection::{Connection, Handle, Stream};

@@ -1,15 +1,12 @@
 //! What people paste as a join token: as it comes, and as the body of a token that is whole, made
 //! here from the documented table.
 
-#![no_main]
-
+use crate::{assert_harmless, reads_what_it_shows};
 use data_encoding::BASE64URL_NOPAD;
-use fuzz::{assert_harmless, reads_what_it_shows};
-use libfuzzer_sys::fuzz_target;
 use rpc::JoinToken;
 use rpc::token::BadToken;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         reads_what_it_shows::<JoinToken>(text);
     }
@@ -23,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Err(error) = format!("bourg-join-1{text}").parse::<JoinToken>() {
         assert_harmless(&error.to_string());
     }
-});
+}
 
 /// A whole token with this body.
 fn sealed(body: &[u8]) -> Option<String> {

@@ -1,16 +1,19 @@
 //! What people type: addresses, names, quantities, priorities. It is refused in a text that harms no
 //! terminal, or shows as something that reads as the same.
 
-#![no_main]
-
-use fuzz::{assert_harmless, reads_what_it_shows};
-use libfuzzer_sys::fuzz_target;
+use crate::{arbitrary_from, assert_harmless, reads_what_it_shows};
 use model::{
     Address, Bytes, CellName, InstanceId, JobName, MilliCores, PortRange, Priority, QuantityError,
     TaskSelection, UserName,
 };
 
-fuzz_target!(|text: &str| {
+pub(crate) fn run(bytes: &[u8]) {
+    if let Some(text) = arbitrary_from(bytes) {
+        check(text);
+    }
+}
+
+fn check(text: &str) {
     reads_what_it_shows::<Address>(text);
     reads_what_it_shows::<TaskSelection>(text);
     reads_what_it_shows::<CellName>(text);
@@ -23,7 +26,7 @@ fuzz_target!(|text: &str| {
     }
     bytes(text);
     priority(text);
-});
+}
 
 /// Bytes show rounded to a tenth of their unit, which need not be a whole number of bytes. What can
 /// be read again is at most that much less.

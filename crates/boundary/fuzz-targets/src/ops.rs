@@ -1,10 +1,7 @@
 //! Log records, each behind its length, applied to a cell one after the other: the cell is sound
 //! after each, what happened is kept as it was, and at the end it is the cell of its own image.
 
-#![no_main]
-
 use cell::{Cell, Event, Mutation, Op};
-use libfuzzer_sys::fuzz_target;
 use prost::bytes::Buf;
 use proto::event::{decode, encode_all};
 use proto::image::{read_image, state_hash, write_image};
@@ -16,7 +13,7 @@ const TASKS_MAX: u32 = 100;
 /// More operations than this are not applied.
 const OPS_MAX: usize = 200;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let mut cell = Cell::empty();
     let mut event = Vec::new();
     let mut rest = bytes;
@@ -45,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| {
     let again = Cell::from_image(again).expect("what was a cell is one");
     assert_eq!(state_hash(&again), state_hash(&cell));
     assert_eq!(again.check(), [], "after a restore");
-});
+}
 
 /// The next record; the last one may be shorter than its length says.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

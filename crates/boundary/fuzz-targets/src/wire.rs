@@ -1,21 +1,18 @@
 //! Messages of the wire. The first byte says which; what it holds of the core's types is converted
 //! to them, survives the way there and back, or is refused.
 
-#![no_main]
-
 use std::fmt::{Debug, Display};
 
+use crate::{assert_harmless, survives};
 use borglet::{Order, Report};
 use cell::Assignment;
-use fuzz::{assert_harmless, survives};
-use libfuzzer_sys::fuzz_target;
 use model::{End, MachineReport, PortName, Resources, TaskSelection};
 use prost::Message;
 use proto::v1;
 use serde::Serialize;
 use spec::JobSpec;
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else { return };
     match kind % 9 {
         0 => {
@@ -68,7 +65,7 @@ fuzz_target!(|input: &[u8]| {
         }
         _ => replica(bytes),
     }
-});
+}
 
 /// What another replica says, which has no equality: as it is written again, it is read again.
 fn replica(bytes: &[u8]) {

@@ -2,11 +2,8 @@
 //! the files, opening and reading them does not panic. A crash loses nothing that is not appended
 //! again, and nothing is there twice; after damage every event is there or said to be missing.
 
-#![no_main]
-
-use fuzz::{Fault, RECORDS_AT, Scratch, SegmentWriter, assert_harmless};
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use libfuzzer_sys::fuzz_target;
+use crate::{Fault, RECORDS_AT, Scratch, SegmentWriter, arbitrary_from, assert_harmless};
+use arbitrary::Arbitrary;
 use store::Error;
 use store::events::{Cursor, Event, Events, Limit, Options, Reader};
 use store::log::Position;
@@ -66,7 +63,13 @@ struct Written {
     durable_mark: u64,
 }
 
-fuzz_target!(|script: Script<'_>| {
+pub(crate) fn run(bytes: &[u8]) {
+    if let Some(script) = arbitrary_from(bytes) {
+        check(script);
+    }
+}
+
+fn check(script: Script<'_>) {
     let written = Written::of(&script.steps);
     let Written { sealed, active, synced, events: known, next, time_us, mark, durable_mark } =
         written;
@@ -151,7 +154,7 @@ fuzz_target!(|script: Script<'_>| {
     assert!(followed.events.ends_with(&expected[expected.len() - 1..]), "with one more");
     let (events, _) = Events::open(scratch.path(), options).expect("it goes on");
     assert_eq!((events.last(), events.complete_up_to()), (Some(Cursor::at(index)), index));
-});
+}
 
 fn event((cursor, time_us, payload): &Known) -> Event<'_> {
     Event { index: cursor.index, sub: cursor.sub, time_us: *time_us, payload }

@@ -1,15 +1,12 @@
 //! A kept event: it is refused, or written as it was read, the same by both ways there are; and
 //! its JSON gives it again.
 
-#![no_main]
-
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
+use crate::assert_harmless;
 use prost::Message;
 use proto::event::{Record, StoredNames, decode};
 use proto::v1;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let _harmless = StoredNames::find(bytes);
     let record = match decode(bytes) {
         Ok(record) => record,
@@ -27,4 +24,4 @@ fuzz_target!(|bytes: &[u8]| {
     let json = serde_json::to_string(&message).expect("an event has its JSON");
     let again: v1::EventRecord = serde_json::from_str(&json).expect("what was written is read");
     assert_eq!(Record::try_from(again).as_ref(), Ok(&record), "after {json}");
-});
+}

@@ -1,12 +1,9 @@
 //! A log record that is read is written as it was read; any other bytes are refused.
 
-#![no_main]
-
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
+use crate::assert_harmless;
 use proto::log::{decode_record, encode_record};
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     match decode_record(bytes) {
         Ok((at, op)) => {
             let written = encode_record(at, &op);
@@ -14,4 +11,4 @@ fuzz_target!(|bytes: &[u8]| {
         }
         Err(error) => assert_harmless(&error.to_string()),
     }
-});
+}

@@ -5,17 +5,14 @@
 //! ends it from outside. So this target runs in libFuzzer's children, and one that takes too long
 //! or too much is passed over: `-fork=1 -ignore_timeouts=1 -ignore_ooms=1`.
 
-#![no_main]
-
+use crate::assert_harmless;
 use bcl::{NoImports, Settings};
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
 use proto::json::jobs_to_json;
 
 /// Longer sources take longer and say nothing new.
 const SOURCE_BYTES_MAX: usize = 16 << 10;
 
-fuzz_target!(|source: &[u8]| {
+pub(crate) fn run(source: &[u8]) {
     if source.len() > SOURCE_BYTES_MAX {
         return;
     }
@@ -37,4 +34,4 @@ fuzz_target!(|source: &[u8]| {
         }
         Err(errors) => assert_harmless(&errors.to_string()),
     }
-});
+}

@@ -1,13 +1,10 @@
 //! An image of a cell as JSON lines, as somebody edited it: it is refused in a text that harms no
 //! terminal, or gives an image that is written and read again as it is, in JSON and in bytes.
 
-#![no_main]
-
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
+use crate::assert_harmless;
 use proto::image::{read_image, read_image_json, write_image, write_image_json};
 
-fuzz_target!(|text: &[u8]| {
+pub(crate) fn run(text: &[u8]) {
     let image = match read_image_json(text) {
         Ok(image) => image,
         Err(error) => return assert_harmless(&error.to_string()),
@@ -20,4 +17,4 @@ fuzz_target!(|text: &[u8]| {
     written.clear();
     write_image(&image, &mut |part| written.extend_from_slice(part));
     assert_eq!(read_image(&written).expect("what was written is read"), image);
-});
+}

@@ -2,18 +2,14 @@
 //! connection ends; it is bounded either way. The first byte says in what pieces it comes; the
 //! server's empty settings come before all else, as frames of their own or not at all.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
 /// Empty settings, with which a server begins.
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else { return };
     let piece = usize::from(first >> 1) * 8 + 1;
     match first & 1 {
         0 => link::hear(&[&SETTINGS, bytes].concat(), piece),
         _ => link::hear(bytes, piece),
     }
-});
+}

@@ -2,14 +2,11 @@
 //! the same again. A cell that contradicts itself is found out by its check, and one that does not
 //! stays sound when all its machines fall silent.
 
-#![no_main]
-
+use crate::assert_harmless;
 use cell::{Cell, Op};
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
 use proto::image::{read_image, state_hash, write_image};
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let image = match read_image(bytes) {
         Ok(image) => image,
         Err(error) => return assert_harmless(&error.to_string()),
@@ -37,4 +34,4 @@ fuzz_target!(|bytes: &[u8]| {
         cell.apply(cell.time(), &Op::MachineSilent { machine });
     }
     assert_eq!(cell.check(), [], "after all machines fell silent");
-});
+}

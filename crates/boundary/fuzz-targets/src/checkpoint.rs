@@ -1,14 +1,11 @@
 //! Checkpoint files: any bytes are refused or read, one that was written is read as it was, and one
 //! that was damaged never gives anything else.
 
-#![no_main]
-
 use std::fs;
 use std::path::Path;
 
-use fuzz::{Fault, Scratch, assert_harmless};
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use libfuzzer_sys::fuzz_target;
+use crate::{Fault, Scratch, arbitrary_from, assert_harmless};
+use arbitrary::Arbitrary;
 use store::checkpoint::{self, CheckpointReader, CheckpointWriter};
 
 /// What is read.
@@ -29,7 +26,13 @@ enum Script<'a> {
 /// The sections of a checkpoint: kind and payload.
 type Sections = Vec<(u32, Vec<u8>)>;
 
-fuzz_target!(|script: Script<'_>| {
+pub(crate) fn run(bytes: &[u8]) {
+    if let Some(script) = arbitrary_from(bytes) {
+        check(script);
+    }
+}
+
+fn check(script: Script<'_>) {
     let scratch = Scratch::new();
     let (index, term, sections, faults, extra) = match script {
         Script::Raw(bytes) => {
@@ -60,7 +63,7 @@ fuzz_target!(|script: Script<'_>| {
         }
         None => assert_ne!(bytes, whole, "a whole checkpoint is refused"),
     }
-});
+}
 
 /// What is in a checkpoint; nothing where it is refused. Its import must agree.
 fn read(path: &Path) -> Option<(Sections, u64, u64)> {

@@ -1,15 +1,12 @@
 //! The records in a task's directory: any content is refused in a text that harms no terminal, or
 //! read, and what was read is read again after it was written.
 
-#![no_main]
-
 use std::path::Path;
 
-use fuzz::{Scratch, assert_harmless};
-use libfuzzer_sys::fuzz_target;
+use crate::{Scratch, assert_harmless};
 use linux::record::{EXIT_FILE, Exit, LAUNCH_FILE, Launch, RUNNING_FILE, RecordError, Running};
 
-fuzz_target!(|content: &[u8]| {
+pub(crate) fn run(content: &[u8]) {
     let scratch = Scratch::new();
     let dir = scratch.path();
     for file in [LAUNCH_FILE, RUNNING_FILE, EXIT_FILE] {
@@ -27,7 +24,7 @@ fuzz_target!(|content: &[u8]| {
     if let Some(exit) = found(Exit::read(dir)) {
         again(&exit, dir, Exit::write, Exit::read);
     }
-});
+}
 
 type Read<R> = Result<Option<R>, RecordError>;
 

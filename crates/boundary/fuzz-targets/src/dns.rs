@@ -1,12 +1,9 @@
 //! A DNS request as anybody may send it: it is answered within the limit, with its id, or dropped. The
 //! first byte says whether it comes over UDP or TCP, and how many tasks the job `j.u` has.
 
-#![no_main]
-
 use std::sync::Arc;
 
 use dns::{Answer, Endpoint, Lookup, Names, Outcome, Owner, Question, Settings, Via, Zone, answer};
-use libfuzzer_sys::fuzz_target;
 use model::{JobName, Random, TaskIndex, UserName};
 
 /// A cell with one job, which has this many tasks.
@@ -48,7 +45,7 @@ impl Names for Cell {
     }
 }
 
-fuzz_target!(|input: &[u8]| {
+pub(crate) fn run(input: &[u8]) {
     let Some((first, request)) = input.split_first() else { return };
     let via = if first & 1 == 0 { Via::Udp } else { Via::Tcp };
     let zone = Zone::new(&"c".parse().expect("a name"), None).expect("a zone");
@@ -72,4 +69,4 @@ fuzz_target!(|input: &[u8]| {
     // Its question is that of the request, if it has one.
     assert!(message[5] == 0 || dns::answers(request, &message), "the question");
     assert!(dns::truncated(request, true).is_some_and(|short| short.len() <= limit));
-});
+}

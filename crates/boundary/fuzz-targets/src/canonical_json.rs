@@ -1,16 +1,13 @@
 //! Canonical JSON of a job: it is refused, or gives a description whose JSON gives it again. A valid
 //! one is also BCL that says the same.
 
-#![no_main]
-
+use crate::assert_harmless;
 use bcl::{NoImports, Settings};
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
 use proto::json::job_to_json;
 use proto::v1;
 use spec::JobSpec;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let Ok(message) = serde_json::from_slice::<v1::JobSpec>(bytes) else { return };
     let job = match JobSpec::try_from(message) {
         Ok(job) => job,
@@ -30,4 +27,4 @@ fuzz_target!(|bytes: &[u8]| {
             Err(errors) => panic!("{json} is valid, and is refused as BCL:\n{errors}"),
         }
     }
-});
+}

@@ -6,11 +6,11 @@ use store::events::{Cursor, Event};
 use store::log::{Kind, Position};
 
 /// Where the records of a segment begin, in bytes.
-pub const RECORDS_AT: usize = 64;
+pub(crate) const RECORDS_AT: usize = 64;
 
 /// One segment file being written.
 #[derive(Debug)]
-pub struct SegmentWriter {
+pub(crate) struct SegmentWriter {
     bytes: Vec<u8>,
     sequence: u64,
     first_index: u64,
@@ -22,7 +22,12 @@ impl SegmentWriter {
     /// Begins a segment of a log that follows the position at which the one before ends, in which
     /// entries replaced earlier ones from `replaced_from` on.
     #[must_use]
-    pub fn new(sequence: u64, first_index: u64, replaced_from: u64, previous: Position) -> Self {
+    pub(crate) fn new(
+        sequence: u64,
+        first_index: u64,
+        replaced_from: u64,
+        previous: Position,
+    ) -> Self {
         let begin = Cursor::at(first_index);
         Self::begin("log", b"BOURGLOG", sequence, begin, replaced_from, previous)
     }
@@ -30,7 +35,7 @@ impl SegmentWriter {
     /// Begins a segment of an event stream, which has all events from `begin` on; the one before
     /// ends at `previous`, and the last event in it was at `time_us`.
     #[must_use]
-    pub fn events(sequence: u64, begin: Cursor, time_us: u64, previous: Position) -> Self {
+    pub(crate) fn events(sequence: u64, begin: Cursor, time_us: u64, previous: Position) -> Self {
         Self::begin("events", b"BOURGEVT", sequence, begin, time_us, previous)
     }
 
@@ -59,12 +64,12 @@ impl SegmentWriter {
     }
 
     /// Adds an event.
-    pub fn event(&mut self, event: Event<'_>, synced: Position) {
+    pub(crate) fn event(&mut self, event: Event<'_>, synced: Position) {
         self.add(Kind::Entry, event.time_us, event.index, event.sub, event.payload, synced);
     }
 
     /// Adds the mark that all events up to an index are there.
-    pub fn mark(&mut self, through: u64, synced: Position) {
+    pub(crate) fn mark(&mut self, through: u64, synced: Position) {
         self.add(Kind::HardState, 0, through, 0, &[], synced);
     }
 
@@ -72,7 +77,14 @@ impl SegmentWriter {
     ///
     /// # Panics
     /// Where the segment would have more than 4 GiB.
-    pub fn record(&mut self, kind: Kind, term: u64, index: u64, payload: &[u8], synced: Position) {
+    pub(crate) fn record(
+        &mut self,
+        kind: Kind,
+        term: u64,
+        index: u64,
+        payload: &[u8],
+        synced: Position,
+    ) {
         self.add(kind, term, index, 1, payload, synced);
     }
 
@@ -115,20 +127,20 @@ impl SegmentWriter {
     /// # Panics
     /// Where the segment has more than 4 GiB.
     #[must_use]
-    pub fn end(&self) -> Position {
+    pub(crate) fn end(&self) -> Position {
         let offset = u32::try_from(self.bytes.len()).expect("a small segment");
         Position { segment: self.sequence, offset }
     }
 
     /// The name of the file.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{:016}-{:020}.{}", self.sequence, self.first_index, self.suffix)
     }
 
     /// The content of the file.
     #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }

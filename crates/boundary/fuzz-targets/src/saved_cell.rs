@@ -3,14 +3,11 @@
 //! or give a cell; and one that contradicts itself nowhere is saved and read again with the same
 //! state.
 
-#![no_main]
-
 use std::path::Path;
 
+use crate::{Scratch, arbitrary_from, assert_harmless};
+use arbitrary::Arbitrary;
 use cell::Cell;
-use fuzz::{Scratch, assert_harmless};
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
 use proto::image::{read_image, state_hash, write_image};
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
@@ -28,7 +25,13 @@ enum Script<'a> {
     Whole { origin: &'a [u8], piece: u8, image: &'a [u8] },
 }
 
-fuzz_target!(|script: Script<'_>| {
+pub(crate) fn run(bytes: &[u8]) {
+    if let Some(script) = arbitrary_from(bytes) {
+        check(script);
+    }
+}
+
+fn check(script: Script<'_>) {
     let scratch = Scratch::new();
     let file = scratch.path().join("cell");
     match script {
@@ -52,7 +55,7 @@ fuzz_target!(|script: Script<'_>| {
     let again = read(&file).expect("what was saved is read");
     assert_eq!(state_hash(&again), state_hash(&cell));
     assert_eq!(again.check(), []);
-});
+}
 
 fn write<'a>(file: &Path, index: u64, origin: &[u8], pieces: impl Iterator<Item = &'a [u8]>) {
     let writer = CheckpointWriter::create_as(file, index, 1, 0);

@@ -2,13 +2,10 @@
 //! empty line between them. They are rejected with an error that is harmless on terminals, or give
 //! a cell whose parts are consistent.
 
-#![no_main]
-
-use fuzz::assert_harmless;
-use libfuzzer_sys::fuzz_target;
+use crate::assert_harmless;
 use trace::google2011::{JobIn, Scale, Share, StepKind, TaskEvents, Trace};
 
-fuzz_target!(|data: &[u8]| {
+pub(crate) fn run(data: &[u8]) {
     for row in TaskEvents::new(data) {
         row.err().iter().for_each(|error| assert_harmless(&error.to_string()));
     }
@@ -22,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(trace) => belongs_together(&trace),
         Err(error) => assert_harmless(&error.to_string()),
     }
-});
+}
 
 fn belongs_together(Trace { snapshot, churn }: &Trace) {
     assert_eq!(snapshot.jobs.len(), churn.standing.len());

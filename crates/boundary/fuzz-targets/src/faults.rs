@@ -1,11 +1,11 @@
 //! Damage done to a file: what a crash or a bad disk leaves.
 
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use arbitrary::Arbitrary;
 
 /// One fault, at a place that is taken modulo what is there. Too few bytes change at once for a
 /// checksum to be forged.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// A byte is another.
     Flip {
         /// Which.
@@ -33,7 +33,7 @@ const SECTOR_BYTES: usize = 512;
 impl Fault {
     /// What a loss of power does to `bytes` from `first` on, which were not synced: the sector where the
     /// fault is was never written.
-    pub fn tear(self, bytes: &mut [u8], first: usize) {
+    pub(crate) fn tear(self, bytes: &mut [u8], first: usize) {
         let room = bytes.len().saturating_sub(first);
         if room == 0 {
             return;
@@ -45,7 +45,7 @@ impl Fault {
     }
 
     /// Does it to `bytes`, but to none before `first`.
-    pub fn damage(self, bytes: &mut Vec<u8>, first: usize) {
+    pub(crate) fn damage(self, bytes: &mut Vec<u8>, first: usize) {
         let room = bytes.len().saturating_sub(first);
         if room == 0 {
             return;

@@ -4,11 +4,8 @@
 //!
 //! What was never durable is the crash's to damage: then opening succeeds, with all that was.
 
-#![no_main]
-
-use fuzz::{Fault, RECORDS_AT, Scratch, SegmentWriter, assert_harmless};
-use libfuzzer_sys::arbitrary::{self, Arbitrary};
-use libfuzzer_sys::fuzz_target;
+use crate::{Fault, RECORDS_AT, Scratch, SegmentWriter, arbitrary_from, assert_harmless};
+use arbitrary::Arbitrary;
 use store::history::History;
 use store::log::{Kind, Log, Options, Position, RecordRef, Recovered, Repair};
 
@@ -68,7 +65,13 @@ struct Written {
     durable: usize,
 }
 
-fuzz_target!(|script: Script<'_>| {
+pub(crate) fn run(bytes: &[u8]) {
+    if let Some(script) = arbitrary_from(bytes) {
+        check(script);
+    }
+}
+
+fn check(script: Script<'_>) {
     let written = Written::of(&script.steps);
     let Written { sealed, active, synced, states, durable, .. } = written;
     let mut segments: Vec<_> = sealed.into_iter().chain([active]).collect();
@@ -138,7 +141,7 @@ fuzz_target!(|script: Script<'_>| {
     let mut expected = state;
     expected.entry(index, term, payload);
     assert_eq!(State::of(&recovered), expected, "with one more");
-});
+}
 
 impl Written {
     fn of(steps: &[Step<'_>]) -> Self {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 /// An empty directory, removed with its content when it is dropped.
 #[derive(Debug)]
-pub struct Scratch(TempDir);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     /// Makes one.
@@ -16,7 +16,7 @@ impl Scratch {
     /// Where it cannot be made.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "it makes a directory")]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
         Self(made.expect("a directory can be made"))
@@ -24,7 +24,7 @@ impl Scratch {
 
     /// Where it is.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -32,7 +32,7 @@ impl Scratch {
     ///
     /// # Panics
     /// Where it cannot be written.
-    pub fn write(&self, name: &str, content: &[u8]) {
+    pub(crate) fn write(&self, name: &str, content: &[u8]) {
         fs::write(self.path().join(name), content).expect("a file can be written");
     }
 }
