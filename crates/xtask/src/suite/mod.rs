@@ -131,12 +131,11 @@ pub(crate) fn test() -> anyhow::Result<()> {
 fn with_nextest() -> Vec<Tier> {
     let packages = SYSTEM.map(|name| format!("package({name})")).join(" | ");
     let system = format!("kind(test) & ({packages})");
-    let all = |filter: &str| nextest::command(filter);
-    let mut tiers = vec![Tier::run("build", || succeed(all("all()").arg("--no-run")))];
+    let mut tiers = vec![Tier::run("build", || succeed(&mut nextest::build()))];
     if !tiers[0].passed {
         return tiers;
     }
-    tiers.push(Tier::run("pure", || succeed(&mut all(&format!("not ({system})")))));
+    tiers.push(Tier::run("pure", || succeed(&mut nextest::command(&format!("not ({system})")))));
     let mut failed = Vec::new();
     let (mut system, campaign, mut v2, failed_v2) = beside_each_other(|| {
         failed = nextest::failures(nextest::system_command(&system))?;

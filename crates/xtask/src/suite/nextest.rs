@@ -11,6 +11,11 @@ use super::SYSTEM_THREADS;
 use crate::failed::{Failed, Test};
 use crate::run::{cargo_build, run, target_directory};
 
+/// A command that builds all tests.
+pub(super) fn build() -> Command {
+    cargo_build(&["nextest", "run", "--workspace", "--no-run"])
+}
+
 /// A command that runs the tests that a filter selects, all of them to their end.
 pub(super) fn command(filter: &str) -> Command {
     let mut command = cargo_build(&["nextest", "run", "--workspace", "--no-fail-fast"]);
