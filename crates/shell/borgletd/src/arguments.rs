@@ -1,5 +1,6 @@
 //! The flags of a Borglet's process.
 
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -38,6 +39,10 @@ pub struct BorgletArgs {
     /// The port range for tasks.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
+    /// An inherited file with a lock on the port range. It is open, and so the range is locked, until
+    /// this process and its last task have ended.
+    #[arg(long, value_name = "DESCRIPTOR")]
+    ports_lock_fd: Option<RawFd>,
     /// How tasks are kept from ports that are not theirs: enforced by the kernel, watched by this
     /// process, which kills a task that holds one, or the better of both that this machine has.
     #[arg(long, value_enum, default_value_t, env = PORT_ISOLATION_VARIABLE, hide_env = true)]
@@ -85,11 +90,12 @@ pub fn start(args: BorgletArgs) -> anyhow::Result<()> {
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         masters: args.master,
         ports: args.ports,
+        ports_lock: args.ports_lock_fd.map(process::inherited).transpose()?,
         port_isolation: args.port_isolation,
         task_network: args.task_network,
         limits: Limits { cpu: args.cpu, ram: args.ram, disk: args.disk, disk_rate: args.disk_rate },
         uids: args.uids,
         stop_tasks: args.stop_tasks,
     };
-    crate::run(&options, listener)
+    crate::run(options, listener)
 }

@@ -47,6 +47,7 @@ mod uids;
 mod usage;
 
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,7 @@ pub use task_network::is_possible as can_run_task_networks;
 pub use uids::Uids;
 
 /// How to run a Borglet.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Options {
     /// The data directory.
     pub(crate) directory: PathBuf,
@@ -86,6 +87,8 @@ struct Options {
     pub(crate) masters: Vec<String>,
     /// The port range for tasks.
     pub(crate) ports: PortRange,
+    /// The locked file that reserves them, for its tasks to hold open.
+    pub(crate) ports_lock: Option<OwnedFd>,
     /// How tasks are kept from other ports.
     pub(crate) port_isolation: WantedPortIsolation,
     /// The addresses for tasks with a network of their own.
@@ -150,14 +153,17 @@ const STOP_NOTICE_MS: u64 = 3_000;
 const STARTS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs a Borglet until it is told to stop.
-fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
+fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
+    let ports_lock = options.ports_lock.take();
+    let options = &options;
     let isolation = linux::machine::preflight()?;
     linux::machine::protect_from_oom_killer();
     if let Some(range) = options.task_network {
         task_network::prepare(range, isolation)?;
     }
     let files = tasks::Files::open(&options.directory, isolation, options.port_isolation)?
-        .for_tasks_in(options.task_network);
+        .for_tasks_in(options.task_network)
+        .holding(ports_lock);
     options.limits.check(&files.directory, options.ports, isolation)?;
     // An agent runs on every machine and has little to do: few threads, since each costs memory.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -166,7 +172,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the Borglet's threads")?;
-    let joined = runtime.block_on(async {
+    let joined = process::block_on(&runtime, async {
         tokio::select! {
             joined = join(options) => joined.map(Some),
             () = shutdown::requested() => Ok(None),
@@ -178,7 +184,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let machine = capacity::describe(&files, options.ports, options.limits, isolation)?;
     let range = options.task_network;
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         let masters = Masters::new(renewed.masters.all());
         let cell = CellName::new(credentials.credentials().cell())?;
         // Before a task starts.

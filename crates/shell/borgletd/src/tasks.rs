@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -128,6 +129,13 @@ impl Files {
             resolver: TaskResolver::default(),
             task_network: None,
         })
+    }
+
+    /// The same, whose tasks hold a file open until they end.
+    pub(crate) fn holding(self, file: Option<OwnedFd>) -> Self {
+        let Some(file) = file else { return self };
+        let shims = Arc::new(ShimServer::new(&self.executable).holding(file));
+        Self { shims, ..self }
     }
 
     /// The same on a machine with addresses for tasks.

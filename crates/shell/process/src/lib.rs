@@ -29,4 +29,6 @@ pub mod shutdown;
 mod start;
 
 pub use event_words::EventWords;
-pub use start::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES, begin, reached_at};
+pub use start::{
+    LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES, begin, block_on, inherited, reached_at,
+};

@@ -1,9 +1,11 @@
 //! Process startup: logging, supervision and the listening socket.
 
 use std::net::TcpListener;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::pin::Pin;
 
 use anyhow::Context;
+use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
 use crate::arguments::ListenArgs;
@@ -40,6 +42,15 @@ pub fn begin() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs a future to its end on this thread.
+///
+/// The future is behind a pointer: the compiler copies a runtime's loop several times for each type of
+/// future, and the whole future with it.
+pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
+    let future: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(future);
+    runtime.block_on(future)
+}
+
 impl ListenArgs {
     /// Opens the socket that the flags name; it listens from now on.
     ///
@@ -47,7 +58,7 @@ impl ListenArgs {
     /// If the socket cannot be opened.
     pub fn listener(&self) -> anyhow::Result<TcpListener> {
         let listener = match self.listen_fd {
-            Some(descriptor) => given(descriptor)?,
+            Some(descriptor) => TcpListener::from(inherited(descriptor)?),
             None => TcpListener::bind(self.listen)
                 .with_context(|| format!("cannot listen on {}", self.listen))?,
         };
@@ -56,10 +67,12 @@ impl ListenArgs {
     }
 }
 
-/// Takes an inherited listening socket. Its descriptor stays open for the whole life of the
-/// process.
+/// Takes an inherited file or socket. Its descriptor stays open for the whole life of the process.
+///
+/// # Errors
+/// If this process has no such descriptor.
 #[expect(unsafe_code, reason = "the descriptor is inherited by number")]
-fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
+pub fn inherited(descriptor: RawFd) -> anyhow::Result<OwnedFd> {
     let open = nix::fcntl::fcntl(
         // SAFETY: the descriptor is only inspected; the kernel rejects one that is not open.
         unsafe { BorrowedFd::borrow_raw(descriptor) },
@@ -68,7 +81,7 @@ fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
     open.with_context(|| format!("this process did not inherit descriptor {descriptor}"))?;
     // SAFETY: it is open, as just checked, and nothing closes it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    Ok(TcpListener::from(descriptor.try_clone_to_owned()?))
+    Ok(descriptor.try_clone_to_owned()?)
 }
 
 /// The address at which others reach this listener: with this machine's name if it listens on all

@@ -2,10 +2,12 @@
 
 use std::net::TcpListener;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::cell::{Cell, Role};
 use crate::eventually::{eventually, until};
+use crate::processes;
 use crate::terminal::Terminal;
 use crate::tools::needs;
 
@@ -260,4 +262,30 @@ fn a_task_gets_no_port_that_it_was_not_given_and_runs_on_and_others_start() {
     until("it has tried all again", || refused(&cell, "thief") >= before + 2 * each_time);
     cell.job("thief", "runs", |job| job["state"] == "running");
     assert_eq!(cell.tasks("thief")[&0], program);
+}
+
+#[test]
+fn a_killed_cell_keeps_its_ports_until_its_last_task_has_ended() {
+    let mut cell = Cell::start();
+    cell.write("stays.bcl", "{ name: 'stays', cmd: ['sleep', '1000'] }");
+    cell.ok("bourg run stays.bcl");
+    let task = cell.tasks("stays")[&0];
+    let kept = range(&cell);
+    let borglet = cell.pid(Role::Borglet).expect("it runs");
+    // None of them can restart another, or stop the task, before it dies.
+    let dev = cell.dev().pid();
+    processes::signal(dev, Signal::SIGSTOP);
+    processes::signal(borglet, Signal::SIGKILL);
+    processes::signal(dev, Signal::SIGKILL);
+    cell.stop_ended();
+    until("only the task is left", || {
+        let left = processes::left(cell.cgroup(), cell.directory());
+        left.keys().all(|pid| !processes::command(*pid).iter().any(|word| word == "borglet"))
+    });
+    assert!(processes::is_there(task));
+    let mut next = Cell::start();
+    assert_ne!(range(&next), kept, "its task may use them");
+    next.stop();
+    processes::signal(task, Signal::SIGKILL);
+    until("nothing is left", || processes::left(cell.cgroup(), cell.directory()).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,8 @@ pub(super) struct Shim {
     pub(super) ready: Option<File>,
     /// Locked: when it is closed, by whatever death, others see that the shim is gone.
     _lock: File,
+    /// A file of the Borglet's that is open as long as a shim is.
+    _held: Option<OwnedFd>,
 }
 
 pub(super) fn begin(task_dir: &Path) -> Result<Begun, BeginError> {
@@ -59,19 +61,20 @@ pub(super) fn begin(task_dir: &Path) -> Result<Begun, BeginError> {
     {
         return Ok(Begun::Starter);
     }
-    become_shim(dir).map(Begun::Shim)
+    become_shim(dir, None).map(Begun::Shim)
 }
 
 /// Makes this process, which is not the leader of a process group, the shim of the task in `dir`.
-/// Its standard input, output and error are those of [`super::run`], and nothing else is open.
-pub(super) fn become_shim(dir: PathBuf) -> Result<Shim, BeginError> {
+/// Its standard input, output and error are those of [`super::run`], and nothing else is open but
+/// what it holds.
+pub(super) fn become_shim(dir: PathBuf, held: Option<OwnedFd>) -> Result<Shim, BeginError> {
     let mut ready = detach().map_err(BeginError::Detach)?;
     match lock(&dir) {
         Ok(lock) => {
             let hello = format!("pid {}\n", std::process::id());
             let _starter_is_gone = ready.write_all(hello.as_bytes());
             wait_for_go_ahead().map_err(BeginError::Detach)?;
-            Ok(Shim { dir, ready: Some(ready), _lock: lock })
+            Ok(Shim { dir, ready: Some(ready), _lock: lock, _held: held })
         }
         Err(error) => {
             let _starter_is_gone = ready.write_all(format!("error {error}\n").as_bytes());

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,7 +23,8 @@ use crate::sys::{self, SingleThread};
 
 /// A request is the path of a task directory, at most this long.
 pub(crate) const REQUEST_BYTES_MAX: usize = 4_096;
-/// With it come the standard input, output and error of the shim.
+/// With it come the standard input, output and error of the shim. A fourth file is one that the shim
+/// holds open until it ends.
 pub(crate) const REQUEST_FILES: usize = 3;
 /// The command, as on the command line.
 pub(crate) const COMMAND: &str = "shims";
@@ -71,16 +72,16 @@ pub fn serve() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         };
-        let Request { dir, input, output, error } = request;
+        let Request { dir, input, output, error, held } = request;
         match sys::fork(proof) {
             Ok(ForkResult::Parent { .. }) => {}
             Ok(ForkResult::Child) => {
                 sys::default_signal(libc::SIGCHLD);
                 drop(socket);
                 show_command(&[program.as_bytes(), b"shim", dir.as_os_str().as_bytes()]);
-                let code = take_files(input, output, error)
+                let code = take_files(input, output, error, held.as_ref())
                     .map_err(begin::BeginError::Detach)
-                    .and_then(|()| begin::become_shim(dir.clone()));
+                    .and_then(|()| begin::become_shim(dir.clone(), held));
                 return match code {
                     Ok(shim) => supervise_to_the_end(shim),
                     Err(error) => {
@@ -103,6 +104,7 @@ struct Request {
     input: OwnedFd,
     output: OwnedFd,
     error: OwnedFd,
+    held: Option<OwnedFd>,
 }
 
 /// The next request; `None` when the client is gone. Malformed ones are skipped: their starter sees
@@ -110,27 +112,35 @@ struct Request {
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<Request>> {
     let mut buffer = [0; REQUEST_BYTES_MAX];
     loop {
-        let (bytes, files) = sys::receive_files(socket, &mut buffer)?;
+        let (bytes, mut files) = sys::receive_files(socket, &mut buffer)?;
         if bytes == 0 {
             return Ok(None);
         }
         let dir = PathBuf::from(std::ffi::OsString::from_vec(buffer[..bytes].to_vec()));
+        let held = if files.len() > REQUEST_FILES { files.pop() } else { None };
         if let Ok([input, output, error]) = <[OwnedFd; REQUEST_FILES]>::try_from(files)
             && dir.is_absolute()
         {
-            return Ok(Some(Request { dir, input, output, error }));
+            return Ok(Some(Request { dir, input, output, error, held }));
         }
         message(&format_args!("a request for a shim of {} is incomplete", dir.display()));
     }
 }
 
-/// Makes these the standard files of this process, and closes everything else.
-fn take_files(input: OwnedFd, output: OwnedFd, error: OwnedFd) -> io::Result<()> {
+/// Makes these the standard files of this process, and closes everything else but what it holds.
+fn take_files(
+    input: OwnedFd,
+    output: OwnedFd,
+    error: OwnedFd,
+    held: Option<&OwnedFd>,
+) -> io::Result<()> {
     dup2_stdin(&input)?;
     dup2_stdout(&output)?;
     dup2_stderr(&error)?;
     drop((input, output, error));
-    sys::close_from(3)
+    let mut keep = vec![0, 1, 2];
+    keep.extend(held.map(AsRawFd::as_raw_fd));
+    sys::close_all_but(&mut keep)
 }
 
 /// Shows a command line to `ps`, as far as there is room for it.

@@ -1,7 +1,7 @@
 //! The Borglet's end of the process that forks shims ([`crate::shim::serve`]).
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -18,6 +18,8 @@ use crate::shim::{REQUEST_BYTES_MAX, REQUEST_FILES, command_line};
 #[derive(Debug)]
 pub struct ShimServer {
     executable: PathBuf,
+    /// Each shim holds it open until it ends.
+    held: Option<OwnedFd>,
     process: Mutex<Option<Process>>,
 }
 
@@ -32,7 +34,14 @@ impl ShimServer {
     /// A server that runs `bourg_executable` as `bourg shims`. Nothing is started yet.
     #[must_use]
     pub fn new(bourg_executable: &Path) -> Self {
-        Self { executable: bourg_executable.to_owned(), process: Mutex::new(None) }
+        Self { executable: bourg_executable.to_owned(), held: None, process: Mutex::new(None) }
+    }
+
+    /// The same, whose shims hold a file open until they end. A lock on it (of the kind of `flock`)
+    /// is then held until the last of their tasks has ended, whatever becomes of this process.
+    #[must_use]
+    pub fn holding(self, file: OwnedFd) -> Self {
+        Self { held: Some(file), ..self }
     }
 
     /// Ends the process, if it runs; its shims stay. The next request starts another.
@@ -58,12 +67,14 @@ impl ShimServer {
         }
         // It is valid whenever it is unlocked, even by a panic.
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        if process.as_ref().is_some_and(|running| running.send(dir, files).is_ok()) {
+        let mut files: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+        files.extend(self.held.as_ref().map(AsRawFd::as_raw_fd));
+        if process.as_ref().is_some_and(|running| running.send(dir, &files).is_ok()) {
             return Ok(());
         }
         // Reaps the one that is gone.
         *process = None;
-        process.insert(Process::start(&self.executable)?).send(dir, files)
+        process.insert(Process::start(&self.executable)?).send(dir, &files)
     }
 }
 
@@ -78,10 +89,9 @@ impl Process {
         Ok(Self { socket: Some(own), child: command.spawn()? })
     }
 
-    fn send(&self, dir: &[u8], files: [BorrowedFd<'_>; REQUEST_FILES]) -> io::Result<()> {
+    fn send(&self, dir: &[u8], files: &[RawFd]) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
-        let files = files.map(|file| file.as_raw_fd());
-        let rights = [ControlMessage::ScmRights(&files)];
+        let rights = [ControlMessage::ScmRights(files)];
         let packet = [io::IoSlice::new(dir)];
         let flags = MsgFlags::MSG_NOSIGNAL;
         loop {

@@ -175,3 +175,23 @@ fn a_shim_is_found_by_its_command_line() {
     let server = line(parent(task.shim.shim_pid));
     assert_eq!(server.trim_end_matches('\0'), format!("{}\0shims", program.display()));
 }
+
+#[test]
+fn a_lock_that_shims_hold_is_released_when_the_last_task_has_ended() {
+    let mut tasks = Tasks::new();
+    let path = tasks.base.path().join("ports.lock");
+    let lock = fs::File::create(&path).unwrap();
+    lock.lock().unwrap();
+    tasks.shims = ShimServer::new(&executable()).holding(lock.into());
+    let (first, second) =
+        (tasks.run("first", "exec sleep 1000"), tasks.run("second", "sleep 1000"));
+    let is_free = || fs::File::open(&path).unwrap().try_lock().is_ok();
+    drop(std::mem::replace(&mut tasks.shims, ShimServer::new(&executable())));
+    assert!(!is_free(), "two tasks run");
+    first.directory.terminate().unwrap();
+    first.wait_end();
+    assert!(!is_free(), "one task runs");
+    second.directory.kill().unwrap();
+    second.wait_end();
+    wait_until("the lock is released", is_free);
+}

@@ -171,7 +171,8 @@ impl DevCell {
         };
         for (machine, listener) in machines.iter().zip(listeners) {
             let (name, flags) = (&machine.borglet, machine.flags(&directory, &addresses));
-            processes.push(Process::new(BORGLET, name, flags, Some(listener), &log, &run));
+            let borglet = Process::new(BORGLET, name, flags, Some(listener), &log, &run);
+            processes.push(borglet.inheriting("--ports-lock-fd", machine.ports_lock()?));
         }
         processes.push(Process::new("scheduler", "scheduler", scheduler_flags, None, &log, &run));
         let processes = Processes(processes);

@@ -5,6 +5,7 @@
 //! after both. A machine that is alone has the whole host; several share it evenly.
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -23,7 +24,7 @@ const BORGLET: &str = "borglet";
 /// The characters of the host's name that a numbered machine keeps, to leave room for the number.
 const HOST_CHARACTERS: usize = 60;
 
-/// A machine of the cell. Its ports are reserved until this value is dropped.
+/// A machine of the cell. Its ports are reserved until this value, its Borglet and its tasks are gone.
 pub(super) struct Machine {
     pub(super) name: MachineName,
     /// The name of its Borglet's process, directory and address.
@@ -91,6 +92,11 @@ impl Machine {
     /// Its Borglet's data directory in that of the cell.
     pub(super) fn directory(&self, cell: &Path) -> PathBuf {
         cell.join(&self.borglet)
+    }
+
+    /// The lock that reserves its ports.
+    pub(super) fn ports_lock(&self) -> anyhow::Result<OwnedFd> {
+        self.ports.lock()
     }
 
     /// The flags of its Borglet.

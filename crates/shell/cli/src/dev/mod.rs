@@ -31,7 +31,7 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
     // Reject an invalid file before anything is started.
     let jobs = args.file.as_deref().map(evaluate::evaluate).transpose()?;
-    runtime()?.block_on(async {
+    process::block_on(&runtime()?, async {
         let validity = format!("{}ms", args.certificate_validity.as_millis());
         let validity = ("certificate-validity", validity);
         let options = Options {

@@ -3,12 +3,12 @@
 use std::fs::{File, Permissions};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
 use model::{PortRange, Subnet};
-use nix::fcntl::{Flock, FlockArg};
 
 /// The number of ports for tasks of a dev cell.
 const COUNT: u16 = 256;
@@ -18,14 +18,20 @@ const OTHERS: std::ops::Range<u16> = 20_000..30_500;
 /// The directory of the lock files of the ranges, shared by all users of the machine.
 const LOCKS: &str = "/run/lock";
 
-/// A range that is reserved until this value is dropped.
+/// A range that is reserved until its lock is closed: by this value, and by each process that
+/// inherits it.
 #[derive(Debug)]
 pub(super) struct Reserved {
     pub(super) range: PortRange,
-    _lock: Flock<File>,
+    lock: File,
 }
 
 impl Reserved {
+    /// The lock, for a process to inherit.
+    pub(super) fn lock(&self) -> anyhow::Result<OwnedFd> {
+        Ok(self.lock.try_clone().context("cannot share the lock on a range of ports")?.into())
+    }
+
     /// The addresses that go with the range: a part of 10.64.0.0/16 that no other dev cell uses.
     pub(super) fn task_network(&self) -> Option<Subnet> {
         // Each range of ports has another number.
@@ -42,7 +48,7 @@ pub(super) fn reserve() -> anyhow::Result<Reserved> {
         if let Some(lock) = lock(first)?
             && (range.first..=range.last).all(|port| TcpListener::bind(("0.0.0.0", port)).is_ok())
         {
-            return Ok(Reserved { range, _lock: lock });
+            return Ok(Reserved { range, lock });
         }
     }
     anyhow::bail!(
@@ -51,7 +57,7 @@ pub(super) fn reserve() -> anyhow::Result<Reserved> {
     )
 }
 
-fn lock(first: u16) -> anyhow::Result<Option<Flock<File>>> {
+fn lock(first: u16) -> anyhow::Result<Option<File>> {
     let shared = match Path::new(LOCKS).is_dir() {
         true => Path::new(LOCKS).to_owned(),
         false => std::env::temp_dir(),
@@ -66,7 +72,8 @@ fn lock(first: u16) -> anyhow::Result<Option<Flock<File>>> {
         }
         result => result.with_context(|| format!("cannot open {}", shared.display())),
     };
-    Ok(Flock::lock(file?, FlockArg::LockExclusiveNonblock).ok())
+    let file = file?;
+    Ok(file.try_lock().is_ok().then_some(file))
 }
 
 /// Opens the file, and creates it if missing. A lock only needs read access, so the owner does not

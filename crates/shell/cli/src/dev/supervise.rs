@@ -1,7 +1,7 @@
 //! Starts, restarts and stops the processes of a dev cell.
 
 use std::net::TcpListener;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::task::Poll;
@@ -45,6 +45,8 @@ pub(super) struct Process {
     name: String,
     arguments: Vec<String>,
     listener: Option<TcpListener>,
+    /// A file that it inherits, with the flag that names its descriptor.
+    file: Option<(&'static str, OwnedFd)>,
     log: String,
     /// The directory for its pid file.
     run: PathBuf,
@@ -80,6 +82,7 @@ impl Process {
             name: name.to_owned(),
             arguments,
             listener,
+            file: None,
             log: log.to_owned(),
             run: directory.to_owned(),
             child: None,
@@ -93,6 +96,11 @@ impl Process {
     /// Sets whether the cell has no other process of this kind.
     pub(super) fn alone(self, is_alone: bool) -> Self {
         Self { is_alone, ..self }
+    }
+
+    /// Sets a file that it inherits, and the flag that names its descriptor.
+    pub(super) fn inheriting(self, flag: &'static str, file: OwnedFd) -> Self {
+        Self { file: Some((flag, file)), ..self }
     }
 
     /// A process whose name and arguments arrive later.
@@ -126,13 +134,16 @@ impl Process {
             command.env(SMALL_PAGES.0, SMALL_PAGES.1);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        if let Some(listener) = &self.listener {
-            command.args(["--listen-fd", &listener.as_raw_fd().to_string()]);
-            fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
+        let listener = self.listener.as_ref().map(|listener| ("--listen-fd", listener.as_fd()));
+        let file = self.file.as_ref().map(|(flag, file)| (*flag, file.as_fd()));
+        let inherited: Vec<_> = listener.into_iter().chain(file).collect();
+        for (flag, file) in &inherited {
+            command.args([*flag, &file.as_raw_fd().to_string()]);
+            fcntl(file, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
         let spawned = command.spawn();
-        if let Some(listener) = &self.listener {
-            fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+        for (_, file) in &inherited {
+            fcntl(file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         }
         let child = spawned.with_context(|| format!("cannot start the {}", self.name))?;
         if let Some(pid) = child.id() {
