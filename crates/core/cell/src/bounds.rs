@@ -34,6 +34,8 @@ pub const HELD_PORTS_MAX: usize = 256;
 pub const SAVING_MAX: usize = 256;
 /// Minimum delay before a task that failed or was lost is retried, whatever its job says.
 pub const RESTART_DELAY_MIN: model::Span = model::Span::from_secs(1);
+/// How long a task is pending before a replacement of its job makes room for it.
+pub const REPLACED_PENDING_MAX: model::Span = model::Span::from_secs(10);
 /// Maximum number of platforms with a factor of their own.
 pub const PLATFORMS_MAX: usize = 1_000;
 /// Maximum number of users that administrators have added or revoked.

@@ -11,11 +11,12 @@ use model::{
 use super::task::Again;
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
-use crate::bounds::TIME_MAX;
+use crate::bounds::{REPLACED_PENDING_MAX, TIME_MAX};
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Drain, EventKind, EvictionCause, KillReason, Rejection, Reply, StopReason, Subject,
+    Cell, Drain, EventKind, EvictionCause, Job, KillReason, Rejection, Reply, StopReason, Subject,
+    TaskState,
 };
 
 /// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice, as their
@@ -264,16 +265,12 @@ impl Cell {
             self.replaced.remove(&id);
             return;
         };
-        let extra: Vec<_> = job.extra_tasks().map(|(index, _)| index).collect();
-        let up = job.extra_tasks().filter(|(_, task)| task.up_since().is_some()).count();
-        let (counts, up) = (job.counts(), u32::try_from(up).unwrap_or(u32::MAX));
-        let wanted = counts.alive().saturating_sub(u32::try_from(extra.len()).unwrap_or(u32::MAX));
-        if counts.up.saturating_sub(up) < wanted {
-            return;
-        }
-        self.replaced.remove(&id);
-        for index in extra {
+        let (removable, _) = job.removable_replacements(self.time);
+        for index in removable {
             self.kill_task(id, index, &KillReason::Removed, events);
+        }
+        if self.jobs.get(id).is_none_or(|job| !job.is_replaced()) {
+            self.replaced.remove(&id);
         }
     }
 
@@ -288,7 +285,7 @@ impl Cell {
         let Some(instance) = job.instance(index) else { return };
         let cause = crate::PendingCause::Submitted;
         events.add(Subject::Task(instance), EventKind::Submit { cause });
-        let queued = crate::TaskState::Queued { since: now };
+        let queued = TaskState::Queued { since: now };
         let waits = job.state == crate::JobState::Queued;
         if waits && job.step(index, Transition::Queue, queued).is_ok() {
             events.add(Subject::Task(instance), EventKind::Queue);
@@ -298,5 +295,38 @@ impl Cell {
         let after = Tallied::of(job);
         self.tally.replace(before, after);
         self.recharge_task(id, index, &[]);
+    }
+}
+
+impl Job {
+    /// Its replacements that may be removed now; and when there may be more of them, if tasks are
+    /// pending.
+    ///
+    /// All of them, once every other task is up. Until then a task that has been pending for
+    /// [`REPLACED_PENDING_MAX`] may wait for the very room that a replacement has: then as many
+    /// replacements as there are such tasks, if the job's budget allows these to be down at once.
+    #[must_use]
+    pub fn removable_replacements(&self, now: Time) -> (Vec<TaskIndex>, Option<Time>) {
+        let (up, not_up): (Vec<_>, Vec<_>) =
+            self.extra_tasks().partition(|(_, task)| task.up_since().is_some());
+        let count = |tasks: &[_]| u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+        let indices = not_up.iter().chain(&up).map(|(index, _)| *index);
+        if self.counts().up.saturating_sub(count(&up)) >= self.wanted() {
+            return (indices.collect(), None);
+        }
+        let (mut waiting, mut next) = (0, None);
+        for index in (0..self.spec.tasks).map(TaskIndex) {
+            let Some(TaskState::Pending { since, not_before, .. }) =
+                self.task(index).map(|task| &task.state)
+            else {
+                continue;
+            };
+            match *since.max(not_before) + REPLACED_PENDING_MAX {
+                over if over <= now => waiting += 1,
+                later => next = Some(next.map_or(later, |next: Time| next.min(later))),
+            }
+        }
+        let most = count(&not_up).saturating_add(self.room(now).at_once).min(waiting);
+        (indices.take(most as usize).collect(), next)
     }
 }

@@ -281,6 +281,91 @@ fn a_task_that_was_being_removed_is_not_taken_down_by_the_undo() {
     "#]]);
 }
 
+/// A replacement that has the only room for a task makes place for it, as far as the budget allows.
+#[test]
+fn a_replacement_makes_room_for_a_task_that_stays_pending() {
+    session(&expect![[r#"
+        > submit ana/web 3 at-once=1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > assign 1-1-1 m1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        > assign 1-2-1 m1
+        SCHEDULE 1-2-1 on 1
+        accepted
+        > started 1-0-1
+        START 1-0-1 on 1
+        > started 1-1-1
+        START 1-1-1 on 1
+        > started 1-2-1
+        START 1-2-1 on 1
+        > replace 1
+        SUBMIT 1-3-1 (new)
+        > assign 1-3-1 m2
+        SCHEDULE 1-3-1 on 2
+        accepted
+        > started 1-3-1
+        START 1-3-1 on 2
+        > replace 1
+        SUBMIT 1-4-1 (new)
+        > assign 1-4-1 m2
+        SCHEDULE 1-4-1 on 2
+        accepted
+        > started 1-4-1
+        START 1-4-1 on 2
+        > ended 1-0-1 lost gone
+        LOST 1-0-1 (lost: gone)
+        SUBMIT 1-0-2 (was lost)
+        > ended 1-1-1 lost gone
+        LOST 1-1-1 (lost: gone)
+        SUBMIT 1-1-2 (was lost)
+        > at 10
+        > unreplace 1
+        (nothing)
+        > at 11
+        > unreplace 1
+        STOP 1-3-1 (kill, removed: its job needs it no more)
+        > unreplace 1
+        (nothing)
+        > ended 1-3-1 stopped
+        KILL 1-3-1 (removed: its job needs it no more)
+        > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        accepted
+        > started 1-0-2
+        START 1-0-2 on 2
+        > unreplace 1
+        STOP 1-4-1 (kill, removed: its job needs it no more)
+        > ended 1-4-1 stopped
+        KILL 1-4-1 (removed: its job needs it no more)
+        > assign 1-1-2 m2
+        SCHEDULE 1-1-2 on 2
+        accepted
+        > started 1-1-2
+        START 1-1-2 on 2
+        > unreplace 1
+        (nothing)
+        > show
+        11 s
+        job 1 ana/web running
+          1-0-2 healthy on 2 [], last: lost: gone
+          1-1-2 healthy on 2 [], last: lost: gone
+          1-2-1 healthy on 1 []
+          1-3-1 killed removed: its job needs it no more, last: stopped
+          1-4-1 killed removed: its job needs it no more, last: stopped
+        m1 up [1-2-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [1-0-2 1-1-2] takes 0.2 cores, 128 MiB, ports [], 4 free
+    "#]]);
+}
+
 /// A replacement that ends by itself would be started again and again, and stand in for nothing.
 #[test]
 fn a_job_whose_replacement_has_ended_by_itself_gets_no_other() {

@@ -78,7 +78,12 @@ impl Controller for Drains {
             }
         }
         for job in cell.jobs_with_replacements() {
-            if !self.jobs.contains_key(&job.id) && !is_needed(cell, job.id) {
+            if self.jobs.contains_key(&job.id) || is_needed(cell, job.id) {
+                continue;
+            }
+            let (removable, next) = job.removable_replacements(*now);
+            self.next = earliest(self.next, next);
+            if !removable.is_empty() || !job.is_alive() {
                 self.jobs.insert(job.id, *now);
                 actions.push(Action::Propose(Op::RemoveReplacements { job: job.id }));
             }
@@ -162,8 +167,8 @@ fn step(
     (op, drain.deadline)
 }
 
-/// Whether a job still needs its replacements: a task of it has to leave a machine, or its update
-/// may take none down.
+/// Whether a job still needs its replacements, even if all its tasks are up: one has to leave a
+/// machine, or its update may take none down.
 fn is_needed(cell: &Cell, job: CollectionId) -> bool {
     let Some(found) = cell.job(job).filter(|job| job.is_alive()) else { return false };
     let moving = found.open_update().is_some_and(|update| {
@@ -173,7 +178,5 @@ fn is_needed(cell: &Cell, job: CollectionId) -> bool {
         let goes_on = machine.drain.as_ref().is_some_and(|drain| drain.expired.is_none());
         goes_on && machine.tasks_of(job) > 0
     });
-    let extra = found.extra_tasks().filter(|(_, task)| task.up_since().is_some()).count();
-    let up = found.counts().up.saturating_sub(u32::try_from(extra).unwrap_or(u32::MAX));
-    moving && found.spec.down_max() == 0 || drained || up < found.wanted()
+    moving && found.spec.down_max() == 0 || drained
 }

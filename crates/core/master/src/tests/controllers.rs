@@ -252,3 +252,43 @@ fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
     let leading = world.master.leading.as_ref().expect("it leads");
     assert_eq!(leading.short_machines.due(), None);
 }
+
+/// What is done about drains now, and replacements with them.
+fn drained(world: &mut World) -> Vec<String> {
+    let all = proposed_by(world);
+    all.into_iter().filter(|(name, _)| *name == "drains").flat_map(|all| all.1).collect()
+}
+
+#[test]
+fn a_replacement_makes_room_for_a_task_that_waits_and_the_leader_is_woken_for_that() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    world.submit(3);
+    let job = CollectionId(1);
+    let observe = |world: &mut World, observations| {
+        world.apply(&Op::Observe { machine: M1, observations });
+    };
+    for index in 0..4 {
+        if index == 3 {
+            world.apply(&Op::StartReplacement { job });
+        }
+        world.assign(index);
+        observe(&mut world, vec![Observation::Started { instance: instance(index, 1) }]);
+    }
+    let (end, usage) = (End::Lost { reason: "gone".to_owned() }, model::FinalUsage::UNMEASURED);
+    observe(&mut world, vec![Observation::Ended { instance: instance(0, 1), end, usage }]);
+    world.now = world.now + Span::from_secs(1);
+    assert_eq!(drained(&mut world), Vec::<String>::new(), "it may find room elsewhere");
+    let due = world.master.controllers().find(|(name, _)| *name == "drains");
+    let due = due.and_then(|(_, due)| due).expect("it looks again");
+    assert!(due <= world.now + Span::from_secs(10), "{due:?}");
+    world.now = due;
+    let remove = Op::RemoveReplacements { job };
+    assert_eq!(drained(&mut world), [in_words(&remove)]);
+    world.apply(&remove);
+    let replacement = world.cell.job(job).and_then(|job| job.task(TaskIndex(3)));
+    assert!(replacement.is_some_and(|task| task.up_since().is_none()), "it is being stopped");
+    world.now = world.now + Span::from_secs(100);
+    assert_eq!(drained(&mut world), Vec::<String>::new(), "once");
+}
