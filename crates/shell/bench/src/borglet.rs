@@ -105,7 +105,7 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
     let leader =
         asked(Section::Leader).then(|| leader::measure(options.usage_tasks)).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         let starts = match bare {
             Some(bare) => {
                 Some(starts::measure(&place, options.tasks, options.checked, bare).await?)

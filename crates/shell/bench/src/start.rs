@@ -48,7 +48,7 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         let name = CellName::new("bench").map_err(Failure::failed)?;
         let options = DevOptions {
             directory: None,

@@ -46,7 +46,8 @@ pub(crate) struct CellsArgs {
 pub(super) fn cells(args: &CellsArgs) -> Done {
     let runtime = runtime()?;
     let places = places();
-    let mut shown: Vec<Row> = places.iter().map(|path| runtime.block_on(look(path))).collect();
+    let mut shown: Vec<Row> =
+        places.iter().map(|path| process::block_on(&runtime, look(path))).collect();
     if args.prune {
         for (path, _) in places.iter().zip(&shown).filter(|(_, of)| of.by_dev && !of.answers) {
             std::fs::remove_file(path).map_err(|error| {

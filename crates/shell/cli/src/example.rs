@@ -34,7 +34,7 @@ struct State {
 /// count.
 pub(crate) fn serve(options: &Server) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         // A signal that comes before its handler is lost: the init of a task ignores it.
         let mut stop = std::pin::pin!(shutdown::requested());
         let address = ("0.0.0.0", options.port);

@@ -59,7 +59,7 @@ pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure
     let session = Session { task: &args.task, usage: "exec", command: args.command, terminal };
     let signals = if args.tty { OnSignal::Resize } else { OnSignal::Forward };
     let runtime = runtime()?;
-    let ended = runtime.block_on(async {
+    let ended = process::block_on(&runtime, async {
         let input = args.interactive.then(|| read_input(std::io::stdin()));
         let streams = Streams { input, output: std::io::stdout, signals };
         session.run(Connection::open(cell)?, streams).await

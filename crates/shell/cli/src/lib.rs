@@ -551,7 +551,7 @@ fn with_cell<T>(
     cell: Target<'_>,
     work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    runtime()?.block_on(async { work(Connection::open(cell)?).await })
+    process::block_on(&runtime()?, async { work(Connection::open(cell)?).await })
 }
 
 /// A runtime for asynchronous calls on this thread.

@@ -103,7 +103,7 @@ fn serve(cell: Target<'_>, listen: SocketAddr) -> Done {
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("error: {error}"));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().map_err(|error| failed(&error))?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         let connection = Connection::open(cell)?;
         let credentials = Credentials::read(connection.directory(), USER_STEM);
         let credentials = credentials.map_err(|error| failed(&error))?;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use model::Span;
@@ -216,28 +217,45 @@ impl Connection {
         call: impl AsyncFn(MasterClient, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Error> {
         let begun = tokio::time::Instant::now();
-        let (until, busy_until) = (begun + self.unanswered_patience(), begun + self.patience);
         loop {
             let mut request = self.request(message.clone());
             request.set_timeout(TIMEOUT);
-            match call(self.client(), request).await {
+            match Box::pin(call(self.client(), request)).await {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) if self.is_of_another_cell(&status) => {}
-                Err(status)
-                    if self.is_retryable(&status) && tokio::time::Instant::now() < until =>
-                {
-                    self.elsewhere();
-                    tokio::time::sleep(RETRY).await;
-                }
-                Err(status) => match busy_wait(&status, rand()) {
-                    Some(wait) if tokio::time::Instant::now() + wait <= busy_until => {
-                        self.report_busy();
-                        tokio::time::sleep(wait).await;
-                    }
-                    _ => return Err(self.failure(status)),
-                },
+                Err(status) => self.before_another(begun, status).await?,
             }
         }
+    }
+
+    /// Waits until a request that failed may be tried again, and chooses the replica for that.
+    ///
+    /// Behind a pointer, as each call is: a caller's own future contains neither, and the compiler
+    /// writes this once instead of once for each method of the API.
+    fn before_another(
+        &mut self,
+        begun: tokio::time::Instant,
+        status: Status,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>> {
+        Box::pin(async move {
+            let (until, busy_until) = (begun + self.unanswered_patience(), begun + self.patience);
+            let now = tokio::time::Instant::now();
+            if self.is_of_another_cell(&status) {
+                return Ok(());
+            }
+            if self.is_retryable(&status) && now < until {
+                self.elsewhere();
+                tokio::time::sleep(RETRY).await;
+                return Ok(());
+            }
+            match busy_wait(&status, rand()) {
+                Some(wait) if now + wait <= busy_until => {
+                    self.report_busy();
+                    tokio::time::sleep(wait).await;
+                    Ok(())
+                }
+                _ => Err(self.failure(status)),
+            }
+        })
     }
 
     /// Fails over to the next replica, since this one's last answer was incomplete.
@@ -307,22 +325,34 @@ impl Connection {
         message: M,
         call: impl AsyncFn(MasterClient, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Error> {
-        let until = tokio::time::Instant::now() + self.unanswered_patience();
+        let begun = tokio::time::Instant::now();
         loop {
-            match call(self.client(), self.request(message.clone())).await {
+            match Box::pin(call(self.client(), self.request(message.clone()))).await {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) if self.is_of_another_cell(&status) => {}
-                Err(status)
-                    if self.masters.len() > 1
-                        && self.is_retryable(&status)
-                        && tokio::time::Instant::now() < until =>
-                {
-                    self.elsewhere();
-                    tokio::time::sleep(RETRY).await;
-                }
-                Err(status) => return Err(self.failure(status)),
+                Err(status) => self.before_another_stream(begun, status).await?,
             }
         }
+    }
+
+    /// The same for a stream: a master that is alone or busy is not tried again.
+    fn before_another_stream(
+        &mut self,
+        begun: tokio::time::Instant,
+        status: Status,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>> {
+        Box::pin(async move {
+            let until = begun + self.unanswered_patience();
+            if self.is_of_another_cell(&status) {
+                return Ok(());
+            }
+            let again = self.masters.len() > 1 && self.is_retryable(&status);
+            if !again || tokio::time::Instant::now() >= until {
+                return Err(self.failure(status));
+            }
+            self.elsewhere();
+            tokio::time::sleep(RETRY).await;
+            Ok(())
+        })
     }
 
     /// Opens another session for the next mutation, after the cell has closed this one.

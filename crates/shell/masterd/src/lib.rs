@@ -202,7 +202,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         names::follow(core.watch())
     };
     let dns = options.dns.as_ref().map(|dns| name_server::bind(dns, authority.cell()));
-    let dns = dns.map(|bound| serve.block_on(bound)).transpose()?;
+    let dns = dns.map(|bound| process::block_on(&serve, bound)).transpose()?;
     let resolved = names.clone();
     let sigma = options.sigma.as_ref().map(sigma_server::bind).transpose()?;
     let mut service = service::Service::new(
@@ -219,7 +219,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
     let routes = service.routes(replicas)?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
-    let served = serve.block_on(async {
+    let served = process::block_on(&serve, async {
         let stopped = async {
             tokio::select! {
                 () = shutdown::requested() => core.hand_over().await,
@@ -280,7 +280,7 @@ fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> 
             joining.cell()
         );
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(async {
+        return process::block_on(&runtime, async {
             tokio::select! {
                 joined = joining.as_replica(&tls, |id, others| ReplicaIdentity::new(id, others).write(path)) => joined,
                 () = shutdown::requested() => anyhow::bail!("told to stop before it joined"),

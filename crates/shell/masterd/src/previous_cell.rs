@@ -42,7 +42,7 @@ pub(super) fn wait_until_gone(
     let shown = shown.join(", ");
     tracing::info!("checking whether a replica of the former cell still serves: {shown}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         tokio::select! {
             looked = look(&former, restore_epoch, credentials) => looked,
             () = shutdown::requested() => anyhow::bail!("told to stop before it started"),

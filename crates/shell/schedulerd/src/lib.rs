@@ -41,7 +41,7 @@ const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs a scheduler until it is told to stop.
 fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
         let files = (&*options.credentials, &*options.stem);
         let given = || Masters::new(options.masters.clone());

@@ -148,7 +148,7 @@ fn figures(options: &Options) -> anyhow::Result<Figures> {
     }
     let place = options.dir.clone().unwrap_or_else(std::env::temp_dir);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    process::block_on(&runtime, async {
         let mut bench = Bench { driven: Driven::start(&place).await?, servers: 0, batch: 0 };
         let shares = bench.mode(options, Cores::Shared).await?;
         let attributes = &bench.driven.report().machine.attributes;

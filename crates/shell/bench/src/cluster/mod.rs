@@ -69,7 +69,7 @@ impl CommonOptions {
 /// Runs a benchmark on this thread.
 fn run<T>(benchmark: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(anyhow::Error::from)?.block_on(benchmark)
+    ::process::block_on(&runtime.map_err(anyhow::Error::from)?, benchmark)
 }
 
 fn milliseconds(time: Duration) -> f64 {

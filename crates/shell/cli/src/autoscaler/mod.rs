@@ -114,7 +114,7 @@ impl AutoscalerArgs {
 /// Executes the command.
 pub(super) fn autoscaler(cell: Target<'_>, args: &AutoscalerArgs) -> Done {
     let mut histories = Histories::read(args.history.clone(), span(args.window))?;
-    runtime()?.block_on(async {
+    process::block_on(&runtime()?, async {
         // Both signals are handled from here on.
         let mut stop = std::pin::pin!(shutdown::requested());
         let lock = args.lock(&Connection::open(cell)?)?;

@@ -130,7 +130,8 @@ pub(super) fn copy(cell: Target<'_>, args: CopyArgs) -> Result<ExitCode, Failure
     let command = [PROGRAM, there, "--", &path].map(str::to_owned).to_vec();
     let session = Session { task: &task, usage: "cp", command, terminal: None };
     let runtime = runtime()?;
-    let ended = runtime.block_on(async { run(Connection::open(cell)?, session, here).await });
+    let ended =
+        process::block_on(&runtime, async { run(Connection::open(cell)?, session, here).await });
     runtime.shutdown_background();
     let (status, local) = ended?;
     let failed = |text: String| Err(Failure::failed(format!("error: {text}")));

@@ -43,7 +43,7 @@ pub(crate) struct WithArgs {
 }
 
 pub(super) fn with(cell: Target<'_>, args: &WithArgs) -> Result<ExitCode, Failure> {
-    runtime()?.block_on(async { hold(Connection::open(cell)?, args).await })
+    process::block_on(&runtime()?, async { hold(Connection::open(cell)?, args).await })
 }
 
 async fn hold(connection: Connection, args: &WithArgs) -> Result<ExitCode, Failure> {

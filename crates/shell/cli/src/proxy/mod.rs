@@ -53,7 +53,7 @@ pub(super) struct ProxyArgs {
 
 /// Executes the command.
 pub(super) fn proxy(cell: Target<'_>, args: &ProxyArgs) -> Done {
-    runtime()?.block_on(async {
+    process::block_on(&runtime()?, async {
         // Both signals are handled from here on.
         let mut stop = std::pin::pin!(shutdown::requested());
         let service = known(cell, &args.service).await?;

@@ -102,7 +102,7 @@ pub(crate) fn top(cell: Target<'_>, args: &TopArgs) -> Result<ExitCode, Failure>
     }
     // Nothing may write to the terminal beside the screen.
     let silent = Target { notify: |_| {}, ..cell };
-    runtime()?.block_on(async {
+    process::block_on(&runtime()?, async {
         let mut connection = Connection::open(if args.once { cell } else { silent })?;
         // What fails now fails as in every other command.
         let first = fetch::ask(&mut connection, &view).await?;
