@@ -165,7 +165,7 @@ fn a_greedy_task_does_not_starve_batch() {
 }
 
 #[test]
-fn a_task_without_slack_stays_at_its_limit_on_an_idle_machine() {
+fn a_task_without_slack_stays_at_its_limit() {
     let cell = Cell::start();
     run(&cell, "steady", &BUSY.replace("LOOPS", "1"), &format!("cpu: 0.2, cpuSlack: false, {LS}"));
     runs(&cell, "steady");
@@ -175,11 +175,15 @@ fn a_task_without_slack_stays_at_its_limit_on_an_idle_machine() {
     let used = (cpu_ms(&cell, "steady") - before) as f64 / begin.elapsed().as_millis() as f64;
     println!("{used:.3} cores of 0.2");
     assert!(used < 0.22, "{used}");
-    eventually("the throttling is shown", || {
+    // Other programs of this host may leave it less than its limit: then there is nothing to throttle.
+    eventually("the throttling is shown, or the machine is busy", || {
+        let (begin, before) = (Instant::now(), cpu_ms(&cell, "steady"));
+        until("more CPU", || cpu_ms(&cell, "steady") >= before + 400);
+        let used = (cpu_ms(&cell, "steady") - before) as f64 / begin.elapsed().as_millis() as f64;
         let usage = cell.ok("bourg usage steady -o json");
         let usage: Value = serde_json::from_str(&usage).expect("JSON");
-        let used = &usage["tasks"][0]["used"];
-        let throttled = used["throttledPermille"].as_u64();
-        throttled.filter(|throttled| *throttled > 300)
+        let throttled = usage["tasks"][0]["used"]["throttledPermille"].as_u64();
+        println!("{used:.3} cores, {throttled:?} of 1,000 periods throttled");
+        (throttled > Some(300) || used < 0.18).then_some(())
     });
 }
