@@ -10,10 +10,11 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use crate::fuzz;
 use crate::run::{bourg, cargo, cargo_build, nice, root, succeed};
 
 /// The numbers of worlds in every run of the tests, by number of replicas.
-const SEEDS: [(u64, u64); 3] = [(1, 300), (3, 60), (5, 30)];
+const SEEDS: [(u64, u64); 3] = [(1, 150), (3, 30), (5, 15)];
 /// The priority of the tests' tier: it is the lowest.
 const PRIORITY: u8 = 19;
 /// The number of worlds with one replica in a soak, by default; and for more replicas, the divisor
@@ -22,6 +23,8 @@ const SOAK_SEEDS: u64 = 20_000;
 const SOAK_REPLICAS: [(u64, u64); 3] = [(1, 1), (3, 4), (5, 4)];
 /// The hours of simulated time with faults in each, by default.
 const SOAK_HOURS: &str = "0.2";
+/// For how many minutes a soak fuzzes each target, by default.
+const SOAK_FUZZ_MINUTES: u64 = 20;
 
 /// Runs the worlds of the tests' tier with the program that the tests have built, at the lowest
 /// priority. What they print is shown at the end of each run.
@@ -41,17 +44,24 @@ pub(crate) fn campaign() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs many worlds with a release build, and writes the results to a page.
+/// Runs many worlds with a release build, and writes the results to a page; then fuzzes every
+/// target for a long time.
 ///
 /// # Errors
-/// If one of them fails; the page is written all the same.
+/// If a world fails, and the page is written all the same; if a target does.
 pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
     let (mut seeds, mut hours) = (SOAK_SEEDS, SOAK_HOURS.to_owned());
+    let mut fuzz_minutes = SOAK_FUZZ_MINUTES;
     for pair in arguments.chunks(2) {
         match pair {
             ["--seeds", number] => seeds = number.parse().context("--seeds is a number")?,
             ["--hours", number] => hours = (*number).to_owned(),
-            _ => anyhow::bail!("usage: cargo xtask soak [--seeds N] [--hours H]"),
+            ["--fuzz-minutes", number] => {
+                fuzz_minutes = number.parse().context("--fuzz-minutes is a number")?;
+            }
+            _ => {
+                anyhow::bail!("usage: cargo xtask soak [--seeds N] [--hours H] [--fuzz-minutes N]")
+            }
         }
     }
     succeed(&mut cargo_build(&["build", "--release", "--package", "bourg"]))?;
@@ -68,10 +78,14 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
     }
     let path = root().join("docs/soak.md");
     fs::write(&path, report(&runs)).context("cannot write docs/soak.md")?;
+    println!("written down in docs/soak.md");
+    let fuzzed = match fuzz_minutes {
+        0 => Ok(()),
+        minutes => fuzz::fuzz(&["--seconds", &(minutes * 60).to_string()]),
+    };
     let passed = runs.iter().all(|(_, _, passed)| *passed);
     ensure!(passed, "worlds failed: {} says which", path.display());
-    println!("written down in docs/soak.md");
-    Ok(())
+    fuzzed
 }
 
 /// The results of the runs, by their arguments, as a page for `docs/`.

@@ -55,6 +55,8 @@ const RUN: &str = include_str!("../../boundary/linux/tests/emulated/run.sh");
 
 /// The binary that the tests of the machine belong to, where tests are named.
 pub(crate) const BINARY: &str = "v2";
+/// Names a boot that does not come to the end of its tests.
+const WHOLE: &str = "boot";
 
 /// Where the lines of the machine's console go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,16 @@ pub(crate) fn test(packages: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Tries failed tests again, in a boot of their own.
+///
+/// # Errors
+/// If something is missing or does not build.
+pub(crate) fn attempt(tests: &[Test]) -> anyhow::Result<Vec<Failed>> {
+    let names: Vec<String> = tests.iter().map(|test| test.name.clone()).collect();
+    let only = if names.iter().any(|name| name == WHOLE) { &[][..] } else { &names };
+    Ok(Machine::prepare(&["--workspace"])?.run_or_fail(only, Console::Shown))
+}
+
 /// The emulated machine, ready to be booted.
 pub(crate) struct Machine {
     directory: PathBuf,
@@ -87,9 +99,9 @@ pub(crate) struct Machine {
 
 /// What the tests of a boot came to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ran {
-    pub(crate) passed: u32,
-    pub(crate) failed: Vec<Failed>,
+struct Ran {
+    passed: u32,
+    failed: Vec<Failed>,
 }
 
 impl Machine {
@@ -107,11 +119,23 @@ impl Machine {
         Ok(Self { debian: debian(&directory)?, built: build(packages)?, directory })
     }
 
+    /// The tests that fail in a boot; [`WHOLE`] if it does not come to the end of its tests.
+    pub(crate) fn run_or_fail(&self, only: &[String], console: Console) -> Vec<Failed> {
+        self.run(only, console).map_or_else(
+            |error| {
+                let test = Test { binary: BINARY.to_owned(), name: WHOLE.to_owned() };
+                eprintln!("error: {error:#}");
+                vec![Failed { test, output: format!("{error:#}\n") }]
+            },
+            |ran| ran.failed,
+        )
+    }
+
     /// Boots once, and runs the tests of these names, or all.
     ///
     /// # Errors
     /// If the machine does not come to the end of its tests.
-    pub(crate) fn run(&self, only: &[String], console: Console) -> anyhow::Result<Ran> {
+    fn run(&self, only: &[String], console: Console) -> anyhow::Result<Ran> {
         let archive = archive(&self.debian, &self.built, only)?;
         // One for each run, because two may run at the same time.
         let initramfs = self.directory.join(format!("initramfs-{}", std::process::id()));

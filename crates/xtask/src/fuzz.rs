@@ -1,5 +1,5 @@
-//! Runs the fuzz targets, each for a given time. They are a separate workspace, `fuzz/`, whose
-//! README describes them; every file in its `src/bin` is a target.
+//! Runs the fuzz targets, each for a given time. They are the crate `fuzz-targets`; a separate
+//! workspace, `fuzz/`, runs them under libFuzzer, and its README says how.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

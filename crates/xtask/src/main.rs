@@ -7,8 +7,8 @@
 //!   under load
 //! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
 //! - `cargo xtask fuzz`: fuzz tests of everything that reads outside data, for a given time
-//! - `cargo xtask soak`: the fault campaign over many thousand seeds; with `--real` faults on real
-//!   replicas for an hour
+//! - `cargo xtask soak`: the fault campaign over many thousand seeds, then hours of fuzzing; with
+//!   `--real` faults on real replicas for an hour
 //! - `cargo xtask size`: the size of the program that is shipped, and its bound
 //! - `cargo xtask lint`: rustfmt and clippy, without warnings
 //! - `cargo xtask trace`: compares the whole of Google's trace with its known figures, and the
@@ -48,8 +48,9 @@ usage: cargo xtask TASK
   emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
   fuzz      run the fuzz targets, as many at once as there are cores:
             fuzz [--seconds N] [TARGET]..., default 60 s each
-  soak      run the fault campaign over many seeds, and write a report:
-            soak [--seeds N] [--hours H], default 20,000 seeds of 0.2 hours
+  soak      run the fault campaign over many seeds, and write a report; then fuzz:
+            soak [--seeds N] [--hours H] [--fuzz-minutes N], default 20,000 seeds of 0.2
+            hours, and 20 minutes for each target
             soak --real [--minutes N] [--seed N]: faults on real replicas instead, default
             an hour
   trace     trace check DIR: compare the whole trace of 2011 with its known figures

@@ -22,7 +22,7 @@ const FAILED_MAX: usize = 20;
 const RUNS: usize = 20;
 
 /// The directory for the outputs of the last run, a file for each flaky test.
-fn directory() -> PathBuf {
+pub(super) fn directory() -> PathBuf {
     target_directory().join("flaky")
 }
 
@@ -120,9 +120,7 @@ pub(crate) fn flaky() -> anyhow::Result<()> {
     }
     for test in emulated {
         counts.push(count(test, |test| {
-            let machine = emulated::Machine::prepare(&["--workspace"])?;
-            let ran = machine.run(std::slice::from_ref(&test.name), emulated::Console::Shown)?;
-            Ok(!ran.failed.is_empty())
+            Ok(!emulated::attempt(std::slice::from_ref(test))?.is_empty())
         })?);
     }
     drop(load);

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 use crate::campaign;
-use crate::emulated::{Console, Machine};
+use crate::emulated::{self, Console, Machine};
 use crate::failed::{Failed, Test};
 use crate::needs;
 use crate::run::{root, succeed};
@@ -44,7 +44,7 @@ const SYSTEM: [&str; 2] = ["bourg", "linux"];
 
 /// The number of concurrent system tests. Nextest has the same number in `.config/nextest.toml`. They mostly wait
 /// for real time to pass, so there are more of them than processors.
-const SYSTEM_THREADS: &str = "4";
+const SYSTEM_THREADS: &str = "5";
 
 /// The tiers, in order.
 const TIERS: [&str; 5] = ["build", "pure", "system", "campaign", "v2"];
@@ -143,10 +143,7 @@ fn with_nextest() -> Vec<Tier> {
         Ok(())
     });
     system.retry(failed, |tests| nextest::failures(nextest::alone(tests)));
-    v2.retry(failed_v2, |tests| {
-        let names: Vec<String> = tests.iter().map(|test| test.name.clone()).collect();
-        Ok(Machine::prepare(&["--workspace"])?.run(&names, Console::Shown)?.failed)
-    });
+    v2.retry(failed_v2, emulated::attempt);
     tiers.extend([system, campaign, v2]);
     tiers
 }
@@ -173,7 +170,7 @@ fn beside_each_other(
         let v2 = scope.spawn(|| {
             let mut failed = Vec::new();
             let tier = Tier::run("v2", || {
-                failed = machine?.run(&[], Console::Beside)?.failed;
+                failed = machine?.run_or_fail(&[], Console::Beside);
                 ensure!(failed.is_empty(), "{} tests failed on cgroup v2", failed.len());
                 Ok(())
             });
@@ -204,9 +201,12 @@ fn table(tiers: &[Tier], all: Duration) -> String {
     match flaky.len() {
         0 => text + "no flaky test\n",
         number => {
+            let outputs = flaky::directory();
+            let outputs = outputs.canonicalize().unwrap_or(outputs);
             text + &format!(
-                "{number} flaky: failed at first, then passed alone; target/flaky has the outputs, and \
-                 `cargo xtask flaky` runs them under load\n"
+                "{number} flaky: failed at first, then passed alone; {} has the outputs, and \
+                 `cargo xtask flaky` runs them under load\n",
+                outputs.display()
             )
         }
     }
