@@ -16,7 +16,7 @@ use crate::run::{bourg, cargo, cargo_build, nice, root, succeed};
 /// The numbers of worlds in every run of the tests, by number of replicas.
 const SEEDS: [(u64, u64); 3] = [(1, 150), (3, 30), (5, 15)];
 /// The priority of the tests' tier: it is the lowest.
-const PRIORITY: u8 = 19;
+const PRIORITY: i8 = 19;
 /// The number of worlds with one replica in a soak, by default; and for more replicas, the divisor
 /// of that number.
 const SOAK_SEEDS: u64 = 20_000;

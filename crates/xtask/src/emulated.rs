@@ -33,8 +33,8 @@ use crate::run::{cargo_build, nice, succeed, target_directory};
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 /// The same, beside other tests.
 const BOOT_LIMIT_BESIDE: Duration = Duration::from_secs(1200);
-/// Its priority beside other tests.
-const PRIORITY: u8 = 10;
+/// Its priority beside other tests: it is slow as it is, and its tests wait for real time, too.
+const PRIORITY: i8 = -5;
 
 /// The programs that the tests' scripts run, besides shell builtins.
 const PROGRAMS: [&str; 24] = [
@@ -63,7 +63,7 @@ const WHOLE: &str = "boot";
 pub(crate) enum Console {
     /// They are printed as they come.
     Shown,
-    /// Beside other tests, at a low priority: they are printed at the end.
+    /// Beside other tests: they are printed at the end.
     Beside,
 }
 

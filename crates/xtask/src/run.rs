@@ -32,9 +32,9 @@ pub(crate) fn bourg() -> PathBuf {
     target_directory().join("debug/bourg")
 }
 
-/// A command at a low priority, from 0 for that of this process to 19: it leaves the processors to
-/// what runs beside it.
-pub(crate) fn nice(priority: u8, program: impl AsRef<OsStr>) -> Command {
+/// A command with another priority than this process: from 19, which leaves the processors to what
+/// runs beside it, to -20.
+pub(crate) fn nice(priority: i8, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", &priority.to_string()]).arg(program).stdin(Stdio::null());
     command

@@ -8,8 +8,8 @@
 //! | campaign | simulated cells under faults, see [`crate::campaign`] |
 //! | v2 | the tests of the crate `linux` again, on pure cgroup v2, see [`crate::emulated`] |
 //!
-//! The system tests mostly wait for real time to pass. The campaign and the emulated machine run
-//! beside them, at a low priority.
+//! The system tests mostly wait for real time to pass. The campaign, at a low priority, and the
+//! emulated machine run beside them.
 //!
 //! A test of the tiers `system` and `v2` that fails is tried again, alone ([`flaky`]). Pure tests and
 //! the campaign are deterministic: they are not.
