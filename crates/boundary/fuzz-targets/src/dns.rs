@@ -15,7 +15,7 @@ impl Names for Cell {
             ("u".parse().expect("a name"), "j".parse().expect("a name"));
         let task = |index: u32| Endpoint {
             owner: Owner::Task { user: user.clone(), job: job.clone(), index: TaskIndex(index) },
-            address: if index % 2 == 0 {
+            address: if index.is_multiple_of(2) {
                 (0x0a00_0000 + index).to_be_bytes().into()
             } else {
                 u128::from(index).to_be_bytes().into()

@@ -18,7 +18,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let message = v1::EventRecord::from(&record);
     assert_eq!(message.encode_to_vec(), written);
     let [user, job, machine] =
-        [&message.user, &message.job, &message.machine].map(|name| name.as_bytes());
+        [&message.user, &message.job, &message.machine].map(String::as_bytes);
     assert_eq!(StoredNames::find(&written), Some(StoredNames { user, job, machine }));
 
     let json = serde_json::to_string(&message).expect("an event has its JSON");

@@ -65,11 +65,11 @@ struct Written {
 
 pub(crate) fn run(bytes: &[u8]) {
     if let Some(script) = arbitrary_from(bytes) {
-        check(script);
+        check(&script);
     }
 }
 
-fn check(script: Script<'_>) {
+fn check(script: &Script<'_>) {
     let written = Written::of(&script.steps);
     let Written { sealed, active, synced, events: known, next, time_us, mark, durable_mark } =
         written;

@@ -67,11 +67,11 @@ struct Written {
 
 pub(crate) fn run(bytes: &[u8]) {
     if let Some(script) = arbitrary_from(bytes) {
-        check(script);
+        check(&script);
     }
 }
 
-fn check(script: Script<'_>) {
+fn check(script: &Script<'_>) {
     let written = Written::of(&script.steps);
     let Written { sealed, active, synced, states, durable, .. } = written;
     let mut segments: Vec<_> = sealed.into_iter().chain([active]).collect();

@@ -17,7 +17,7 @@ const IMAGE: u32 = 1;
 const ORIGIN: u32 = 2;
 
 /// What is read.
-#[derive(Arbitrary, Debug)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 enum Script<'a> {
     /// A file of these bytes.
     File(&'a [u8]),

@@ -64,7 +64,7 @@ fn report() -> PathBuf {
     target_directory().join(Path::new("nextest/default/junit.xml"))
 }
 
-/// Reads a report in the format of JUnit.
+/// Reads a report in the format of `JUnit`.
 fn read(report: &str) -> anyhow::Result<Vec<Failed>> {
     let document = Document::parse(report)?;
     let cases = document.descendants().filter(|node| node.has_tag_name("testcase"));
