@@ -16,7 +16,7 @@ use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
     Cell, Drain, EventKind, EvictionCause, Job, KillReason, Rejection, Reply, StopReason, Subject,
-    TaskState,
+    Task, TaskState,
 };
 
 /// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice, as their
@@ -252,7 +252,7 @@ impl Cell {
         let Some(job) = self.jobs.get(id) else { return };
         let removed = (job.spec.tasks..job.rows())
             .map(TaskIndex)
-            .find(|index| job.task(*index).is_some_and(crate::Task::is_removed));
+            .find(|index| job.task(*index).is_some_and(Task::is_removed));
         self.replaced.insert(id);
         match removed {
             Some(index) => drop(self.revive(id, index, events)),
@@ -266,7 +266,7 @@ impl Cell {
             return;
         };
         let (removable, _) = job.removable_replacements(self.time);
-        for index in removable {
+        for index in removable.unwrap_or_default() {
             self.kill_task(id, index, &KillReason::Removed, events);
         }
         if self.jobs.get(id).is_none_or(|job| !job.is_replaced()) {
@@ -299,22 +299,21 @@ impl Cell {
 }
 
 impl Job {
-    /// Its replacements that may be removed now; and when there may be more of them, if tasks are
+    /// Its replacements to remove now, if that is so far; and when there may be some, if tasks are
     /// pending.
     ///
     /// All of them, once every other task is up. Until then a task that has been pending for
     /// [`REPLACED_PENDING_MAX`] may wait for the very room that a replacement has: then as many
     /// replacements as there are such tasks, if the job's budget allows these to be down at once.
     #[must_use]
-    pub fn removable_replacements(&self, now: Time) -> (Vec<TaskIndex>, Option<Time>) {
-        let (up, not_up): (Vec<_>, Vec<_>) =
-            self.extra_tasks().partition(|(_, task)| task.up_since().is_some());
-        let count = |tasks: &[_]| u32::try_from(tasks.len()).unwrap_or(u32::MAX);
-        let indices = not_up.iter().chain(&up).map(|(index, _)| *index);
-        if self.counts().up.saturating_sub(count(&up)) >= self.wanted() {
-            return (indices.collect(), None);
+    pub fn removable_replacements(&self, now: Time) -> (Option<Vec<TaskIndex>>, Option<Time>) {
+        let is_up = |task: &Task| task.up_since().is_some();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let up = number(self.extra_tasks().filter(|(_, task)| is_up(task)).count());
+        if !self.is_replaced() || self.counts().up.saturating_sub(up) >= self.wanted() {
+            return (Some(self.extra_tasks().map(|(index, _)| index).collect()), None);
         }
-        let (mut waiting, mut next) = (0, None);
+        let (mut waiting, mut next) = (0u32, None);
         for index in (0..self.spec.tasks).map(TaskIndex) {
             let Some(TaskState::Pending { since, not_before, .. }) =
                 self.task(index).map(|task| &task.state)
@@ -326,7 +325,13 @@ impl Job {
                 later => next = Some(next.map_or(later, |next: Time| next.min(later))),
             }
         }
-        let most = count(&not_up).saturating_add(self.room(now).at_once).min(waiting);
-        (indices.take(most as usize).collect(), next)
+        let (killed, left): (Vec<_>, Vec<_>) =
+            self.extra_tasks().partition(|(_, task)| task.is_being_killed());
+        // They make room already.
+        let waiting = waiting.saturating_sub(number(killed.len()));
+        let (up, not_up): (Vec<_>, Vec<_>) = left.into_iter().partition(|(_, task)| is_up(task));
+        let most = number(not_up.len()).saturating_add(self.room(now).at_once).min(waiting);
+        let removable = not_up.iter().chain(&up).map(|(index, _)| *index).take(most as usize);
+        ((most > 0).then(|| removable.collect()), next)
     }
 }

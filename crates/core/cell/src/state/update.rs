@@ -195,6 +195,11 @@ impl Task {
         matches!(self.state, TaskState::Dead { death: Death::Killed(KillReason::Removed), .. })
     }
 
+    /// Whether it is on its way from its machine, killed.
+    pub(crate) fn is_being_killed(&self) -> bool {
+        matches!(&self.state, TaskState::Running(placement) if placement.killed().is_some())
+    }
+
     /// Since when it is up: its program runs, is healthy, and is not being stopped.
     #[must_use]
     pub fn up_since(&self) -> Option<Time> {
@@ -294,10 +299,7 @@ impl Job {
     /// Whether it has an extra task that is not being removed.
     #[must_use]
     pub(crate) fn is_replaced(&self) -> bool {
-        self.extra_tasks().any(|(_, task)| match &task.state {
-            TaskState::Running(placement) => placement.killed().is_none(),
-            _ => true,
-        })
+        self.extra_tasks().any(|(_, task)| !task.is_being_killed())
     }
 
     /// Number of its live tasks without the extra ones.

@@ -83,7 +83,7 @@ impl Controller for Drains {
             }
             let (removable, next) = job.removable_replacements(*now);
             self.next = earliest(self.next, next);
-            if !removable.is_empty() || !job.is_alive() {
+            if removable.is_some() || !job.is_alive() {
                 self.jobs.insert(job.id, *now);
                 actions.push(Action::Propose(Op::RemoveReplacements { job: job.id }));
             }
