@@ -1,7 +1,7 @@
 //! Runs tests with `cargo nextest`, and reads from its report which of them failed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
@@ -9,7 +9,7 @@ use roxmltree::{Document, Node};
 
 use super::SYSTEM_THREADS;
 use crate::failed::{Failed, Test};
-use crate::run::{cargo_build, run, target_directory};
+use crate::run::{cargo_build, root, run};
 
 /// A command that builds all tests.
 pub(super) fn build() -> Command {
@@ -59,9 +59,10 @@ pub(super) fn failures(mut command: Command) -> anyhow::Result<Vec<Failed>> {
     }
 }
 
-/// The report that nextest writes, as `.config/nextest.toml` says.
+/// The report that nextest writes, as `.config/nextest.toml` says: in the workspace, wherever cargo
+/// builds.
 fn report() -> PathBuf {
-    target_directory().join(Path::new("nextest/default/junit.xml"))
+    root().join("target/nextest/default/junit.xml")
 }
 
 /// Reads a report in the format of `JUnit`.
