@@ -27,6 +27,11 @@ pub(crate) fn target_directory() -> PathBuf {
     root().join(target)
 }
 
+/// The directory for what is told of test runs: in the workspace, wherever cargo builds.
+pub(crate) fn told_directory() -> PathBuf {
+    root().join("target")
+}
+
 /// The program `bourg` as the tests run it, once they are built.
 pub(crate) fn bourg() -> PathBuf {
     target_directory().join("debug/bourg")

@@ -62,6 +62,15 @@ impl DerefMut for MasterClient {
     }
 }
 
+/// What a call answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// One message.
+    Unary,
+    /// A stream: a master that is alone or busy is not tried again.
+    Stream,
+}
+
 /// A connection to a cell as a user.
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -222,17 +231,18 @@ impl Connection {
             request.set_timeout(TIMEOUT);
             match Box::pin(call(self.client(), request)).await {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) => self.before_another(begun, status).await?,
+                Err(status) => self.before_another(Call::Unary, begun, status).await?,
             }
         }
     }
 
-    /// Waits until a request that failed may be tried again, and chooses the replica for that.
+    /// Waits until a call that failed may be tried again, and chooses the replica for that.
     ///
     /// Behind a pointer, as each call is: a caller's own future contains neither, and the compiler
     /// writes this once instead of once for each method of the API.
     fn before_another(
         &mut self,
+        call: Call,
         begun: tokio::time::Instant,
         status: Status,
     ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>> {
@@ -242,12 +252,13 @@ impl Connection {
             if self.is_of_another_cell(&status) {
                 return Ok(());
             }
-            if self.is_retryable(&status) && now < until {
+            let elsewhere = call == Call::Unary || self.masters.len() > 1;
+            if elsewhere && self.is_retryable(&status) && now < until {
                 self.elsewhere();
                 tokio::time::sleep(RETRY).await;
                 return Ok(());
             }
-            match busy_wait(&status, rand()) {
+            match busy_wait(&status, rand()).filter(|_| call == Call::Unary) {
                 Some(wait) if now + wait <= busy_until => {
                     self.report_busy();
                     tokio::time::sleep(wait).await;
@@ -329,30 +340,9 @@ impl Connection {
         loop {
             match Box::pin(call(self.client(), self.request(message.clone()))).await {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) => self.before_another_stream(begun, status).await?,
+                Err(status) => self.before_another(Call::Stream, begun, status).await?,
             }
         }
-    }
-
-    /// The same for a stream: a master that is alone or busy is not tried again.
-    fn before_another_stream(
-        &mut self,
-        begun: tokio::time::Instant,
-        status: Status,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>> {
-        Box::pin(async move {
-            let until = begun + self.unanswered_patience();
-            if self.is_of_another_cell(&status) {
-                return Ok(());
-            }
-            let again = self.masters.len() > 1 && self.is_retryable(&status);
-            if !again || tokio::time::Instant::now() >= until {
-                return Err(self.failure(status));
-            }
-            self.elsewhere();
-            tokio::time::sleep(RETRY).await;
-            Ok(())
-        })
     }
 
     /// Opens another session for the next mutation, after the cell has closed this one.

@@ -12,7 +12,7 @@ use super::nextest;
 use crate::emulated;
 use crate::failed::{Failed, Test};
 use crate::needs;
-use crate::run::{succeeds, target_directory};
+use crate::run::{succeeds, told_directory};
 
 /// How often a failed test is tried again.
 const RETRIES: usize = 2;
@@ -22,8 +22,8 @@ const FAILED_MAX: usize = 20;
 const RUNS: usize = 20;
 
 /// The directory for the outputs of the last run, a file for each flaky test.
-pub(super) fn directory() -> PathBuf {
-    target_directory().join("flaky")
+fn directory() -> PathBuf {
+    told_directory().join("flaky")
 }
 
 /// Removes what an earlier run kept.

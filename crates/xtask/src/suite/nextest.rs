@@ -9,7 +9,7 @@ use roxmltree::{Document, Node};
 
 use super::SYSTEM_THREADS;
 use crate::failed::{Failed, Test};
-use crate::run::{cargo_build, root, run};
+use crate::run::{cargo_build, run, told_directory};
 
 /// A command that builds all tests.
 pub(super) fn build() -> Command {
@@ -59,10 +59,9 @@ pub(super) fn failures(mut command: Command) -> anyhow::Result<Vec<Failed>> {
     }
 }
 
-/// The report that nextest writes, as `.config/nextest.toml` says: in the workspace, wherever cargo
-/// builds.
+/// The report that nextest writes, as `.config/nextest.toml` says.
 fn report() -> PathBuf {
-    root().join("target/nextest/default/junit.xml")
+    told_directory().join("nextest/default/junit.xml")
 }
 
 /// Reads a report in the format of `JUnit`.

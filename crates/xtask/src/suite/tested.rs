@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{TIERS, Tier};
-use crate::run::{root, target_directory};
+use crate::run::{root, told_directory};
 
 /// The state of the checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ pub(super) fn git(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The file with the last result, in the build directory.
+/// The file with the last result.
 fn path() -> PathBuf {
-    target_directory().join("xtask/tested.json")
+    told_directory().join("xtask/tested.json")
 }
 
 /// Writes down what was tested: the checkout as it was before the tests and as it is after them.
