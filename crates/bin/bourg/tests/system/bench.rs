@@ -3,10 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::terminal::Terminal;
+
+/// How long a benchmark may take in an unoptimised build, beside other tests.
+const LASTS_MAX: Duration = Duration::from_secs(300);
 
 /// The output of a benchmark, which has left nothing in its directory.
 #[track_caller]
@@ -21,8 +25,10 @@ fn found(line: &str) -> Value {
 
 #[track_caller]
 fn says(terminal: &Terminal, line: &str) -> Value {
-    let said = terminal.ok(&format!("bourg bench {line} --json"));
-    serde_json::from_str(&said).expect("JSON")
+    let line = format!("bourg bench {line} --json");
+    let ended = terminal.start("sh", &["-c", &line]).ends_within(LASTS_MAX);
+    assert_eq!(ended.code, 0, "$ {line}\n{}{}", ended.stdout, ended.stderr);
+    serde_json::from_str(&ended.stdout).expect("JSON")
 }
 
 fn is_empty(directory: &Path) -> bool {

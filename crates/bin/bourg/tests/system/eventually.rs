@@ -11,13 +11,20 @@ const LOOK: Duration = Duration::from_millis(20);
 /// # Panics
 /// If there is none after [`PATIENCE`].
 #[track_caller]
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, look)
+}
+
+/// The same with another patience, for what computes all the time, and thus takes as much longer as
+/// the machine is loaded.
+#[track_caller]
+pub(crate) fn within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "not within {} s: {what}", PATIENCE.as_secs());
+        assert!(begun.elapsed() < patience, "not within {} s: {what}", patience.as_secs());
         std::thread::sleep(LOOK);
     }
 }

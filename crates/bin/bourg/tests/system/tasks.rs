@@ -167,7 +167,8 @@ fn a_port_that_a_stranger_has_is_found_out() {
         assert!(!ports.contains(&port), "a task has the stranger's port:\n{ports}");
     }
     let table = cell.ok("bourg status again");
-    assert!(table.contains("port"), "nobody says that a port was taken:\n{table}");
+    let events = || cell.ok("bourg events");
+    assert!(table.contains("port"), "no port of {strangers:?} was taken:\n{table}{}", events());
 }
 
 #[test]

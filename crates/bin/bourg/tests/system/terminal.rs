@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::eventually::{PATIENCE, eventually};
+use crate::eventually::{PATIENCE, within};
 
 /// A home directory. Commands run in it, find `bourg`, and know the cells that were started in it.
 /// `$EXAMPLES` is the directory of the examples.
@@ -143,11 +143,17 @@ impl Background {
 
     /// Waits until it has ended.
     #[track_caller]
-    pub(crate) fn ends(mut self) -> Ended {
+    pub(crate) fn ends(self) -> Ended {
+        self.ends_within(PATIENCE)
+    }
+
+    /// The same, with a patience of its own.
+    #[track_caller]
+    pub(crate) fn ends_within(mut self, patience: Duration) -> Ended {
         let begun = Instant::now();
         let mut said = false;
-        let code = eventually("the command ends", || {
-            if !said && begun.elapsed() > PATIENCE / 2 {
+        let code = within(patience, "the command ends", || {
+            if !said && begun.elapsed() > patience / 2 {
                 said = true;
                 eprintln!("still waiting; so far it said:\n{}{}", self.stdout(), self.stderr());
             }

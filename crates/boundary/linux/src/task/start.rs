@@ -51,7 +51,10 @@ impl TaskDirectory {
             let mut said = request(shims, &dir, &log)?;
             if said.hello.is_empty() {
                 // The server died before it had forked. Had there been a shim, it could do nothing
-                // before its first word, and the lock admits only one.
+                // before its first word, and the lock admits only one. A dying server's socket can
+                // close after the files that it was given: wait for its end, lest it gets this
+                // request, too.
+                shims.stop();
                 said = request(shims, &dir, &log)?;
             }
             said.shim()
