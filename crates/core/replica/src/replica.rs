@@ -110,9 +110,9 @@ pub struct Replica<C> {
     /// The time last stamped on a record.
     stamped: Time,
     next_raft_tick: Time,
-    role: StateRole,
-    leader: Option<ReplicaId>,
-    term: Term,
+    /// The leader and the term that the caller was last told; whether that is still so is asked of
+    /// consensus.
+    told: (Option<ReplicaId>, Term),
     actions: Vec<Action>,
     restore_epoch: u64,
 }
@@ -189,9 +189,7 @@ impl<C: Codec> Replica<C> {
             arrived: None,
             installing: None,
             next_raft_tick: now,
-            role: StateRole::Follower,
-            leader: None,
-            term: Term(0),
+            told: (None, Term(0)),
             actions: Vec::new(),
             restore_epoch: recovered.restore_epoch,
         };
@@ -218,6 +216,24 @@ impl<C: Codec> Replica<C> {
     #[must_use]
     pub fn term(&self) -> Term {
         Term(self.node.raft.term)
+    }
+
+    /// The leader, as far as this replica knows.
+    pub(crate) fn leader(&self) -> Option<ReplicaId> {
+        let leader = self.node.raft.leader_id;
+        (leader > 0).then_some(ReplicaId(leader))
+    }
+
+    /// Whether consensus has elected this replica in its current term. It may not have applied what
+    /// was committed before it yet: see [`Self::is_serving`].
+    pub(crate) fn is_elected(&self) -> bool {
+        self.node.raft.state == StateRole::Leader
+    }
+
+    /// Whether this replica is elected, has everything that was ever acknowledged, and the caller
+    /// knows.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.is_elected() && self.master.is_leading() && self.told.1 == self.term()
     }
 
     /// The highest index known to be committed.
@@ -285,7 +301,7 @@ impl<C: Codec> Replica<C> {
                 self.pin_election_timeout();
             }
         }
-        if let Some(leader) = self.leader.filter(|leader| *leader != self.settings.id) {
+        if let Some(leader) = self.leader().filter(|leader| *leader != self.settings.id) {
             let (cell, me, epoch) = (&self.cell, &self.settings, self.restore_epoch);
             self.members.describe(now, cell, me, leader, epoch, outputs);
         }
@@ -350,7 +366,7 @@ impl<C: Codec> Replica<C> {
 
     fn request(&mut self, now: Time, ticket: Ticket, op: &Op, outputs: &mut Vec<Output>) {
         let (needs, is) = (op.needs(), self.cell.level());
-        let refusal = if !self.master.is_leading() {
+        let refusal = if !self.is_serving() {
             Some(Refusal::NotLeading)
         } else if needs > is {
             Some(Refusal::Level { needs, is })
@@ -366,6 +382,10 @@ impl<C: Codec> Replica<C> {
 
     /// Proposes an operation; returns whether consensus accepted it.
     fn propose(&mut self, now: Time, op: &Op, ticket: Option<Ticket>) -> bool {
+        // The library would forward it.
+        if !self.is_elected() {
+            return false;
+        }
         let at = self.stamped.max(now);
         let payload = self.codec.encode(at, op);
         self.proposed_bytes = self.proposed_bytes.saturating_add(payload.len() as u64);
@@ -392,10 +412,7 @@ impl<C: Codec> Replica<C> {
     fn announce_committed(&mut self) {
         let log = &self.node.raft.raft_log;
         let (committed, last) = (log.committed, log.last_index());
-        if self.role == StateRole::Leader
-            && committed == last
-            && committed > self.announced_committed
-        {
+        if self.is_elected() && committed == last && committed > self.announced_committed {
             self.announced_committed = committed;
             self.node.raft.bcast_append();
         }
@@ -403,10 +420,11 @@ impl<C: Codec> Replica<C> {
 
     /// Handles what the link shard and the leader do on their own.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        self.tell_leader(outputs);
         self.links.tick(now, &self.cell);
         self.links.shard.tick(now, &self.cell, &mut self.actions);
         let reachabilities = self.links.shard.contacts_changed();
-        if self.master.is_leading() {
+        if self.is_serving() {
             let (cell, master) = (&self.cell, &mut self.master);
             if let Some((others, spread)) =
                 self.links.send_spread(now, cell, master, &reachabilities)
@@ -418,7 +436,7 @@ impl<C: Codec> Replica<C> {
         let mut proposals = Vec::new();
         for action in std::mem::take(&mut self.actions) {
             match action {
-                Action::Propose(op) if self.master.is_leading() => {
+                Action::Propose(op) if self.is_serving() => {
                     if self.master.may_propose(&op) {
                         self.propose(now, &op, None);
                     }
@@ -434,9 +452,9 @@ impl<C: Codec> Replica<C> {
             }
         }
         // Dropped without a leader; the shard sends it again.
-        let leader = self.leader.filter(|leader| *leader != self.settings.id);
+        let leader = self.leader().filter(|leader| *leader != self.settings.id);
         let says = !proposals.is_empty() || !reachabilities.is_empty();
-        if let Some(leader) = leader.filter(|_| says && !self.master.is_leading()) {
+        if let Some(leader) = leader.filter(|_| says && !self.is_serving()) {
             self.tell(&[leader], &Body::Heard { proposals, reachabilities }, outputs);
         }
         self.reconcile(now);
@@ -455,7 +473,7 @@ impl<C: Codec> Replica<C> {
 
     /// Changes the membership and the level towards what the cell demands, one step at a time.
     fn reconcile(&mut self, now: Time) {
-        if !self.master.is_leading() || self.members.proposed.is_some() {
+        if !self.is_serving() || self.members.proposed.is_some() {
             return;
         }
         let next = members::next(&self.cell, &self.settings, self.node.raft.prs());
@@ -476,10 +494,6 @@ impl<C: Codec> Replica<C> {
         self.proposed_bytes = 0;
         self.node.raft.set_batch_append(true);
         self.send(ready.take_messages(), outputs);
-        if let Some(state) = ready.ss() {
-            let (role, leader) = (state.raft_state, state.leader_id);
-            self.changed_role(role, leader, outputs);
-        }
         for read in ready.take_read_states() {
             self.reads.answered(&read.request_ctx, LogIndex(read.index));
         }
@@ -588,7 +602,7 @@ impl<C: Codec> Replica<C> {
         let begins_term = entry.term.0 == self.node.raft.term;
         let events = self.codec.events(&self.cell, &applied);
         outputs.push(Output::Committed { entry, at: self.cell.time(), events });
-        if begins_term && self.role == StateRole::Leader && !self.master.is_leading() {
+        if begins_term && self.is_elected() && !self.is_serving() {
             self.lead(now, outputs);
         }
         Ok(())
@@ -626,6 +640,7 @@ impl<C: Codec> Replica<C> {
 
     /// Its first entry is committed: it has everything that was ever acknowledged.
     fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        self.tell_leader(outputs);
         let term = Term(self.node.raft.term);
         self.master.lead(now, &self.cell);
         self.links.lead(now, &self.cell);
@@ -645,21 +660,22 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    fn changed_role(&mut self, role: StateRole, leader: u64, outputs: &mut Vec<Output>) {
-        let led = self.role == StateRole::Leader;
-        self.role = role;
-        if led && role != StateRole::Leader {
+    /// Tells the caller who leads, if that has changed: whatever this replica began as the leader of
+    /// an earlier term ends.
+    fn tell_leader(&mut self, outputs: &mut Vec<Output>) {
+        let (leader, term) = (self.leader(), self.term());
+        if (leader, term) == self.told {
+            return;
+        }
+        self.told = (leader, term);
+        if self.master.is_leading() {
             self.master.follow();
             outputs.push(Output::Follows);
             let waiting = self.waiting.drain(..);
             let unknown = |waiting: Waiting| Output::Refused(waiting.ticket, Refusal::Unknown);
             outputs.extend(waiting.map(unknown));
         }
-        let (leader, term) = ((leader > 0).then_some(ReplicaId(leader)), Term(self.node.raft.term));
-        if (leader, term) != (self.leader, self.term) {
-            (self.leader, self.term) = (leader, term);
-            self.reads.again();
-            outputs.push(Output::Leader(leader, term));
-        }
+        self.reads.again();
+        outputs.push(Output::Leader(leader, term));
     }
 }

@@ -4,7 +4,7 @@ use cell::{Op, Reservation};
 use master::{Partition, Reachability};
 use model::{LogIndex, MachineId, ReplicaId, Term, Time};
 use raft::eraftpb::{self, MessageType};
-use raft::{SnapshotStatus, StateRole};
+use raft::SnapshotStatus;
 
 use super::{Codec, Kinds, MESSAGE_BYTES_MAX, Replica};
 use crate::io::{Output, Progress, ReplicaError};
@@ -19,7 +19,7 @@ impl<C: Codec> Replica<C> {
     /// The leader's view of all members, including itself; empty on other replicas.
     #[must_use]
     pub fn progress(&self, now: Time) -> Vec<Progress> {
-        if self.role != StateRole::Leader {
+        if !self.is_elected() {
             return Vec::new();
         }
         let progress = self.node.raft.prs().iter();
@@ -70,13 +70,13 @@ impl<C: Codec> Replica<C> {
                 Ok(())
             }
             Body::Active(spread) => {
-                if self.leader == Some(from) {
+                if self.leader() == Some(from) {
                     self.links.received(now, &self.cell, spread);
                 }
                 Ok(())
             }
             Body::BeginAnew(machines) => {
-                if self.leader == Some(from) {
+                if self.leader() == Some(from) {
                     self.links.shard.begin_anew(&machines);
                 }
                 Ok(())
@@ -88,7 +88,7 @@ impl<C: Codec> Replica<C> {
                         || known.level != level
                         || members::says_directory(known, directory)
                 });
-                if differs && self.master.is_leading() {
+                if differs && self.is_serving() {
                     let (replica, address) = (from, address.to_string());
                     let op = Op::DescribeReplica { replica, address, level, directory };
                     self.propose(now, &op, None);
@@ -122,7 +122,7 @@ impl<C: Codec> Replica<C> {
         proposals: &[Op],
         reachabilities: &[(MachineId, Reachability)],
     ) {
-        if !self.master.is_leading() {
+        if !self.is_serving() {
             return;
         }
         let partition = self.links.partition_of(from);
@@ -236,7 +236,7 @@ impl<C: Codec> Replica<C> {
     pub(super) fn transfer(&mut self, now: Time, to: Option<ReplicaId>) {
         // Wait for the replica chosen first: if several are told to lead, possibly none wins.
         let under_way = to.is_none() && self.node.raft.lead_transferee.is_some();
-        if self.role != StateRole::Leader || under_way {
+        if !self.is_elected() || under_way {
             return;
         }
         let hears = |id| self.links.hears(now, id);

@@ -1,5 +1,6 @@
 //! Several replicas with a queue as network and vectors as disks.
 
+mod deposed;
 mod forgotten;
 mod idle;
 
@@ -7,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use borglet::Report;
+use bytes::Bytes;
 use cell::{
     AddMachine, AddReplica, LEVEL, MachineState, Member, Mutation, Op, Outcome, RemoveReplica,
     Reply, RequestId, TEST_LEVEL,

@@ -1,6 +1,7 @@
 //! The campaign finds no bug in the production code, and finds every injected bug.
 
 mod table;
+mod worlds;
 
 use cell::{Applied, Cell, Op};
 use model::{Span, Time};

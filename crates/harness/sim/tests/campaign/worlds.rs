@@ -1,0 +1,15 @@
+//! Worlds in which the campaign found a bug, shrunk to the faults that it needs.
+
+use super::*;
+
+/// Runs a world of five replicas with all families of faults, of which only some are injected.
+fn is_clean(seed: u64, only: &[usize]) {
+    let verdict = run(&Plan { replicas: 5, only: Some(only.to_vec()), ..plan(seed) });
+    assert_eq!(verdict.failure, None, "seed {seed}");
+}
+
+/// A leader took in a late answer, and then learned of a higher term in the same step.
+#[test]
+fn a_deposed_leader_says_nothing_more() {
+    is_clean(900_237, &[0, 1, 4, 6, 7, 8, 9, 10, 11, 24, 26, 34]);
+}
