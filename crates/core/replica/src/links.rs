@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cell::Cell;
 use master::{LinkShard, Master, Partition, Reachability, Settings, Spread, owner};
-use model::{MachineId, ReplicaId, Span, Time};
+use model::{LogIndex, MachineId, ReplicaId, Span, Time};
+use raft::ProgressTracker;
 
 /// A replica from which the leader has received nothing for this long is not active.
 const ACTIVE_FOR: Span = Span::from_millis(1_500);
@@ -16,6 +17,9 @@ const SEND_EVERY: Span = Span::from_millis(500);
 const POLLS_FOR: Span = Span::from_secs(5);
 /// A replica that is cut off from its machines is inactive for this long; then it is tried again.
 const CUT_OFF_FOR: Span = Span::from_secs(60);
+/// A replica that has lacked a committed record for this long polls no machine: its orders would be
+/// outdated. It may hear the leader all the time, and be unable to write.
+const LAGS_FOR: Span = Span::from_secs(5);
 /// At least this many machines must be silent or doubtful before their poller is suspected.
 const FAILING_MIN: u32 = 3;
 
@@ -38,6 +42,17 @@ pub(crate) struct Links {
     suspect_for: Span,
     /// Replicas that are inactive because they were cut off, each until a given time.
     cut_off: BTreeMap<ReplicaId, Time>,
+    /// For the leader: a committed record that each replica may lack, and since when it was looked
+    /// for.
+    looked_for: BTreeMap<ReplicaId, (LogIndex, Time)>,
+}
+
+/// What the leader knows of the logs.
+pub(crate) struct Logs<'a> {
+    /// Up to where the others have the log.
+    pub(crate) progress: &'a ProgressTracker,
+    /// The last committed record.
+    pub(crate) committed: LogIndex,
 }
 
 /// Counts of how a replica's machines answer.
@@ -85,6 +100,7 @@ impl Links {
             suspected: None,
             suspect_for: settings.poll_interval.saturating_mul(2),
             cut_off: BTreeMap::new(),
+            looked_for: BTreeMap::new(),
         }
     }
 
@@ -113,7 +129,20 @@ impl Links {
         self.heard.extend(cell.voters().chain(cell.learners()).map(|other| (other, now)));
         self.suspected = None;
         self.cut_off.clear();
+        self.looked_for.clear();
         self.send_at = now;
+    }
+
+    /// Whether a replica has every record that was committed some time ago.
+    fn keeps_up(&mut self, now: Time, replica: ReplicaId, logs: &Logs<'_>) -> bool {
+        let has = logs.progress.get(replica.0).map_or(0, |of| of.matched);
+        match self.looked_for.get(&replica) {
+            Some((record, since)) if record.0 > has => now.since(*since) < LAGS_FOR,
+            _ => {
+                self.looked_for.insert(replica, (logs.committed, now));
+                true
+            }
+        }
     }
 
     /// Checks which replica is cut off from its machines.
@@ -136,7 +165,7 @@ impl Links {
     }
 
     /// The replicas to send the spread to, if it is due or has changed: a replica became active or
-    /// inactive, or machines are also polled by others. `reachabilities` are the observations of
+    /// inactive, since it is not heard, is cut off from its machines or lacks records, or machines are also polled by others. `reachabilities` are the observations of
     /// this replica's own shard, as the leader.
     pub(crate) fn send_spread(
         &mut self,
@@ -144,13 +173,15 @@ impl Links {
         cell: &Cell,
         master: &mut Master,
         reachabilities: &[(MachineId, Reachability)],
+        logs: &Logs<'_>,
     ) -> Option<(Vec<ReplicaId>, Arc<Spread>)> {
         if now >= self.send_at {
             self.cut_off.retain(|_, until| *until > now);
             self.suspect(now, master.reachabilities());
         }
         let active = cell.voters().filter(|id| self.hears(now, *id));
-        let active: Vec<_> = active.filter(|id| !self.cut_off.contains_key(id)).collect();
+        let mut active: Vec<_> = active.filter(|id| !self.cut_off.contains_key(id)).collect();
+        active.retain(|id| *id == self.me || self.keeps_up(now, *id, logs));
         master.spread(now, &active);
         master.heard(now, cell, self.me, reachabilities);
         let spread = Spread { active, seconds: master.seconds().cloned().collect() };

@@ -15,7 +15,7 @@ use raft::{Config, RawNode, SnapshotStatus, StateRole};
 use crate::io::{
     Bootstrap, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
-use crate::links::Links;
+use crate::links::{Links, Logs};
 use crate::log::Snapshot;
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
@@ -425,9 +425,11 @@ impl<C: Codec> Replica<C> {
         self.links.shard.tick(now, &self.cell, &mut self.actions);
         let reachabilities = self.links.shard.contacts_changed();
         if self.is_serving() {
-            let (cell, master) = (&self.cell, &mut self.master);
+            let (cell, master, raft) = (&self.cell, &mut self.master, &self.node.raft);
+            let committed = LogIndex(raft.raft_log.committed);
+            let logs = Logs { progress: raft.prs(), committed };
             if let Some((others, spread)) =
-                self.links.send_spread(now, cell, master, &reachabilities)
+                self.links.send_spread(now, cell, master, &reachabilities, &logs)
             {
                 self.tell(&others, &Body::Active(spread), outputs);
             }

@@ -419,11 +419,15 @@ impl<C: Codec> World<C> {
 
     /// A replica crashes, and is restarted after a while.
     pub(crate) fn crash_master(&mut self, host: usize, how: Crash, starts_after: Span) {
-        if !self.masters[host].crash(how) {
+        if self.masters[host].crash(how) {
+            self.stream_breaks(Some(host), Span::from_millis(5));
+            self.agenda.at(self.now + starts_after, Event::MasterStarts { host });
+        } else if self.masters[host].disk.lies && how == Crash::PowerLost {
+            // Its process was down already.
+            self.masters[host].disk.crash(how);
+        } else {
             return;
         }
-        self.stream_breaks(Some(host), Span::from_millis(5));
-        self.agenda.at(self.now + starts_after, Event::MasterStarts { host });
         // What the disk falsely claimed to have synced is lost, and any of it may have been
         // acknowledged.
         if how == Crash::PowerLost && std::mem::take(&mut self.masters[host].disk.lies) {

@@ -3,6 +3,7 @@
 mod deposed;
 mod forgotten;
 mod idle;
+mod lagging;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -506,7 +507,8 @@ fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
         let says = Consensus { kind, term: Term(term), snapshot, ..Consensus::default() };
         let body = Body::Consensus(Box::new(says));
         let directory = DirectoryId(1);
-        let message = Message { from: id(1), to: id(3), restore_epoch: 0, directory, body };
+        let message =
+            Message { from: id(1), to: id(3), restore_epoch: 0, directory, body };
         host.inbox.push(Input::Received(message));
     }
     cluster.turn();

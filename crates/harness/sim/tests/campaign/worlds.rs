@@ -13,3 +13,9 @@ fn is_clean(seed: u64, only: &[usize]) {
 fn a_deposed_leader_says_nothing_more() {
     is_clean(900_237, &[0, 1, 4, 6, 7, 8, 9, 10, 11, 24, 26, 34]);
 }
+
+/// A replica heard the leader and could store no snapshot: it ordered what it last knew.
+#[test]
+fn a_replica_that_lags_for_ever_polls_no_machine() {
+    is_clean(700_298, &[13, 15, 16]);
+}
