@@ -22,7 +22,7 @@ use process::renewal::{self, Masters, explained};
 use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Credentials, NewKey, Rotating};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -50,8 +50,6 @@ struct Inner {
     masters: Mutex<Masters>,
     directory: PathBuf,
     isolation: Isolation,
-    /// Tasks that wait for their first certificate, with a channel that cancels the wait.
-    waiting: Mutex<BTreeMap<InstanceId, oneshot::Sender<()>>>,
     kept: Mutex<BTreeMap<InstanceId, TaskCertificate>>,
     changed: Notify,
 }
@@ -71,7 +69,6 @@ impl Clients {
             masters: Mutex::new(masters),
             directory: directory(files),
             isolation: files.isolation,
-            waiting: Mutex::default(),
             kept: Mutex::default(),
             changed: Notify::new(),
         }))
@@ -79,26 +76,13 @@ impl Clients {
 
     /// Creates the directory of a task that is about to start. Returns its bind mount.
     pub(super) async fn begin(&self, instance: InstanceId, uid: u32) -> anyhow::Result<Bind> {
-        let (stop, stopped) = oneshot::channel();
-        lock(&self.0.waiting).insert(instance, stop);
-        let begun = tokio::select! {
-            begun = self.first(instance, uid) => begun,
-            _ = stopped => Err(anyhow::anyhow!("it was stopped before it started")),
-        };
-        lock(&self.0.waiting).remove(&instance);
+        let begun = self.first(instance, uid).await;
         if begun.is_err() {
             self.end(instance);
         }
         begun.context("cannot get the API certificate that its job requests (api)")?;
         let (source, target) = (self.of(instance), PathBuf::from(CLIENT_DIRECTORY));
         Ok(Bind { source, target, writable: false })
-    }
-
-    /// Stops a task. Returns whether it was waiting for its certificate, in which case it does not
-    /// start.
-    pub(super) fn stop(&self, instance: InstanceId) -> bool {
-        let waiting = lock(&self.0.waiting).remove(&instance);
-        waiting.is_some_and(|stop| stop.send(()).is_ok())
     }
 
     /// Deletes the key of a task that has ended.
@@ -334,24 +318,6 @@ mod tests {
         assert!(!clients.of(incarnation("1-0-1")).exists());
         remove_all(&files);
         assert!(!directory(&files).exists());
-    }
-
-    #[tokio::test]
-    async fn a_task_that_is_to_end_waits_no_longer() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        // Nothing listens there.
-        let (files, clients) = clients(place.path(), &["127.0.0.1:1"]);
-        assert!(!clients.stop(incarnation("1-0-1")), "it does not wait");
-        let begun = tokio::spawn({
-            let clients = clients.clone();
-            async move { clients.begin(incarnation("1-0-1"), 1).await }
-        });
-        while !clients.stop(incarnation("1-0-1")) {
-            tokio::task::yield_now().await;
-        }
-        let error = begun.await.expect("it ends").expect_err("it was stopped");
-        assert!(format!("{error:#}").contains("stopped before it started"), "{error:#}");
-        remove_all(&files);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::message::Message;
 use super::notice;
 use super::ports;
 use super::readable::readable;
+use super::starts::{Starts, UnderWay};
 use super::tasks::{Files, Looked};
 
 mod cpu;
@@ -27,8 +28,8 @@ mod savers;
 
 pub(crate) use cpu::CapMetrics;
 
-/// How often a signal to a task that is still being set up is retried, and the delay between.
-const DELIVERY_TRIES: u32 = 1_000;
+/// How long a signal to a task that is still being set up is retried, and the delay between.
+const DELIVERY_PATIENCE: Duration = Duration::from_secs(60);
 const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 
 /// How many tasks are set up at once, and of how many the ends are looked at. More would take the
@@ -48,6 +49,7 @@ pub(crate) struct Executor {
     persisted: Stamp,
     /// Whose turn it is to work on the files of kept data.
     data_turn: Arc<tokio::sync::Mutex<()>>,
+    starts: Starts,
     set_ups: Arc<Semaphore>,
     looks: Arc<Semaphore>,
     cpus: cpu::CpuEffects,
@@ -90,6 +92,7 @@ impl Executor {
         persisted: Stamp,
     ) -> Self {
         let (checks, data_turn) = (Checks::new(), Arc::default());
+        let starts = Starts::default();
         let set_ups = Arc::new(Semaphore::new(SET_UPS_AT_ONCE));
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
         let cpus = cpu::CpuEffects::default();
@@ -102,6 +105,7 @@ impl Executor {
             to_driver,
             persisted,
             data_turn,
+            starts,
             set_ups,
             looks,
             cpus,
@@ -135,7 +139,7 @@ impl Executor {
             Effect::Start(launch) => self.start(*launch),
             Effect::Terminate(instance, notice) => self.terminate(instance, notice),
             Effect::Kill(instance) => {
-                if !self.clients.stop(instance) {
+                if !self.starts.prevent(instance) {
                     let this = self.clone();
                     tokio::spawn(async move {
                         this.deliver(instance, "kill", TaskDirectory::kill).await;
@@ -181,7 +185,7 @@ impl Executor {
 
     /// Writes the notice, and then sends SIGTERM: a task that is not told is stopped all the same.
     fn terminate(&self, instance: InstanceId, notice: Notice) {
-        if self.clients.stop(instance) {
+        if self.starts.prevent(instance) {
             return;
         }
         let this = self.clone();
@@ -209,12 +213,16 @@ impl Executor {
         what: &'static str,
         send: fn(&TaskDirectory) -> Result<Delivery, TaskError>,
     ) -> bool {
-        for _ in 0..DELIVERY_TRIES {
+        let until = tokio::time::Instant::now() + DELIVERY_PATIENCE;
+        while tokio::time::Instant::now() < until {
             let files = self.files.clone();
+            // Asked before: a start that ends meanwhile has left something to signal.
+            let without_shim = self.starts.has(instance);
             let sent =
                 tokio::task::spawn_blocking(move || anyhow::Ok(send(&files.task(instance)?)?));
             match sent.await.map_err(anyhow::Error::from).and_then(|sent| sent) {
                 Ok(Delivery::StillStarting) => tokio::time::sleep(DELIVERY_RETRY).await,
+                Ok(Delivery::Gone) if without_shim => tokio::time::sleep(DELIVERY_RETRY).await,
                 Ok(Delivery::Sent | Delivery::Gone) => return true,
                 Err(error) => {
                     tracing::error!("cannot {what} {instance}: {error:#}");
@@ -306,9 +314,11 @@ impl Executor {
 
     fn start(&self, launch: Launch) {
         let this = self.clone();
+        // At once: a stop may be the next effect.
+        let start = self.starts.begin(launch.instance);
         tokio::spawn(async move {
             let (instance, uid) = (launch.instance, launch.uid);
-            match this.begin(launch).await {
+            match this.begin(launch, start).await {
                 Ok(Begun::Runs(child, turn)) => {
                     this.follow(instance, Some((child.ready, turn)), child.shim).await;
                 }
@@ -337,10 +347,10 @@ impl Executor {
     }
 
     /// Creates what a task needs, its certificate last if it requests one, and starts it.
-    async fn begin(&self, launch: Launch) -> anyhow::Result<Begun> {
+    async fn begin(&self, launch: Launch, mut start: UnderWay) -> anyhow::Result<Begun> {
         let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
-        let mut turn = turn(&self.set_ups).await;
+        let mut turn = start.unless_stopped(turn(&self.set_ups)).await?;
         let task = tokio::task::spawn_blocking(move || {
             if let Some(port) = taken_port(&made) {
                 return Ok(Err(Begun::PortTaken(ports::holder(&files, port))));
@@ -361,8 +371,8 @@ impl Executor {
             true => {
                 // The master may take its time for the certificate.
                 drop(turn);
-                let client = self.clients.begin(instance, uid).await?;
-                turn = self::turn(&self.set_ups).await;
+                let client = start.unless_stopped(self.clients.begin(instance, uid)).await??;
+                turn = start.unless_stopped(self::turn(&self.set_ups)).await?;
                 Some(client)
             }
             false => None,
@@ -370,6 +380,9 @@ impl Executor {
         let files = self.files.clone();
         let started = tokio::task::spawn_blocking(move || {
             let record = files.launch_record(&launch, client)?;
+            start.commit()?;
+            // Until its shim is there.
+            let _start = start;
             anyhow::Ok(task.start(files.shims(), &record)?)
         });
         Ok(Begun::Runs(started.await??, turn))

@@ -40,6 +40,7 @@ mod readable;
 mod retained_logs;
 mod savers;
 mod service;
+mod starts;
 mod task_metrics;
 mod task_network;
 mod tasks;

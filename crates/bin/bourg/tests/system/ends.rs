@@ -71,6 +71,33 @@ fn every_end_of_tasks_that_are_killed_together_is_told() {
     }
 }
 
+/// Tasks that are stopped while their machine sets them up, some of them while they wait for their turn:
+/// each would run to the end of its notice, which is longer than the test, if its signal were lost.
+#[test]
+fn a_stop_right_after_a_start_is_not_lost() {
+    let cell = Cell::start();
+    let fields = "ram: '8 MiB', cpu: 0.001, notice: '1h'";
+    cell.write(
+        "many.bcl",
+        format!(
+            "local borg = import 'borg.libsonnet';
+             [borg.service('many-%d' % i, tasks=10, cmd=['sleep', '100000'])
+                {{ {fields}, labels: {{ app: 'many' }} }} for i in std.range(1, 4)]"
+        ),
+    );
+    let jobs = || {
+        let jobs = cell.types("bourg status -a -l app=many -o json").stdout;
+        serde_json::from_str::<Vec<serde_json::Value>>(&jobs).unwrap_or_default()
+    };
+    let running = || jobs().iter().filter_map(|job| job["counts"]["running"].as_u64()).sum::<u64>();
+    for begun in [0, 1, 10, 25] {
+        cell.ok("bourg run --detach many.bcl");
+        until("some of them run", || running() >= begun);
+        cell.ok("bourg kill --detach -l app=many");
+        until("all have ended", || jobs().iter().all(|job| job["state"] == "killed"));
+    }
+}
+
 #[test]
 fn whoever_preempts_bounds_the_notice() {
     let cell = Cell::start();
