@@ -95,10 +95,7 @@ fn main() -> ExitCode {
         && dashes == "--"
     {
         linux::machine::with_huge_pages();
-        if let Some(code) = linux::session::run(Path::new(directory), word, argv) {
-            return code;
-        }
-        return linux::enter::run(Path::new(directory), argv, word == "tty");
+        return linux::session::run(Path::new(directory), word, argv).unwrap_or(ExitCode::FAILURE);
     }
     let bourg = match Bourg::try_parse() {
         Ok(bourg) => bourg,

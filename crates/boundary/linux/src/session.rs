@@ -1,8 +1,7 @@
-//! A command that a user runs in a running task: `bourg exec`.
+//! A command that runs in a running task: a user's (`bourg exec`), or a health check.
 //!
-//! It joins the task like any entered program ([`crate::enter`]). In addition it can get signals, and
-//! nothing that it starts outlives it: all of it is killed when the command ends and when the caller
-//! is gone. Three processes take part:
+//! It joins the task ([`crate::enter`]), can get signals, and nothing that it starts outlives it: all of
+//! it is killed when the command ends and when the caller is gone. Three processes take part:
 //!
 //! - The outer one, `bourg enter`, has the rights of the caller and stays outside of the task. Its
 //!   standard input is a socket to the caller: a byte is the number of a signal, and its end is the
@@ -293,12 +292,15 @@ fn reap(
         if tty {
             dup2_stdout(&input)?;
             dup2_stderr(&input)?;
-            if launch.isolation == Isolation::Jail {
-                // So that the task's user may also open it by name.
-                fchown(&input, Some(launch.uid), None)?;
-            }
         }
         drop(input);
+        if launch.isolation == Isolation::Jail {
+            // So that the task's user may also open them by name, as /dev/stdout.
+            let owner = Some(launch.uid);
+            fchown(io::stdin(), owner, None)?;
+            fchown(io::stdout(), owner, None)?;
+            fchown(io::stderr(), owner, None)?;
+        }
         chdir("/home/task")?;
         sys::close_all_but(&mut [0, 1, 2, alive.as_raw_fd(), report.as_raw_fd()])?;
         prctl::set_child_subreaper(true)?;

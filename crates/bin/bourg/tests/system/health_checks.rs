@@ -87,6 +87,31 @@ fn a_command_without_an_end_is_killed_at_its_timeout_and_disturbs_nobody() {
 }
 
 #[test]
+fn nothing_that_a_command_started_outlives_it() {
+    let cell = Cell::start();
+    let names = ["late", "prints", "ends"];
+    // At its timeout, at the bound of its output, and at its own end.
+    let scripts = ["sleep 777 & sleep 778", "sleep 777 & yes", "(setsid sleep 777 &); exit 1"];
+    for (name, script) in names.iter().zip(scripts) {
+        let exec = format!("['sh', '-c', 'echo x >> tries; {script}']");
+        let quick = "interval: '100ms', timeout: '300ms', startGrace: 0, failures: 100000";
+        run(&cell, name, SLEEPS, &format!("healthCheck: {{ exec: {exec}, {quick} }}"));
+    }
+    for name in names {
+        let look = format!(
+            "bourg exec {name} -- sh -c 'wc -l < tries; cat /proc/[0-9]*/comm | grep -cx sleep'"
+        );
+        let sleeping = eventually("it was checked some times", || {
+            let said = cell.types(&look).stdout;
+            let (tries, sleeping) = said.trim().split_once('\n')?;
+            let sleeping = sleeping.parse::<u32>().expect("a number");
+            (tries.parse::<u32>().expect("a number") >= 6).then_some(sleeping)
+        });
+        assert!(sleeping <= 3, "{name}: the task and one check, not {sleeping}");
+    }
+}
+
+#[test]
 fn a_tcp_check_passes_where_something_listens_and_says_what_failed() {
     let cell = Cell::start();
     let server = "['bourg', 'example-server', '--port', '${port.web}']";

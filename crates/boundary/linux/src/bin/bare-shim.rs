@@ -21,9 +21,9 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        ["enter", dir, terminal @ ("tty" | "plain"), "--", argv @ ..] => {
+        ["enter", dir, word, "--", argv @ ..] => {
             let argv: Vec<String> = argv.iter().map(|&text| text.to_owned()).collect();
-            linux::enter::run(Path::new(dir), &argv, *terminal == "tty")
+            linux::session::run(Path::new(dir), word, &argv).unwrap_or(ExitCode::FAILURE)
         }
         ["bind", "tcp", addresses @ ..] => {
             bind("tcp", addresses, |address| TcpListener::bind(address).map(drop))
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: bare-shim shim DIR | shims PADDING | preflight | enter DIR tty|plain -- PROGRAM [ARGUMENT]... \
+                "usage: bare-shim shim DIR | shims PADDING | preflight | enter DIR WORD -- PROGRAM [ARGUMENT]... \
                  | bind tcp|udp ADDRESS:PORT..."
             );
             ExitCode::from(2)

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::fchown;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -143,6 +144,10 @@ fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Lin
     for output in [&stdout_read, &stderr_read] {
         // Refused where a user's pipes are limited: they are then only slower.
         let _smaller = fcntl(output, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+        if launch.isolation == Isolation::Jail {
+            // So that the task's user may also open them by name, as /dev/stdout.
+            fchown(output, Some(launch.uid), Some(launch.gid)).map_err(say)?;
+        }
     }
     let oom = cgroup.map(TaskCgroup::oom_watch).transpose().map_err(cgroup_say)?.flatten();
     let alloc = cgroup.filter(|_| launch.in_alloc).and_then(TaskCgroup::parent);

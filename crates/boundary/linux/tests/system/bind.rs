@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use crate::support::{Task, Tasks, executable, is_v2};
 use linux::bind::{BindError, probe};
 use linux::cgroup::{Hierarchy, TaskCgroup, parent_name};
-use linux::enter::{Terminal, spawn};
+use linux::enter::Terminal;
 use linux::logs::Stream;
 use linux::record::{BindablePorts, ExitReason, Launch};
+use linux::session::spawn;
 use linux::task::Inspection;
 
 const DENIED: &str = "Operation not permitted (os error 1)";
@@ -113,8 +114,8 @@ fn what_enters_the_task_is_bound_by_its_rule() {
     let words =
         ["bourg", "bind", "tcp", &format!("127.0.0.1:{port}"), "127.0.0.1:80", "[::]:20000"];
     let argv: Vec<String> = words.map(str::to_owned).into();
-    let entered = spawn(&executable(), task.directory.path(), &argv, &Terminal::Pipes).unwrap();
-    let output = entered.child.wait_with_output().unwrap();
+    let session = spawn(&executable(), task.directory.path(), &argv, &Terminal::Pipes).unwrap();
+    let output = session.child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let expected = format!(
         "tcp 127.0.0.1:{port}: bound\ntcp 127.0.0.1:80: {DENIED}\ntcp [::]:20000: {DENIED}\n"

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use linux::Isolation;
-use linux::enter::{Terminal, spawn};
+use linux::enter::Terminal;
 use linux::logs::{Start, Stream};
 use linux::machine::{Machine, preflight};
 use linux::record::{ExitReason, Launch, Running};
+use linux::session::spawn;
 use linux::task::{Delivery, Inspection, LostReason, Resized, TaskDirectory};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
@@ -272,8 +273,8 @@ fn a_program_joins_the_task() {
         let script = "echo $(id -u) $PWD $(cat file) $(cat /proc/1/comm)
             grep CapEff /proc/self/status; exit 4";
         let argv = ["sh", "-c", script].map(str::to_owned);
-        let entered = spawn(&executable(), task.directory.path(), &argv, &Terminal::Pipes).unwrap();
-        let output = entered.child.wait_with_output().unwrap();
+        let session = spawn(&executable(), task.directory.path(), &argv, &Terminal::Pipes).unwrap();
+        let output = session.child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         let expected = format!("{UID} /home/task hi bourg-init\nCapEff:\t0000000000000000\n");
         assert_eq!(said, expected, "{}", String::from_utf8_lossy(&output.stderr));

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use linux::child::end_of;
-use linux::enter::{Entered, Terminal, spawn};
+use linux::enter::Terminal;
+use linux::session::{Session, spawn};
 use model::InstanceId;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -36,8 +37,8 @@ enum Stop {
     TooMuchOutput,
 }
 
-/// Runs a command to its end, at most for `timeout`, and then kills it. The turn is held until it is
-/// gone.
+/// Runs a command to its end, at most for `timeout`. All that it has started is killed with it, and the
+/// turn is held until that is gone.
 pub(super) async fn run(
     files: &Files,
     instance: InstanceId,
@@ -52,29 +53,29 @@ pub(super) async fn run(
         anyhow::Ok(spawn(files.executable(), task.path(), &argv, &Terminal::Pipes)?)
     });
     let started = started.await.map_err(anyhow::Error::from).and_then(|started| started);
-    let mut entered = started.map_err(|error| format!("not started: {error:#}"))?;
-    let (mut out, mut err) = match streams(&mut entered) {
-        Ok(streams) => streams,
+    let mut session = started.map_err(|error| format!("not started: {error:#}"))?;
+    let (mut out, mut err, ends) = match files_of(&mut session) {
+        Ok(files) => files,
         Err(error) => {
-            reap(entered, turn).await;
-            return Err(text(error));
-        }
-    };
-    let end = match end_of(&entered.child) {
-        Ok(end) => end,
-        Err(error) => {
-            reap(entered, turn).await;
+            reap(session, turn).await;
             return Err(text(error));
         }
     };
     let stop = {
-        let mut ended = std::pin::pin!(readable(end));
-        let mut seen = 0;
+        let mut ended = std::pin::pin!(readable(ends.command));
+        let mut entered = std::pin::pin!(readable(ends.control));
+        let (mut seen, mut has_input) = (0, false);
         let (mut some, mut other) = ([0; 4_096], [0; 4_096]);
         loop {
             seen += tokio::select! {
                 () = &mut ended => break Stop::Ended,
                 () = sleep_until(deadline) => break Stop::Late,
+                () = &mut entered, if !has_input => {
+                    has_input = true;
+                    // Closed at once: it reads an end of file.
+                    drop(session.control.receive());
+                    0
+                }
                 bytes = out.read(&mut some), if out.pipe.is_some() => bytes,
                 bytes = err.read(&mut other), if err.pipe.is_some() => bytes,
             };
@@ -91,41 +92,47 @@ pub(super) async fn run(
         Stop::Ended => {
             out.read_rest();
             err.read_rest();
-            let status = entered.child.wait().map_err(text)?;
+            let status = session.child.wait().map_err(text)?;
             // `bourg enter` itself is not killed by a signal, but by whoever kills all of a machine.
             let code = status.code().unwrap_or(128);
             let said = format!("exit code {code}{}", said(&out, &err));
             if status.success() { Ok(said) } else { Err(said) }
         }
         Stop::Late => {
-            reap(entered, turn).await;
+            reap(session, turn).await;
             Err(format!("no end within {} ms{}", timeout.as_millis(), said(&out, &err)))
         }
         Stop::TooMuchOutput => {
-            reap(entered, turn).await;
+            reap(session, turn).await;
             Err(format!("printed more than {} KiB{}", OUTPUT_BYTES_MAX >> 10, said(&out, &err)))
         }
     }
 }
 
-fn streams(entered: &mut Entered) -> io::Result<(Stream, Stream)> {
-    // It reads an end of file.
-    drop(entered.child.stdin.take());
-    let out = entered.child.stdout.take().map(OwnedFd::from);
-    let err = entered.child.stderr.take().map(OwnedFd::from);
-    Ok((Stream::new(out)?, Stream::new(err)?))
+/// What becomes readable when a command has ended, and when it can have its input.
+struct Ends {
+    command: OwnedFd,
+    control: OwnedFd,
 }
 
-/// Kills a command and waits for its end: briefly here, and beside for as long as it takes.
-async fn reap(mut entered: Entered, turn: OwnedSemaphorePermit) {
-    if let Err(error) = entered.end() {
-        tracing::warn!("cannot kill a health check: {error}");
-    }
+fn files_of(session: &mut Session) -> io::Result<(Stream, Stream, Ends)> {
+    let out = session.child.stdout.take().map(OwnedFd::from);
+    let err = session.child.stderr.take().map(OwnedFd::from);
+    let ends = Ends { command: end_of(&session.child)?, control: session.control.readable()? };
+    Ok((Stream::new(out)?, Stream::new(err)?, ends))
+}
+
+/// Kills a command with all that it has started, and waits for its end: briefly here, and beside for as
+/// long as it takes.
+async fn reap(session: Session, turn: OwnedSemaphorePermit) {
+    let Session { mut child, control } = session;
+    // Without a caller the command is killed.
+    drop(control);
     let gone = tokio::spawn(async move {
-        if let Ok(end) = end_of(&entered.child) {
+        if let Ok(end) = end_of(&child) {
             readable(end).await;
         }
-        if let Err(error) = entered.child.wait() {
+        if let Err(error) = child.wait() {
             tracing::warn!("cannot wait for a health check: {error}");
         }
         drop(turn);
