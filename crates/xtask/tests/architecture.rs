@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("autoscale", &["model", "spec"]),
     ("scheduler", &["model", "spec", "cell", "trace", "script"]),
     ("master", &["model", "spec", "cell", "borglet", "reclaim"]),
-    ("replica", &["model", "cell", "borglet", "master"]),
+    ("replica", &["model", "cell", "bns", "borglet", "master"]),
     ("trace", &["model", "spec"]),
     // The harness. Random mutations are for tests alone. Tests of the cell and of the scheduler use the harness,
     // too: their libraries do not.
@@ -31,7 +31,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("script", &["model", "spec", "cell"]),
     (
         "sim",
-        &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace", "script"],
+        &[
+            "model",
+            "spec",
+            "cell",
+            "bns",
+            "borglet",
+            "scheduler",
+            "master",
+            "replica",
+            "trace",
+            "script",
+        ],
     ),
     ("lab", &["model", "spec", "cell", "reclaim", "trace"]),
     // The boundary.

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cell::{Cell, Job, Service};
+use cell::{Cell, Event, EventKind, Job, Service, Subject};
 use imbl::{OrdMap, OrdSet};
 use model::{CollectionId, JobName, LogIndex, UserName};
 use thiserror::Error;
 
-use crate::record::{differs, is_behind, is_named, named};
+use crate::record::{is_behind, is_named, named};
 
 /// The name of a job or a service: its owner, and its own.
 pub type Key = Arc<(UserName, JobName)>;
@@ -17,13 +17,14 @@ pub type Key = Arc<(UserName, JobName)>;
 /// learn that they are gone.
 const GONE_MAX: usize = 10_000;
 
-/// When the record of each job and service changed last. Clones share their memory.
+/// When the record of each job and service changed last: the index of the operation that changed it,
+/// which is the same at every replica. Clones share their memory.
 ///
 /// Changes are combined: a watch gets the newest record of each job that has changed since its index,
 /// however often it did.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    /// The index of the cell that was followed last.
+    /// The index of the operation that was taken in last.
     index: LogIndex,
     /// Every change after this index is known.
     since: LogIndex,
@@ -79,60 +80,63 @@ impl Changes {
         changes
     }
 
-    /// The index of the cell that was followed last.
+    /// The index of the operation that was taken in last.
     #[must_use]
     pub fn index(&self) -> LogIndex {
         self.index
     }
 
-    /// Follows a cell from `before`, which was followed last, to `after`. What both share is not
-    /// looked at.
-    pub fn follow(&mut self, before: &Cell, after: &Cell) {
-        self.index = after.index();
-        let mut ids: BTreeSet<CollectionId> = after.jobs_changed_since(before).collect();
-        for id in after.machines_changed_since(before) {
-            let (one, other) = (before.machine(id), after.machine(id));
-            let of_interest = |machine: &Option<&Arc<cell::Machine>>| {
-                let machine = machine.as_ref()?;
-                let up = matches!(machine.state, cell::MachineState::Up);
-                Some((machine.name.clone(), Arc::clone(&machine.address), up))
-            };
-            if of_interest(&one) != of_interest(&other) {
-                let there = [one, other].into_iter().flatten();
-                ids.extend(there.flat_map(|it| it.instances()).map(|id| id.collection));
+    /// Takes in an operation: the cell after it, and what it caused. Every operation is to be taken in, in
+    /// the order of the log: what changed and changed back is a change.
+    pub fn applied(&mut self, cell: &Cell, events: &[Event]) {
+        self.index = cell.index();
+        let mut jobs = BTreeSet::new();
+        for event in events {
+            match (event.subject, &event.kind) {
+                (Subject::Cell, EventKind::ServiceSet { service, .. }) => {
+                    self.service_set(cell, service);
+                }
+                (Subject::Cell, EventKind::ServiceDeleted { owner, name }) => {
+                    let key = Arc::new((owner.clone(), name.clone()));
+                    self.behind.remove(&key);
+                    self.set(key, has_record(cell, owner, name));
+                }
+                (Subject::Job(id), kind) if may_change_a_job(kind) => _ = jobs.insert(id),
+                (Subject::Task(id), kind) if may_change_a_task(kind) => {
+                    _ = jobs.insert(id.collection);
+                }
+                (Subject::Machine(id), kind) if may_change_a_machine(kind) => {
+                    let there = cell.machine(id).into_iter().flat_map(|it| it.instances());
+                    jobs.extend(there.map(|id| id.collection));
+                }
+                _ => {}
             }
         }
-        for name in after.services_changed_since(before) {
-            let name = Arc::new(name.clone());
-            self.behind.remove(&name);
-            let service = after.service(&name.0, &name.1);
-            if let Some(service) = service {
-                let jobs = after.jobs().filter(|job| is_behind(service, job));
-                let jobs: OrdSet<CollectionId> = jobs.map(|job| job.id).collect();
-                if !jobs.is_empty() {
-                    self.behind.insert(Arc::clone(&name), jobs);
-                }
-            }
-            let there = has_record(after, &name.0, &name.1);
-            self.set(name, there);
-        }
-        for id in ids {
-            let (one, other) = (before.job(id), after.job(id));
-            let changed = match (one, other) {
-                (Some(one), Some(other)) => differs((before, one), (after, other)),
-                (Some(job), None) | (None, Some(job)) => is_named(job),
-                (None, None) => false,
-            };
-            if let Some(job) = other.or(one).filter(|_| changed) {
-                // Another job may have the name by now.
-                let (user, name) = (&job.owner, &job.spec.name);
-                self.set(key(job), has_record(after, user, name));
-                for service in after.services_open_to(user) {
-                    let is = other.is_some_and(|job| is_behind(service, job));
-                    if self.place(id, service, is) || is {
-                        self.set(service_key(service), true);
-                    }
-                }
+        jobs.into_iter().for_each(|id| self.job_changed(cell, id));
+    }
+
+    fn service_set(&mut self, cell: &Cell, service: &Service) {
+        let name = service_key(service);
+        let users = service.users.iter().chain([&service.owner]);
+        let jobs = users.flat_map(|user| cell.jobs_of(user));
+        let jobs = jobs.filter(|job| is_behind(service, job)).map(|job| job.id);
+        let jobs: OrdSet<CollectionId> = jobs.collect();
+        match jobs.is_empty() {
+            true => self.behind.remove(&name),
+            false => self.behind.insert(Arc::clone(&name), jobs),
+        };
+        self.set(name, true);
+    }
+
+    fn job_changed(&mut self, cell: &Cell, id: CollectionId) {
+        // A job that is forgotten had no record any more, and nor have alloc sets.
+        let Some(job) = cell.job(id).filter(|job| !job.spec.kind.is_alloc_set()) else { return };
+        // Another job may have the name by now.
+        self.set(key(job), has_record(cell, &job.owner, &job.spec.name));
+        for service in cell.services_open_to(&job.owner) {
+            let is = is_behind(service, job);
+            if self.place(id, service, is) || is {
+                self.set(service_key(service), true);
             }
         }
     }
@@ -142,6 +146,9 @@ impl Changes {
         let key = service_key(service);
         let mut jobs = self.behind.get(&key).cloned().unwrap_or_default();
         let was = jobs.contains(&job);
+        if was == is {
+            return was;
+        }
         match is {
             true => jobs.insert(job),
             false => jobs.remove(&job),
@@ -204,6 +211,51 @@ impl Changes {
     pub fn changed(&self, user: &UserName, job: &JobName) -> Option<LogIndex> {
         self.names.get(&(user.clone(), job.clone())).map(|changed| changed.at)
     }
+}
+
+/// Whether an event of a job may change its record. What is not known here does.
+fn may_change_a_job(kind: &EventKind) -> bool {
+    use EventKind as Kind;
+    !matches!(
+        kind,
+        Kind::Queue
+            | Kind::Enable
+            | Kind::Schedule { .. }
+            | Kind::UpdatePaused { .. }
+            | Kind::UpdateResumed { .. }
+            | Kind::UpdateClosed { .. }
+            | Kind::CapabilityUsed { .. }
+    )
+}
+
+/// Whether an event of a task may change its record: only one that has a machine has any.
+fn may_change_a_task(kind: &EventKind) -> bool {
+    use EventKind as Kind;
+    !matches!(
+        kind,
+        Kind::Submit { .. }
+            | Kind::Queue
+            | Kind::Enable
+            | Kind::UpdatePending
+            | Kind::UpdateSkipped { .. }
+            | Kind::UpdateFailed { .. }
+            | Kind::Suspect
+            | Kind::Saved { .. }
+            | Kind::SaverGivenUp { .. }
+            | Kind::ExecStarted { .. }
+            | Kind::ExecEnded { .. }
+            | Kind::CapabilityUsed { .. }
+    )
+}
+
+/// Whether an event of a machine may change the records of the tasks on it: whether it answers, or
+/// where it is.
+fn may_change_a_machine(kind: &EventKind) -> bool {
+    use EventKind as Kind;
+    matches!(
+        kind,
+        Kind::MachineAdded | Kind::MachineUnreachable | Kind::MachineDown | Kind::MachineBack
+    )
 }
 
 fn has_record(cell: &Cell, user: &UserName, name: &JobName) -> bool {

@@ -128,13 +128,3 @@ fn of<'a>(
         reachable: matches!(machine.state, MachineState::Up),
     })
 }
-
-/// Whether the record of a job differs between two cells.
-pub(crate) fn differs(before: (&Cell, &Job), after: (&Cell, &Job)) -> bool {
-    let (one, other) = (before.1, after.1);
-    one.id != other.id
-        || one.spec.tasks != other.spec.tasks
-        || one.spec.labels != other.spec.labels
-        || is_named(one) != is_named(other)
-        || !tasks(before.0, one).eq(tasks(after.0, other))
-}

@@ -105,10 +105,13 @@ fn session(expected: &Expect) {
     let mut text = String::new();
     let lines = expected.data().lines().map(str::trim_start);
     for line in lines.filter_map(|line| line.strip_prefix("> ")) {
-        let before = script.cell().clone();
-        script.command(line).unwrap_or_else(|error| panic!("'{line}': {error}"));
+        let mut cell = script.cell().clone();
+        let steps = script.command(line).unwrap_or_else(|error| panic!("'{line}': {error}"));
         let seen = changes.index();
-        changes.follow(&before, script.cell());
+        for step in steps {
+            cell.apply(step.at, &step.op);
+            changes.applied(&cell, &step.applied.events);
+        }
         text += &format!("> {line}\n");
         for key in changes.after(seen).expect("they are known") {
             let (user, job) = &**key;
@@ -341,58 +344,137 @@ impl GetIn for Index {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+/// What a reader has: the index of the last answer, and the records as they were then.
+#[derive(Clone)]
+struct Reader {
+    after: LogIndex,
+    records: BTreeMap<(String, String), String>,
+}
 
-    /// What a watch gets from any index on, added to the records of that index, are the newest records:
-    /// nothing is missing, and nothing is sent that has not changed. A name has one record, of one
-    /// incarnation of each task, on a port that no other has.
-    #[test]
-    fn a_watch_from_any_index_arrives_at_the_same_records(
-        lines in prop::collection::vec(line(), 1..60),
-        skip in prop::collection::vec(any::<bool>(), 60),
-    ) {
-        let mut script = Script::default();
-        for line in BEGINNING {
-            script.command(line).expect("a line");
-        }
-        let mut followed = script.cell().clone();
-        let mut changes = Changes::of(&followed);
-        let mut history = vec![(changes.index(), all(&followed))];
-        for (line, skip) in lines.iter().zip(skip) {
-            let Some(text) = line.text(script.cell()) else { continue };
-            // What the cell rejects changes nothing; a name may not exist.
-            let _unknown = script.command(&text);
-            if skip {
-                continue;
-            }
-            changes.follow(&followed, script.cell());
-            followed = script.cell().clone();
-            let now = all(&followed);
-            for (index, then) in &history {
-                let mut records = then.clone();
-                let keys: Vec<_> = changes.after(*index).expect("they are known").collect();
-                let names: BTreeSet<_> = keys.iter().collect();
-                prop_assert_eq!(names.len(), keys.len());
+impl Reader {
+    /// Takes in what a replica says that has applied the log up to this cell.
+    fn ask(&mut self, cell: &Cell, changes: &Changes) {
+        match changes.after(self.after) {
+            Ok(keys) => {
                 for key in keys {
                     let name = (key.0.to_string(), key.1.to_string());
-                    match bns::named(&followed, &key.0, &key.1) {
-                        Some(job) => drop(records.insert(name, record(&followed, job))),
-                        None => match followed.service(&key.0, &key.1) {
+                    match bns::named(cell, &key.0, &key.1) {
+                        Some(job) => drop(self.records.insert(name, record(cell, job))),
+                        None => match cell.service(&key.0, &key.1) {
                             Some(service) => {
-                                let record = service_record(&followed, &changes, service);
-                                records.insert(name, record);
+                                let record = service_record(cell, changes, service);
+                                self.records.insert(name, record);
                             }
-                            None => drop(records.remove(&name)),
+                            None => drop(self.records.remove(&name)),
                         },
                     }
                 }
-                prop_assert_eq!(&records, &now, "after {}, from {:?}", text, index);
             }
-            prop_assert_eq!(changes.after(followed.index()).expect("none").count(), 0);
-            history.push((followed.index(), now));
+            // It began after that: everything comes again.
+            Err(_) => self.records = all(cell),
+        }
+        self.after = changes.index();
+    }
+}
+
+/// The operations of random lines.
+fn log(lines: &[Line]) -> Vec<script::Step> {
+    let mut script = Script::default();
+    let mut log = Vec::new();
+    for line in BEGINNING {
+        log.extend(script.command(line).expect("a line"));
+    }
+    for line in lines {
+        if let Some(text) = line.text(script.cell()) {
+            // What the cell rejects changes nothing; a name may not exist.
+            log.extend(script.command(&text).into_iter().flatten());
+        }
+    }
+    log
+}
+
+/// The states of the cell, each with what is known of changes: after each operation.
+fn replayed(log: &[script::Step], from: usize) -> Vec<(Cell, Changes)> {
+    let mut cell = Cell::empty();
+    for step in &log[..from] {
+        cell.apply(step.at, &step.op);
+    }
+    let mut changes = Changes::of(&cell);
+    let mut states = vec![(cell.clone(), changes.clone())];
+    for step in &log[from..] {
+        cell.apply(step.at, &step.op);
+        changes.applied(&cell, &step.applied.events);
+        states.push((cell.clone(), changes.clone()));
+    }
+    states
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Each operation marks exactly the names whose record it may have changed: a record that is
+    /// different after it is marked with its index, and so it is at every replica, wherever it began.
+    #[test]
+    fn changes_follow_from_each_operation(
+        lines in prop::collection::vec(line(), 1..60),
+        began in any::<Index>(),
+    ) {
+        let log = log(&lines);
+        let states = replayed(&log, 0);
+        for (before, (cell, changes)) in states.iter().zip(&states[1..]) {
+            let (then, now) = (all(&before.0), all(cell));
+            let names: BTreeSet<_> = then.keys().chain(now.keys()).collect();
+            for name in names.into_iter().filter(|name| then.get(*name) != now.get(*name)) {
+                let (user, job) = (name.0.parse().expect("a user"), name.1.parse().expect("a job"));
+                let changed = changes.changed(&user, &job);
+                prop_assert_eq!(changed, Some(cell.index()), "{:?} at {}", name, cell.index());
+            }
+        }
+        // A replica that began later says the same of what it has seen.
+        let began = began.index(states.len());
+        for (one, other) in states[began..].iter().zip(replayed(&log, began)) {
+            let since = states[began].0.index();
+            let keys = |changes: &Changes| -> Vec<bns::Key> {
+                changes.after(since).expect("known").cloned().collect()
+            };
+            prop_assert_eq!(keys(&one.1), keys(&other.1));
         }
         // An index before all that is known is told so.
-        prop_assert!(changes.after(LogIndex(0)).is_err());
+        if began > 0 {
+            let later = replayed(&log, began);
+            prop_assert!(later[0].1.after(states[began - 1].0.index()).is_err());
+        }
+    }
+
+    /// A reader that moves between replicas, some of which lag and catch up at once, or began later,
+    /// has the same records as one that reads everything.
+    #[test]
+    fn a_reader_that_moves_between_replicas_arrives_at_the_same_records(
+        lines in prop::collection::vec(line(), 1..60),
+        began in prop::collection::vec(any::<Index>(), 2),
+        moves in prop::collection::vec((0..3_usize, any::<Index>(), any::<bool>()), 1..40),
+    ) {
+        let log = log(&lines);
+        let mut replicas = vec![(0, replayed(&log, 0))];
+        replicas.extend(began.iter().map(|began| began.index(log.len())).map(|it| (it, replayed(&log, it))));
+        let mut readers = vec![Reader { after: LogIndex(0), records: BTreeMap::new() }];
+        for (replica, at, splits) in moves {
+            let (first, states) = &replicas[replica];
+            let at = at.index(log.len() + 1).max(*first);
+            let (cell, changes) = &states[at - first];
+            let now = all(cell);
+            if splits {
+                // Somebody who goes on from here elsewhere.
+                readers.push(readers[readers.len() - 1].clone());
+            }
+            for reader in &mut readers {
+                // A replica that is behind answers when it is not any more.
+                if reader.after > cell.index() {
+                    continue;
+                }
+                reader.ask(cell, changes);
+                prop_assert_eq!(&reader.records, &now, "at {}", cell.index());
+            }
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! touches, and only while a clone still shares it. Readers, snapshots and schedulers thus have an
 //! immutable view, and the writer never waits for them.
 
-use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -59,26 +58,17 @@ impl<T: Clone> FromIterator<T> for Row<T> {
 /// An id that serves as the key of an object.
 pub(crate) trait Number: Copy {
     fn number(self) -> u64;
-    fn of(number: u64) -> Self;
 }
 
 impl Number for model::CollectionId {
     fn number(self) -> u64 {
         self.0
     }
-
-    fn of(number: u64) -> Self {
-        Self(number)
-    }
 }
 
 impl Number for model::MachineId {
     fn number(self) -> u64 {
         self.0
-    }
-
-    fn of(number: u64) -> Self {
-        Self(number)
     }
 }
 
@@ -126,15 +116,6 @@ impl<N, T> Default for Numbered<N, T> {
     }
 }
 
-/// Whether both are the same object, or neither is there.
-fn same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-        (None, None) => true,
-        _ => false,
-    }
-}
-
 fn empty<T>() -> Chunk<T> {
     Arc::new([const { None }; CHUNK])
 }
@@ -179,36 +160,6 @@ impl<N: Number, T: Clone> Numbered<N, T> {
         if block.iter().all(Option::is_none) {
             self.blocks.remove(&place.block);
         }
-    }
-
-    /// The ids whose object was added, removed or replaced since `before`, in rising order. What both
-    /// share is not looked at.
-    pub(crate) fn changed_since(&self, before: &Self) -> Vec<N> {
-        let mut changed = Vec::new();
-        let blocks: BTreeSet<u64> =
-            self.blocks.keys().chain(before.blocks.keys()).copied().collect();
-        for block in blocks {
-            let (now, then) = (self.blocks.get(&block), before.blocks.get(&block));
-            if same(now, then) {
-                continue;
-            }
-            for chunk in 0..CHUNK {
-                let of = |block: Option<&'_ Chunk<Chunk<Arc<T>>>>| block?[chunk].clone();
-                let (now, then) = (of(now), of(then));
-                if same(now.as_ref(), then.as_ref()) {
-                    continue;
-                }
-                for slot in 0..CHUNK {
-                    let of = |chunk: &Option<Chunk<Arc<T>>>| chunk.as_ref()?[slot].clone();
-                    if !same(of(&now).as_ref(), of(&then).as_ref()) {
-                        let place = [chunk, slot].map(|part| part as u64);
-                        let number = (block * CHUNK as u64 + place[0]) * CHUNK as u64 + place[1];
-                        changed.push(N::of(number));
-                    }
-                }
-            }
-        }
-        changed
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
@@ -259,13 +210,6 @@ mod tests {
         assert_eq!(all.iter().map(|number| **number).collect::<Vec<_>>(), [1, 0, 65]);
         assert_eq!(view.iter().map(|number| **number).collect::<Vec<_>>(), [1, 64, 65, u64::MAX]);
         assert_eq!((all.len(), view.len()), (3, 4));
-        let changed = [64, u64::MAX].map(MachineId);
-        assert_eq!(
-            (all.changed_since(&view), view.changed_since(&all)),
-            (changed.into(), changed.into())
-        );
-        assert_eq!(view.changed_since(&view.clone()), []);
-        assert_eq!(view.changed_since(&Numbered::default()).len(), 4);
         assert_eq!(all.blocks.len(), 1, "empty chunks are freed");
     }
 }

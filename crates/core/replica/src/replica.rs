@@ -6,6 +6,7 @@ mod exchange;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bns::Changes;
 use cell::{Applied, Cell, MemberChange, Op};
 use master::{Action, Master, Spread};
 use model::{LogIndex, Random, ReplicaId, Stamp, Term, Time};
@@ -77,6 +78,8 @@ pub struct Replica<C> {
     bootstrap: Option<Bootstrap>,
     node: RawNode<Memory>,
     cell: Cell,
+    /// When its names changed: every record that is applied is taken in.
+    names: Changes,
     /// The term of the last applied record.
     applied_term: Term,
     master: Master,
@@ -171,6 +174,7 @@ impl<C: Codec> Replica<C> {
             links: Links::new(settings.id, settings.master),
             settings,
             stamped: cell.time(),
+            names: Changes::of(&cell),
             cell,
             applied_term: term,
             waiting: VecDeque::new(),
@@ -204,6 +208,12 @@ impl<C: Codec> Replica<C> {
     #[must_use]
     pub fn cell(&self) -> &Cell {
         &self.cell
+    }
+
+    /// When the names of that state changed.
+    #[must_use]
+    pub fn names(&self) -> &Changes {
+        &self.names
     }
 
     /// Which replicas poll which machines, as last received from the leader.
@@ -568,6 +578,8 @@ impl<C: Codec> Replica<C> {
         let index = cell.index();
         self.node.mut_store().restore(&cell, term);
         self.stamped = self.stamped.max(cell.time());
+        // What changed on the way to it is not known.
+        self.names = Changes::of(&cell);
         (self.cell, self.applied_term) = (cell, term);
         // It includes the records that waited to be applied.
         (self.committed, self.agreeing) = Default::default();
@@ -588,6 +600,7 @@ impl<C: Codec> Replica<C> {
         let (at, op) = self.decode(&entry)?;
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
+        self.names.applied(&self.cell, &applied.events);
         let (cell, reordered) = (&self.cell, &applied.reordered);
         self.links.shard.applied(now, cell, &op, reordered, &mut self.actions);
         self.master.applied(now, cell, &op, reordered);

@@ -26,6 +26,8 @@ pub enum InjectedBug {
     SkippedEvent,
     /// The names keep an incarnation that has ended.
     DeadName,
+    /// A replica tells the changes of names between two of its views, not those of the log.
+    NamesFromViews,
     /// A scheduler's copy misses an operation.
     MissedOperation,
     /// A follower acknowledges records before they are on disk.
@@ -63,7 +65,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -72,6 +74,7 @@ impl InjectedBug {
         Self::PortTwice,
         Self::SkippedEvent,
         Self::DeadName,
+        Self::NamesFromViews,
         Self::MissedOperation,
         Self::EarlyAcknowledgement,
         Self::ForgottenVote,

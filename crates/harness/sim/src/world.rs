@@ -11,6 +11,7 @@ mod failing;
 mod faults;
 mod machines;
 mod master;
+mod names;
 mod progress;
 mod readers;
 mod replicas;
@@ -44,6 +45,7 @@ use crate::program::Programs;
 use crate::rates::{Intervals, Pace};
 use clients::{Asked, Clients, Told};
 use master::MasterHost;
+use names::NameReader;
 use progress::HealthyMajority;
 use replicas::{Operator, Sent};
 use scheduling::{Rival, SchedulerHost};
@@ -160,6 +162,8 @@ pub struct Counts {
     pub elections: u64,
     /// Linearizable reads that were answered.
     pub reads: u64,
+    /// Answers to the reader of names.
+    pub name_reads: u64,
     /// Snapshots received from other replicas.
     pub snapshots: u64,
     /// Processes started.
@@ -198,6 +202,7 @@ pub struct World<C: Codec> {
     pub(crate) concerned: BTreeMap<usize, Vec<usize>>,
     pub(crate) more: BTreeSet<usize>,
     pub(crate) well: HealthyMajority,
+    pub(crate) names: NameReader,
     pub(crate) invariants: InvariantChecker,
     pub(crate) counts: Counts,
     /// Polls and operations per second.
@@ -256,6 +261,7 @@ impl<C: Codec> World<C> {
             concerned: BTreeMap::new(),
             more: BTreeSet::new(),
             well: HealthyMajority::default(),
+            names: NameReader::default(),
             invariants: InvariantChecker::new(
                 setting.injected_bug,
                 setting.checking != Checking::Off,

@@ -1,8 +1,8 @@
 //! `bourg bench names`: what names cost a replica: following the changes of a large cell, and answering
 //! from it.
 //!
-//! The cell is that of `bourg bench apply`. Tasks start one after the other; after each, the names follow
-//! the new view, as they do in a master. Not here: sockets (`cargo run --release -p nameserver --example
+//! The cell is that of `bourg bench apply`. Tasks start one after the other; after each, the names take in
+//! the operation, as they do in a replica. Not here: sockets (`cargo run --release -p nameserver --example
 //! queries` measures them).
 
 use std::sync::Arc;
@@ -29,9 +29,9 @@ struct Figures {
     names_bytes: u64,
     /// The time until all names are known, at a start.
     begin_ms: f64,
-    /// Views that were followed, each with one task that has changed.
-    views: u32,
-    /// CPU time to follow one of them.
+    /// Operations that were taken in, each with one task that has changed.
+    operations: u32,
+    /// CPU time to take in one of them.
     follow_us: f64,
     follow_us_max: f64,
     /// The number of tasks in the largest job, and CPU time to read its record.
@@ -45,8 +45,8 @@ pub(crate) fn names(size: Size, json: bool) -> Done {
     let format = if json { Format::Json } else { Format::Table };
     output::object(&format, &figures, "names", || {
         format!(
-            "names of {} tasks in {} jobs on {} machines: {}, known after {} ms; {} µs for a view with a \
-             change (at most {}), {} µs for the record of {} tasks\n",
+            "names of {} tasks in {} jobs on {} machines: {}, known after {} ms; {} µs for an \
+             operation (at most {}), {} µs for the record of {} tasks\n",
             figures.tasks,
             figures.jobs,
             figures.machines,
@@ -71,18 +71,17 @@ fn measure(size: Size) -> anyhow::Result<Figures> {
     let first = |job: &Arc<Job>| job.instance(TaskIndex(0));
     let most = usize::try_from(size.operations)?;
     let instances: Vec<InstanceId> = cell.jobs().filter_map(first).take(most).collect();
-    let (mut views, mut spent, mut longest) = (0, Duration::ZERO, Duration::ZERO);
+    let (mut operations, mut spent, mut longest) = (0, Duration::ZERO, Duration::ZERO);
     for instance in instances {
         let machine = cell.placement(instance).context("a task has no machine")?.machine;
-        let known = cell.clone();
         let observations = vec![Observation::Started { instance }];
         let at = Time(cell.time().0 + 10);
-        cell.apply(at, &Op::Observe { machine, observations });
+        let applied = cell.apply(at, &Op::Observe { machine, observations });
         let (index, begun) = (changes.index(), thread_time());
-        changes.follow(&known, &cell);
+        changes.applied(&cell, &applied.events);
         let took = thread_time().saturating_sub(begun);
         ensure!(changes.after(index)?.count() == 1, "a change was missed");
-        (views, spent, longest) = (views + 1, spent + took, longest.max(took));
+        (operations, spent, longest) = (operations + 1, spent + took, longest.max(took));
     }
     let largest = cell.jobs().max_by_key(|job| job.spec.tasks).context("a cell without jobs")?;
     let begun = thread_time();
@@ -95,8 +94,8 @@ fn measure(size: Size) -> anyhow::Result<Figures> {
         tasks: cell.task_count(),
         names_bytes,
         begin_ms: micros(begin) / 1e3,
-        views,
-        follow_us: micros(spent / views.max(1)),
+        operations,
+        follow_us: micros(spent / operations.max(1)),
         follow_us_max: micros(longest),
         largest: largest.spec.tasks,
         record_us: micros(record),

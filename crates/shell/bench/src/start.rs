@@ -96,7 +96,7 @@ async fn one(client: &mut Client, run: usize) -> Result<Run, Failure> {
     let begun = Instant::now();
     let request = v1::SubmitRequest { id, spec: Some((&job).into()) };
     connection.ask(request, async |mut client, request| client.submit(request).await).await?;
-    let watch = v1::WatchJobRequest { job: Some(address.clone()) };
+    let watch = v1::WatchJobRequest { job: Some(address.clone()), index: 0 };
     let mut statuses = connection
         .stream(watch, async |mut client, request| client.watch_job(request).await)
         .await?;

@@ -22,6 +22,7 @@ use process::renewal::Masters;
 use proto::v1;
 use rpc::Rotating;
 use tokio::sync::Notify;
+use tonic::{Code, Status};
 
 use self::clients::TaskClients;
 use self::replicas::Replicas;
@@ -173,7 +174,15 @@ impl MachineNames {
         let request = v1::WatchNamesRequest { query: Some(query), after: after.0 };
         let mut changes = match self.0.replicas.watch(request).await {
             Ok(changes) => changes,
-            Err(error) => return tracing::debug!("cannot watch names: {error:#}"),
+            Err(error) => {
+                let status = error.downcast_ref::<Status>();
+                if status.is_some_and(|status| status.code() == Code::OutOfRange) {
+                    // The cell was restored: what is known may never have been.
+                    *after = LogIndex(0);
+                    *self.cache() = Cache::new(CacheLimits::default());
+                }
+                return tracing::debug!("cannot watch names: {error:#}");
+            }
         };
         loop {
             match changes.message().await {

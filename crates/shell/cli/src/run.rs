@@ -202,7 +202,7 @@ impl Progress {
         name: &str,
         wait: Wait,
     ) -> Result<v1::JobStatus, Failure> {
-        let request = v1::WatchJobRequest { job: Some(address.clone()) };
+        let mut request = v1::WatchJobRequest { job: Some(address.clone()), index: 0 };
         let mut statuses = connection
             .stream(request.clone(), async |mut client, request| client.watch_job(request).await)
             .await?;
@@ -218,7 +218,11 @@ impl Progress {
             let pending = last.as_ref().is_none_or(|job| counts(job).pending > 0);
             tokio::select! {
                 message = statuses.message() => match message {
-                    Ok(Some(message)) => last = message.jobs.into_iter().next().or(last),
+                    Ok(Some(message)) => {
+                        // Another replica may be behind this one.
+                        request.index = message.index;
+                        last = message.jobs.into_iter().next().or(last);
+                    }
                     // The replica was restarted or had no news, or the job is dead and everything
                     // is printed.
                     _ if last.as_ref().is_some_and(is_dead) => {}
@@ -235,7 +239,10 @@ impl Progress {
                             },
                             async |mut client, request| client.status(request).await,
                         ).await?;
-                        last = status.jobs.into_iter().next();
+                        if status.index >= request.index {
+                            request.index = status.index;
+                            last = status.jobs.into_iter().next();
+                        }
                         let again = connection
                             .stream(request.clone(), async |mut client, request| client.watch_job(request).await);
                         statuses = again.await?;

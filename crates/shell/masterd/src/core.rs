@@ -397,6 +397,7 @@ impl Thread {
         }
         self.view.send_replace(Arc::new(View {
             cell: cell.clone(),
+            name_changes: self.replica.names().clone(),
             origin: self.origin,
             me: self.me,
             leader: self.leader,

@@ -197,20 +197,16 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
-    let names = {
-        let _in_it = serve.enter();
-        names::follow(core.watch())
-    };
     let dns = options.dns.as_ref().map(|dns| name_server::bind(dns, authority.cell()));
     let dns = dns.map(|bound| process::block_on(&serve, bound)).transpose()?;
-    let resolved = names.clone();
+    let resolved = core.watch();
     let sigma = options.sigma.as_ref().map(sigma_server::bind).transpose()?;
     let mut service = service::Service::new(
         core.clone(),
         (agents.handle(), peers.handle()),
         (Arc::clone(&authority), options.validity),
         past::Past::of(directory.path()),
-        (service::event_watch::EventSource::new(&directory.events(), keeper.kept()), names),
+        service::event_watch::EventSource::new(&directory.events(), keeper.kept()),
         refusals.clone(),
         (metrics, options.task_metrics, dns.as_ref().map(|dns| Arc::clone(dns.metrics()))),
     );

@@ -15,6 +15,7 @@ use process::renewal;
 use tokio::sync::watch;
 
 use crate::names::Names;
+use crate::view::View;
 
 /// How long a request waits at the start, while the log is applied.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -34,38 +35,38 @@ pub(crate) async fn bind(options: &DnsOptions, cell: &str) -> anyhow::Result<Ser
     server.with_context(|| format!("cannot serve DNS at {}", options.address))
 }
 
-/// The names of a replica.
+/// The names of a replica. Before the log is applied there is nothing.
 #[derive(Debug)]
-pub(crate) struct ReplicaNames(pub(crate) watch::Receiver<Option<Arc<Names>>>);
+pub(crate) struct ReplicaNames(pub(crate) watch::Receiver<Arc<View>>);
 
 impl dns::Names for ReplicaNames {
     fn lookup(&self, question: &Question) -> Lookup {
-        let names = self.0.borrow().clone();
-        names.map_or(Lookup::Missing, |names| Lookup::Fresh(answer(&names, question)))
+        let view = Arc::clone(&self.0.borrow());
+        match view.caught_up {
+            true => Lookup::Fresh(answer(view.names(), question)),
+            false => Lookup::Missing,
+        }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a serial number has the low bits")]
     fn serial(&self) -> u32 {
-        self.0.borrow().as_ref().map_or(1, |names| names.changes.index().0 as u32)
+        self.0.borrow().cell.index().0 as u32
     }
 }
 
 impl Source for ReplicaNames {
     async fn resolve(&self, question: Question) -> Lookup {
-        let mut names = self.0.clone();
-        let there = names.wait_for(Option::is_some);
-        match tokio::time::timeout(START_PATIENCE, there).await {
-            Ok(Ok(names)) => names
-                .as_ref()
-                .map_or(Lookup::Missing, |names| Lookup::Fresh(answer(names, &question))),
-            Ok(Err(_)) | Err(_) => Lookup::Missing,
-        }
+        let mut views = self.0.clone();
+        let there = views.wait_for(|view| view.caught_up);
+        let there = tokio::time::timeout(START_PATIENCE, there).await;
+        let view = there.ok().and_then(Result::ok).map(|view| Arc::clone(&view));
+        view.map_or(Lookup::Missing, |view| Lookup::Fresh(answer(view.names(), &question)))
     }
 }
 
 /// The answer that a cell gives.
-fn answer(names: &Names, question: &Question) -> Answer {
-    let cell = &names.cell;
+fn answer(names: Names<'_>, question: &Question) -> Answer {
+    let cell = names.cell;
     match question {
         Question::Master => {
             let addresses: BTreeSet<IpAddr> = renewal::addresses(cell)
@@ -89,7 +90,7 @@ fn answer(names: &Names, question: &Question) -> Answer {
             }
             None => match cell.service(user, job) {
                 Some(service) => {
-                    let tasks = bns::service_tasks(cell, &names.changes, service);
+                    let tasks = bns::service_tasks(cell, names.changes, service);
                     Answer::Found(tasks.filter_map(|(job, task)| endpoint(job, &task)).collect())
                 }
                 None => Answer::NoSuchName,

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{AddMachine, Kill, Mutation, Outcome, Reply, Submission};
-use model::{MachineId, MachineName, UserName};
+use model::{LogIndex, MachineId, MachineName, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
@@ -54,7 +54,7 @@ use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Limiter, Refusals};
 use rpc::{Authority, Identity};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -65,7 +65,6 @@ use self::tasks::split;
 use crate::caller::tasks::{may_submit, may_touch};
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
-use crate::names::Names;
 use crate::past::Past;
 use crate::reads::rejections::rejected;
 use crate::reads::{Reads, few, job_address, selection};
@@ -87,7 +86,6 @@ pub(crate) struct Service {
     log_readers_there: Limiter<(MachineId, UserName)>,
     metrics_readers: Streams,
     commands: Streams,
-    pub(super) names: watch::Receiver<Option<Arc<Names>>>,
     name_watches: Streams,
     pub(super) health_watchers: Limiter<Identity>,
     pub(super) authority: Arc<Authority>,
@@ -142,7 +140,7 @@ impl Service {
         (agents, peers): (agents::Handle, peers::Handle),
         (authority, validity): (Arc<Authority>, Duration),
         past: Past,
-        (events, names): (EventSource, watch::Receiver<Option<Arc<Names>>>),
+        events: EventSource,
         refusals: Refusals,
         (metrics, task_metrics, dns): (Arc<Metrics>, bool, Option<Arc<nameserver::Metrics>>),
     ) -> Self {
@@ -169,7 +167,6 @@ impl Service {
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
             metrics_readers: task_metrics::readers(),
             commands: exec::commands(),
-            names,
             name_watches: names::watches(),
             health_watchers: Limiter::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
             authority,
@@ -546,8 +543,9 @@ impl Borgmaster for Service {
         request: Request<v1::WatchJobRequest>,
     ) -> Answer<Self::WatchJobStream> {
         let caller = self.anyone(&request).await?;
-        let asked = request.into_inner().job.unwrap_or_default();
-        let view = self.core.view();
+        let v1::WatchJobRequest { job: asked, index } = request.into_inner();
+        let asked = asked.unwrap_or_default();
+        let view = gate::reached(&self.core, LogIndex(index)).await?;
         let reads = Reads::of(&view, &caller);
         let (job, tasks) = reads.find(&asked).map(|job| (job.id, job.spec.tasks))?;
         drop(view);

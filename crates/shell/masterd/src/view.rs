@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bns::Changes;
 use cell::Cell;
 use checkpoint::Origin;
 use master::Spread;
@@ -13,6 +14,8 @@ use replica::Progress;
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) cell: Cell,
+    /// When the names of that cell changed.
+    pub(crate) name_changes: Changes,
     /// The term of the last operation, and the restore epoch.
     pub(crate) origin: Origin,
     /// The id of this replica.
@@ -42,6 +45,7 @@ impl View {
     /// The view before the first step.
     pub(super) fn first(cell: Cell, origin: Origin, me: ReplicaId, clock: Clock) -> Self {
         Self {
+            name_changes: Changes::of(&cell),
             cell,
             origin,
             me,

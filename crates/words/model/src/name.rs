@@ -143,6 +143,14 @@ name!(
     "port name"
 );
 
+impl JobName {
+    /// The name that comes before all others.
+    #[must_use]
+    pub fn first() -> Self {
+        Self("0".into())
+    }
+}
+
 impl UserName {
     /// The valid name nearest to a text such as an operating system's user name; `user` if no
     /// character of it can be kept.
@@ -161,7 +169,9 @@ mod tests {
     #[test]
     fn labels_are_names() {
         for good in ["a", "web", "web-2", "0", &"x".repeat(63)] {
-            assert_eq!(JobName::new(good).expect(good).as_str(), good);
+            let name = JobName::new(good).expect(good);
+            assert_eq!(name.as_str(), good);
+            assert!(JobName::first() <= name);
         }
     }
 

@@ -171,7 +171,7 @@ const IN_SMALL: [(&str, &[&str]); 11] = [
     ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
     ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
     ("update --machines 60 --tasks 300 --updated 50 --at-once 5 --plans 2", &["machines", "tasks"]),
-    ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "views", "largest"]),
+    ("names --machines 50 --tasks 500 --changes 20", &["jobs", "tasks", "operations", "largest"]),
     (
         "resolver --machines 50 --tasks 500 --misses 20 --changes 5 --watchers 10 --seconds 1",
         &["miss_p50_ms", "visible_p50_ms", "watched_changes", "messages"],

@@ -6,12 +6,18 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use proto::v1;
+use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::service::names_client::NamesClient;
+use rpc::{Expect, Role, Rotating};
 use serde_json::Value;
+use tonic::{Code, Status};
 
 use crate::cell::Cell;
 use crate::eventually::until;
 use crate::processes;
 use crate::replicas::Three;
+use crate::security::{issued, wait};
 use crate::terminal::Terminal;
 
 /// Begins a watch, and gives its lines.
@@ -126,4 +132,99 @@ fn every_replica_has_the_names_and_a_watch_outlives_the_leader() {
     cell.ok("bourg resize web 3 --detach");
     sees(&lines, &["+ root/web/2", "running", "healthy"]);
     watch.kill().and_then(|()| watch.wait()).expect("it runs");
+}
+
+/// A replica that lags compares what it knew with what it catches up with at once: changes that took
+/// themselves back meanwhile are changes all the same for a reader that has seen one of them elsewhere.
+#[test]
+fn a_watch_that_goes_on_at_a_replica_that_lagged_misses_no_change() {
+    let cell = Three::start();
+    cell.write("web.bcl", web(1, ""));
+    for tier in ["one", "two"] {
+        let text = format!("(import 'web.bcl') + {{ labels+: {{ tier: '{tier}' }} }}");
+        cell.write(&format!("{tier}.bcl"), text);
+    }
+    cell.ok("bourg run one.bcl");
+    let leader = cell.leader();
+    let lags = leader % 3 + 1;
+    let at = |replica: u64| cell.only(replica).display().to_string();
+    let (here, there) = (at(leader), at(lags));
+    let watch = |cell_of: &str, after: u64| {
+        let after = after.to_string();
+        watched(&cell, &["--cell", cell_of, "web", "--after", &after, "-o", "json"])
+    };
+    let index = |line: &str| {
+        let change: Value = serde_json::from_str(line).expect("JSON");
+        change["index"].as_str().and_then(|text| text.parse().ok()).or(change["index"].as_u64())
+    };
+    for round in 0..5 {
+        processes::signal(cell.pid(lags), Signal::SIGSTOP);
+        cell.ok(&format!("bourg --cell {here} run two.bcl --detach"));
+        let (mut first, lines) = watch(&here, 0);
+        let seen = index(&sees(&lines, &["\"tier\":\"two\""])).expect("an index");
+        first.kill().and_then(|()| first.wait()).expect("it runs");
+        cell.ok(&format!("bourg --cell {here} run one.bcl --detach"));
+        processes::signal(cell.pid(lags), Signal::SIGCONT);
+        let (mut next, lines) = watch(&there, seen);
+        let line = sees(&lines, &["\"tier\":\"one\""]);
+        assert!(index(&line) > Some(seen), "in round {round}: {line} after {seen}");
+        next.kill().and_then(|()| next.wait()).expect("it runs");
+    }
+}
+
+/// The first answers of watches of names, a job and files to a reader that knows a later index: those of
+/// a replica.
+async fn first_answers(cell: &Three, replica: u64, index: u64) -> [Result<u64, Status>; 3] {
+    let known = std::fs::read_to_string(cell.only(replica).join("cell.toml")).expect("it is there");
+    let address = known.split('"').find(|text| text.starts_with("127.0.0.1:")).expect("one");
+    let credentials = Rotating::new(issued(cell, "user/root")).expect("credentials");
+    let channel = rpc::transport::connect(address, &credentials, &Expect::Role(Role::Master));
+    let channel = channel.expect("an address");
+    let client = BorgmasterClient::new(channel.clone());
+    let names = async {
+        let request = v1::WatchNamesRequest { query: None, after: index };
+        let mut stream = NamesClient::new(channel).watch(request).await?.into_inner();
+        stream.message().await.map(|change| change.expect("it goes on").index)
+    };
+    let job = async {
+        let job = v1::JobAddress { user: "root".to_owned(), job: "web".to_owned() };
+        let request = v1::WatchJobRequest { job: Some(job), index };
+        let mut stream = client.clone().watch_job(request).await?.into_inner();
+        stream.message().await.map(|status| status.expect("it goes on").index)
+    };
+    let files = async {
+        let request = v1::WatchFilesRequest { path: "/root/".to_owned(), index };
+        let mut stream = client.clone().watch_files(request).await?.into_inner();
+        stream.message().await.map(|files| files.expect("it goes on").index)
+    };
+    [names.await, job.await, files.await]
+}
+
+#[test]
+fn a_first_answer_is_never_older_than_what_its_reader_knows() {
+    let cell = Three::start();
+    cell.write("web.bcl", web(1, ""));
+    cell.ok("bourg run web.bcl");
+    let leader = cell.leader();
+    let alone = leader % 3 + 1;
+    let others = [leader, (leader + 1) % 3 + 1].map(|replica| cell.pid(replica));
+    let codes = |index: u64| {
+        let answers = wait(first_answers(&cell, alone, index));
+        answers.map(|answer| answer.map_err(|status| status.code()))
+    };
+    for known in [codes(1), codes(10)] {
+        assert!(
+            known.iter().all(|index| index.as_ref().is_ok_and(|index| *index > 10)),
+            "{known:?}"
+        );
+    }
+    // After everything there is: that is no index of this cell.
+    assert_eq!(codes(1_000_000), [(); 3].map(|()| Err(Code::OutOfRange)));
+    // A replica that is cut off cannot tell.
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
+    assert_eq!(codes(1_000_000), [(); 3].map(|()| Err(Code::Unavailable)));
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::SIGCONT));
+    until("it has heard of the others again", || {
+        codes(1_000_000).iter().all(|code| *code == Err(Code::OutOfRange))
+    });
 }

@@ -145,7 +145,8 @@ fn no_answer_to_others_has_a_value_of_env() {
         let mut client = BorgmasterClient::new(to(&cell, Of::Master, ben));
         let status = client.status(v1::StatusRequest::default()).await.expect("an answer");
         let job = Some(v1::JobAddress { user: "ana".to_owned(), job: "keys".to_owned() });
-        let watch = client.watch_job(v1::WatchJobRequest { job }).await.expect("a stream");
+        let watch =
+            client.watch_job(v1::WatchJobRequest { job, index: 0 }).await.expect("a stream");
         let watched = watch.into_inner().message().await.expect("it is sent");
         (status.into_inner(), watched.expect("the job as it is"))
     });

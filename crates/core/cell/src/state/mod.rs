@@ -330,17 +330,6 @@ impl Cell {
         self.jobs.iter()
     }
 
-    /// The jobs that were added, removed or changed between an earlier state of the same cell and this
-    /// one. What both share is not looked at.
-    pub fn jobs_changed_since(&self, before: &Self) -> impl Iterator<Item = CollectionId> {
-        self.jobs.changed_since(&before.jobs).into_iter()
-    }
-
-    /// The same for machines.
-    pub fn machines_changed_since(&self, before: &Self) -> impl Iterator<Item = MachineId> {
-        self.machines.changed_since(&before.machines).into_iter()
-    }
-
     /// The newest job of each name, by owner and name.
     pub fn named_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         let mut names = self.job_names.iter().peekable();
@@ -353,6 +342,13 @@ impl Cell {
                 }
             }
         })
+    }
+
+    /// Every stored job of a user, by name.
+    pub fn jobs_of(&self, user: &UserName) -> impl Iterator<Item = &Arc<Job>> {
+        let first = (user.clone(), JobName::first(), CollectionId(0));
+        let of = self.job_names.range(first..).take_while(move |(owner, ..)| owner == user);
+        of.filter_map(|(.., id)| self.jobs.get(*id))
     }
 
     /// The jobs that have a pending task, oldest first.

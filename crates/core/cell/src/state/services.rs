@@ -80,19 +80,4 @@ impl crate::Cell {
         let keys = self.services.open_to.get(user).into_iter().flatten();
         keys.filter_map(|key| self.services.by_name.get(key))
     }
-
-    /// The names of services that were set or deleted between an earlier state of the same cell and this
-    /// one. What both share is not looked at.
-    pub fn services_changed_since<'a>(
-        &'a self,
-        before: &'a Self,
-    ) -> impl Iterator<Item = &'a (UserName, JobName)> {
-        use imbl::ordmap::DiffItem;
-        let (one, other) = (&before.services.by_name, &self.services.by_name);
-        let differ = (!one.ptr_eq(other)).then(|| one.diff(other));
-        differ.into_iter().flatten().map(|item| match item {
-            DiffItem::Add(key, _) | DiffItem::Remove(key, _) => key,
-            DiffItem::Update { new: (key, _), .. } => key,
-        })
-    }
 }

@@ -114,6 +114,11 @@ impl<C: Codec> MasterHost<C> {
         self.replica.as_ref().map(Replica::cell)
     }
 
+    /// When the names of that cell changed.
+    pub(crate) fn names(&self) -> Option<&bns::Changes> {
+        self.replica.as_ref().map(Replica::names)
+    }
+
     /// Makes a round of estimates, if the process runs.
     pub(crate) fn estimate(&mut self, now: Time) -> Option<Input> {
         let replica = self.replica.as_ref()?;

@@ -1,4 +1,4 @@
-//! Clients that make linearizable reads on any replica.
+//! Clients that make linearizable reads on any replica, and a reader of names.
 
 use model::Span;
 use replica::{Codec, Input};
@@ -14,6 +14,7 @@ const MEAN: Span = Span::from_secs(1);
 impl<C: Codec> World<C> {
     pub(crate) fn reads(&mut self) {
         let host = self.any_master();
+        self.name_read(host);
         if let Fate::Arrives(delay, _) = self.network.send(Node::Clients, Node::Master(host)) {
             self.agenda.at(self.now + delay, Event::ReadAsked { host });
         }

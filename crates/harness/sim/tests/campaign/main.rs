@@ -45,6 +45,7 @@ fn several_replicas_do_what_one_does() {
             let verdict = run(&plan);
             assert_eq!(verdict.failure, None, "{replicas} replicas, seed {seed}");
             assert!(verdict.counts.reads > 500, "{:?}", verdict.counts);
+            assert!(verdict.counts.name_reads > 500, "{:?}", verdict.counts);
         }
     }
 }
@@ -95,6 +96,7 @@ found! {
     a_port_given_twice_is_found: [1, 3, 5], PortTwice, Family::ALL;
     a_skipped_event_is_found: [1, 3, 5], SkippedEvent, Family::ALL;
     a_dead_name_is_found: [1, 3, 5], DeadName, Family::ALL;
+    names_from_views_are_found: [3, 5], NamesFromViews, Family::ALL;
     a_missed_operation_is_found: [1, 3, 5], MissedOperation, Family::ALL;
     an_early_acknowledgement_is_found: [3, 5], EarlyAcknowledgement, Family::ALL;
     a_forgotten_vote_is_found: [3, 5], ForgottenVote, [Family::Replicas];

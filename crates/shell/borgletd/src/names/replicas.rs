@@ -11,7 +11,7 @@ use proto::v1;
 use rpc::service::names_client::NamesClient;
 use rpc::{Expect, Role, Rotating};
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 /// The timeout of a call to one replica.
 const TIMEOUT: Duration = Duration::from_millis(700);
@@ -74,6 +74,8 @@ impl Replicas {
                     self.prefer(&address);
                     return Ok(answer.into_inner());
                 }
+                // That holds at every replica.
+                Err(status) if status.code() == Code::OutOfRange => return Err(status.into()),
                 Err(status) => failed = anyhow::Error::from(status).context(address),
             }
         }

@@ -11,13 +11,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use client::{MasterClient, Target};
+use client::Target;
 use model::Address;
 use process::arguments::duration;
 use process::shutdown;
 use proto::v1;
 use tokio::net::TcpListener;
 
+use super::bns::watch_on;
 use super::exit::{Done, Failure};
 use super::follow::follow;
 use super::output;
@@ -125,7 +126,7 @@ async fn watch(cell: Target<'_>, service: &v1::Service, proxy: &Proxy) -> Failur
     loop {
         let followed = async {
             let mut connection = client::Connection::open(cell)?;
-            let open = async |mut client: MasterClient, request| client.names.watch(request).await;
+            let open = async |client, request| watch_on(client, request, 0).await;
             let from = request.clone();
             follow(&mut connection, from, true, open, |next, change: v1::NamesChange| {
                 take_in(proxy, &change);

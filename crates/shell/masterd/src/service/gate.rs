@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
+use model::LogIndex;
 use rpc::metadata::CONSISTENT;
 use tonic::Status;
 
@@ -71,4 +72,32 @@ pub(crate) async fn newest(core: &Core) -> Result<Arc<View>, Status> {
              only read",
         )),
     }
+}
+
+/// Waits until this replica has applied the log up to an index that a reader has seen, maybe at another
+/// replica: what it is answered then is never older than what it knows.
+pub(crate) async fn reached(core: &Core, index: LogIndex) -> Result<Arc<View>, Status> {
+    let view = core.view();
+    if view.cell.index() >= index {
+        return Ok(view);
+    }
+    let is_newest = has_newest_state(core).await;
+    let view = core.view();
+    let has = view.cell.index();
+    match (has >= index, is_newest) {
+        (true, _) => Ok(view),
+        (false, true) => Err(beyond(index, has)),
+        (false, false) => Err(Status::unavailable(format!(
+            "this replica has applied the log up to index {has}, and the reader has seen index {index}: \
+             ask another replica, or this one again"
+        ))),
+    }
+}
+
+/// The error for an index after everything that was ever acknowledged.
+fn beyond(index: LogIndex, has: LogIndex) -> Status {
+    Status::out_of_range(format!(
+        "index {index} is after the cell's newest, {has}: if the cell was restored from a checkpoint, \
+         begin again without an index"
+    ))
 }

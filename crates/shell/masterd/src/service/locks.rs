@@ -213,7 +213,9 @@ impl Service {
     ) -> Answer<Streamed<v1::FilesResponse>> {
         let by = self.anyone(&request).await?;
         let v1::WatchFilesRequest { path, index } = request.into_inner();
-        let view = gate::newest(&self.core).await?;
+        // It has everything that was acknowledged anywhere before.
+        gate::newest(&self.core).await?;
+        let view = gate::reached(&self.core, LogIndex(index)).await?;
         let asked = Asked::new(&view.cell, &by, &path)?;
         let weight = match &asked {
             Asked::One(_) => 1,
@@ -226,7 +228,7 @@ impl Service {
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
         let views = self.core.watch();
         tokio::spawn(async move {
-            if let Err(status) = send_changes(views, asked, LogIndex(index), to_client).await {
+            if let Err(status) = send_changes(views, asked, to_client).await {
                 end.send(Err(status));
             }
         });
@@ -239,7 +241,6 @@ impl Service {
 async fn send_changes(
     mut views: watch::Receiver<Arc<View>>,
     asked: Asked,
-    from: LogIndex,
     to_client: mpsc::Sender<Sent>,
 ) -> Result<(), Status> {
     let (mut last, mut looked) = (None, None);
@@ -249,7 +250,7 @@ async fn send_changes(
             let view = Arc::clone(&views.borrow_and_update());
             let cell = &view.cell;
             let changed = Some(cell.files_changed());
-            if cell.index() < from || looked == changed {
+            if looked == changed {
                 None
             } else {
                 looked = changed;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bns::Changes;
 use cell::{Cell, Job, Service as CellService};
 use model::{JobName, LabelQuery, LogIndex, Time, UserName};
-use process::clock::Clock;
 use proto::v1;
 use proto::v1::past_question::Question;
 use rpc::Identity;
@@ -21,7 +21,8 @@ use crate::names::Names;
 use crate::reads::{Reads, job_address, job_has, labels};
 use crate::service::event_watch::STALLED;
 use crate::service::streams::{Streams, holding};
-use crate::service::{Answer, Service, Streamed};
+use crate::service::{Answer, Service, Streamed, gate};
+use crate::view::View;
 
 /// The maximum number of jobs in a query by name.
 const JOBS_MAX: usize = 10_000;
@@ -122,7 +123,7 @@ enum Named<'a> {
     Service(&'a CellService),
 }
 
-fn record(names: &Names, named: &Named<'_>) -> v1::NameRecord {
+fn record(names: Names<'_>, named: &Named<'_>) -> v1::NameRecord {
     match named {
         Named::Job(job) => job_record(names, job),
         Named::Service(service) => service_record(names, service),
@@ -130,9 +131,9 @@ fn record(names: &Names, named: &Named<'_>) -> v1::NameRecord {
 }
 
 /// The record of a service.
-pub(crate) fn service_record(names: &Names, service: &CellService) -> v1::NameRecord {
+pub(crate) fn service_record(names: Names<'_>, service: &CellService) -> v1::NameRecord {
     let changed = names.changes.changed(&service.owner, &service.name);
-    let tasks = bns::service_tasks(&names.cell, &names.changes, service);
+    let tasks = bns::service_tasks(names.cell, names.changes, service);
     let task = |(job, task): (&Arc<Job>, bns::TaskRecord<'_>)| v1::NameTask {
         user: job.owner.to_string(),
         job: job.spec.name.to_string(),
@@ -148,7 +149,7 @@ pub(crate) fn service_record(names: &Names, service: &CellService) -> v1::NameRe
     }
 }
 
-fn job_record(names: &Names, job: &Job) -> v1::NameRecord {
+fn job_record(names: Names<'_>, job: &Job) -> v1::NameRecord {
     let changed = names.changes.changed(&job.owner, &job.spec.name);
     v1::NameRecord {
         user: job.owner.to_string(),
@@ -157,14 +158,14 @@ fn job_record(names: &Names, job: &Job) -> v1::NameRecord {
         size: job.spec.tasks,
         labels: job.spec.labels.clone().into_iter().collect(),
         changed: changed.unwrap_or(names.cell.index()).0,
-        tasks: bns::tasks(&names.cell, job).map(|task| proto::name_task(&task)).collect(),
+        tasks: bns::tasks(names.cell, job).map(|task| proto::name_task(&task)).collect(),
         service: None,
     }
 }
 
 /// The records of a query.
-fn found(names: &Names, query: &Query, now: Time) -> v1::GetNamesResponse {
-    let records = query.all(&names.cell).map(|named| record(names, &named)).collect();
+fn found(names: Names<'_>, query: &Query, now: Time) -> v1::GetNamesResponse {
+    let records = query.all(names.cell).map(|named| record(names, &named)).collect();
     v1::GetNamesResponse { index: names.cell.index().0, time: now.0, records }
 }
 
@@ -172,7 +173,8 @@ impl Reads<'_> {
     /// The same for a user, of a cell that is not followed, such as one of the past.
     pub(crate) fn names(&self, asked: v1::GetNamesRequest) -> Result<v1::GetNamesResponse, Status> {
         let query = Query::of(asked.query, Some(self.me))?;
-        Ok(found(&Names::of(self.cell.clone()), &query, self.now))
+        let changes = Changes::of(self.cell);
+        Ok(found(Names { cell: self.cell, changes: &changes }, &query, self.now))
     }
 }
 
@@ -192,8 +194,11 @@ impl rpc::service::names_server::Names for Service {
                 return Err(Status::permission_denied("machines get the present names only"));
             }
         }
-        let (names, clock) = (self.names_now().await?, self.core.view().clock);
-        let answer = move || Ok(found(&names, &query, clock.now()));
+        let core = self.core.clone();
+        let answer = move || {
+            let view = core.view();
+            Ok(found(view.names(), &query, view.now()))
+        };
         match reader {
             Reader::Client(by) => self.read_much(&by, move |_| answer()).await,
             Reader::Machine => answer().map(Response::new),
@@ -207,7 +212,7 @@ impl rpc::service::names_server::Names for Service {
         let reader = self.reader(&request).await?;
         let v1::WatchNamesRequest { query, after } = request.into_inner();
         let query = Query::of(query, reader.user())?;
-        self.names_now().await?;
+        gate::reached(&self.core, LogIndex(after)).await?;
         let place: Option<Permit<UserName>> = match &reader {
             Reader::Client(by) => Some(self.name_watches.begin(&by.user)?),
             // As many as machines may have connections.
@@ -216,8 +221,7 @@ impl rpc::service::names_server::Names for Service {
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
-        let clock = self.core.view().clock;
-        let watch = Watch { names: self.names.clone(), query, clock, to_client };
+        let watch = Watch { views: self.core.watch(), query, to_client };
         tokio::spawn(async move {
             if let Err(status) = watch.run(LogIndex(after)).await {
                 end.send(Err(status));
@@ -239,24 +243,11 @@ impl Service {
             _ => self.anyone(request).await.map(Reader::Client),
         }
     }
-
-    /// The names, at least as new as the newest view.
-    pub(crate) async fn names_now(&self) -> Result<Arc<Names>, Status> {
-        let index = self.core.view().cell.index();
-        let mut names = self.names.clone();
-        let new = |names: &Option<Arc<Names>>| {
-            names.as_ref().is_some_and(|names| names.changes.index() >= index)
-        };
-        let names = names.wait_for(new).await;
-        let names = names.ok().and_then(|names| names.clone());
-        names.ok_or_else(|| Status::unavailable("the master is stopping"))
-    }
 }
 
 struct Watch {
-    names: watch::Receiver<Option<Arc<Names>>>,
+    views: watch::Receiver<Arc<View>>,
     query: Query,
-    clock: Clock,
     to_client: mpsc::Sender<Result<v1::NamesChange, Status>>,
 }
 
@@ -267,9 +258,9 @@ impl Watch {
         loop {
             // No cell is held while a reader takes its time.
             let messages = {
-                let Some(names) = self.names.borrow_and_update().clone() else { return Ok(()) };
-                let messages = self.changes(&names, after, is_first);
-                (after, is_first) = (names.changes.index(), false);
+                let view = Arc::clone(&self.views.borrow_and_update());
+                let messages = self.changes(&view, after, is_first);
+                (after, is_first) = (view.cell.index(), false);
                 messages
             };
             for message in messages {
@@ -289,7 +280,7 @@ impl Watch {
             let rest = tokio::time::sleep(REST);
             let changed = async {
                 rest.await;
-                self.names.changed().await
+                self.views.changed().await
             };
             tokio::select! {
                 changed = changed => if changed.is_err() { return Ok(()) },
@@ -297,7 +288,7 @@ impl Watch {
                     let progress = v1::NamesChange {
                         // What is newer has not been looked at.
                         index: after.0,
-                        time: self.clock.now().0,
+                        time: self.views.borrow().now().0,
                         ..v1::NamesChange::default()
                     };
                     told = Some(tokio::time::Instant::now());
@@ -312,15 +303,15 @@ impl Watch {
 
     /// What to send of the changes after an index: nothing if none is of interest, except at the
     /// beginning.
-    fn changes(&self, names: &Names, after: LogIndex, is_first: bool) -> Vec<v1::NamesChange> {
-        let (index, time) = (names.changes.index().0, self.clock.now().0);
+    fn changes(&self, view: &View, after: LogIndex, is_first: bool) -> Vec<v1::NamesChange> {
+        let (names, index, time) = (view.names(), view.cell.index().0, view.now().0);
         let empty = v1::NamesChange { index, time, more: true, ..v1::NamesChange::default() };
         let mut pages = Pages { messages: Vec::new(), page: empty.clone(), empty, tasks: 0 };
         let known = names.changes.after(after).ok().filter(|_| after > LogIndex(0));
         match known {
             Some(keys) => {
                 for key in keys.filter(|key| self.query.is_about(&key.0, &key.1)) {
-                    match self.query.find(&names.cell, &key.0, &key.1) {
+                    match self.query.find(names.cell, &key.0, &key.1) {
                         Some(named) => pages.add(record(names, &named)),
                         None => pages.page.gone.push(v1::JobAddress {
                             user: key.0.to_string(),
@@ -332,7 +323,7 @@ impl Watch {
             None => {
                 pages.page.complete = true;
                 pages.empty.complete = true;
-                self.query.all(&names.cell).for_each(|named| pages.add(record(names, &named)));
+                self.query.all(names.cell).for_each(|named| pages.add(record(names, &named)));
             }
         }
         pages.end(is_first)

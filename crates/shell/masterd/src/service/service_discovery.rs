@@ -53,7 +53,7 @@ pub(crate) async fn tasks(State(service): State<Service>, uri: Uri) -> Response 
         Ok(filter) => filter,
         Err(why) => return health::plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
     };
-    answered(&service, move |names| match listed(&names.cell, &filter, TARGETS_MAX) {
+    answered(&service, move |names| match listed(names.cell, &filter, TARGETS_MAX) {
         Ok(json) => in_json(json),
         Err(why) => health::plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
     })
@@ -64,7 +64,7 @@ pub(crate) async fn tasks(State(service): State<Service>, uri: Uri) -> Response 
 /// other answers as large as the cell.
 pub(super) async fn answered(
     service: &Service,
-    answer: impl FnOnce(&Names) -> Response + Send + 'static,
+    answer: impl FnOnce(Names<'_>) -> Response + Send + 'static,
 ) -> Response {
     if !service.core.view().caught_up {
         // Readers keep what they have.
@@ -76,10 +76,10 @@ pub(super) async fn answered(
         health::plain(StatusCode::SERVICE_UNAVAILABLE, why)
     };
     let Ok(turn) = Arc::clone(&service.much).acquire_owned().await else { return stopping() };
-    let Ok(names) = service.names_now().await else { return stopping() };
+    let core = service.core.clone();
     let found = tokio::task::spawn_blocking(move || {
         let _held = turn;
-        answer(&names)
+        answer(core.view().names())
     });
     found.await.unwrap_or_else(|error| {
         health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
@@ -120,7 +120,7 @@ impl Filter {
     }
 }
 
-/// The running tasks that serve metrics, as JSON; an error if there are more than `most`.
+/// The running tasks that serve metrics and are not being stopped, as JSON; an error if there are more than `most`.
 fn listed(cell: &Cell, filter: &Filter, most: usize) -> Result<Vec<u8>, String> {
     let (mut json, mut count) = (b"[".to_vec(), 0);
     let name = cell.name().map(CellName::as_str).unwrap_or_default();
@@ -128,6 +128,10 @@ fn listed(cell: &Cell, filter: &Filter, most: usize) -> Result<Vec<u8>, String> 
         for (index, task) in job.tasks() {
             let TaskState::Running(placement) = &task.state else { continue };
             let Phase::Started { .. } = placement.phase else { continue };
+            // It is about to end.
+            if placement.stop.is_some() {
+                continue;
+            }
             let Some(page) = &job.described(index).metrics else { continue };
             let Some(port) = port_of(job, index, page, &placement.ports) else { continue };
             let Some(machine) = cell.machine(placement.machine) else { continue };

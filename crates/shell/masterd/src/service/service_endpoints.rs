@@ -147,11 +147,11 @@ fn address(task: &TaskRecord<'_>) -> Option<(String, u16)> {
     Some((task.host.to_string(), port))
 }
 
-/// The tasks behind a service that run, as targets.
-fn groups<'a>(names: &'a Names, service: &'a CellService) -> Vec<Group<'a>> {
+/// The tasks behind a service that run and are not being stopped, as targets.
+fn groups<'a>(names: Names<'a>, service: &'a CellService) -> Vec<Group<'a>> {
     let cell = names.cell.name().map(CellName::as_str).unwrap_or_default();
-    let tasks = bns::service_tasks(&names.cell, &names.changes, service);
-    let running = tasks.filter(|(_, task)| task.stage != Stage::Starting);
+    let tasks = bns::service_tasks(names.cell, names.changes, service);
+    let running = tasks.filter(|(_, task)| task.stage == Stage::Running);
     let group = |(job, task): (&'a Arc<Job>, TaskRecord<'a>)| {
         let (host, port) = address(&task)?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
@@ -170,11 +170,11 @@ fn groups<'a>(names: &'a Names, service: &'a CellService) -> Vec<Group<'a>> {
 }
 
 /// The resource of a service by its name `USER/NAME`; without endpoints if there is none.
-fn assignment(names: &Names, resource: &str) -> Value {
+fn assignment(names: Names<'_>, resource: &str) -> Value {
     let service = resource.split_once('/').and_then(|(user, name)| {
         names.cell.service(&UserName::new(user).ok()?, &JobName::new(name).ok()?)
     });
-    let tasks = service.map(|service| bns::service_tasks(&names.cell, &names.changes, service));
+    let tasks = service.map(|service| bns::service_tasks(names.cell, names.changes, service));
     let endpoint = |(_, task): (&Arc<Job>, TaskRecord<'_>)| {
         let (host, port) = address(&task)?;
         let health = match task.stage {

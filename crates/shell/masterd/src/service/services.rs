@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bns::Match;
+use bns::{Changes, Match};
 use cell::{DeleteService, Rejection, Reply, Service as CellService, SetService};
 use model::{JobName, UserName};
 use prost::Message as _;
@@ -27,12 +27,12 @@ fn named(me: &UserName, asked: &v1::ServiceName) -> Result<(UserName, JobName), 
 }
 
 /// A service with the number of tasks behind it; with the jobs whose labels match, if asked.
-fn status(names: &Names, service: &CellService, with_jobs: bool) -> v1::ServiceStatus {
+fn status(names: Names<'_>, service: &CellService, with_jobs: bool) -> v1::ServiceStatus {
     let (mut count, mut serving) = (0, 0);
-    for (_, task) in bns::service_tasks(&names.cell, &names.changes, service) {
+    for (_, task) in bns::service_tasks(names.cell, names.changes, service) {
         (count, serving) = (count + 1, serving + u32::from(task.serves()));
     }
-    let jobs = with_jobs.then(|| bns::candidates(&names.cell, service));
+    let jobs = with_jobs.then(|| bns::candidates(names.cell, service));
     let job = |(job, found): (&Arc<cell::Job>, Match)| v1::ServiceJob {
         user: job.owner.to_string(),
         job: job.spec.name.to_string(),
@@ -98,19 +98,19 @@ impl Service {
         if let Some(at) = asked.at {
             return self.past(&by, at, Question::Services(asked)).await;
         }
-        let names = self.names_now().await?;
         let me = by.user.clone();
-        self.read_much(&by, move |_| found(&names, &me, asked)).await
+        let core = self.core.clone();
+        self.read_much(&by, move |_| found(core.view().names(), &me, asked)).await
     }
 }
 
 /// All services, or one with the jobs whose labels match.
 fn found(
-    names: &Names,
+    names: Names<'_>,
     me: &UserName,
     asked: v1::ServicesRequest,
 ) -> Result<v1::ServicesResponse, Status> {
-    let cell = &names.cell;
+    let cell = names.cell;
     let services = match asked.service.map(|name| named(me, &name)).transpose()? {
         None => cell.services().map(|service| status(names, service, false)).collect(),
         Some((user, name)) => match cell.service(&user, &name) {
@@ -127,6 +127,7 @@ impl Reads<'_> {
         &self,
         asked: v1::ServicesRequest,
     ) -> Result<v1::ServicesResponse, Status> {
-        found(&Names::of(self.cell.clone()), self.me, asked)
+        let changes = Changes::of(self.cell);
+        found(Names { cell: self.cell, changes: &changes }, self.me, asked)
     }
 }

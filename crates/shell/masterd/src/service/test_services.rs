@@ -54,7 +54,7 @@ impl TestServices {
             (agents.handle(), peers.handle()),
             (Arc::new(authority), HOUR),
             Past::of(path),
-            (EventSource::new(path, watch::channel(0).1), watch::channel(None).1),
+            EventSource::new(path, watch::channel(0).1),
             refusals,
             (metrics, false, None),
         );
