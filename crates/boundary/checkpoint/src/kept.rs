@@ -21,8 +21,9 @@ use cell::{
 use expect_test::expect;
 use model::{
     Appclass, Band, Bytes, Capability, CellName, End, GcuFactor, Generation, GrantId, InstanceId,
-    JobName, Level, MachineId, MachineReport, MilliCores, Reclamation, Resources, SchedulingClass,
-    SessionId, Span, TaskId, TaskIndex, TaskSelection, Term, Time, UserName, Version,
+    JobName, Level, MachineId, MachineReport, MilliCores, Reclamation, Resources, RestoreEpoch,
+    SchedulingClass, SessionId, Span, TaskId, TaskIndex, TaskSelection, Term, Time, UserName,
+    Version,
 };
 use proto::image::state_hash;
 use spec::{
@@ -38,7 +39,8 @@ const KEPT: [(Level, &str); 1] = [
     (Level(1), "e0ef5bc0c4a46af5e77fae5eb894e7ce3bcad0f7b6f7e9a46eb7c903503588c0"),
 ];
 
-const ORIGIN: Origin = Origin { term: Term(3), restore_epoch: 1 };
+const ORIGIN: Origin =
+    Origin { term: Term(3), restore_epoch: RestoreEpoch { counter: 1, random: 0 } };
 
 fn file(level: Level) -> PathBuf {
     let name = format!("tests/kept/level-{level}.checkpoint");

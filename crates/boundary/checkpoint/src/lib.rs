@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use cell::{Cell, Image};
-use model::{LogIndex, Term, Time};
+use model::{LogIndex, RestoreEpoch, Term, Time};
 use prost::Message as _;
 use proto::v1;
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
@@ -30,8 +30,8 @@ const PIECE_BYTES: usize = 1 << 20;
 pub struct Origin {
     /// The term of the last operation.
     pub term: Term,
-    /// How often the cell was restored from a checkpoint by an operator.
-    pub restore_epoch: u64,
+    /// Which restoration the cell continues from.
+    pub restore_epoch: RestoreEpoch,
 }
 
 /// A checkpoint being written, chunk by chunk. Dropped before it is finished, it leaves nothing
@@ -55,10 +55,10 @@ impl Writing {
     }
 
     fn with(mut self, origin: Origin) -> store::Result<Self> {
-        let restore_epoch = origin.restore_epoch;
-        if restore_epoch > 0 {
-            let section = v1::CheckpointOrigin { restore_epoch }.encode_to_vec();
-            self.0.section(ORIGIN_SECTION, &section)?;
+        let RestoreEpoch { counter, random } = origin.restore_epoch;
+        if origin.restore_epoch != RestoreEpoch::NEVER {
+            let section = v1::CheckpointOrigin { restore_epoch: counter, restore_random: random };
+            self.0.section(ORIGIN_SECTION, &section.encode_to_vec())?;
         }
         Ok(self)
     }
@@ -121,12 +121,14 @@ pub fn read_image(file: &Path) -> anyhow::Result<(Image, Origin)> {
         std::fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?;
     ensure!(found.is_file(), "{} is not a file", file.display());
     let mut reader = CheckpointReader::open(file)?;
-    let (mut bytes, mut restore_epoch) = (Vec::new(), 0);
+    let (mut bytes, mut restore_epoch) = (Vec::new(), RestoreEpoch::NEVER);
     reader.for_each(|kind, section| {
         match kind {
             IMAGE_SECTION => bytes.extend_from_slice(section),
             ORIGIN_SECTION => {
-                restore_epoch = v1::CheckpointOrigin::decode(section)?.restore_epoch;
+                let said = v1::CheckpointOrigin::decode(section)?;
+                let (counter, random) = (said.restore_epoch, said.restore_random);
+                restore_epoch = RestoreEpoch { counter, random };
             }
             other => bail!(
                 "{} has a section of kind {other}, which this program does not know: use a newer \
@@ -177,7 +179,7 @@ mod tests {
     fn what_was_written_is_read_and_the_epoch_goes_with_it() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let file = place.path().join("cell");
-        for restore_epoch in [0, 3] {
+        for restore_epoch in [RestoreEpoch::NEVER, RestoreEpoch { counter: 3, random: 9 }] {
             let origin = Origin { term: Term(7), restore_epoch };
             write_as(&file, &image(), origin).expect("there is room");
             let (cell, found) = read(&file).expect("a checkpoint");

@@ -2,8 +2,8 @@
 
 use model::{
     Bytes, CollectionId, End, FinalUsage, Generation, HeldPorts, InstanceId, LogIndex,
-    MachineReport, PortRange, Shortage, ShortageState, Stamp, Subnet, TaskIndex, TaskSelection,
-    Term,
+    MachineReport, PortRange, RestoreEpoch, Shortage, ShortageState, Stamp, Subnet, TaskIndex,
+    TaskSelection, Term,
 };
 
 use crate::duration::duration;
@@ -27,15 +27,17 @@ impl From<v1::InstanceId> for InstanceId {
 
 impl From<Stamp> for v1::Stamp {
     fn from(stamp: Stamp) -> Self {
+        let RestoreEpoch { counter, random } = stamp.restore_epoch;
         let (term, index) = (stamp.term.0, stamp.index.0);
-        Self { restore_epoch: stamp.restore_epoch, term, index }
+        Self { restore_epoch: counter, term, index, restore_random: random }
     }
 }
 
 impl From<v1::Stamp> for Stamp {
     fn from(stamp: v1::Stamp) -> Self {
         let (term, index) = (Term(stamp.term), LogIndex(stamp.index));
-        Self { restore_epoch: stamp.restore_epoch, term, index }
+        let (counter, random) = (stamp.restore_epoch, stamp.restore_random);
+        Self { restore_epoch: RestoreEpoch { counter, random }, term, index }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Op};
 use master::{Reachability, Second, Spread};
-use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
+use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
 use proto::{At, Fault, Malformed};
@@ -35,7 +35,8 @@ impl From<&Message> for v1::ReplicaMessage {
         Self {
             from: message.from.0,
             to: message.to.0,
-            restore_epoch: message.restore_epoch,
+            restore_epoch: message.restore_epoch.counter,
+            restore_random: message.restore_epoch.random,
             body: Some(body),
             directory: message.directory.0,
         }
@@ -75,7 +76,9 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
         }
     };
     let (from, to) = (ReplicaId(message.from), ReplicaId(message.to));
-    let (restore_epoch, directory) = (message.restore_epoch, DirectoryId(message.directory));
+    let (counter, random) = (message.restore_epoch, message.restore_random);
+    let restore_epoch = RestoreEpoch { counter, random };
+    let directory = DirectoryId(message.directory);
     Ok(Message { from, to, restore_epoch, directory, body })
 }
 

@@ -13,8 +13,8 @@ use thiserror::Error;
 /// The complete set of instances that a machine is to run. Instances not in it are to be stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The version of the order; an order with a lower stamp than the newest one obeyed is
-    /// rejected.
+    /// The version of the order; an order with a lower stamp than the newest one obeyed, or with
+    /// that of another restoration, is rejected.
     pub stamp: Stamp,
     /// The desired allocs, by instance. A task in an alloc that is not listed here is treated as
     /// absent.

@@ -221,14 +221,16 @@ impl Borglet {
     /// changes that need no restart to the others.
     ///
     /// # Errors
-    /// When an order with a higher stamp has been obeyed; nothing changes then.
+    /// When an order with a higher stamp has been obeyed, or one of another restoration; nothing
+    /// changes then.
     pub fn obey(
         &mut self,
         now: Time,
         order: Order,
         effects: &mut Vec<Effect>,
     ) -> Result<(), OrderRefused> {
-        if order.stamp < self.stamp {
+        let is_newest = order.stamp >= self.stamp;
+        if !is_newest {
             return Err(OrderRefused { given: order.stamp, obeyed: self.stamp });
         }
         if order.stamp > self.stamp {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use model::{
     Appclass, Band, Bytes, CellName, CollectionId, End, FinalUsage, Generation, InstanceId,
-    JobName, LogIndex, MachineReport, MilliCores, PortName, Resources, Span, Stamp, TaskIndex,
-    Term, Time, UserName,
+    JobName, LogIndex, MachineReport, MilliCores, PortName, Resources, RestoreEpoch, Span, Stamp,
+    TaskIndex, Term, Time, UserName,
 };
 use spec::{HealthCheck, LogSettings, TaskSpec};
 
@@ -58,7 +58,7 @@ fn limit(cpu_milli: u64, mib: u64) -> Resources {
 }
 
 fn order(index: u64, tasks: Vec<Desired>) -> Order {
-    let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(index) };
+    let stamp = Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(1), index: LogIndex(index) };
     Order { stamp, tasks, ..Order::default() }
 }
 
@@ -340,7 +340,7 @@ fn what_outlived_the_last_borglet_is_adopted() {
             status: RecoveredStatus::Ended(End::Exited { code: 7 }, FinalUsage::UNMEASURED),
         },
     ];
-    let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(9) };
+    let stamp = Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(1), index: LogIndex(9) };
     let settings = Settings::default();
     let borglet = Borglet::new(settings, machine(1 << 20), stamp, vec![], recovered);
     let mut world = World { borglet, now: Time(1_000_000) };

@@ -40,7 +40,8 @@ pub(crate) struct Link {
     pub(crate) turning: Proposal,
     /// Whether the cell contains everything in its last report, and neither has changed since.
     pub(crate) agrees: bool,
-    /// The stamp of its last report, if the cell has not reached it yet.
+    /// The stamp of its last report, if the cell has not reached it yet, or never will: that of
+    /// another restoration.
     pub(crate) ahead: Option<Stamp>,
     /// The reachability reported last, and when.
     pub(crate) said: Option<Reachability>,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{Cell, Op};
-use model::{LogIndex, MachineId, Span, Stamp, Time};
+use model::{LogIndex, MachineId, Span, Stamp, Term, Time};
 
 use crate::link::Link;
 use crate::reachability::SAID_AGAIN;
@@ -89,8 +89,8 @@ struct Agenda {
     due: BTreeSet<(Time, MachineId)>,
     /// A proposal may be lost.
     again: BTreeSet<(Time, MachineId)>,
-    /// The cell must reach this stamp before the report is compared.
-    ahead: BTreeSet<(Stamp, MachineId)>,
+    /// The cell must reach this term and index before the report is compared.
+    ahead: BTreeSet<(Term, LogIndex, MachineId)>,
     /// Its reachability has changed since it was reported, or was reported long ago.
     unsaid: BTreeSet<MachineId>,
 }
@@ -312,7 +312,7 @@ impl LinkShard {
     fn leave(&mut self, machine: MachineId) {
         let Some(link) = self.links.remove(&machine) else { return };
         if let Some(ahead) = link.ahead {
-            self.agenda.ahead.remove(&(ahead, machine));
+            self.agenda.ahead.remove(&(ahead.term, ahead.index, machine));
         }
     }
 
@@ -336,8 +336,9 @@ impl LinkShard {
     /// Compares the reports that were ahead of the cell and no longer are.
     fn catch_up(&mut self, now: Time, cell: &Cell, since: Stamp, actions: &mut Vec<Action>) {
         let present = Present { now, cell, since, settings: &self.settings };
-        while let Some((stamp, machine)) = self.agenda.ahead.first().copied()
-            && stamp <= present.reached()
+        let reached = present.reached();
+        while let Some((term, index, machine)) = self.agenda.ahead.first().copied()
+            && (term, index) <= (reached.term, reached.index)
         {
             self.agenda.ahead.pop_first();
             if let Some(link) = self.links.get_mut(&machine) {
@@ -372,10 +373,16 @@ impl Agenda {
     ) {
         let Present { now, cell, settings, .. } = *present;
         let stamp = link.report.as_ref().map(|report| report.stamp);
-        let ahead = stamp.filter(|stamp| *stamp > present.reached());
+        let is_reached = |stamp: &Stamp| *stamp <= present.reached();
+        let ahead = stamp.filter(|stamp| !is_reached(stamp));
         if ahead != link.ahead {
-            link.ahead.map(|before| self.ahead.remove(&(before, machine)));
-            self.ahead.extend(ahead.map(|ahead| (ahead, machine)));
+            if let Some(before) = link.ahead {
+                self.ahead.remove(&(before.term, before.index, machine));
+            }
+            // The cell never reaches the stamp of another restoration.
+            let same = |ahead: &Stamp| ahead.restore_epoch == present.since.restore_epoch;
+            let reaches = ahead.filter(same);
+            self.ahead.extend(reaches.map(|ahead| (ahead.term, ahead.index, machine)));
             link.ahead = ahead;
         }
         if ahead.is_none() && !link.agrees {

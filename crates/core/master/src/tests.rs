@@ -20,8 +20,8 @@ use borglet::{Measured, TaskReport, TaskStatus, Usage, UsageSample, UsageSubject
 use cell::{AddMachine, Assignment, Mutation, Observation, Outcome, RequestId, Reservation};
 use model::{
     Bytes, CellName, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineName,
-    MachineReport, MilliCores, PortRange, ReplicaId, Resources, SessionId, Stamp, TaskIndex,
-    TaskSelection, Term, UserName,
+    MachineReport, MilliCores, PortRange, ReplicaId, Resources, RestoreEpoch, SessionId, Stamp,
+    TaskIndex, TaskSelection, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -63,7 +63,8 @@ impl World {
         let name = CellName::new("dev").expect("a name");
         world.apply(&Op::Bootstrap { name, administrator: ana.clone() });
         world.apply(&Op::OpenSession { user: ana });
-        let since = Stamp { restore_epoch: 0, term: Term(3), index: world.cell.index() };
+        let since =
+            Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(3), index: world.cell.index() };
         world.shard.term_began(world.now, &world.cell, since);
         world.shard.serve(world.now, &world.cell, Some(everything()));
         world.master.lead(world.now, &world.cell);
@@ -132,7 +133,8 @@ impl World {
 
     /// The machine reports; the resulting proposals are not applied.
     fn reported(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) {
-        let stamp = Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) };
+        let stamp =
+            Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(3), index: LogIndex(stamp) };
         self.reported_of(had_order, stamp, machine(), tasks);
     }
 

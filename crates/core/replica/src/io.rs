@@ -6,7 +6,8 @@ use bytes::Bytes;
 use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId, Reservation};
 use master::{Answer, Poll};
 use model::{
-    CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, Span, Term, Time, UserName,
+    CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, Span, Term, Time,
+    UserName,
 };
 use thiserror::Error;
 
@@ -71,9 +72,8 @@ pub struct Recovered {
     pub diverged: bool,
     /// The persistent state of elections.
     pub hard_state: HardState,
-    /// How often the cell was restored from a checkpoint by an operator; the first part of every
-    /// stamp.
-    pub restore_epoch: u64,
+    /// Which restoration the cell continues from; the first part of every stamp.
+    pub restore_epoch: RestoreEpoch,
 }
 
 impl Recovered {
@@ -174,8 +174,8 @@ pub enum Output {
     Restored {
         /// The term of the snapshot's last record.
         term: Term,
-        /// How often the cell was restored by an operator.
-        restore_epoch: u64,
+        /// Which restoration it continues from.
+        restore_epoch: RestoreEpoch,
     },
     /// Uncommitted records were replaced by those of another leader.
     Replaced {

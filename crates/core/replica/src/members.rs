@@ -2,7 +2,7 @@
 //! time, and raises the state machine to the level that all replicas support.
 
 use cell::{Cell, Member, MemberChange, Op, Replica};
-use model::{DirectoryId, Level, LogIndex, ReplicaId, Time};
+use model::{DirectoryId, Level, LogIndex, ReplicaId, RestoreEpoch, Time};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use raft::{Progress, ProgressTracker};
 
@@ -86,7 +86,7 @@ impl Members {
         cell: &Cell,
         me: &Settings,
         leader: ReplicaId,
-        restore_epoch: u64,
+        restore_epoch: RestoreEpoch,
         outputs: &mut Vec<Output>,
     ) {
         if now < self.describe || description(cell, me).is_none() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::Op;
 use master::{Reachability, Spread};
-use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
+use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, Term};
 use raft::eraftpb::{self, MessageType};
 
 use crate::LogEntry;
@@ -19,9 +19,8 @@ pub struct Message {
     pub from: ReplicaId,
     /// The receiver.
     pub to: ReplicaId,
-    /// How often the sender's cell was restored by an operator: replicas from before the last
-    /// restoration are ignored.
-    pub restore_epoch: u64,
+    /// Which restoration the sender's cell continues from: replicas of another one are ignored.
+    pub restore_epoch: RestoreEpoch,
     /// The sender's data directory: a sender with another directory than the recorded one is not
     /// that replica.
     pub directory: DirectoryId,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bns::Changes;
 use cell::{Applied, Cell, MemberChange, Op};
 use master::{Action, Master, Spread};
-use model::{LogIndex, Random, ReplicaId, Stamp, Term, Time};
+use model::{LogIndex, Random, ReplicaId, RestoreEpoch, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
@@ -117,7 +117,7 @@ pub struct Replica<C> {
     /// consensus.
     told: (Option<ReplicaId>, Term),
     actions: Vec<Action>,
-    restore_epoch: u64,
+    restore_epoch: RestoreEpoch,
 }
 
 impl<C: Codec> Replica<C> {

@@ -9,7 +9,9 @@ use cell::{
     AddMachine, Applied, Cell, LEVEL, Mutation, Op, Outcome, Rejection, Reply, RequestId,
     TEST_LEVEL,
 };
-use model::{CellName, Level, LogIndex, MachineName, SessionId, Span, Term, Time, UserName};
+use model::{
+    CellName, Level, LogIndex, MachineName, RestoreEpoch, SessionId, Span, Term, Time, UserName,
+};
 
 use crate::{
     Bootstrap, Codec, HardState, Input, LogEntry, Output, Persist, Recovered, Refusal, Replica,
@@ -367,7 +369,8 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     let mutation = Mutation::AddMachine(AddMachine { name, address });
     cell.apply(Time(3), &Op::Request { id, by: user(), mutation });
     let checkpoint = Some((cell.clone(), Term(7)));
-    let recovered = Recovered { checkpoint, restore_epoch: 3, ..Recovered::default() };
+    let restore_epoch = RestoreEpoch::after(2, 9);
+    let recovered = Recovered { checkpoint, restore_epoch, ..Recovered::default() };
     let mut world = World::bootstrapped();
     let (settings, table) = (Settings::default(), world.table.clone());
     let replica = Replica::new(settings, table, world.now, recovered, None);
@@ -386,5 +389,5 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
         _ => None,
     });
     let stamp = order.expect("the machine gets its order").stamp;
-    assert_eq!((stamp.restore_epoch, stamp.term), (3, Term(8)));
+    assert_eq!((stamp.restore_epoch, stamp.term), (restore_epoch, Term(8)));
 }

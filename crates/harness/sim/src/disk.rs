@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use cell::Cell;
-use model::{LogIndex, Random, Span, Term};
+use model::{LogIndex, Random, RestoreEpoch, Span, Term};
 use replica::{HardState, LogEntry, Persist, Recovered};
 
 use crate::injected_bug::InjectedBug;
@@ -55,7 +55,7 @@ pub(crate) struct Disk {
     said: usize,
     /// Submitted but not yet written.
     queue: VecDeque<Persist>,
-    pub(crate) restore_epoch: u64,
+    pub(crate) restore_epoch: RestoreEpoch,
     /// The disk is full: nothing is written until there is room.
     pub(crate) full: bool,
     /// Additional duration of each write.
@@ -77,7 +77,7 @@ impl Disk {
             synced: 0,
             said: 0,
             queue: VecDeque::new(),
-            restore_epoch: 0,
+            restore_epoch: RestoreEpoch::NEVER,
             full: false,
             slow: Span::ZERO,
             lies: false,
@@ -257,9 +257,10 @@ impl Disk {
     }
 
     /// Restores the older checkpoint, as an operator does who loads a backup: later operations are
-    /// lost, and machines obey only the restored cell. Returns the cell of that checkpoint; `None`
-    /// if there is no checkpoint yet.
-    pub(crate) fn restore(&mut self, alone: impl Fn(Cell) -> Cell) -> Option<Cell> {
+    /// lost, and machines obey only the restored cell. `known` is the highest counter of a restore
+    /// epoch that the operator learns of. Returns the cell of that checkpoint; `None` if there is no
+    /// checkpoint yet.
+    pub(crate) fn restore(&mut self, known: u64, alone: impl Fn(Cell) -> Cell) -> Option<Cell> {
         let oldest = self.checkpoints.first()?.clone();
         let restored = Checkpoint { cell: alone(oldest.cell.restored()), term: oldest.term };
         let cell = restored.cell.clone();
@@ -267,7 +268,11 @@ impl Disk {
         self.written.clear();
         (self.synced, self.said) = (0, 0);
         self.queue.clear();
-        self.restore_epoch += 1;
+        let own = self.restore_epoch.counter;
+        self.restore_epoch = match self.injected_bug {
+            Some(InjectedBug::EpochTwice) => RestoreEpoch::after(own, 0),
+            _ => RestoreEpoch::after(own.max(known), self.random.number()),
+        };
         Some(cell)
     }
 }
@@ -409,15 +414,15 @@ mod tests {
     #[test]
     fn a_backup_is_the_older_checkpoint_and_nothing_after_it() {
         let mut disk = Disk::new(Random::new(1));
-        assert!(disk.restore(|cell| cell).is_none());
+        assert!(disk.restore(0, |cell| cell).is_none());
         disk.write(persist(1, 1..=20));
         assert!(disk.finish(1));
         disk.checkpoint(checkpoint(5));
         disk.checkpoint(checkpoint(9));
-        let restored = disk.restore(|cell| cell).map(|cell| cell.index());
+        let restored = disk.restore(3, |cell| cell).map(|cell| cell.index());
         assert_eq!(
-            (restored, disk.restore_epoch, found(&mut disk)),
-            (Some(LogIndex(5)), 1, (5, 5))
+            (restored, disk.restore_epoch.counter, found(&mut disk)),
+            (Some(LogIndex(5)), 4, (5, 5))
         );
     }
 }

@@ -32,6 +32,12 @@ pub enum InjectedBug {
     MissedOperation,
     /// A follower acknowledges records before they are on disk.
     EarlyAcknowledgement,
+    /// Two restorations that know nothing of each other have one epoch.
+    EpochTwice,
+    /// A leader that is deposed announces itself once more, in the new term.
+    StaleRole,
+    /// What a replica answers counts for another one, too, as if it were a member twice.
+    MemberTwice,
     /// A replica that restarts forgets its vote.
     ForgottenVote,
     /// A replica that restarts forgets that a membership change is committed: as if it had applied
@@ -65,7 +71,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All bugs.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -77,6 +83,9 @@ impl InjectedBug {
         Self::NamesFromViews,
         Self::MissedOperation,
         Self::EarlyAcknowledgement,
+        Self::EpochTwice,
+        Self::StaleRole,
+        Self::MemberTwice,
         Self::ForgottenVote,
         Self::ForgottenAgreement,
         Self::LeaderReads,

@@ -10,8 +10,8 @@ use cell::{
 };
 use master::Poll;
 use model::{
-    End, Generation, InstanceId, JobName, LogIndex, MachineId, ReplicaId, Span, Stamp, TaskId,
-    Term, Time, UserName,
+    End, Generation, InstanceId, JobName, LogIndex, MachineId, ReplicaId, RestoreEpoch, Span,
+    Stamp, TaskId, Term, Time, UserName,
 };
 use replica::LogEntry;
 
@@ -28,21 +28,21 @@ pub(crate) struct InvariantChecker {
     injected_bug: Option<InjectedBug>,
     violation: Option<String>,
     events: blake3::Hasher,
-    /// How often the cell was restored from a backup.
-    epoch: u64,
+    /// The last restoration of the cell from a backup.
+    epoch: RestoreEpoch,
     /// A digest of every committed record, by index from 1.
     records: Vec<u64>,
     /// Digests of the whole state at some indexes.
     states: BTreeMap<LogIndex, u64>,
     /// The leader elected in each term, per restore epoch.
-    leaders: BTreeMap<(u64, Term), ReplicaId>,
+    leaders: BTreeMap<(Restoration, Term), ReplicaId>,
     /// The start, in time and records, of the window in which operations are counted.
     pace: (Time, u64),
     /// The highest acknowledged index.
     acknowledged: LogIndex,
     /// The instances started, per restore epoch: incarnations of a lost period may begin again, and
     /// are different ones then.
-    started: BTreeSet<(u64, InstanceId)>,
+    started: BTreeSet<(Restoration, InstanceId)>,
     ended: BTreeMap<InstanceId, Vec<End>>,
     /// Requested kills: the user, and the job's owner and name.
     killed: BTreeSet<(UserName, UserName, JobName)>,
@@ -73,6 +73,13 @@ struct Reader {
 const PACE: Span = Span::from_secs(10);
 const OPERATIONS_MAX: u64 = 10_000;
 
+/// A restore epoch as a key.
+type Restoration = (u64, u64);
+
+fn restoration(epoch: RestoreEpoch) -> Restoration {
+    (epoch.counter, epoch.random)
+}
+
 pub(crate) fn digest(of: &[&[u8]]) -> u64 {
     let mut hasher = blake3::Hasher::new();
     for part in of {
@@ -90,7 +97,7 @@ impl InvariantChecker {
             injected_bug,
             violation: None,
             events: blake3::Hasher::new(),
-            epoch: 0,
+            epoch: RestoreEpoch::NEVER,
             records: Vec::new(),
             states: BTreeMap::new(),
             leaders: BTreeMap::new(),
@@ -213,9 +220,8 @@ impl InvariantChecker {
         }
     }
 
-    /// How often the cell was restored from a backup: replicas of earlier epochs are no longer
-    /// valid.
-    pub(crate) fn epoch(&self) -> u64 {
+    /// The last restoration of the cell from a backup: replicas of other epochs are not valid.
+    pub(crate) fn epoch(&self) -> RestoreEpoch {
         self.epoch
     }
 
@@ -234,8 +240,8 @@ impl InvariantChecker {
     }
 
     /// A replica reports the leader of a term.
-    pub(crate) fn elected(&mut self, epoch: u64, term: Term, leader: ReplicaId) {
-        let first = *self.leaders.entry((epoch, term)).or_insert(leader);
+    pub(crate) fn elected(&mut self, epoch: RestoreEpoch, term: Term, leader: ReplicaId) {
+        let first = *self.leaders.entry((restoration(epoch), term)).or_insert(leader);
         if first != leader {
             self.violated(format!("in term {term} both replica {first} and {leader} were elected"));
         }
@@ -249,9 +255,9 @@ impl InvariantChecker {
     }
 
     /// The cell was restored from a backup: later records are legitimately lost.
-    pub(crate) fn restored(&mut self, cell: &Cell) {
+    pub(crate) fn restored(&mut self, epoch: RestoreEpoch, cell: &Cell) {
         let index = cell.index();
-        self.epoch += 1;
+        self.epoch = epoch;
         self.records.truncate(usize::try_from(index.0).unwrap_or(usize::MAX));
         self.states.split_off(&LogIndex(index.0 + 1));
         self.acknowledged = index;
@@ -298,7 +304,8 @@ impl InvariantChecker {
 
     /// A machine obeys an order: none older than one it has obeyed.
     pub(crate) fn obeyed(&mut self, number: usize, newest: &mut Stamp, stamp: Stamp) {
-        if stamp < *newest {
+        let is_newest = stamp >= *newest;
+        if !is_newest {
             let newest = *newest;
             self.violated(format!("m{number} obeys {stamp:?} after it had obeyed {newest:?}"));
         }
@@ -310,7 +317,7 @@ impl InvariantChecker {
         if !self.active {
             return;
         }
-        if !self.started.insert((machine.obeyed.restore_epoch, instance)) {
+        if !self.started.insert((restoration(machine.obeyed.restore_epoch), instance)) {
             self.violated(format!("{instance} is started a second time, on m{number}"));
         }
         self.check_alloc_exists(number, machine);
@@ -355,9 +362,15 @@ impl InvariantChecker {
     }
 
     /// An instance with a saver has ended. It was started when the cell had been restored so often.
-    pub(crate) fn leaves_data(&mut self, now: Time, number: usize, id: InstanceId, epoch: u64) {
+    pub(crate) fn leaves_data(
+        &mut self,
+        now: Time,
+        number: usize,
+        id: InstanceId,
+        epoch: RestoreEpoch,
+    ) {
         if self.active {
-            self.savers.leaves(now, number, id, epoch < self.epoch);
+            self.savers.leaves(now, number, id, epoch != self.epoch);
         }
     }
 

@@ -19,8 +19,8 @@ use borglet::{
 };
 use master::Poll;
 use model::{
-    Bytes, End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, SaverOutcome,
-    Span, Stamp, TaskId, Time,
+    Bytes, End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, RestoreEpoch,
+    SaverOutcome, Span, Stamp, TaskId, Time,
 };
 use spec::TaskSpec;
 
@@ -52,7 +52,7 @@ pub(crate) struct Process {
     /// Whether its files are still where it left them.
     pub(crate) has_files: bool,
     /// How often the cell had been restored from a backup when it started.
-    pub(crate) epoch: u64,
+    pub(crate) epoch: RestoreEpoch,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -298,6 +298,11 @@ impl Machine {
             Some(Metered { instance: *instance, alloc: *alloc, started, limit: spec.limit })
         };
         self.meters.measure(now, || self.processes.iter().filter_map(runs).collect())
+    }
+
+    /// Whether its Borglet answers.
+    pub(crate) fn answers(&self) -> bool {
+        self.power == Power::On && self.borglet.is_some() && self.untold.is_none()
     }
 
     /// The instances here that have not ended.

@@ -92,6 +92,8 @@ pub(crate) enum Event {
     MasterStarts { host: usize },
     /// A replica that was removed is stopped.
     MasterEnds { host: usize },
+    /// The cell is restored from a replica that an earlier restoration discarded.
+    RestoredAgain { host: usize },
     /// A message from another replica arrives.
     Received { host: usize, message: Box<Message> },
     /// A message with a whole cell arrives.
@@ -389,6 +391,7 @@ impl<C: Codec> World<C> {
             Event::Estimates { host, incarnation } => self.estimates(host, incarnation),
             Event::MasterStarts { host } => self.start_master(host),
             Event::MasterEnds { host } => self.end_master(host),
+            Event::RestoredAgain { host } => self.restore_again(host),
             Event::Received { .. }
             | Event::SnapshotArrives { .. }
             | Event::SnapshotKept { .. }

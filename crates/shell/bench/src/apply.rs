@@ -20,7 +20,8 @@ use cli::Done;
 use cli::output::{self, Format};
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
-    MachineReport, MilliCores, Resources, SessionId, Span, TaskId, TaskIndex, Term, Time, UserName,
+    MachineReport, MilliCores, Resources, RestoreEpoch, SessionId, Span, TaskId, TaskIndex, Term,
+    Time, UserName,
 };
 use serde::Serialize;
 use spec::{JobSpec, RestartPolicy, TaskSpec};
@@ -107,7 +108,7 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Figures> {
     let (view, directory) = (world.cell.clone(), checkpoints.to_owned());
     let begun = Instant::now();
     let writing = std::thread::spawn(move || {
-        let origin = Origin { term: Term(1), restore_epoch: 0 };
+        let origin = Origin { term: Term(1), restore_epoch: RestoreEpoch::NEVER };
         checkpoint::write_in(&directory, &view.image(), origin).map(|()| begun.elapsed())
     });
     let mut meanwhile = Spent::default();

@@ -15,7 +15,8 @@ use cli::output::{self, Format};
 use masterd::past;
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, LogIndex, MachineId, MachineName,
-    MachineReport, MilliCores, Resources, SessionId, Span, TaskIndex, Term, Time, UserName,
+    MachineReport, MilliCores, Resources, RestoreEpoch, SessionId, Span, TaskIndex, Term, Time,
+    UserName,
 };
 use proto::v1::moment::At;
 use replica::HardState;
@@ -215,7 +216,7 @@ pub(crate) fn write_history(
             if let Some(every) = checkpoints {
                 cell.apply(at, &op);
                 if written.is_multiple_of(every) {
-                    let origin = Origin { term: Term(1), restore_epoch: 0 };
+                    let origin = Origin { term: Term(1), restore_epoch: RestoreEpoch::NEVER };
                     checkpoint::write_in(&directory.checkpoints(), &cell.image(), origin)?;
                 }
             }

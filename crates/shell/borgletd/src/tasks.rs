@@ -19,8 +19,8 @@ use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
 use model::{
-    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, Span, Stamp, Subnet, Term, Time,
-    UserName,
+    Bytes, End, FinalUsage, InstanceId, LogIndex, Resources, RestoreEpoch, Span, Stamp, Subnet,
+    Term, Time, UserName,
 };
 use process::clock::wall_clock;
 use proto::v1;
@@ -191,7 +191,10 @@ impl Files {
             )
         })?;
         Ok(Stamp {
-            restore_epoch: stamp.restore_epoch,
+            restore_epoch: RestoreEpoch {
+                counter: stamp.restore_epoch,
+                random: stamp.restore_random,
+            },
             term: Term(stamp.term),
             index: LogIndex(stamp.index),
         })

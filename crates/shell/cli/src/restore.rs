@@ -4,6 +4,10 @@
 //! every record in the log of the chosen one and makes it the cell's only replica, with a higher
 //! *restore epoch*: machines reject orders with the old epoch, and other replicas of the old cell
 //! are rejected.
+//!
+//! The cell may have been restored from another replica before. So the machines and replicas that
+//! can be reached are asked for the highest restore epoch, and this one is above it. If none that
+//! knows can be reached, both restorations have one counter, and their random parts differ.
 
 use std::path::PathBuf;
 
@@ -12,12 +16,13 @@ use anyhow::Context;
 use cell::{Cell, LEVEL, Op};
 use clap::Args;
 use masterd::identity::ReplicaIdentity;
-use masterd::recover;
-use model::{Level, Term};
+use masterd::{recover, restorations};
+use model::{Level, ReplicaId, RestoreEpoch, Term};
 use replica::LogEntry;
+use rpc::Authority;
 use store::DataDirectory;
 
-use super::checkpoint::load::begin_anew;
+use super::checkpoint::load::{begin_anew, drawn, say_known};
 use super::exit::{Done, Failure};
 
 /// Which replica to restore from.
@@ -55,7 +60,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
             (log, recovered)
         }
     };
-    let epoch = recovered.restore_epoch.saturating_add(1);
+    let former_epoch = recovered.restore_epoch;
     let (cell, term) = recovered.checkpoint.unwrap_or_default();
     let (cell, term) = replay(cell, term, &recovered.entries).map_err(failed)?;
     if cell.name().is_none() {
@@ -63,6 +68,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
         return Err(Failure::failed(format!("error: no state of the cell is left in {dir}"))
             .next("load a saved checkpoint into another directory: bourg checkpoint load"));
     }
+    let epoch = epoch_above(former_epoch, &data, &cell, itself.id())?;
     let others = cell.replicas().filter(|replica| replica.id != itself.id());
     let others = others.map(|replica| (replica.id, replica.address.to_string()));
     let former: Vec<_> = others.filter(|(_, address)| !address.is_empty()).collect();
@@ -84,6 +90,23 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
         args.dir.display()
     );
     Ok(())
+}
+
+/// The epoch of this restoration: above all that the directory, the machines and the other replicas
+/// know.
+fn epoch_above(
+    own: RestoreEpoch,
+    data: &DataDirectory,
+    cell: &Cell,
+    me: ReplicaId,
+) -> anyhow::Result<RestoreEpoch> {
+    let known = match Authority::open(data.tls()) {
+        Ok(authority) => restorations::ask(&authority, cell, me)?,
+        // Without the authority nobody can be asked.
+        Err(_) => restorations::Known::default(),
+    };
+    say_known(&known);
+    Ok(RestoreEpoch::after(own.counter.max(known.counter), drawn()))
 }
 
 /// Replays the whole log onto the cell.

@@ -24,7 +24,7 @@ use crate::usage::UsageMemory;
 /// How long an answer may take in addition to the time for which the Borglet may delay it.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The largest answer of a Borglet: a report of ten thousand tasks, or a piece of a log.
-const REPORT_BYTES_MAX: usize = 8 << 20;
+pub(crate) const REPORT_BYTES_MAX: usize = 8 << 20;
 
 /// A machine that was not contacted for this long is polled by another replica now, or is gone: its
 /// connection is closed.

@@ -31,7 +31,8 @@ pub(crate) fn pieces<E>(
         index: cell.index().0,
         time: cell.time().0,
         term: origin.term.0,
-        restore_epoch: origin.restore_epoch,
+        restore_epoch: origin.restore_epoch.counter,
+        restore_random: origin.restore_epoch.random,
         name: cell.name().map(ToString::to_string).unwrap_or_default(),
     }))?;
     let mut hasher = StateHasher::default();

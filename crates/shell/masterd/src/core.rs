@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use cell::Rescheduling;
 use checkpoint::Origin;
-use model::{ReplicaId, Term};
+use model::{ReplicaId, RestoreEpoch, Term};
 use process::clock::Clock;
 use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -311,7 +311,7 @@ impl Thread {
     }
 
     /// The cell is replaced by another replica's snapshot, which is durable as a checkpoint.
-    fn restored(&mut self, term: Term, restore_epoch: u64) {
+    fn restored(&mut self, term: Term, restore_epoch: RestoreEpoch) {
         let index = self.replica.cell().index();
         tracing::info!("continues from the cell of index {index}, which another replica sent");
         self.origin = Origin { term, restore_epoch };

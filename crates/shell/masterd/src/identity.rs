@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use model::ReplicaId;
+use model::{ReplicaId, RestoreEpoch};
 use process::joining;
 use replica::ReplicaError;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct ReplicaIdentity {
     /// replicas, by id: it serves only after it has verified that they are gone. Both are removed
     /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    restored: Option<u64>,
+    restored: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     former: BTreeMap<String, String>,
     /// The crc32c of all other fields, in hexadecimal; empty in a file of an older build or one
@@ -79,10 +79,10 @@ impl ReplicaIdentity {
     /// The same for a restored cell, whose former replicas had these addresses.
     pub fn restored(
         mut self,
-        restore_epoch: u64,
+        restore_epoch: RestoreEpoch,
         former: impl IntoIterator<Item = (ReplicaId, String)>,
     ) -> Self {
-        (self.restored, self.former) = (Some(restore_epoch), named(former));
+        (self.restored, self.former) = (Some(restore_epoch.to_string()), named(former));
         self
     }
 
@@ -170,8 +170,8 @@ impl ReplicaIdentity {
 
     /// The addresses of the former cell's replicas, until they are known to be gone, if it was
     /// restored to this restore epoch.
-    pub(super) fn former(&self, restore_epoch: u64) -> BTreeMap<ReplicaId, Arc<str>> {
-        match self.restored == Some(restore_epoch) {
+    pub(super) fn former(&self, restore_epoch: RestoreEpoch) -> BTreeMap<ReplicaId, Arc<str>> {
+        match self.restored.as_deref() == Some(&*restore_epoch.to_string()) {
             true => numbered(&self.former),
             // The restoration was interrupted.
             false => BTreeMap::new(),

@@ -36,6 +36,7 @@ mod records;
 pub mod recover;
 mod request;
 mod restarts;
+pub mod restorations;
 mod service;
 mod sigma_server;
 mod threads;

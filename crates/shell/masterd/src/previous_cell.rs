@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::ReplicaId;
+use model::{ReplicaId, RestoreEpoch};
 use process::shutdown;
 use replication::v1::replication_client::ReplicationClient;
 use rpc::{Expect, Role, Rotating};
@@ -26,12 +26,12 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// later starts do not ask again.
 ///
 /// # Errors
-/// [`Dismissed`] if one of them has a leader, or an equal or higher restore epoch; if the process
+/// [`Dismissed`] if one of them has a leader, or no lower restore epoch; if the process
 /// is told to stop; if the note cannot be written.
 pub(super) fn wait_until_gone(
     directory: &Path,
     itself: &ReplicaIdentity,
-    restore_epoch: u64,
+    restore_epoch: RestoreEpoch,
     credentials: &Rotating,
 ) -> anyhow::Result<()> {
     let former = itself.former(restore_epoch);
@@ -57,7 +57,7 @@ pub(super) fn wait_until_gone(
 
 async fn look(
     former: &BTreeMap<ReplicaId, Arc<str>>,
-    restore_epoch: u64,
+    restore_epoch: RestoreEpoch,
     credentials: &Rotating,
 ) -> anyhow::Result<()> {
     let until = Instant::now() + PATIENCE;
@@ -81,11 +81,13 @@ fn serves(
     id: ReplicaId,
     address: &str,
     answer: &replication::v1::ProgressResponse,
-    restore_epoch: u64,
+    restore_epoch: RestoreEpoch,
 ) -> Option<String> {
-    let replication::v1::ProgressResponse { restore_epoch: theirs, leader, term, index, .. } =
-        answer;
-    if *theirs >= restore_epoch {
+    let replication::v1::ProgressResponse { leader, term, index, .. } = answer;
+    let (counter, random) = (answer.restore_epoch, answer.restore_random);
+    let theirs = RestoreEpoch { counter, random };
+    let is_earlier = theirs < restore_epoch;
+    if !is_earlier {
         return Some(format!(
             "replica {id} at {address} has restore epoch {theirs}, and this directory \
              {restore_epoch}: the cell was restored elsewhere. Remove this directory, and add a \
@@ -102,7 +104,10 @@ fn serves(
     })
 }
 
-async fn ask(address: &str, credentials: &Rotating) -> Option<replication::v1::ProgressResponse> {
+pub(crate) async fn ask(
+    address: &str,
+    credentials: &Rotating,
+) -> Option<replication::v1::ProgressResponse> {
     let expect = Expect::Role(Role::Master);
     let channel = rpc::transport::connect_within(ANSWER, address, credentials, &expect).ok()?;
     let mut client = ReplicationClient::new(channel);
@@ -115,27 +120,32 @@ mod tests {
 
     #[test]
     fn whoever_is_led_or_was_restored_since_serves() {
-        for (restore_epoch, leader, says) in [
-            (0, 0, None),
+        let elsewhere = "replica 2 at m2:1 has restore epoch";
+        for (counter, random, leader, says) in [
+            (0, 0, 0, None),
             (
+                0,
                 0,
                 1,
                 Some(
                     "the cell is alive: replica 2 at m2:1 follows leader 1, in term 4 at index 90.",
                 ),
             ),
-            (1, 0, Some("replica 2 at m2:1 has restore epoch 1, and this directory 1:")),
-            (2, 3, Some("replica 2 at m2:1 has restore epoch 2, and this directory 1:")),
+            // The same restoration, another one that knew nothing of this one, and a later one.
+            (1, 5, 0, Some(elsewhere)),
+            (1, 6, 0, Some(elsewhere)),
+            (2, 5, 3, Some(elsewhere)),
         ] {
             let (term, index) = (4, 90);
             let answer = replication::v1::ProgressResponse {
-                restore_epoch,
+                restore_epoch: counter,
+                restore_random: random,
                 leader,
                 term,
                 index,
                 ..Default::default()
             };
-            let why = serves(ReplicaId(2), "m2:1", &answer, 1);
+            let why = serves(ReplicaId(2), "m2:1", &answer, RestoreEpoch::after(0, 5));
             assert_eq!(why.is_some(), says.is_some());
             assert!(why.unwrap_or_default().starts_with(says.unwrap_or_default()));
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cell::Cell;
 use checkpoint::Origin;
-use model::{Level, LogIndex, Term};
+use model::{Level, LogIndex, RestoreEpoch, Term};
 use replica::{HardState, LogEntry, Recovered};
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef, Repair};
@@ -86,7 +86,8 @@ fn recover_after(
         );
     }
     // Each checkpoint repeats it, and without one the cell was never restored.
-    let restore_epoch = newest.as_ref().map_or(0, |(_, origin)| origin.restore_epoch);
+    let restore_epoch =
+        newest.as_ref().map_or(RestoreEpoch::NEVER, |(_, origin)| origin.restore_epoch);
     let checkpoint = newest.map(|(cell, origin)| (cell, origin.term));
     let mut recovered = Recovered { checkpoint, hard_state, restore_epoch, ..Recovered::default() };
     // Including the record with which the checkpoint ends: it shows whether the log led there.

@@ -65,7 +65,7 @@ impl View {
     /// A view of a cell, on replica 1.
     #[cfg(test)]
     pub(super) fn of(cell: Cell) -> Self {
-        let origin = Origin { term: Term(0), restore_epoch: 0 };
+        let origin = Origin::default();
         Self::first(cell, origin, ReplicaId(1), Clock::start())
     }
 

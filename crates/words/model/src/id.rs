@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::RestoreEpoch;
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
@@ -173,12 +175,13 @@ impl std::str::FromStr for InstanceId {
     }
 }
 
-/// The version of an order to a machine. A Borglet rejects an order whose stamp is lower than the
-/// highest one it has seen (design, section 4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The version of an order to a machine. A Borglet obeys an order only if its stamp is at least as
+/// high as that of the last one it has obeyed (design, section 4). Stamps of two restorations that
+/// know nothing of each other are not ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Hash)]
 pub struct Stamp {
-    /// How often the cell was restored from a checkpoint by an operator.
-    pub restore_epoch: u64,
+    /// Which restoration the cell continues from.
+    pub restore_epoch: RestoreEpoch,
     /// The leader's term.
     pub term: Term,
     /// The log index of the state that the order reflects.
@@ -205,13 +208,16 @@ mod tests {
 
     #[test]
     fn stamps_order_by_epoch_then_term_then_index() {
-        let stamp = |restore_epoch, term, index| Stamp {
-            restore_epoch,
+        let stamp = |counter, term, index| Stamp {
+            restore_epoch: RestoreEpoch { counter, random: 0 },
             term: Term(term),
             index: LogIndex(index),
         };
         assert!(stamp(1, 0, 0) > stamp(0, 9, 9));
         assert!(stamp(0, 2, 0) > stamp(0, 1, 9));
         assert!(stamp(0, 1, 2) > stamp(0, 1, 1));
+        let other = RestoreEpoch { counter: 1, random: 5 };
+        let other = Stamp { restore_epoch: other, ..stamp(1, 9, 9) };
+        assert_eq!(other.partial_cmp(&stamp(1, 0, 0)), None, "another restoration");
     }
 }

@@ -8,6 +8,7 @@
 mod address;
 pub mod attribute;
 mod capability;
+mod epoch;
 mod id;
 mod key;
 mod label;
@@ -27,6 +28,7 @@ mod time;
 
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
+pub use epoch::RestoreEpoch;
 pub use id::{
     CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LockSessionId, LogIndex,
     MachineId, ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use model::RestoreEpoch;
 use nix::sys::signal::Signal;
 use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
@@ -32,7 +33,7 @@ pub(crate) struct Grown {
 impl Grown {
     /// One replica, with flags, and its administrator.
     #[track_caller]
-    fn found(more: &[&str]) -> (Self, Background) {
+    pub(crate) fn found(more: &[&str]) -> (Self, Background) {
         let cell = Self { terminal: Terminal::new(), at: [(); 3].map(|()| free_address()) };
         let founds = ["--name", "cc", "--administrator", "ana"];
         let master = cell.starts("r1", &cell.at[0], &[&founds, more].concat());
@@ -98,19 +99,28 @@ impl Grown {
 
 /// Sends a machine an order to run nothing, as the leader of a restore epoch; returns whether it is
 /// rejected.
-fn is_refused(cell: &Grown, machine: &str, restore_epoch: u64, index: u64) -> bool {
+fn is_refused(cell: &Grown, machine: &str, epoch: RestoreEpoch, index: u64) -> bool {
     let authority = Authority::open(cell.terminal.path("r1/tls")).expect("the cell's authority");
     let issued = authority.issue(&Identity::Master, Validity::lasting(HOUR));
     let credentials = Rotating::new(issued.expect("a certificate")).expect("credentials");
     wait(async {
         let expect = Expect::Role(Role::Borglet);
         let channel = rpc::transport::connect(machine, &credentials, &expect);
-        let stamp = Some(v1::Stamp { restore_epoch, term: 1 << 20, index });
+        let RestoreEpoch { counter, random } = epoch;
+        let (restore_epoch, restore_random) = (counter, random);
+        let stamp = Some(v1::Stamp { restore_epoch, restore_random, term: 1 << 20, index });
         let order = Some(v1::Order { stamp, ..v1::Order::default() });
         let asked = v1::PollRequest { order, ..v1::PollRequest::default() };
         let mut client = BorgletClient::new(channel.expect("an address"));
         client.poll(asked).await.expect("it is answered").into_inner().order_refused
     })
+}
+
+/// The restore epoch that a restoration has told.
+#[track_caller]
+pub(crate) fn restore_epoch(told: &str) -> RestoreEpoch {
+    let epoch = told.split("restore epoch ").nth(2).unwrap_or(told).split_whitespace().next();
+    epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or_else(|| panic!("no epoch in {told}"))
 }
 
 #[test]
@@ -139,8 +149,12 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     // A former replica is rejected.
     let before = cell.starts("r2", &cell.at[1], &[]).ends();
     assert_eq!(before.code, 9, "{}", before.stderr);
-    let why = "the cell was restored since (restore epoch 1, yours is 0): remove this replica's directory";
-    assert!(before.stderr.contains(why), "{}", before.stderr);
+    let epoch = restore_epoch(&told.stderr);
+    let why = format!(
+        "the cell was restored since (restore epoch {epoch}, yours is 0): remove this replica's \
+         directory"
+    );
+    assert!(before.stderr.contains(&why), "{}", before.stderr);
     cell.has_voters(1);
     // With an empty directory it is usable again, at the same address.
     let _second = cell.adds("again", &cell.at[1]);
@@ -152,10 +166,12 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     let mut index = 1 << 40;
     until("its orders are refused", || {
         index += 1;
-        is_refused(&cell, &machine, 0, index)
+        is_refused(&cell, &machine, RestoreEpoch::NEVER, index)
     });
     until("the machine says so", || borglet.stderr().contains("WARN the order is stamped"));
-    assert!(!is_refused(&cell, &machine, 1, index), "one of now is obeyed");
+    let other = RestoreEpoch { random: !epoch.random, ..epoch };
+    assert!(is_refused(&cell, &machine, other, index), "one of another restoration");
+    assert!(!is_refused(&cell, &machine, epoch, index), "one of now is obeyed");
 }
 
 #[test]

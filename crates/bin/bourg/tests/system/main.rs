@@ -70,6 +70,7 @@ mod reflection;
 mod relations;
 mod replicas;
 mod restart;
+mod restored_twice;
 mod rootless;
 mod security;
 mod services;

@@ -236,7 +236,7 @@ fn an_order_of_before_is_refused_and_counted() {
     // As from a master that did not notice an election, or a restoration.
     let answer = wait(async {
         let mut client = BorgletClient::new(to(&cell, Of::Borglet, issued(&cell, "master")));
-        let stamp = Some(v1::Stamp { restore_epoch: 0, term: 0, index: 1 });
+        let stamp = Some(v1::Stamp { index: 1, ..v1::Stamp::default() });
         let order = Some(v1::Order { stamp, ..v1::Order::default() });
         let asked = v1::PollRequest { order, ..v1::PollRequest::default() };
         client.poll(asked).await.expect("it is answered").into_inner()

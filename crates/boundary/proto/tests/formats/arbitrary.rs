@@ -18,8 +18,8 @@ use model::{
     Appclass, Band, Bytes, CollectionId, Dimension, End, FilePath, FinalUsage, GcuFactor,
     Generation, GrantId, HeldPorts, InstanceId, KeyDigest, LabelQuery, LogIndex, MachineId,
     MachineReport, MilliCores, NoticeDelivery, NoticeReason, Permille, PortName, PortRange,
-    Priority, ReplicaId, Resources, SaverOutcome, Saving, SchedulingClass, Serial, Shortage,
-    ShortageState, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    Priority, ReplicaId, Resources, RestoreEpoch, SaverOutcome, Saving, SchedulingClass, Serial,
+    Shortage, ShortageState, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
@@ -222,8 +222,8 @@ fn selection() -> impl Strategy<Value = TaskSelection> {
 }
 
 fn stamp() -> impl Strategy<Value = Stamp> {
-    any::<(u64, u64, u64)>().prop_map(|(restore_epoch, term, index)| Stamp {
-        restore_epoch,
+    any::<(u64, u64, u64, u64)>().prop_map(|(counter, random, term, index)| Stamp {
+        restore_epoch: RestoreEpoch { counter, random },
         term: Term(term),
         index: LogIndex(index),
     })

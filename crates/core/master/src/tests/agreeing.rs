@@ -129,7 +129,7 @@ impl World {
         let mut said = MachineReport::clone(&machine());
         said.attributes.insert("gpu".to_owned(), attribute.to_string());
         let report = Arc::new(Report {
-            stamp: Stamp { restore_epoch: 0, term: Term(3), index },
+            stamp: Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(3), index },
             machine: Arc::new(said),
             tasks: tasks.iter().map(task).collect(),
         });

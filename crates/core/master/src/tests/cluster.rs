@@ -32,7 +32,8 @@ use borglet::{Borglet, Effect, Input};
 use cell::{AddMachine, Assignment, Mutation, RequestId};
 use expect_test::Expect;
 use model::{
-    CellName, Random, ReplicaId, SessionId, Stamp, TaskIndex, TaskSelection, Term, UserName,
+    CellName, Random, ReplicaId, RestoreEpoch, SessionId, Stamp, TaskIndex, TaskSelection, Term,
+    UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -289,7 +290,11 @@ impl Cluster {
         let mut actions = Vec::new();
         if *term > replica.term {
             replica.term = *term;
-            let since = Stamp { restore_epoch: 0, term: *term, index: replica.cell.index() };
+            let since = Stamp {
+                restore_epoch: RestoreEpoch::NEVER,
+                term: *term,
+                index: replica.cell.index(),
+            };
             replica.shard.term_began(self.now, &replica.cell, since);
             if id == self.leader && *term == self.term {
                 replica.master.lead(self.now, &replica.cell);

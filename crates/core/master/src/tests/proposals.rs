@@ -23,7 +23,11 @@ impl World {
     /// A term begins, with an operation of its own.
     pub(super) fn term(&mut self, term: u64) {
         self.apply(&Op::Nothing);
-        let since = Stamp { restore_epoch: 0, term: Term(term), index: self.cell.index() };
+        let since = Stamp {
+            restore_epoch: RestoreEpoch::NEVER,
+            term: Term(term),
+            index: self.cell.index(),
+        };
         self.shard.term_began(self.now, &self.cell, since);
     }
 
@@ -160,7 +164,11 @@ fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
         report.attributes.insert("gpu".to_owned(), "H200".to_owned());
         Arc::new(report)
     };
-    let stamp = |term, index| Stamp { restore_epoch: 0, term: Term(term), index: LogIndex(index) };
+    let stamp = |term, index| Stamp {
+        restore_epoch: RestoreEpoch::NEVER,
+        term: Term(term),
+        index: LogIndex(index),
+    };
     type Rows<'a> =
         [(&'a str, Stamp, Mutation, Arc<MachineReport>, &'a [(u32, TaskStatus)], &'a str)];
     let rows: &Rows<'_> = &[
@@ -183,8 +191,8 @@ fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
 
 #[test]
 fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
-    let stamp = |restore_epoch, term, index| Stamp {
-        restore_epoch,
+    let stamp = |counter, term, index| Stamp {
+        restore_epoch: RestoreEpoch { counter, random: 0 },
         term: Term(term),
         index: LogIndex(index),
     };
@@ -201,6 +209,13 @@ fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
     world.reported_of(false, stamp(1, 1, 1), machine(), &KILLED);
     (4..10).for_each(|term| world.term(term));
     assert_eq!(world.lost_at(begun, 120_000), "", "the cell was restored, and this is the old one");
+
+    // Two restorations that knew nothing of each other: nothing of the other is taken for known.
+    let mut world = World::running();
+    let other = RestoreEpoch { counter: 0, random: 5 };
+    world.reported_of(false, Stamp { restore_epoch: other, ..stamp(0, 1, 1) }, machine(), &KILLED);
+    (4..10).for_each(|term| world.term(term));
+    assert_eq!(world.lost_at(begun, 120_000), "", "another restoration");
 }
 
 /// A later report replaces one that waits.
@@ -243,7 +258,8 @@ fn an_older_answer_that_arrives_after_a_newer_one_changes_nothing() {
     world.tick();
     world.request(kill("web", TaskSelection::All));
     world.tick();
-    let stamp = |index| Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(index) };
+    let stamp =
+        |index| Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(3), index: LogIndex(index) };
     let mut more = MachineReport::clone(&machine());
     more.capacity.ram = Bytes(1 << 40);
     world.version = 3;

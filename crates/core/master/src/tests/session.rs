@@ -29,8 +29,8 @@ use cell::{
 };
 use expect_test::Expect;
 use model::{
-    Bytes, CellName, InstanceId, MachineReport, MilliCores, PortRange, Resources, SessionId, Stamp,
-    TaskId, TaskIndex, Term, UserName,
+    Bytes, CellName, InstanceId, MachineReport, MilliCores, PortRange, Resources, RestoreEpoch,
+    SessionId, Stamp, TaskId, TaskIndex, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -186,7 +186,7 @@ impl World {
     fn lead(&mut self) {
         self.term += 1;
         let (term, index) = (Term(self.term), self.cell.index());
-        let since = Stamp { restore_epoch: 0, term, index };
+        let since = Stamp { restore_epoch: RestoreEpoch::NEVER, term, index };
         self.shard.term_began(self.now, &self.cell, since);
         self.master = Master::new(self.settings);
         self.master.lead(self.now, &self.cell);

@@ -3,8 +3,8 @@
 use cell::{Op, Reservation};
 use master::{Partition, Reachability};
 use model::{LogIndex, MachineId, ReplicaId, Term, Time};
-use raft::eraftpb::{self, MessageType};
 use raft::SnapshotStatus;
+use raft::eraftpb::{self, MessageType};
 
 use super::{Codec, Kinds, MESSAGE_BYTES_MAX, Replica};
 use crate::io::{Output, Progress, ReplicaError};

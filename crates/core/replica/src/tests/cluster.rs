@@ -17,7 +17,7 @@ use cell::{
 use master::{Answer, Poll};
 use model::{
     CellName, DirectoryId, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange,
-    ReplicaId, Resources, SessionId, Span, Stamp, Term, Time,
+    ReplicaId, Resources, RestoreEpoch, SessionId, Span, Stamp, Term, Time,
 };
 
 use super::{Table, user};
@@ -33,7 +33,7 @@ struct Disk {
     entries: Vec<LogEntry>,
     hard_state: HardState,
     /// Stored with the checkpoint.
-    restore_epoch: u64,
+    restore_epoch: RestoreEpoch,
     /// Unknown by default.
     directory: DirectoryId,
 }
@@ -508,7 +508,7 @@ fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
         let body = Body::Consensus(Box::new(says));
         let directory = DirectoryId(1);
         let message =
-            Message { from: id(1), to: id(3), restore_epoch: 0, directory, body };
+            Message { from: id(1), to: id(3), restore_epoch: RestoreEpoch::NEVER, directory, body };
         host.inbox.push(Input::Received(message));
     }
     cluster.turn();
@@ -525,7 +525,7 @@ fn a_cell_that_was_restored_takes_in_new_replicas_and_none_from_before() {
     (1..=2).for_each(|number| cluster.crash(id(number)));
     let left = cluster.hosts.get_mut(&id(1)).expect("a host");
     let checkpoint = Some((cell, Term(left.disk.hard_state.term.0)));
-    left.disk = Disk { checkpoint, restore_epoch: 1, ..Disk::default() };
+    left.disk = Disk { checkpoint, restore_epoch: RestoreEpoch::after(0, 77), ..Disk::default() };
     cluster.start(id(1), LEVEL);
     assert_eq!(cluster.elected(), id(1));
     cluster.start(id(2), LEVEL);

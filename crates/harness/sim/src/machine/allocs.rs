@@ -2,7 +2,7 @@
 //! it leaves.
 
 use borglet::{DesiredAlloc, Input, KeptData, RecoveredAlloc};
-use model::{End, InstanceId, Resources, Span, Time};
+use model::{End, InstanceId, Resources, RestoreEpoch, Span, Time};
 
 use super::{Consequence, Machine, Passed, Step};
 
@@ -22,7 +22,7 @@ pub(crate) struct Alloc {
     /// Whether the files that its tasks share are still there.
     has_files: bool,
     /// How often the cell had been restored from a backup when it was made.
-    pub(crate) epoch: u64,
+    pub(crate) epoch: RestoreEpoch,
 }
 
 impl Machine {

@@ -1,17 +1,20 @@
 //! Faults of the Borgmaster's replicas: of their processes, their disks, and the membership.
 
 use cell::{Cell, Mutation, RemoveReplica};
-use model::{ReplicaId, Span};
+use model::{Random, ReplicaId, Span};
 use replica::{Codec, Input};
 
 use crate::disk::Crash;
 use crate::fault::{FaultKind, Who};
+use crate::network::Node;
 use crate::world::{Event, World};
 
 /// Mean time between two requested leadership transfers.
 const TRANSFERS: Span = Span::from_millis(700);
 /// Maximum number of replicas that faults may create.
 const REPLICAS_MAX: usize = 7;
+/// How often in a thousand a cell is restored from a second replica soon after a first.
+const RESTORED_AGAIN: u64 = 400;
 
 impl FaultKind {
     fn who(&self) -> Option<Who> {
@@ -205,7 +208,7 @@ impl<C: Codec> World<C> {
         let able: Vec<usize> =
             present.iter().copied().filter(|host| !several || has(host)).collect();
         let chosen = if several { self.operator.one_of(&able) } else { Some(0) };
-        let Some(chosen) = chosen else { return };
+        let Some(chosen) = chosen.filter(|chosen| self.would_be_obeyed(*chosen)) else { return };
         let voters = self.cell().map_or(0, |cell| cell.voters().count());
         let others: Vec<usize> = present.into_iter().filter(|host| *host != chosen).collect();
         others.iter().for_each(|host| self.end_master(*host));
@@ -214,8 +217,35 @@ impl<C: Codec> World<C> {
             let forgotten = self.operator.one_of(&others);
             forgotten.into_iter().for_each(|host| self.forget_to_end(host));
         }
+        if let Some(other) = others.first().filter(|_| several) {
+            // With random numbers of its own: other faults stay those of the seed.
+            let mut random = Random::new(self.now.0);
+            if random.chance(RESTORED_AGAIN) {
+                let after = random.wait(Span::from_secs(60));
+                self.agenda.at(self.now + after, Event::RestoredAgain { host: *other });
+            }
+        }
         self.crash_master(chosen, Crash::Killed, Span::from_secs(2));
         self.restore(chosen);
+    }
+
+    /// Another operator, who knows nothing of a restoration, restores a replica that it discarded.
+    pub(crate) fn restore_again(&mut self, host: usize) {
+        let disk = &self.masters[host].disk;
+        let able = disk.has_checkpoint() && !disk.lies && !disk.lost;
+        if !able || !self.masters[host].gone || !self.would_be_obeyed(host) {
+            return;
+        }
+        self.present().into_iter().for_each(|other| self.end_master(other));
+        self.masters[host].gone = false;
+        self.agenda.at(self.now + Span::from_secs(2), Event::MasterStarts { host });
+        self.restore(host);
+    }
+
+    /// Whether the operator learns of the last restoration, so that the machines obey another one.
+    fn would_be_obeyed(&self, host: usize) -> bool {
+        let own = self.masters[host].disk.restore_epoch.counter;
+        own.max(self.known_restorations(host)) >= self.invariants.epoch().counter
     }
 
     /// A replica that was discarded is started again, and stopped for good later.
@@ -227,19 +257,33 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now + ends, Event::MasterEnds { host });
     }
 
+    /// The highest counter of a restore epoch that the machines know which can be reached from a
+    /// replica's host.
+    fn known_restorations(&self, host: usize) -> u64 {
+        let (from, machines) = (Node::Master(host), self.machines.iter().enumerate());
+        let answers = machines.filter(|(number, machine)| {
+            let there = Node::Machine(*number);
+            let cut = self.network.is_cut(from, there) || self.network.is_cut(there, from);
+            machine.answers() && !cut
+        });
+        let known = answers.map(|(_, machine)| machine.said.stamp.restore_epoch.counter);
+        known.max().unwrap_or(0)
+    }
+
     /// The operator restores the older checkpoint of a replica, if there is one and it does not
     /// run.
     pub(crate) fn restore(&mut self, host: usize) {
         if self.masters[host].is_up() {
             return;
         }
-        let id = self.masters[host].id();
+        let (id, known) = (self.masters[host].id(), self.known_restorations(host));
         let alone = |cell: Cell| match self.operator.has_several() {
             true => Cell::from_image(cell.image().of_one_replica(id, None)).unwrap_or(cell),
             false => cell,
         };
-        if let Some(cell) = self.masters[host].disk.restore(alone) {
-            self.invariants.restored(&cell);
+        if let Some(cell) = self.masters[host].disk.restore(known, alone) {
+            let epoch = self.masters[host].disk.restore_epoch;
+            self.invariants.restored(epoch, &cell);
             self.checks.borrow_mut().begin(&cell);
             self.clients.forget_sessions();
             // The cell does not know machines that joined since.

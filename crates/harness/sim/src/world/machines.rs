@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use borglet::{Effect, Input};
 use master::{Answer, Poll};
-use model::{End, InstanceId, MachineReport, Span, Time};
+use model::{End, InstanceId, MachineReport, RestoreEpoch, Span, Time};
 use replica::Codec;
 
 use crate::injected_bug::InjectedBug;
@@ -110,8 +110,8 @@ impl<C: Codec> World<C> {
         let machine = &mut self.machines[number];
         let Some(borglet) = &mut machine.borglet else { return };
         let stamp = order.stamp;
-        if self.injected_bug == Some(InjectedBug::OldOrder) {
-            order.stamp = order.stamp.max(machine.said.stamp);
+        if self.injected_bug == Some(InjectedBug::OldOrder) && order.stamp < machine.said.stamp {
+            order.stamp = machine.said.stamp;
         }
         let priorities = memory::priorities(&order);
         if self.injected_bug == Some(InjectedBug::KillsProductionFirst) {
@@ -205,8 +205,8 @@ impl<C: Codec> World<C> {
                     self.agenda.at(now + after, event);
                 }
                 Consequence::Left(alloc) => {
-                    let epoch =
-                        self.machines[number].allocs.get(&alloc).map_or(0, |alloc| alloc.epoch);
+                    let there = self.machines[number].allocs.get(&alloc);
+                    let epoch = there.map_or(RestoreEpoch::NEVER, |alloc| alloc.epoch);
                     self.invariants.leaves_data(now, number, alloc, epoch);
                 }
                 Consequence::Settled(instance, outcome) => {

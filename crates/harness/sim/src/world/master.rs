@@ -10,8 +10,8 @@ use cell::{Applied, Cell, Outcome};
 use master::Partition;
 use model::{LogIndex, ReplicaId, Span, Term, Time, UserName};
 use replica::{
-    Bootstrap, Codec, Input, LogEntry, Output, Persist, Refusal, Replica, ReplicaError, Settings,
-    Ticket,
+    Body, Bootstrap, Codec, Consensus, ConsensusKind, Input, LogEntry, Message, Output, Persist,
+    Refusal, Replica, ReplicaError, Settings, Ticket,
 };
 
 use crate::disk::{Checkpoint, Crash, Disk};
@@ -187,7 +187,7 @@ impl<C: Codec> World<C> {
                 let master = &mut self.masters[host];
                 master.seen.borrow_mut().begin(replica.cell());
                 master.seen.borrow_mut().of_before =
-                    master.disk.restore_epoch < self.invariants.epoch();
+                    master.disk.restore_epoch != self.invariants.epoch();
                 (master.term, master.last_checkpoint) = (term, replica.cell().index());
                 master.replica = Some(replica);
                 let (incarnation, interval) =
@@ -322,9 +322,31 @@ impl<C: Codec> World<C> {
                 let index = self.masters[host].cell().map_or(LogIndex(0), Cell::index);
                 self.invariants.leads(index);
             }
-            Output::Follows => self.masters[host].leads = None,
+            Output::Follows => {
+                self.masters[host].leads = None;
+                if self.injected_bug == Some(InjectedBug::StaleRole) {
+                    self.announce(host);
+                }
+            }
             Output::Leader(leader, term) => self.elected(host, leader, term),
             Output::Dismissed => self.dismissed(host),
+        }
+    }
+
+    /// For an injected bug: a replica tells the others that it leads in its current term.
+    fn announce(&mut self, host: usize) {
+        let master = &self.masters[host];
+        let Some(replica) = &master.replica else { return };
+        let (from, directory) = (master.id(), master.settings.directory);
+        let restore_epoch = master.disk.restore_epoch;
+        let (cell, term) = (replica.cell(), replica.term());
+        let (index, log_term) = (cell.index(), master.term);
+        let kind = ConsensusKind::Append;
+        let says = Consensus { kind, term, log_term, index, commit: index, ..Consensus::default() };
+        let others: Vec<ReplicaId> = cell.voters().filter(|other| *other != from).collect();
+        for to in others {
+            let body = Body::Consensus(Box::new(says.clone()));
+            self.send_message(host, Message { from, to, restore_epoch, directory, body });
         }
     }
 

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use cell::{AddReplica, Applied, Cell, EventKind, Member, MemberChange, Mutation, RemoveReplica};
-use model::{DirectoryId, LogIndex, Random, ReplicaId, Span, Term};
-use replica::{Body, Codec, Input, Message, Snapshot};
+use model::{DirectoryId, LogIndex, Random, ReplicaId, RestoreEpoch, Span, Term};
+use replica::{Body, Codec, ConsensusKind, Input, Message, Snapshot};
 
 use crate::disk::{Checkpoint, Crash, Disk};
+use crate::injected_bug::InjectedBug;
 use crate::log_observer::Seen;
 use crate::network::{Fate, Node};
 use crate::world::master::MasterHost;
@@ -211,6 +212,10 @@ impl<C: Codec> World<C> {
                     let from = self.place_of(message.from);
                     return from.into_iter().for_each(|from| self.lose_replica(from));
                 }
+                if self.injected_bug == Some(InjectedBug::MemberTwice) {
+                    let again = self.of_another_member(host, &message);
+                    again.into_iter().for_each(|it| self.tell_master(host, Input::Received(it)));
+                }
                 self.tell_master(host, Input::Received(*message));
             }
             // The connection is refused at once.
@@ -233,6 +238,22 @@ impl<C: Codec> World<C> {
             }
             _ => {}
         }
+    }
+
+    /// For an injected bug: the same answer, as from the voter after its sender.
+    fn of_another_member(&self, host: usize, message: &Message) -> Option<Message> {
+        let Body::Consensus(consensus) = &message.body else { return None };
+        let is_answer = matches!(
+            consensus.kind,
+            ConsensusKind::AppendResponse
+                | ConsensusKind::RequestVoteResponse
+                | ConsensusKind::RequestPreVoteResponse
+        );
+        let voters: Vec<ReplicaId> = self.masters[host].cell()?.voters().collect();
+        let other = voters.iter().find(|id| **id > message.from).or(voters.first()).copied()?;
+        let counts = is_answer && other != message.to && other != message.from;
+        let directory = DirectoryId::default();
+        counts.then(|| Message { from: other, directory, ..message.clone() })
     }
 
     /// Whether the sender has another directory than the cell records; if so, the receiver tells
@@ -382,7 +403,7 @@ impl<C: Codec> World<C> {
     }
 
     /// Provides a machine with an empty disk for a replica that was added.
-    fn add_master(&mut self, id: ReplicaId, address: &Arc<str>, restore_epoch: u64) {
+    fn add_master(&mut self, id: ReplicaId, address: &Arc<str>, restore_epoch: RestoreEpoch) {
         let Some(first) = self.masters.first() else { return };
         if self.place_of(id).is_some() {
             return;

@@ -99,6 +99,9 @@ found! {
     names_from_views_are_found: [3, 5], NamesFromViews, Family::ALL;
     a_missed_operation_is_found: [1, 3, 5], MissedOperation, Family::ALL;
     an_early_acknowledgement_is_found: [3, 5], EarlyAcknowledgement, Family::ALL;
+    an_epoch_given_twice_is_found: [3, 5], EpochTwice, [Family::Disk];
+    a_stale_role_is_found: [3, 5], StaleRole, [Family::Replicas];
+    a_member_counted_twice_is_found: [5], MemberTwice, [Family::Network, Family::Master];
     a_forgotten_vote_is_found: [3, 5], ForgottenVote, [Family::Replicas];
     a_forgotten_agreement_is_found: [3, 5], ForgottenAgreement, Family::ALL;
     an_old_description_after_an_update_is_found: [1], StaleDescription, Family::ALL;

@@ -14,6 +14,14 @@ fn a_deposed_leader_says_nothing_more() {
     is_clean(900_237, &[0, 1, 4, 6, 7, 8, 9, 10, 11, 24, 26, 34]);
 }
 
+/// The cell was restored, and soon after from a replica that the restoration had discarded.
+#[test]
+fn two_restorations_that_know_nothing_of_each_other_are_two_cells() {
+    is_clean(900_217, &[1, 4, 10, 16, 19, 20]);
+    let verdict = run(&Plan { replicas: 5, ..plan(900_217) });
+    assert_eq!(verdict.failure, None);
+}
+
 /// A replica heard the leader and could store no snapshot: it ordered what it last knew.
 #[test]
 fn a_replica_that_lags_for_ever_polls_no_machine() {

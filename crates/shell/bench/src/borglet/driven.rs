@@ -14,7 +14,7 @@ use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, Sharing, TaskCgroup, Tier, parent_name};
 use model::{
     Appclass, Band, Bytes, CellName, CollectionId, Generation, InstanceId, JobName, LogIndex,
-    MilliCores, PortName, Resources, Span, Stamp, TaskIndex, Term, Time, UserName,
+    MilliCores, PortName, Resources, RestoreEpoch, Span, Stamp, TaskIndex, Term, Time, UserName,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
@@ -168,7 +168,11 @@ impl Driven {
     /// Orders these tasks and no others with the next poll.
     pub(super) fn order(&mut self, tasks: Vec<Desired>) {
         self.orders += 1;
-        let stamp = Stamp { restore_epoch: 1, term: Term(1), index: LogIndex(self.orders) };
+        let stamp = Stamp {
+            restore_epoch: RestoreEpoch::after(0, 0),
+            term: Term(1),
+            index: LogIndex(self.orders),
+        };
         self.order = Some(Order { stamp, tasks, ..Order::default() });
     }
 

@@ -13,7 +13,7 @@ use checkpoint::Origin;
 use cli::{Failure, begin_anew, change_replicas};
 use client::{CellFile, Connection};
 use masterd::identity::{FIRST, ReplicaIdentity};
-use model::{ReplicaId, Term};
+use model::{ReplicaId, RestoreEpoch, Term};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
 use rpc::service::borgmaster_client::BorgmasterClient;
@@ -79,7 +79,7 @@ impl Masters {
             Authority::copy(masters.directory.join("tls"), data.tls())?;
             if let Some(image) = image.filter(|_| ReplicaId(id) == FIRST) {
                 let (mut log, _) = Log::open(data.log(), Options::default())?;
-                let origin = Origin { term: Term(1), restore_epoch: 1 };
+                let origin = Origin { term: Term(1), restore_epoch: RestoreEpoch::after(0, 0) };
                 begin_anew(&data, &mut log, image, origin)?;
             }
             let id = ReplicaId(id);

@@ -4,7 +4,7 @@ use cell::Cell;
 use checkpoint::Origin;
 use masterd::Records;
 use masterd::recover::{record, recover};
-use model::{Term, Time};
+use model::{RestoreEpoch, Term, Time};
 use replica::{Input, Output, Replica, Settings};
 use store::DataDirectory;
 use store::log::{Kind, RecordRef};
@@ -45,7 +45,7 @@ fn start(directory: &DataDirectory) -> Cell {
 }
 
 fn write(directory: &DataDirectory, cell: &Cell, term: u64) {
-    let origin = Origin { term: Term(term), restore_epoch: 5 };
+    let origin = Origin { term: Term(term), restore_epoch: RestoreEpoch::after(4, 0) };
     let written = checkpoint::write_in(&directory.checkpoints(), &cell.image(), origin);
     written.expect("a checkpoint");
 }
@@ -62,7 +62,7 @@ fn a_checkpoint_and_the_log_after_it_give_what_the_whole_log_gives() {
     let with_checkpoint = start(&directory);
     let (_, recovered) = recover(&directory).expect("it can be read");
     let (cell, _) = recovered.checkpoint.expect("it begins with the checkpoint");
-    assert_eq!((cell.index(), recovered.restore_epoch), (early.index(), 5));
+    assert_eq!((cell.index(), recovered.restore_epoch), (early.index(), RestoreEpoch::after(4, 0)));
     assert!(recovered.entries.len() < 10, "and reads only what came after it");
 
     for checkpoint in store::checkpoint::list(directory.checkpoints()).expect("a list") {

@@ -6,6 +6,7 @@
 //! epoch is stored in this checkpoint and in every one that the master writes afterwards.
 
 use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use ::checkpoint::{self, Origin};
 use anyhow::{Context, ensure};
 use cell::{Cell, Image};
 use masterd::identity::{FIRST, ReplicaIdentity};
-use model::ReplicaId;
+use masterd::restorations;
+use model::{ReplicaId, RestoreEpoch};
 use rpc::Authority;
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef};
@@ -32,7 +34,7 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     is_free(&directory)?;
     replaces(&cell, args)?;
     let former = args.tls.as_deref().map(|tls| authority_of(tls, &cell)).transpose()?;
-    let epoch = epoch(args, origin, former.as_deref())?;
+    let epoch = epoch(args, &cell, origin, former.as_deref())?;
     let origin = Origin { restore_epoch: epoch, ..origin };
     let alone = cell.restored().image().of_one_replica(FIRST, None);
     let itself = ReplicaIdentity::new(FIRST, []).restored(epoch, members(&cell));
@@ -121,10 +123,23 @@ fn authority_of(former: &Path, cell: &Cell) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The new cell's restore epoch: above every epoch that its machines can have seen.
-fn epoch(args: &LoadArgs, origin: Origin, former: Option<&Path>) -> Result<u64, Failure> {
-    let former = former.and_then(Path::parent).map_or(0, newest_epoch);
-    let highest = origin.restore_epoch.max(former);
+/// The new cell's restore epoch: above every epoch that its machines can have seen. With the former
+/// authority they and the former replicas are asked, as far as they can be reached.
+fn epoch(
+    args: &LoadArgs,
+    cell: &Cell,
+    origin: Origin,
+    tls: Option<&Path>,
+) -> Result<RestoreEpoch, Failure> {
+    let former = tls.and_then(Path::parent).map_or(0, newest_epoch);
+    let mut highest = origin.restore_epoch.counter.max(former);
+    if let Some(tls) = tls {
+        let authority = Authority::open(tls).map_err(|error| unusable(&error.into()))?;
+        let known = restorations::ask(&authority, cell, ReplicaId::default());
+        let known = known.map_err(|error| unusable(&error))?;
+        say_known(&known);
+        highest = highest.max(known.counter);
+    }
     let epoch = args.restore_epoch.unwrap_or(highest.saturating_add(1));
     if epoch <= highest {
         let text = format!(
@@ -132,15 +147,37 @@ fn epoch(args: &LoadArgs, origin: Origin, former: Option<&Path>) -> Result<u64, 
         );
         return Err(Failure::usage(text).next("pass a higher one, or omit it"));
     }
-    Ok(epoch)
+    Ok(RestoreEpoch { counter: epoch, random: drawn() })
 }
 
-/// The restore epoch of the newest readable checkpoint in a data directory; 0 without one, since
+/// The counter of the restore epoch of the newest readable checkpoint in a data directory; 0 without one, since
 /// then the cell was never restored.
 fn newest_epoch(directory: &Path) -> u64 {
     let listed = store::checkpoint::list(directory.join("checkpoints")).unwrap_or_default();
     let mut read = listed.iter().filter_map(|found| checkpoint::read_image(&found.path).ok());
-    read.next().map_or(0, |(_, origin)| origin.restore_epoch)
+    read.next().map_or(0, |(_, origin)| origin.restore_epoch.counter)
+}
+
+/// Says who was asked for the highest restore epoch.
+pub(crate) fn say_known(known: &restorations::Known) {
+    let ((machines, heard), (replicas, also_heard)) = (known.machines, known.replicas);
+    eprintln!(
+        "asked for earlier restorations: {heard} of {machines} machines and {also_heard} of \
+         {replicas} other replicas answered; the highest restore epoch among them has counter {}",
+        known.counter
+    );
+    if heard < machines {
+        eprintln!(
+            "a machine that did not answer and obeys another restoration will reject the orders of \
+             this one"
+        );
+    }
+}
+
+/// The random part of a restore epoch.
+pub(crate) fn drawn() -> u64 {
+    // The hasher's keys come from the operating system's randomness.
+    RandomState::new().build_hasher().finish()
 }
 
 /// Creates the directory under a temporary name and renames it once complete.

@@ -22,7 +22,7 @@ struct Summary {
     term: u64,
     /// In microseconds since 1970.
     time: u64,
-    restore_epoch: u64,
+    restore_epoch: String,
     level: u32,
     state_hash: String,
     machines: usize,
@@ -39,7 +39,7 @@ pub(super) fn verify(file: &Path, format: &Format) -> Done {
         index: cell.index().0,
         term: origin.term.0,
         time: cell.time().0,
-        restore_epoch: origin.restore_epoch,
+        restore_epoch: origin.restore_epoch.to_string(),
         level: cell.level().0,
         state_hash: state_hash(&cell).to_string(),
         machines: cell.machine_count(),
@@ -62,7 +62,7 @@ fn shown(summary: &Summary) -> String {
     let rows = [
         ("index", format!("{} in term {}", summary.index, summary.term)),
         ("time", moment::shown(Time(summary.time))),
-        ("restored", format!("{} times", summary.restore_epoch)),
+        ("epoch", summary.restore_epoch.clone()),
         ("level", summary.level.to_string()),
         ("state", summary.state_hash.clone()),
         ("machines", summary.machines.to_string()),

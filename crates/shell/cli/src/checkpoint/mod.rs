@@ -83,8 +83,9 @@ pub(super) struct LoadArgs {
     /// that existing certificates stay valid. Default: a new authority.
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// The restore epoch of the new cell. Machines reject orders of a cell with a lower one.
-    /// Default: one above that of the checkpoint, and of the former master with --tls.
+    /// The counter of the new cell's restore epoch. Machines reject orders of a cell with a lower
+    /// one. Default: one above that of the checkpoint, and with --tls of the former master and of
+    /// all machines and replicas that answer.
     #[arg(long, value_name = "N")]
     restore_epoch: Option<u64>,
     /// Load a checkpoint of a cell with several replicas, all of which are permanently lost. The

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ::checkpoint::{Origin, Writing};
 use client::Target;
-use model::{LogIndex, Term, Time};
+use model::{LogIndex, RestoreEpoch, Term, Time};
 use proto::image::StateHasher;
 use proto::v1;
 use proto::v1::save_checkpoint_response::{Head, Piece};
@@ -82,7 +82,9 @@ fn may_be_replaced(file: &Path) -> Done {
 }
 
 fn begin(file: &Path, head: &Head) -> Result<Writing, Failure> {
-    let origin = Origin { term: Term(head.term), restore_epoch: head.restore_epoch };
+    let (counter, random) = (head.restore_epoch, head.restore_random);
+    let restore_epoch = RestoreEpoch { counter, random };
+    let origin = Origin { term: Term(head.term), restore_epoch };
     Writing::begin_as(file, (LogIndex(head.index), Time(head.time)), origin).map_err(cannot_write)
 }
 

@@ -8,7 +8,7 @@ use ::replication::v1::install_request::Part;
 use ::replication::v1::replication_server::{Replication, ReplicationServer};
 use cell::{Cell, Op, Outcome};
 use checkpoint::Origin;
-use model::{DirectoryId, MachineId, ReplicaId, Serial, Time, UserName};
+use model::{DirectoryId, MachineId, ReplicaId, RestoreEpoch, Serial, Time, UserName};
 use prost::Message as _;
 use replica::{Input, Message as ReplicaMessage};
 use tokio::sync::Mutex;
@@ -44,7 +44,9 @@ impl Replicas {
     /// include the sender yet accepts it.
     fn listens_to(&self, message: &::replication::v1::ReplicaMessage) -> Result<(), Status> {
         let view = self.service.core.view();
-        let (mine, theirs) = (view.origin.restore_epoch, message.restore_epoch);
+        let mine = view.origin.restore_epoch;
+        let (counter, random) = (message.restore_epoch, message.restore_random);
+        let theirs = RestoreEpoch { counter, random };
         let id = ReplicaId(message.from);
         if theirs < mine {
             return Err(Status::new(
@@ -178,7 +180,8 @@ impl Replication for Replicas {
         let view = self.service.core.view();
         Ok(Response::new(::replication::v1::ProgressResponse {
             replicas: view.progress(),
-            restore_epoch: view.origin.restore_epoch,
+            restore_epoch: view.origin.restore_epoch.counter,
+            restore_random: view.origin.restore_epoch.random,
             leader: view.leader.map_or(0, |leader| leader.0),
             term: view.term.0,
             index: view.cell.index().0,
@@ -240,10 +243,10 @@ fn take_in(
     image: &[u8],
 ) -> Result<ReplicaMessage, Status> {
     let bad = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-    let restore_epoch = message.restore_epoch;
     let image = proto::image::read_image(image).map_err(|error| bad(&error))?;
     let cell = Cell::from_image(image.clone()).map_err(|error| bad(&error))?;
     let message = ::replication::message(message, Some(cell)).map_err(|e| malformed(&e))?;
+    let restore_epoch = message.restore_epoch;
     if let replica::Body::Consensus(consensus) = &message.body
         && let Some(snapshot) = &consensus.snapshot
     {

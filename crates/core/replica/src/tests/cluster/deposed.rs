@@ -6,7 +6,7 @@ use super::*;
 fn says(from: ReplicaId, to: ReplicaId, says: Consensus) -> Message {
     let body = Body::Consensus(Box::new(says));
     let directory = DirectoryId(from.0);
-    Message { from, to, restore_epoch: 0, directory, body }
+    Message { from, to, restore_epoch: RestoreEpoch::NEVER, directory, body }
 }
 
 fn consensus(message: &Message) -> Option<&Consensus> {
