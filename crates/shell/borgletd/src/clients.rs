@@ -47,7 +47,7 @@ pub(super) struct Clients(Arc<Inner>);
 struct Inner {
     /// The Borglet's own credentials.
     credentials: Rotating,
-    masters: Mutex<Masters>,
+    masters: Masters,
     directory: PathBuf,
     isolation: Isolation,
     kept: Mutex<BTreeMap<InstanceId, TaskCertificate>>,
@@ -66,7 +66,7 @@ impl Clients {
     pub(super) fn new(files: &Files, credentials: Rotating, masters: Masters) -> Self {
         Self(Arc::new(Inner {
             credentials,
-            masters: Mutex::new(masters),
+            masters,
             directory: directory(files),
             isolation: files.isolation,
             kept: Mutex::default(),
@@ -194,8 +194,8 @@ impl Clients {
         let answer = self.ask(request).await?;
         let own = self.0.credentials.credentials();
         let credentials = key.credentials(answer.certificate, own.ca_pem().to_owned())?;
-        lock(&self.0.masters).told(answer.masters);
-        let masters = lock(&self.0.masters).all();
+        self.0.masters.told(answer.masters);
+        let masters = self.0.masters.all();
         let cell = toml::to_string(&CellFile { cell: own.cell().to_owned(), masters })?;
         self.own(&key_file, 0o400, uid)?;
         self.write(&path, CELL_FILE, &cell, uid)?;
@@ -217,7 +217,7 @@ impl Clients {
         &self,
         request: v1::CertifyTaskRequest,
     ) -> anyhow::Result<v1::CertifyTaskResponse> {
-        let masters = lock(&self.0.masters).all();
+        let masters = self.0.masters.all();
         ensure!(
             !masters.is_empty(),
             "this machine's Borglet knows no master: start it with --master, or join with a \

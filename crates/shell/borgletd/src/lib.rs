@@ -186,18 +186,17 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
     let range = options.task_network;
     tracing::info!("this machine has {} for tasks", machine.report.capacity);
     process::block_on(&runtime, async {
-        let masters = Masters::new(renewed.masters.all());
+        let masters = renewed.masters.clone();
         let cell = CellName::new(credentials.credentials().cell())?;
         // Before a task starts.
         let dns = listen_for_names(&files, &cell, range).await?;
         let dns_address = dns.first().map(nameserver::Server::address);
-        let masters_for_names = Masters::new(renewed.masters.all());
-        let names = MachineNames::new(credentials.clone(), masters_for_names, dns_address);
+        let names = MachineNames::new(credentials.clone(), masters.clone(), dns_address);
         let dns_metrics = dns.first().map(|dns| Arc::clone(dns.metrics()));
-        let clients = Clients::new(&files, credentials.clone(), masters);
+        let clients = Clients::new(&files, credentials.clone(), masters.clone());
         let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;
-        let service =
-            service::Service::new(driver.clone(), files.clone(), credentials.credentials().cell());
+        let cell = credentials.credentials().cell().to_owned();
+        let service = service::Service::new(driver.clone(), files.clone(), cell, masters);
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
         let stopped = async {
             tokio::select! {
@@ -247,10 +246,9 @@ async fn join(options: &Options) -> anyhow::Result<Credentials> {
 /// The renewal of its certificate.
 fn renewed(options: &Options, credentials: &Rotating) -> anyhow::Result<Renewed> {
     let kept = joining::masters(&options.credentials)?;
-    let joined = !kept.is_empty();
     let files = (&*options.credentials, &*options.stem);
     let masters = Masters::new([&options.masters[..], &kept].concat());
-    Ok(Renewed::new(credentials, files, masters, joined))
+    Ok(Renewed::new(credentials, files, masters))
 }
 
 /// Stops the tasks of a Borglet that is dead and will not be restarted.

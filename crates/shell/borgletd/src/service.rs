@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use borglet::Order;
 use model::Time;
+use process::renewal::Masters;
 use proto::v1;
 use rpc::service::borglet_server::BorgletServer;
-use rpc::transport::Refusals;
+use rpc::transport::{Refusals, check_address};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -35,6 +36,7 @@ pub(crate) struct Service {
     metrics: Arc<Metrics>,
     pages: Fetcher,
     sessions: Sessions,
+    masters: Masters,
 }
 
 /// The longest hold, whatever the master requests.
@@ -43,9 +45,9 @@ const HOLD_MAX: Duration = Duration::from_secs(60);
 const LOG_QUEUE: usize = 16;
 
 impl Service {
-    pub(crate) fn new(driver: Driver, files: Files, cell: &str) -> Self {
+    pub(crate) fn new(driver: Driver, files: Files, cell: String, masters: Masters) -> Self {
         let (polls, _) = watch::channel(0);
-        let (cell, polls, metrics) = (cell.to_owned(), Arc::new(polls), Arc::default());
+        let (polls, metrics) = (Arc::new(polls), Arc::default());
         Self {
             driver,
             files,
@@ -54,6 +56,7 @@ impl Service {
             metrics,
             pages: Fetcher::new(),
             sessions: Sessions::new(),
+            masters,
         }
     }
 
@@ -91,6 +94,8 @@ impl rpc::service::borglet_server::Borglet for Service {
         let reservations = asked.reservations.into_iter().map(TryInto::try_into);
         let reservations = reservations.collect::<Result<_, _>>().map_err(bad)?;
         self.driver.reserve(reservations).await;
+        let is_address = |address: &String| check_address(address).is_ok();
+        self.masters.told(asked.masters.into_iter().filter(is_address).collect());
 
         self.polls.send_modify(|polls| *polls += 1);
         let mut polls = self.polls.subscribe();

@@ -117,13 +117,13 @@ impl Drop for Agents {
 
 impl Handle {
     /// Polls a machine and sends the result to the core. `said` is what the cell requires of the
-    /// machine's certificates.
-    pub(crate) fn poll(&self, poll: Poll, said: Option<Arc<Credentials>>) {
+    /// machine's certificates, and `masters` are the addresses of its replicas.
+    pub(crate) fn poll(&self, poll: Poll, said: Option<Arc<Credentials>>, masters: Vec<String>) {
         let (links, to_core) = (Arc::clone(&self.links), self.to_core.clone());
         let metrics = Arc::clone(&self.metrics);
         self.runtime.spawn(async move {
             let (machine, had_order) = (poll.machine, poll.order.is_some());
-            let answer = match links.poll(&poll, said).await {
+            let answer = match links.poll(&poll, said, masters).await {
                 Ok(answer) => {
                     links.troubles(machine, None);
                     answer
@@ -226,7 +226,12 @@ impl Links {
         }
     }
 
-    async fn poll(&self, poll: &Poll, said: Option<Arc<Credentials>>) -> anyhow::Result<Answer> {
+    async fn poll(
+        &self,
+        poll: &Poll,
+        said: Option<Arc<Credentials>>,
+        masters: Vec<String>,
+    ) -> anyhow::Result<Answer> {
         let mut client =
             self.client((poll.machine, For::Polls), &poll.name, &poll.address, said)?;
         let known = self.usage.known(poll.machine);
@@ -237,6 +242,7 @@ impl Links {
             usage_after: known.cursor,
             samples_after: known.sampled.0,
             reservations: poll.reservations.iter().map(Into::into).collect(),
+            masters,
         });
         request.set_timeout(poll.hold.to_std() + PATIENCE);
         let response =

@@ -14,6 +14,7 @@ use cell::Rescheduling;
 use checkpoint::Origin;
 use model::{ReplicaId, RestoreEpoch, Term};
 use process::clock::Clock;
+use process::renewal;
 use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -269,8 +270,9 @@ impl Thread {
             }
             Output::Refused(ticket, refusal) => self.answers.push((ticket, Err(refusal))),
             Output::Poll(poll) => {
-                let said = self.replica.cell().credentials(&poll.name).cloned();
-                self.agents.poll(poll, said);
+                let cell = self.replica.cell();
+                let said = cell.credentials(&poll.name).cloned();
+                self.agents.poll(poll, said, renewal::addresses(cell));
             }
             Output::Committed { entry, at, events } => {
                 self.recorder.record(entry.index, at, events);

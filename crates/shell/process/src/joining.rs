@@ -6,7 +6,7 @@
 //! | file | content |
 //! |---|---|
 //! | `joining.key` | the key, until its certificate is stored |
-//! | `joined.toml` | the token used by this directory, and the addresses of the masters |
+//! | `joined.toml` | the token used by this directory, if any, and the addresses of the masters |
 
 use std::fs;
 use std::io::Read as _;
@@ -83,9 +83,9 @@ impl Given {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Joined {
-    /// The serial number of the token.
+    /// The serial number of the token; empty if the directory got its certificate without one.
     token: String,
-    /// The addresses of the masters.
+    /// The addresses of the masters, as they reported them last.
     masters: Vec<String>,
 }
 

@@ -2,6 +2,7 @@
 //! connections are not affected; new ones use the new certificate.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -10,6 +11,7 @@ use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::transport::check_address;
 use rpc::{Authority, Credentials, Expect, NewKey, Role, Rotating, Validity};
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
@@ -26,9 +28,21 @@ const RETRY_MAX: Duration = Duration::from_secs(600);
 /// The timeout of a call to one master.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The known addresses of the masters.
+/// The most addresses of masters that are kept.
+const MASTERS_MAX: usize = 32;
+
+/// The known addresses of the masters. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Masters(Arc<Shared>);
+
 #[derive(Debug)]
-pub struct Masters {
+struct Shared {
+    known: Mutex<Known>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Known {
     /// From the flags at startup: tried last, and never dropped.
     given: Vec<String>,
     /// As reported by the masters.
@@ -38,22 +52,42 @@ pub struct Masters {
 impl Masters {
     /// Starts with the addresses from the flags.
     pub fn new(given: Vec<String>) -> Self {
-        Self { given, told: Vec::new() }
+        let known = Mutex::new(Known { given, told: Vec::new() });
+        Self(Arc::new(Shared { known, changed: Notify::new() }))
     }
 
     /// All addresses, without duplicates.
     pub fn all(&self) -> Vec<String> {
-        let given = self.given.iter().filter(|address| !self.told.contains(address));
-        self.told.iter().chain(given).cloned().collect()
+        let known = self.known();
+        let given = known.given.iter().filter(|address| !known.told.contains(address));
+        known.told.iter().chain(given).cloned().collect()
     }
 
     /// Replaces the reported addresses. Returns whether they changed.
-    pub fn told(&mut self, addresses: Vec<String>) -> bool {
-        let new = !addresses.is_empty() && self.told != addresses;
+    pub fn told(&self, mut addresses: Vec<String>) -> bool {
+        addresses.truncate(MASTERS_MAX);
+        let mut known = self.known();
+        let new = !addresses.is_empty() && known.told != addresses;
         if new {
-            self.told = addresses;
+            tracing::info!("the masters are at {}", addresses.join(", "));
+            known.told = addresses;
+            self.0.changed.notify_one();
         }
         new
+    }
+
+    /// The addresses that the masters reported last; empty before they have.
+    fn last_told(&self) -> Vec<String> {
+        self.known().told.clone()
+    }
+
+    /// Waits until other addresses are reported. For one waiter.
+    async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,41 +107,38 @@ pub struct Renewed {
     /// The directory and the stem of its certificate files.
     directory: PathBuf,
     stem: String,
-    /// The masters that renew it.
+    /// The masters that renew it. Its directory records the addresses that they report.
     pub masters: Masters,
-    /// Whether it joined with a token: then its directory also records the masters.
-    joined: bool,
     /// When the certificate on disk expires, if it is not the one in use.
     old: Option<SystemTime>,
-    /// Whether the addresses recorded in its directory are outdated.
-    has_old_masters: bool,
+    /// The reported addresses that its directory records.
+    recorded: Vec<String>,
 }
 
 impl Renewed {
     /// Renews the certificate in `directory` whose file names begin with `stem`.
-    pub fn new(
-        credentials: &Rotating,
-        (directory, stem): (&Path, &str),
-        masters: Masters,
-        joined: bool,
-    ) -> Self {
+    pub fn new(credentials: &Rotating, (directory, stem): (&Path, &str), masters: Masters) -> Self {
         let (credentials, stem) = (credentials.clone(), stem.to_owned());
         let directory = directory.to_owned();
-        Self { credentials, directory, stem, masters, joined, old: None, has_old_masters: false }
+        Self { credentials, directory, stem, masters, old: None, recorded: Vec::new() }
     }
 
-    /// Renews the certificate forever.
+    /// Renews the certificate, and records where the masters are, forever.
     pub async fn run(mut self) -> std::convert::Infallible {
         loop {
             self.keep().await;
             let credentials = self.credentials.credentials();
-            is_due(&credentials).await;
+            tokio::select! {
+                () = is_due(&credentials) => {}
+                () = self.masters.changed() => continue,
+            }
             if self.masters.all().is_empty() {
                 tracing::warn!(
-                    "the certificate expires on {} and will not be renewed: pass --master",
+                    "the certificate expires on {} and no master is known that could renew it: \
+                     pass --master",
                     shown(credentials.expires())
                 );
-                std::future::pending::<()>().await;
+                self.masters.changed().await;
             }
             if let Err(error) = self.renew().await {
                 let expires = credentials.expires();
@@ -139,7 +170,7 @@ impl Renewed {
         self.credentials.replace(renewed)?;
         tracing::info!("renewed the certificate, which expires on {expires}");
         self.old.get_or_insert(old);
-        self.has_old_masters |= self.masters.told(answer.masters) && self.joined;
+        self.masters.told(answer.masters);
         Ok(())
     }
 
@@ -169,10 +200,11 @@ impl Renewed {
             written.context("cannot store the renewed certificate")?;
             self.old = None;
         }
-        if self.has_old_masters {
-            let written = joining::keep_masters(&self.directory, self.masters.all());
+        let told = self.masters.last_told();
+        if self.recorded != told {
+            let written = joining::keep_masters(&self.directory, told.clone());
             written.context("cannot store the addresses of the masters")?;
-            self.has_old_masters = false;
+            self.recorded = told;
         }
         Ok(())
     }
@@ -278,7 +310,7 @@ mod tests {
     #[test]
     fn masters_that_were_given_are_tried_last_and_not_forgotten() {
         let text = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let mut masters = Masters::new(text(&["m1:1", "m9:1"]));
+        let masters = Masters::new(text(&["m1:1", "m9:1"]));
         assert!(!masters.told(Vec::new()));
         assert!(masters.told(text(&["m2:1", "m1:1"])));
         assert!(!masters.told(text(&["m2:1", "m1:1"])));
@@ -310,10 +342,10 @@ mod tests {
         joining::keep_masters(directory, vec!["m1:1".to_owned()]).expect("there is room");
         let credentials = Rotating::new(old.clone()).expect("credentials");
         let masters = Masters::new(vec!["m1:1".to_owned()]);
-        let mut renewed = Renewed::new(&credentials, (directory, "borglet"), masters, true);
+        let mut renewed = Renewed::new(&credentials, (directory, "borglet"), masters);
         credentials.replace(issue()).expect("it is a renewal");
         renewed.old = Some(SystemTime::now());
-        renewed.has_old_masters = renewed.masters.told(vec!["m2:1".to_owned()]);
+        assert!(renewed.masters.told(vec!["m2:1".to_owned()]));
         renewed
     }
 
@@ -341,8 +373,8 @@ mod tests {
                 keep.await;
             }
             assert_eq!(kept().serial(), serial);
-            assert_eq!(joining::masters(place.path()).expect("they are kept"), ["m2:1", "m1:1"]);
-            assert!(renewed.old.is_none() && !renewed.has_old_masters);
+            assert_eq!(joining::masters(place.path()).expect("they are kept"), ["m2:1"]);
+            assert!(renewed.old.is_none() && renewed.recorded == ["m2:1"]);
         }
     }
 }

@@ -2,15 +2,16 @@
 
 mod arguments;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cell::Cell;
+use cell::{Cell, Mutation, Op};
 use model::{InstanceId, Level, LogIndex, Time};
 use process::clock::Clock;
 use process::renewal::{self, Masters, Renewed};
-use process::{notify, shutdown};
+use process::{joining, notify, shutdown};
 use proto::v1;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Credentials, Expect, Role, Rotating};
@@ -33,6 +34,8 @@ struct Options {
 
 /// The delay before retrying a master that does not answer.
 const RETRY: Duration = Duration::from_millis(100);
+/// After how long the same failure of a master is told again.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 /// The delay after a rejection: the copy may have to catch up before the plan makes sense again.
 const REJECTED_DELAY: model::Span = model::Span::from_millis(20);
 /// The timeout of a proposal.
@@ -44,8 +47,9 @@ fn run(options: &Options) -> anyhow::Result<()> {
     process::block_on(&runtime, async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
         let files = (&*options.credentials, &*options.stem);
-        let given = || Masters::new(options.masters.clone());
-        let renewed = Renewed::new(&credentials, files, given(), false);
+        let kept = joining::masters(&options.credentials)?;
+        let masters = Masters::new([&options.masters[..], &kept].concat());
+        let renewed = Renewed::new(&credentials, files, masters.clone());
         let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
@@ -59,25 +63,20 @@ fn run(options: &Options) -> anyhow::Result<()> {
             shutdown::requested().await;
             notify::stopping();
         });
-        let mut masters = given();
-        let mut copy: Option<Scheduler> = None;
+        let mut failures = Failures::default();
         // After a lost connection, or if the replica knows no leader, try the next one.
         for turn in 0_usize.. {
             let all = masters.all();
             let master = all.get(turn % all.len().max(1)).context("no master is given")?;
             // Connect anew each time, since a connection keeps the certificate that it began with.
-            let followed = async { follow(client(master)?, &mut copy).await };
+            let followed = async { follow(client(master)?, &masters).await };
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
                 ended = followed => {
                     let Err(error) = ended;
-                    tracing::info!("{error:#}: reconnecting to the master");
+                    failures.say(master, &format!("{error:#}"));
                 }
-            }
-            // The lost copy may list replicas that were added since.
-            if let Some(lost) = copy.take() {
-                masters.told(renewal::addresses(lost.cell()));
             }
             tokio::select! {
                 () = &mut stop => break,
@@ -92,17 +91,46 @@ fn run(options: &Options) -> anyhow::Result<()> {
 /// The outcome of a proposal: its instances, and the answer.
 type Outcome = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
 
-/// Follows the master with a copy of the cell until the connection is lost.
+/// What failed last at each master: a master that is gone for long is not told of at each attempt.
+#[derive(Default)]
+struct Failures(BTreeMap<String, (String, Instant)>);
+
+impl Failures {
+    fn say(&mut self, master: &str, why: &str) {
+        let now = Instant::now();
+        let said = self.0.get(master);
+        if said.is_some_and(|(text, at)| text == why && now.duration_since(*at) < SAID_AGAIN) {
+            return;
+        }
+        tracing::info!("{why}: reconnecting to the masters; {master} failed");
+        self.0.insert(master.to_owned(), (why.to_owned(), now));
+    }
+}
+
+/// Whether an operation changes which replicas there are, or where.
+fn is_about_replicas(op: &Op) -> bool {
+    match op {
+        Op::ChangeMember { .. } | Op::DescribeReplica { .. } => true,
+        Op::Request { mutation, .. } => {
+            matches!(mutation, Mutation::AddReplica(_) | Mutation::RemoveReplica(_))
+        }
+        _ => false,
+    }
+}
+
+/// Follows the master with a copy of the cell until the connection is lost. `masters` learns where
+/// the replicas are.
 async fn follow(
     mut client: SchedulingClient<Channel>,
-    copy: &mut Option<Scheduler>,
+    masters: &Masters,
 ) -> anyhow::Result<std::convert::Infallible> {
     let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
     let mut stream = client.follow(v1::FollowRequest {}).await.map_err(explained)?.into_inner();
     // Use the master's clock, advanced locally: the local wall clock may differ.
     let (cell, mut clock) = first_copy(&mut stream).await?;
-    let scheduler = copy.insert(Scheduler::new(cell));
+    let scheduler = &mut Scheduler::new(cell);
     notify::ready();
+    masters.told(renewal::addresses(scheduler.cell()));
     tracing::info!("following the master from index {}", scheduler.cell().index());
     let mut proposal = None;
     let mut next = None;
@@ -123,10 +151,10 @@ async fn follow(
         let due = next.filter(|_| proposal.is_none()).map(|next: Time| clock.instant(next));
         tokio::select! {
             message = stream.message() => {
-                apply(scheduler, &mut clock, message.map_err(explained)?)?;
+                apply(scheduler, &mut clock, masters, message.map_err(explained)?)?;
                 // Apply everything that has already arrived before the pass.
                 while let Some(message) = ready(&mut stream).await {
-                    apply(scheduler, &mut clock, message.map_err(explained)?)?;
+                    apply(scheduler, &mut clock, masters, message.map_err(explained)?)?;
                 }
             }
             outcome = async { match &mut proposal {
@@ -188,6 +216,7 @@ async fn ready(
 fn apply(
     scheduler: &mut Scheduler,
     clock: &mut Clock,
+    masters: &Masters,
     message: Option<v1::Followed>,
 ) -> anyhow::Result<()> {
     let message = message.unwrap_or_default();
@@ -202,7 +231,7 @@ fn apply(
         committed.index
     );
     if committed.record.is_empty() {
-        scheduler.follow(scheduler.cell().time(), &cell::Op::Nothing);
+        scheduler.follow(scheduler.cell().time(), &Op::Nothing);
         return Ok(());
     }
     anyhow::ensure!(
@@ -214,6 +243,9 @@ fn apply(
     );
     let (at, op) = proto::log::decode_record(&committed.record)?;
     scheduler.follow(at, &op);
+    if is_about_replicas(&op) {
+        masters.told(renewal::addresses(scheduler.cell()));
+    }
     clock.advance_to(scheduler.cell().time());
     Ok(())
 }

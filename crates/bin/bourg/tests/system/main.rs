@@ -59,6 +59,7 @@ mod machines;
 mod memory;
 mod metrics;
 mod moved;
+mod moved_masters;
 mod networks;
 mod platforms;
 mod ports;

@@ -214,6 +214,7 @@ impl Driven {
             usage_after: self.windows,
             samples_after: self.samples,
             reservations: Vec::new(),
+            masters: Vec::new(),
         };
         let response = self.master.poll(request).await?.into_inner();
         ensure!(!response.order_refused, "the Borglet refused an order");
