@@ -53,12 +53,35 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let open = async |mut client: MasterClient, request| client.events(request).await;
         follow(&mut connection, request, args.follow, open, |request, answer| {
+            answer.gap.iter().try_for_each(|gap| show_gap(&args.output, gap))?;
             answer.events.iter().try_for_each(|event| show(&args.output, event))?;
             request.from = answer.next.map(From::Cursor).or(request.from);
             Ok(())
         })
         .await
     })
+}
+
+/// For example `no events from 1250.1 to 1311.0 are stored at this replica`.
+fn show_gap(format: &Format, gap: &v1::EventGap) -> Done {
+    let shown = |at: Option<v1::EventCursor>| {
+        let at = at.unwrap_or_default();
+        format!("{}.{}", at.index, at.sub_index)
+    };
+    let (from, until) = (shown(gap.from), shown(gap.until));
+    match format {
+        Format::Table | Format::Wide => output::print(&format!(
+            "-- the events from {from} until {until} are not stored at this replica; another one \
+             may have them --\n"
+        )),
+        other => output::item(other, &Missing { gap }, &format!("gap {from} {until}")),
+    }
+}
+
+/// A gap among events in JSON.
+#[derive(serde::Serialize)]
+struct Missing<'a> {
+    gap: &'a v1::EventGap,
 }
 
 fn show(format: &Format, event: &v1::EventRecord) -> Done {

@@ -141,7 +141,7 @@ fn a_follower_sees_each_event_once_over_a_masters_end() {
 }
 
 #[test]
-fn a_follower_that_is_too_late_is_told_from_where_there_is_everything() {
+fn what_a_restored_cell_does_not_have_is_a_line_among_its_events() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/batch.bcl");
     cell.job("pi", "is finished", |job| job["state"] == "finished");
@@ -151,15 +151,22 @@ fn a_follower_that_is_too_late_is_told_from_where_there_is_everything() {
     let index: u64 = index.trim().parse().expect("a number");
     cell.stop();
     assert_eq!(cell.types("bourg checkpoint load saved --dir other/master").code, 0);
-    let line = "bourg dev --dir other -- sh -c 'bourg events --from 1 --follow; echo $? > code;
-        bourg events --from NEXT > next'";
+    let line = "bourg dev --dir other -- sh -c 'bourg events --from 1 > shown; echo $? > code;
+        bourg events --from 1 -o json > lines; bourg events --since 1h > hour'";
     let next = index + 1;
-    let ended = cell.types(&line.replace("NEXT", &next.to_string()));
+    let ended = cell.types(line);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("(--from {next}")), "{}", ended.stderr);
-    assert_eq!(cell.ok("cat code"), "2\n");
-    let shown = cell.ok("cat next");
-    assert!(shown.contains("  ADD "), "from there on there is everything: {shown}");
+    assert_eq!(cell.ok("cat code"), "0\n");
+    let shown = cell.ok("cat shown");
+    let gap = format!("-- the events from 1.0 until {next}.0 are not stored at this replica");
+    assert!(shown.starts_with(&gap), "{shown}");
+    for shown in [shown, cell.ok("cat hour")] {
+        assert!(shown.contains("  ADD "), "from there on there is everything: {shown}");
+    }
+    let lines = cell.ok("cat lines");
+    let first: Value =
+        serde_json::from_str(lines.lines().next().unwrap_or_default()).expect("JSON");
+    assert_eq!(first["gap"]["until"]["index"], next.to_string());
 }
 
 #[test]

@@ -231,7 +231,7 @@ impl Sending {
                 }
                 // It need not look at the events again of which it wants none.
                 if self.told != Some(at) {
-                    self.send(Vec::new(), at).await?;
+                    self.send(None, Vec::new(), at).await?;
                 }
                 return Ok(());
             }
@@ -264,20 +264,26 @@ impl Sending {
     /// Sends the newest matching events, and returns where to continue.
     async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
         let most = usize::try_from(count).unwrap_or(usize::MAX);
-        let mut found = VecDeque::new();
+        let mut found: VecDeque<Item> = VecDeque::new();
         let (mut end, mut begin, mut below) = (None, None, None);
         loop {
             let wanted = most.saturating_sub(found.len());
             let read = self.read(move |reading| reading.older(below, wanted)).await?;
-            let Some(Part { number, mut events, next, is_empty }) = read else { break };
+            let Some(Part { number, mut items, next, is_empty }) = read else { break };
             // Events are stored a little later than their operations are applied: where there are none yet,
             // the end is before that.
             match is_empty {
                 false => _ = end.get_or_insert(next),
                 true => _ = begin.get_or_insert(next),
             }
-            events.append(&mut found);
-            found = events;
+            // A gap may reach over the border between two parts.
+            if let (Some(Item::Gap(older)), Some(Item::Gap(newer))) = (items.back(), found.front())
+                && newer.from <= older.until
+            {
+                found.pop_front();
+            }
+            items.append(&mut found);
+            found = items;
             if found.len() >= most {
                 break;
             }
@@ -292,10 +298,10 @@ impl Sending {
     /// event is wanted.
     async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
         loop {
-            let Batch { events, next, past } =
+            let Batch { events, next, past, gap } =
                 self.read(move |reading| reading.batch(at, None, None)).await?;
-            if !events.is_empty() {
-                self.send(events, next).await?;
+            if !events.is_empty() || gap.is_some() {
+                self.send(gap, events, next).await?;
             }
             if next == at || past {
                 return Ok((next, past));
@@ -304,29 +310,39 @@ impl Sending {
         }
     }
 
-    /// Sends any number of events, in messages of bounded size.
-    async fn send_all(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
-        let mut some = Vec::new();
-        let mut bytes = 0;
-        for event in events {
-            if some.len() >= AT_ONCE.events || bytes >= AT_ONCE.bytes {
-                let before = Cursor { index: event.index, sub: event.sub_index };
-                self.send(std::mem::take(&mut some), before).await?;
+    /// Sends any number of events and gaps, in messages of bounded size.
+    async fn send_all(&mut self, items: Vec<Item>, next: Cursor) -> Result<(), End> {
+        let (mut gap, mut some, mut bytes) = (None, Vec::new(), 0);
+        for item in items {
+            let is_full = some.len() >= AT_ONCE.events || bytes >= AT_ONCE.bytes;
+            let is_gap = matches!(item, Item::Gap(_));
+            if is_full || (is_gap && (gap.is_some() || !some.is_empty())) {
+                self.send(gap.take(), std::mem::take(&mut some), item.begin()).await?;
                 bytes = 0;
             }
-            bytes += event.encoded_len();
-            some.push(event);
+            match item {
+                Item::Gap(found) => gap = Some(found),
+                Item::Event(event) => {
+                    bytes += event.encoded_len();
+                    some.push(*event);
+                }
+            }
         }
-        self.send(some, next).await
+        self.send(gap, some, next).await
     }
 
-    async fn send(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
+    async fn send(
+        &mut self,
+        gap: Option<Gap>,
+        events: Vec<v1::EventRecord>,
+        next: Cursor,
+    ) -> Result<(), End> {
         if let (false, Some(reading)) = (events.is_empty(), &mut self.reading) {
             reading.wanted.unknown = None;
         }
         self.told = Some(next);
-        let next = Some(v1::EventCursor { index: next.index, sub_index: next.sub });
-        let message = v1::EventsResponse { events, next };
+        let message =
+            v1::EventsResponse { events, next: Some(place(next)), gap: gap.map(Into::into) };
         match self.to_client.send_timeout(Ok(message), STALLED).await {
             Ok(()) => Ok(()),
             Err(SendTimeoutError::Closed(_)) => Err(End::Gone),
@@ -364,8 +380,12 @@ impl Reading {
     /// A position before which everything is older than a time.
     fn since(&mut self, time: u64) -> Result<Cursor, Status> {
         self.since = time;
-        if let Some(cursor) = self.reader.first_at(time).map_err(|error| lost(&error))? {
-            return Ok(cursor);
+        match self.reader.first_at(time) {
+            Ok(Some(cursor)) => return Ok(cursor),
+            // The events before those that are left are a gap.
+            Err(store::Error::EventsTooLate { .. }) => return Ok(Cursor::START),
+            Ok(None) => {}
+            Err(error) => return Err(lost(&error)),
         }
         // Nothing stored is that new. Newer operations may be applied and not stored yet: the last
         // stored event is certainly not after the wanted position.
@@ -417,12 +437,13 @@ impl Reading {
         // The newest part has no end yet.
         let before = below.map(|_| Cursor::at(digests::first_of(number + 1)));
         let mut digest = (before.is_some() && oldest <= begin).then(Digest::default);
-        let mut events = VecDeque::new();
+        let mut items = VecDeque::new();
         let mut at = begin.max(oldest);
         loop {
-            let Batch { events: some, next, past } = self.batch(at, before, digest.as_mut())?;
-            events.extend(some);
-            events.drain(..events.len().saturating_sub(most));
+            let Batch { events, next, past, gap } = self.batch(at, before, digest.as_mut())?;
+            items.extend(gap.map(Item::Gap));
+            items.extend(events.into_iter().map(|event| Item::Event(Box::new(event))));
+            items.drain(..items.len().saturating_sub(most));
             let is_last = next == at || past;
             at = next;
             let is_whole = before.is_some_and(|before| at >= before);
@@ -431,7 +452,7 @@ impl Reading {
             }
             if is_last || is_whole {
                 let is_empty = at == begin.max(oldest);
-                return Ok(Some(Part { number, events, next: at, is_empty }));
+                return Ok(Some(Part { number, items, next: at, is_empty }));
             }
         }
     }
@@ -466,15 +487,24 @@ impl Reading {
             }
             Ok::<(), store::Error>(())
         });
-        let next = next.map_err(|error| lost(&error))?;
-        Ok(Batch { events, next, past })
+        match next {
+            Ok(next) => Ok(Batch { events, next, past, gap: None }),
+            // Nothing was read: what was before it came with an earlier call.
+            Err(error) => match goes_on(&error).filter(|until| *until > at) {
+                Some(until) => {
+                    let gap = Some(Gap { from: at, until });
+                    Ok(Batch { events, next: until, past, gap })
+                }
+                None => Err(lost(&error)),
+            },
+        }
     }
 }
 
 /// The wanted events of a part of all events.
 struct Part {
     number: u64,
-    events: VecDeque<v1::EventRecord>,
+    items: VecDeque<Item>,
     /// Behind what was read.
     next: Cursor,
     /// Nothing was read: nothing of it is stored yet.
@@ -485,24 +515,56 @@ struct Batch {
     events: Vec<v1::EventRecord>,
     next: Cursor,
     past: bool,
+    /// What is missing; there are no events then.
+    gap: Option<Gap>,
 }
 
-/// The error for a position that does not exist, or no longer.
-fn lost(error: &store::Error) -> Status {
-    match error {
-        store::Error::EventsTooLate { oldest } => Status::out_of_range(format!(
-            "the events before {oldest} have been removed: ask for those from {oldest} on \
-             (--from {oldest})"
-        )),
-        store::Error::EventsLost { from, complete_from } => Status::out_of_range(format!(
-            "the events from {from} on were lost; they are complete again from {complete_from} on \
-             (--from {complete_from})"
-        )),
-        store::Error::DamagedEvents { next: Some(next), .. } => {
-            Status::data_loss(format!("{error} (--from {next})"))
+/// Events that are not stored here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    from: Cursor,
+    until: Cursor,
+}
+
+/// What a reader is shown.
+enum Item {
+    Event(Box<v1::EventRecord>),
+    Gap(Gap),
+}
+
+impl Item {
+    /// The position of the event, or of the first one that is missing.
+    fn begin(&self) -> Cursor {
+        match self {
+            Self::Event(event) => Cursor { index: event.index, sub: event.sub_index },
+            Self::Gap(gap) => gap.from,
         }
-        error => Status::data_loss(error.to_string()),
     }
+}
+
+fn place(cursor: Cursor) -> v1::EventCursor {
+    v1::EventCursor { index: cursor.index, sub_index: cursor.sub }
+}
+
+impl std::convert::From<Gap> for v1::EventGap {
+    fn from(gap: Gap) -> Self {
+        Self { from: Some(place(gap.from)), until: Some(place(gap.until)) }
+    }
+}
+
+/// Where the events go on after those that an error is about.
+fn goes_on(error: &store::Error) -> Option<Cursor> {
+    match error {
+        store::Error::EventsTooLate { oldest } => Some(*oldest),
+        store::Error::EventsLost { complete_from, .. } => Some(*complete_from),
+        store::Error::DamagedEvents { next, .. } => *next,
+        _ => None,
+    }
+}
+
+/// The error for events that cannot be read.
+fn lost(error: &store::Error) -> Status {
+    Status::data_loss(error.to_string())
 }
 
 #[cfg(test)]

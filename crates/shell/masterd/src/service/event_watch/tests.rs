@@ -147,3 +147,52 @@ async fn a_client_continues_before_events_that_are_not_stored_yet() {
         }
     }
 }
+
+/// As after a restoration: the replica continues from a state whose events it does not have.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_stored_is_a_gap_and_the_rest_is_read() {
+    let services = TestServices::new(1);
+    let user = UserName::new("ana").expect("a name");
+    let mut cell = Cell::empty();
+    let (mut events, _) =
+        Events::open(services.directory.path(), Options::default()).expect("events");
+    for index in 1..=5_010 {
+        cell.apply(Time(index), &Op::OpenSession { user: user.clone() });
+        if index == 5_000 {
+            events.resume(index).expect("there is room");
+        }
+        if !(101..5_000).contains(&index) {
+            let payload = record(index).encode_to_vec();
+            let event = Event { index, sub: 0, time_us: index, payload: &payload };
+            events.append(&[event]).expect("appended");
+        }
+    }
+    services.views.send_replace(Arc::new(View::of(cell)));
+    let at = |index, sub_index| v1::EventCursor { index, sub_index };
+    let whole = (at(100, 1), at(5_000, 0));
+    for (from, first, count, gap) in [
+        (None, 1, 111, Some(whole)),
+        (Some(From::Last(1_000)), 1, 111, Some(whole)),
+        (Some(From::Last(4)), 5_007, 4, None),
+        (Some(From::Since(50)), 50, 62, Some(whole)),
+        (Some(From::Cursor(at(90, 0))), 90, 22, Some(whole)),
+        (Some(From::Cursor(at(700, 0))), 5_000, 11, Some((at(700, 0), at(5_000, 0)))),
+        (Some(From::Cursor(at(5_001, 0))), 5_001, 10, None),
+    ] {
+        let request = v1::EventsRequest { from, ..v1::EventsRequest::default() };
+        let answer = services.service.follow_events(&Caller::of("ana"), &request);
+        let mut stream = answer.expect("it is allowed").into_inner();
+        let (mut found, mut gaps) = (Vec::new(), Vec::new());
+        while let Some(message) = stream.next().await {
+            let message = message.expect("it goes on behind a gap");
+            if let Some(v1::EventGap { from: Some(from), until: Some(until) }) = message.gap {
+                assert!(found.iter().all(|index| *index < until.index), "it is where it belongs");
+                gaps.push((from, until));
+            }
+            found.extend(message.events.iter().map(|event| event.index));
+        }
+        assert_eq!((found.first(), found.len()), (Some(&first), count), "{from:?}");
+        assert!(found.is_sorted(), "{from:?}");
+        assert_eq!(gaps, gap.into_iter().collect::<Vec<_>>(), "{from:?}");
+    }
+}
