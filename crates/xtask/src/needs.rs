@@ -86,6 +86,12 @@ const TOOLS: &[Tool] = &[
         needed_by: "bin/bourg/tests/system/sigma/browser.rs",
     },
     Tool {
+        program: "java",
+        package: "openjdk-17-jre-headless",
+        needed_by: "bin/bourg/tests/system/task_view.rs",
+    },
+    Tool { program: "node", package: "nodejs", needed_by: "bin/bourg/tests/system/task_view.rs" },
+    Tool {
         program: "promtool",
         package: "prometheus",
         needed_by: "bin/bourg/tests/system/metrics.rs",

@@ -93,6 +93,8 @@
   job:: '${task.job}',  // its job's name
   user:: '${task.user}',  // its owner
   cell:: '${task.cell}',  // its cell
+  cpu:: '${task.cpu}',  // the CPU that it may use, in cores of its machine: 0.25
+  ram:: '${task.ram}',  // its memory limit, in bytes
 
   // The default priority of each band. Higher preempts lower; see the paper, section 2.5.
   priority:: {

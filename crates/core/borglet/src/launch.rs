@@ -50,18 +50,24 @@ impl Launch {
 }
 
 /// The environment of a task, in addition to its job's variables: `BORG_CELL`, `BORG_USER`,
-/// `BORG_JOB`, `BORG_TASK` (its index), `BOURG_NOTICE` (the file that says why it is stopped, once
-/// it is), and for each port `PORT_<NAME>`, in capitals with hyphens
+/// `BORG_JOB`, `BORG_TASK` (its index), `BORG_TASKS` (their number), its limits at its start
+/// (`BORG_CPU` in cores, `BORG_RAM` and `BORG_DISK` in bytes), `BOURG_NOTICE` (the file that says why
+/// it is stopped, once it is), and for each port `PORT_<NAME>`, in capitals with hyphens
 /// as underscores; also `PORT` if there is exactly one. In an alloc also `BORG_ALLOC_DIR`, the
 /// shared directory, `BORG_ALLOC`, the alloc's index, and `BORG_ALLOC_SET`, as `user/name`. With
 /// `api`, `BOURG_CELL`: the client directory, so that `bourg` talks to the task's own cell.
 #[must_use]
 pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(String, String)> {
+    let limit = &desired.spec.limit;
     let mut env = vec![
         ("BORG_CELL".to_owned(), desired.cell.to_string()),
         ("BORG_USER".to_owned(), desired.user.to_string()),
         ("BORG_JOB".to_owned(), desired.job.to_string()),
         ("BORG_TASK".to_owned(), desired.instance.index.to_string()),
+        ("BORG_TASKS".to_owned(), desired.tasks.to_string()),
+        ("BORG_CPU".to_owned(), limit.cpu.cores()),
+        ("BORG_RAM".to_owned(), limit.ram.0.to_string()),
+        ("BORG_DISK".to_owned(), limit.disk.0.to_string()),
     ];
     env.push(("BOURG_NOTICE".to_owned(), format!("{NOTICE_DIRECTORY}/{NOTICE_FILE}")));
     for (name, port) in &desired.ports {
@@ -87,9 +93,10 @@ pub(crate) fn fill(desired: &Desired, text: &str) -> String {
     expand(text, |reference| value(desired, reference))
 }
 
-/// Whether a variable is of use only while the task runs.
+/// Whether a variable is of use only while the task runs, or has its limits.
 pub(crate) fn is_of_its_life(name: &str) -> bool {
-    matches!(name, "BOURG_NOTICE" | "BOURG_CELL" | "BORG_ALLOC_DIR")
+    let limits = ["BORG_CPU", "BORG_RAM", "BORG_DISK"];
+    matches!(name, "BOURG_NOTICE" | "BOURG_CELL" | "BORG_ALLOC_DIR") || limits.contains(&name)
 }
 
 fn value(desired: &Desired, reference: &Reference) -> Option<String> {
@@ -102,5 +109,7 @@ fn value(desired: &Desired, reference: &Reference) -> Option<String> {
         Reference::Task(TaskField::Job) => desired.job.to_string(),
         Reference::Task(TaskField::User) => desired.user.to_string(),
         Reference::Task(TaskField::Cell) => desired.cell.to_string(),
+        Reference::Task(TaskField::Cpu) => desired.spec.limit.cpu.cores(),
+        Reference::Task(TaskField::Ram) => desired.spec.limit.ram.0.to_string(),
     })
 }

@@ -94,7 +94,9 @@ pub struct Desired {
     pub priority: Priority,
     /// Its appclass.
     pub appclass: Appclass,
-    /// The task's description, with overrides applied.
+    /// The number of tasks of its job.
+    pub tasks: u32,
+    /// The task's description, with overrides applied, and with CPU in this machine's own cores.
     pub spec: Arc<TaskSpec>,
     /// The ports assigned to it: the machine's, or those of its own network.
     pub ports: Vec<(PortName, u16)>,

@@ -40,6 +40,7 @@ fn desired(index: u32, port: u16) -> Desired {
         job: JobName::new("web").expect("a name"),
         priority: Band::Production.usual(),
         appclass: Appclass::LatencySensitive,
+        tasks: index + 1,
         spec: Arc::new(spec),
         ports: vec![(name, port)],
     }
@@ -365,6 +366,10 @@ fn the_environment_names_the_task_and_its_ports() {
         "BORG_USER=ana",
         "BORG_JOB=web",
         "BORG_TASK=3",
+        "BORG_TASKS=4",
+        "BORG_CPU=0.1",
+        "BORG_RAM=67108864",
+        "BORG_DISK=0",
         "BOURG_NOTICE=/run/bourg/notice/notice.json",
         "PORT_HTTP=31000",
         "PORT=mine",

@@ -137,6 +137,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
         job: job.spec.name.clone(),
         priority: job.described(instance.index).priority,
         appclass: job.described(instance.index).appclass,
+        tasks: job.spec.tasks,
         spec: Arc::new(described(cell, instance, job, placement)),
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
         address: placement.address,

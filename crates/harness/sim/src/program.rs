@@ -140,6 +140,7 @@ mod tests {
             job: JobName::new("job").expect("a name"),
             priority: Priority::new(100).expect("a priority"),
             appclass: model::Appclass::Batch,
+            tasks: 1,
             spec: Arc::new(spec::TaskSpec::of(cmd)),
             ports: Vec::new(),
         }

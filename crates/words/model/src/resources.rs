@@ -271,11 +271,19 @@ impl fmt::Display for Bytes {
 }
 
 /// Displayed in cores, without trailing zeros: `0.1 cores`, `1 core`, `2.25 cores`.
+impl MilliCores {
+    /// The number of cores in decimals: `0.25`.
+    #[must_use]
+    pub fn cores(self) -> String {
+        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
 impl fmt::Display for MilliCores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
-        let text = text.trim_end_matches('0').trim_end_matches('.');
-        f.pad(&format!("{text} {}", if self.0 == 1_000 { "core" } else { "cores" }))
+        let unit = if self.0 == 1_000 { "core" } else { "cores" };
+        f.pad(&format!("{} {unit}", self.cores()))
     }
 }
 

@@ -26,11 +26,16 @@ pub enum TaskField {
     User,
     /// The cell.
     Cell,
+    /// The CPU that it may use, in cores of its machine.
+    Cpu,
+    /// Its memory limit, in bytes.
+    Ram,
 }
 
 impl TaskField {
     /// All fields.
-    pub const ALL: [Self; 4] = [Self::Index, Self::Job, Self::User, Self::Cell];
+    pub const ALL: [Self; 6] =
+        [Self::Index, Self::Job, Self::User, Self::Cell, Self::Cpu, Self::Ram];
 
     /// The name used in references.
     #[must_use]
@@ -40,6 +45,8 @@ impl TaskField {
             Self::Job => "job",
             Self::User => "user",
             Self::Cell => "cell",
+            Self::Cpu => "cpu",
+            Self::Ram => "ram",
         }
     }
 }
@@ -136,6 +143,7 @@ mod tests {
         for (text, value) in [
             ("--port=${port.http}", "--port=31001"),
             ("${task.user}/${task.job}/${task.index}@${task.cell}", "USER/JOB/INDEX@CELL"),
+            ("--heap=${task.ram} --threads=${task.cpu}", "--heap=RAM --threads=CPU"),
             ("${port.grpc}", "${port.grpc}"),
             ("${HOME} $HOME ${ ${port.http}", "${HOME} $HOME ${ 31001"),
             ("${${port.http}}", "${31001}"),

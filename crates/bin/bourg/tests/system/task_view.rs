@@ -33,7 +33,7 @@ fn output(cell: &Cell, name: &str, script: &str, fields: &str) -> String {
 fn ran(cell: &Cell, name: &str, cmd: &str, fields: &str) -> String {
     let text = format!(
         "(import 'borg.libsonnet').batch('{name}', cmd={cmd})
-           {{ ram: '16 MiB', restart: {{ failures: 0 }}, {fields} }}"
+           {{ ram: '16 MiB', restart: {{ failures: 0 }} }} + {{ {fields} }}"
     );
     cell.write(&format!("{name}.bcl"), text);
     cell.ok(&format!("bourg run --wait {name}.bcl"));
@@ -83,6 +83,11 @@ fn the_variables_of_a_task_are_those_of_the_page() {
         seen.insert(name, said);
     }
     let plain = values(&seen["plain"]);
+    for (name, value) in
+        [("BORG_TASKS", "1"), ("BORG_CPU", "0.1"), ("BORG_RAM", "16777216"), ("BORG_DISK", "0")]
+    {
+        assert_eq!(plain[name], value, "{name}");
+    }
     for (name, value) in [
         ("BORG_CELL", "dev"),
         ("BORG_USER", "root"),
@@ -109,6 +114,35 @@ fn the_variables_of_a_task_are_those_of_the_page() {
     assert_eq!(said, "home=/tmp job=x\n");
 }
 
+/// A Java and a Node runtime take their memory from the task's limit, not from the machine's, and the
+/// references say the same.
+#[test]
+fn runtimes_size_themselves_by_their_task() {
+    needs("java", "openjdk-17-jre-headless");
+    needs("node", "nodejs");
+    let cell = Cell::start();
+    let fields = "ram: '256 MiB', cpu: 0.5, cpuSlack: false, tasks: 2";
+    let java = "java -XX:+PrintFlagsFinal -version 2>&1 | grep -E 'MaxHeapSize|ParallelGCThreads'
+        echo tasks=$BORG_TASKS cpu=$1 $BORG_CPU ram=$2 $BORG_RAM";
+    cell.write("java.sh", java);
+    let cmd = "['sh', '-c', importstr 'java.sh', 'sh', '${task.cpu}', '${task.ram}']";
+    let said = ran(&cell, "java", cmd, fields);
+    let flag = |name: &str| {
+        let line = said.lines().find(|line| line.contains(&format!(" {name} ")));
+        let value = line.and_then(|line| line.split('=').nth(1)?.split_whitespace().next());
+        value.and_then(|value| value.parse::<u64>().ok())
+    };
+    // About half of so small a memory, and one processor.
+    let heap = flag("MaxHeapSize");
+    assert!(heap.is_some_and(|heap| (100 << 20..=128 << 20).contains(&heap)), "{said}");
+    assert_eq!(flag("ParallelGCThreads"), Some(0), "{said}");
+    let limits = "tasks=2 cpu=0.5 0.5 ram=268435456 268435456";
+    assert!(said.lines().any(|line| line == limits), "{said}");
+    let node = "console.log('limit=' + process.constrainedMemory())";
+    let said = ran(&cell, "node", &format!("['node', '-e', \"{node}\"]"), fields);
+    assert_eq!(values(&said)["limit"], (256 << 20).to_string());
+}
+
 #[test]
 fn the_directories_of_a_task_are_those_of_the_page() {
     let cell = cell();
@@ -122,7 +156,7 @@ fn the_directories_of_a_task_are_those_of_the_page() {
          done
          echo all=$(ls /)
          echo devices=$(ls /dev | grep -v '^fd$\\|^std\\|^shm$')
-         echo empty=$(ls /sys /var | grep -c '^[a-z]')
+         echo empty=$(ls /var | grep -c '^[a-z]')
          for d in /home/task /tmp /dev/shm; do
            printf '#!/bin/sh\\necho runs' > $d/program; chmod +x $d/program
            echo run.$d=$($d/program 2> /dev/null)

@@ -12,6 +12,7 @@ mod empty;
 mod error;
 mod memory;
 mod sharing;
+mod shown;
 mod usage;
 mod v1;
 mod v2;
@@ -36,6 +37,7 @@ pub use memory::PressureTrigger;
 pub use sharing::{
     CpuSharing, DiskRate, Sharing, Tier, make_tiers, set_shared_cpus, try_disk_rate,
 };
+pub(crate) use shown::Shown;
 pub(crate) use usage::{Counter, keyed};
 pub use usage::{Usage, UsageReader};
 

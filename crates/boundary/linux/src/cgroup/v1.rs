@@ -130,11 +130,15 @@ pub(super) fn optional_directories(mounts: &V1Mounts, name: &str) -> Vec<PathBuf
 /// The directory of the cgroup, or of its nearest ancestor, in each of these trees; none if only the
 /// root is there.
 pub(super) fn nearest(mounts: &V1Mounts, name: &str) -> Vec<PathBuf> {
-    let of = |tree: &PathBuf| {
-        let above = Path::new(name).ancestors().filter(|path| !path.as_os_str().is_empty());
-        above.map(|path| tree.join(path)).find(|directory| directory.is_dir())
-    };
-    [&mounts.cpuset, &mounts.blkio].into_iter().flatten().filter_map(of).collect()
+    let trees = [&mounts.cpuset, &mounts.blkio].into_iter().flatten();
+    trees.filter_map(|tree| nearest_in(tree, name)).collect()
+}
+
+/// The directory of the cgroup, or of its nearest ancestor, in one tree; `None` if only the root is
+/// there.
+pub(super) fn nearest_in(tree: &Path, name: &str) -> Option<PathBuf> {
+    let above = Path::new(name).ancestors().filter(|path| !path.as_os_str().is_empty());
+    above.map(|path| tree.join(path)).find(|directory| directory.is_dir())
 }
 
 /// Sets the CPUs and the disk rate; returns whether a directory was created for that, which processes of

@@ -5,6 +5,7 @@
 //! /usr /bin …  of the host or a package, read-only /dev    few devices, own /dev/pts and /dev/shm
 //! /etc         generated, plus some host files    /tmp    tmpfs of a bounded size
 //! /home/task   the task's own directory           /run/bourg/bourg   this program
+//! /sys/fs/cgroup   the task's own cgroup, read-only
 //! ```
 //!
 //! `/usr/bin/bourg` is a link to `/run/bourg/bourg`, placed over the real `/usr/bin` with an
@@ -13,6 +14,7 @@
 //!
 //! Not here: the pid, ipc and uts namespaces and the privileges, which the init handles.
 
+mod cgroup;
 mod dev;
 mod etc;
 mod mounts;
@@ -26,6 +28,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::unistd::{chdir, pivot_root};
 
+use crate::cgroup::CgroupError;
 use crate::error::At;
 use crate::record::{HOME_DIRECTORY, Launch, ROOT_DIRECTORY, Root};
 use crate::{FileError, Isolation};
@@ -42,6 +45,8 @@ const OURS: [&str; 7] = ["dev", "etc", "home", "proc", "run", "sys", "tmp"];
 pub(crate) enum JailError {
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
     #[error("the jail cannot have a mount point at {}: {why}", target.display())]
     MountPoint { target: PathBuf, why: String },
     #[error("the package root {} is not a directory", path.display())]
@@ -80,6 +85,7 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     for name in ["home", "home/task", "run", "sys", "tmp", "var"] {
         make_dir(&base.join(name))?;
     }
+    cgroup::show(launch, &base)?;
     let tmp = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
     tmpfs(&base.join("tmp"), &tmp, nosuid_nodev)?;
     bind_at(&dir.join(HOME_DIRECTORY), &base.join("home/task"), true)?;

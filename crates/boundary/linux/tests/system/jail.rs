@@ -269,3 +269,31 @@ fn further_directories_can_be_shown() {
     let ExitReason::NotStarted { reason } = exit.reason else { panic!("{:?}", exit.reason) };
     assert!(reason.starts_with("the jail cannot have a mount point at /bin/x: "), "{reason}");
 }
+
+/// Runtimes size themselves by these files.
+#[test]
+fn its_own_limits_are_where_runtimes_look_for_them() {
+    let tasks = Tasks::new();
+    let (_reason, output) = tasks.output(
+        "limits",
+        "cd /sys/fs/cgroup
+         for file in memory.max memory/memory.limit_in_bytes; do
+           test -e $file && echo memory=$(cat $file)
+         done
+         for file in pids.max pids/pids.max; do test -e $file && echo pids=$(cat $file); done
+         for file in cpu.weight cpu/cpu.shares; do test -e $file && echo share=$file; done
+         (echo max > pids.max || echo max > pids/pids.max) 2> /dev/null && echo written
+         echo mine=$(cat cgroup.procs pids/cgroup.procs 2> /dev/null | grep -cx $$)
+         echo others=$(find . -mindepth 2 -type d | grep -c .)
+         echo at=$(cut -d : -f 3 /proc/self/cgroup | sort -u)",
+    );
+    assert_eq!(value(&output, "memory"), (64 << 20).to_string(), "{output}");
+    assert_eq!(value(&output, "pids"), "64");
+    assert!(value(&output, "share").starts_with("cpu"));
+    assert_eq!(value(&output, "mine"), "1", "{output}");
+    assert_eq!(value(&output, "others"), "0", "{output}");
+    assert!(!output.contains("written"), "{output}");
+    if crate::support::is_v2() {
+        assert_eq!(value(&output, "at"), "/");
+    }
+}

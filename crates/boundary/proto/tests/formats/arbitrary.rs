@@ -238,8 +238,8 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let ports = vec((name::<PortName>(), any::<u16>()), 0..3);
     let names = (name(), name(), name());
     let ids = (instance(), of(instance()));
-    let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
-        |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
+    let desired = (ids, names, priority(), appclass(), any::<u32>(), told(), ports).prop_map(
+        |((instance, alloc), (cell, user, job), priority, appclass, tasks, spec, ports)| Desired {
             address: None,
             instance,
             alloc,
@@ -248,6 +248,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             job,
             priority,
             appclass,
+            tasks,
             spec: Arc::new(spec),
             ports,
         },

@@ -280,6 +280,7 @@ fn a_saver_is_told_how_its_task_ended_and_not_what_is_over() {
         "BORG_USER=ana",
         "BORG_JOB=web",
         "BORG_TASK=3",
+        "BORG_TASKS=4",
         "PORT_HTTP=31003",
         "PORT=31003",
         "TARGET=logs/3",

@@ -266,6 +266,7 @@ pub(super) fn task(instance: InstanceId, argv: &[&str]) -> anyhow::Result<Desire
         job: JobName::new("job")?,
         priority: Band::Production.usual(),
         appclass: Appclass::LatencySensitive,
+        tasks: 1,
         spec: spec.into(),
         ports: Vec::new(),
         address: None,
