@@ -79,6 +79,7 @@ impl From<&RestartPolicy> for v1::RestartPolicy {
             failures: policy.failures_max,
             delay: Some(duration(policy.delay)),
             delay_max: Some(duration(policy.delay_max)),
+            reset_after: Some(duration(policy.reset_after)),
             policy: when.into(),
         }
     }
@@ -100,6 +101,7 @@ impl TryFrom<v1::RestartPolicy> for RestartPolicy {
             failures_max: policy.failures,
             delay: read::span(policy.delay, "delay")?,
             delay_max: read::span(policy.delay_max, "delayMax")?,
+            reset_after: read::span(policy.reset_after, "resetAfter")?,
         })
     }
 }

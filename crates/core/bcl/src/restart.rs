@@ -12,7 +12,7 @@ const RESTART: Shape = Shape {
     of: "a restart policy",
     expected: "'never', 'on-failure' or 'always', or a restart policy, such as { failures: 10, delay: \
                '1s', delayMax: '5m' }",
-    fields: &["policy", "failures", "unlimited", "delay", "delayMax"],
+    fields: &["policy", "failures", "unlimited", "delay", "delayMax", "resetAfter"],
     spellings: &[],
 };
 
@@ -47,11 +47,14 @@ pub(crate) fn restart(value: &Json, path: Path, found: &mut Diagnostics) -> Rest
         (Some(false), None) => usual.failures_max,
         (_, failures) => failures.flatten(),
     };
+    let delay_max = fields.read("delayMax", found, quantity::span).unwrap_or(usual.delay_max);
+    let reset_after = fields.read("resetAfter", found, quantity::span);
     RestartPolicy {
         when: fields.read("policy", found, when).unwrap_or_default(),
         failures_max,
         delay: fields.read("delay", found, quantity::span).unwrap_or(usual.delay),
-        delay_max: fields.read("delayMax", found, quantity::span).unwrap_or(usual.delay_max),
+        delay_max,
+        reset_after: reset_after.unwrap_or(RestartPolicy::usual_reset_after(delay_max)),
     }
 }
 

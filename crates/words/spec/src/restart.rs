@@ -4,6 +4,10 @@ use std::fmt;
 
 use model::Span;
 
+/// The usual maximum delay, and how long a run usually has to be for the first delay.
+const DELAY_MAX: Span = Span::from_secs(300);
+const RESET_AFTER: Span = Span::from_secs(600);
+
 /// The restart policy of a job. It concerns ends of the program itself: tasks that are evicted, or
 /// lost with their machine, run again under every policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub struct RestartPolicy {
     pub delay: Span,
     /// The maximum delay.
     pub delay_max: Span,
+    /// After a run this long the next delay is the first one again.
+    pub reset_after: Span,
 }
 
 /// Which ends of a program are followed by a restart.
@@ -63,7 +69,21 @@ impl RestartPolicy {
         Self { when, failures_max, ..usual }
     }
 
-    /// The delay before a restart, after the given number of ends.
+    /// The default of [`reset_after`](Self::reset_after): 10 minutes, or the maximum delay if that is
+    /// shorter than usual.
+    #[must_use]
+    pub fn usual_reset_after(delay_max: Span) -> Span {
+        if delay_max < DELAY_MAX { delay_max } else { RESET_AFTER }
+    }
+
+    /// How often a task has ended in a row without a good run between, now that it has ended after a run
+    /// of this length.
+    #[must_use]
+    pub fn ends_in_row(&self, before: u32, ran: Span) -> u32 {
+        if ran >= self.reset_after { 1 } else { before.saturating_add(1) }
+    }
+
+    /// The delay before a restart, after the given number of ends in a row.
     #[must_use]
     pub fn delay_after(&self, ends: u32) -> Span {
         let doublings = ends.saturating_sub(1).min(40);
@@ -85,13 +105,15 @@ impl RestartPolicy {
 }
 
 impl Default for RestartPolicy {
-    /// Ten failures; delays from one second, doubling up to five minutes.
+    /// Ten failures; delays from one second, doubling up to five minutes, and again from one second
+    /// after a run of ten minutes.
     fn default() -> Self {
         Self {
             when: RestartWhen::default(),
             failures_max: Some(10),
             delay: Span::from_secs(1),
-            delay_max: Span::from_secs(300),
+            delay_max: DELAY_MAX,
+            reset_after: RESET_AFTER,
         }
     }
 }
@@ -99,6 +121,26 @@ impl Default for RestartPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delays_double_and_a_good_run_resets_them() {
+        let policy = RestartPolicy {
+            delay: Span::from_secs(2),
+            delay_max: Span::from_secs(9),
+            reset_after: Span::from_secs(60),
+            ..RestartPolicy::default()
+        };
+        let mut ends = 0;
+        let delays = [0, 59, 3, 0, 60, 0, 1_000_000, 1].map(|ran| {
+            ends = policy.ends_in_row(ends, Span::from_secs(ran));
+            policy.delay_after(ends).as_millis() / 1_000
+        });
+        assert_eq!(delays, [2, 4, 8, 9, 2, 4, 2, 4]);
+        for (delay_max, reset_after) in [(300, 600), (3_600, 600), (299, 299), (4, 4), (0, 0)] {
+            let usual = RestartPolicy::usual_reset_after(Span::from_secs(delay_max));
+            assert_eq!(usual, Span::from_secs(reset_after), "{delay_max}");
+        }
+    }
 
     #[test]
     fn never_allows_no_failure_and_always_allows_any_number() {

@@ -133,6 +133,7 @@ pub(crate) fn full_job() -> JobSpec {
             failures_max: Some(0),
             delay: Span::ZERO,
             delay_max: Span::from_secs(300),
+            reset_after: Span::from_secs(600),
         },
         preemption_notice_max: None,
         estimation: true,

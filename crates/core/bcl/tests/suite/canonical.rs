@@ -165,6 +165,7 @@ fn canonical(job: &JobSpec) -> Value {
     }
     let mut restart = json!({
         "delay": span(job.restart.delay), "delayMax": span(job.restart.delay_max),
+        "resetAfter": span(job.restart.reset_after),
     });
     if job.restart.when != RestartWhen::OnFailure {
         restart["policy"] = json!(job.restart.when.name().replace('-', "_").to_uppercase());
@@ -443,6 +444,7 @@ prop_compose! {
             _ => Autoscale::Off,
         };
         let (delay, delay_max) = (delays.0.min(delays.1), delays.0.max(delays.1));
+        let reset_after = delays.0;
         JobSpec {
             kind,
 name: JobName::new(&name).expect("a label"),
@@ -455,7 +457,7 @@ name: JobName::new(&name).expect("a label"),
             overrides,
             max_per_machine: maxima.0,
             max_per_switch: maxima.1,
-            restart: RestartPolicy { when, failures_max, delay, delay_max },
+            restart: RestartPolicy { when, failures_max, delay, delay_max, reset_after },
             preemption_notice_max,
             estimation,
             autoscale,

@@ -303,6 +303,7 @@ fn health_checks_and_restarts_have_usual_values() {
             failures_max: Some(3),
             delay: Span::from_secs(2),
             delay_max: Span::from_secs(60),
+            reset_after: Span::from_secs(60),
             ..RestartPolicy::default()
         };
     });
@@ -424,10 +425,14 @@ fn per_task_gives_only_what_differs() {
 
 #[test]
 fn helpers_give_references_and_quantities() {
-    let job_ =
-        job("borg.batch('x', cmd=[borg.port('a'), borg.index, borg.job, borg.user, borg.cell]) {
-           priority: borg.priority.free, ram: borg.MiB(64) + borg.KiB(1), disk: borg.TiB(1) }");
-    let references = ["${port.a}", "${task.index}", "${task.job}", "${task.user}", "${task.cell}"];
+    let job_ = job(
+        "borg.batch('x', cmd=[borg.port('a'), borg.index, borg.job, borg.user, borg.cell, borg.cpu,
+                                  borg.ram]) {
+           priority: borg.priority.free, ram: borg.MiB(64) + borg.KiB(1), disk: borg.TiB(1) }",
+    );
+    let references =
+        ["port.a", "task.index", "task.job", "task.user", "task.cell", "task.cpu", "task.ram"];
+    let references = references.map(|name| format!("${{{name}}}"));
     assert_eq!(job_.task.cmd, references);
     assert_eq!(job_.priority, Band::Free.usual());
     assert_eq!(job_.task.limit.ram, Bytes((64 << 20) + 1024));

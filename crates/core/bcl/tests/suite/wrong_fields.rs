@@ -88,7 +88,7 @@ fn wrong_names() {
                 at job.bcl:2:32 `hiddenEnv`
 
             restart: { max: 3 }
-                'max' is not a field of a restart policy; its fields are policy, failures, unlimited, delay, delayMax
+                'max' is not a field of a restart policy; its fields are policy, failures, unlimited, delay, delayMax, resetAfter
                 at job.bcl:2:14 `max`
 
             healthCheck: { grpc: 'http' }
@@ -486,7 +486,7 @@ fn wrong_ranges() {
                 at job.bcl:2:28 `path: 'm'`
 
             env: { A: '${task.indx}' }
-                env["A"]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}
+                env["A"]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}, ${task.cpu}, ${task.ram}
                 at job.bcl:2:10 `A: '${task.indx}'`
 
             cmd: []

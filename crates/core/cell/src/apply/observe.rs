@@ -209,21 +209,25 @@ impl Cell {
         self.restart_policy(instance).when == RestartWhen::Always
     }
 
+    /// How long an instance has run.
+    fn ran(&self, instance: InstanceId) -> Span {
+        match self.placement(instance).map(|placed| placed.phase) {
+            Some(Phase::Started { at, .. }) => self.time.since(at),
+            _ => Span::ZERO,
+        }
+    }
+
     /// A task that is restarted always exited with 0. A run as long as the maximum delay is no busy
     /// loop: the next one begins after the first delay.
     fn finished(&mut self, instance: InstanceId, ending: Ending<'_>, events: &mut Events) {
-        let (now, policy) = (self.time, self.restart_policy(instance));
-        let ran = match self.placement(instance).map(|placed| placed.phase) {
-            Some(Phase::Started { at, .. }) => now.since(at),
-            _ => Span::ZERO,
-        };
+        let (policy, ran) = (self.restart_policy(instance), self.ran(instance));
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let Some(task) = job.task_mut(instance.index) else { return };
         task.finishes = task.finishes.saturating_add(1);
-        let wait = match ran >= policy.delay_max {
-            true => policy.delay,
-            false => policy.delay_after(task.restarts()),
-        };
+        let policy =
+            RestartPolicy { reset_after: policy.reset_after.min(policy.delay_max), ..policy };
+        task.ends_in_row = policy.ends_in_row(task.ends_in_row, ran);
+        let wait = policy.delay_after(task.ends_in_row);
         self.begin_again(instance, Again::Finished, wait, ending, events);
     }
 
@@ -235,16 +239,18 @@ impl Cell {
         events: &mut Events,
     ) {
         let (now, policy) = (self.time, self.restart_policy(instance));
+        let ran = self.ran(instance);
         self.task_fails(instance);
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let user = job.owner.clone();
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
-        let (failures, restarts) = (task.failures, task.restarts());
+        task.ends_in_row = policy.ends_in_row(task.ends_in_row, ran);
+        let (failures, ends) = (task.failures, task.ends_in_row);
         // A task that exceeds its memory limit, or breaks a rule, does so everywhere; and a missing
         // program is not the machine's fault.
         let crashed = !matches!(ending.end, End::OutOfMemory { .. } | End::BrokeRule { .. });
-        let ran = !matches!(ending.end, End::NotStarted { .. });
+        let has_run = !matches!(ending.end, End::NotStarted { .. });
         let was_suspect = task.is_suspect(now);
         if crashed {
             task.crashed_on(machine, now);
@@ -252,7 +258,7 @@ impl Cell {
         let suspect = task.is_suspect(now);
         // While an update changes a task, it is the update that fails: an undo needs the task alive.
         if policy.allows(failures) || self.is_changing(instance) {
-            let wait = policy.delay_after(restarts);
+            let wait = policy.delay_after(ends);
             self.begin_again(instance, Again::Failed, wait, ending, events);
         } else {
             self.ended_for_good(instance, ending, Death::Failed, events);
@@ -260,7 +266,7 @@ impl Cell {
         if suspect && !was_suspect {
             events.add(Subject::Task(instance), EventKind::Suspect);
         }
-        if suspect || !crashed || !ran {
+        if suspect || !crashed || !has_run {
             return;
         }
         if let Some(machine) = self.machines.get_mut(machine) {

@@ -186,7 +186,7 @@ impl Cell {
         let state = TaskState::Pending { since: now, not_before: now, cause };
         let Ok(task) = job.step(index, Transition::Submit, state) else { return false };
         task.generation.0 = task.generation.0.saturating_add(1);
-        (task.version, task.failures, task.finishes) = (version, 0, 0);
+        (task.version, task.failures, task.finishes, task.ends_in_row) = (version, 0, 0, 0);
         if let Some(instance) = job.instance(index) {
             events.add(Subject::Task(instance), EventKind::Submit { cause });
             let queued = TaskState::Queued { since: now };

@@ -84,6 +84,9 @@ pub struct Task {
     pub failures: u32,
     /// How often it was restarted after its program had exited with 0.
     pub finishes: u32,
+    /// How often its program ended by itself since its last good run, which decides how long it waits
+    /// for the next.
+    pub ends_in_row: u32,
     /// Its previous incarnation on a machine, if there was one.
     pub last_incarnation: Option<Arc<LastIncarnation>>,
     /// The machines on which it crashed recently, oldest first.
@@ -677,6 +680,7 @@ impl Task {
             version,
             failures: 0,
             finishes: 0,
+            ends_in_row: 0,
             last_incarnation: None,
             crashes: None,
             reserved: None,

@@ -183,7 +183,7 @@ impl Task {
     /// Takes over another version while it does not run. What made it fail before may be changed: its
     /// failures no longer count, and it is retried at once.
     pub(crate) fn take_version(&mut self, version: Version, now: Time) {
-        (self.version, self.failures, self.finishes) = (version, 0, 0);
+        (self.version, self.failures, self.finishes, self.ends_in_row) = (version, 0, 0, 0);
         if let TaskState::Pending { not_before, .. } = &mut self.state {
             *not_before = now.min(*not_before);
         }

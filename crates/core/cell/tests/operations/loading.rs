@@ -39,6 +39,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         generation: Generation(1),
         version: Version(1),
         finishes: 0,
+        ends_in_row: 0,
         failures: 0,
         last_incarnation: None,
         crashes: None,

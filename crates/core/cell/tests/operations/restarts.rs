@@ -161,3 +161,73 @@ fn what_a_health_check_said_is_kept_when_the_health_changes_and_not_with_every_c
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }
+
+/// The number of failures stays, the delay falls back.
+#[test]
+fn a_run_of_ten_minutes_resets_the_delay() {
+    session(&expect![[r#"
+        > submit ana/web 1 failures=unlimited
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > ended 1-0-1 exit 1
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, will be retried)
+        > at 1
+        > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
+        > ended 1-0-2 exit 1
+        FAIL 1-0-2 (exit code 1)
+        SUBMIT 1-0-3 (failed, will be retried)
+        > at 3
+        > assign 1-0-3 m1
+        SCHEDULE 1-0-3 on 1
+        accepted
+        > started 1-0-3
+        START 1-0-3 on 1
+        > at 602
+        > ended 1-0-3 exit 1
+        FAIL 1-0-3 (exit code 1)
+        SUBMIT 1-0-4 (failed, will be retried)
+        > show
+        602 s
+        job 1 ana/web running
+          1-0-4 pending (failed, will be retried), not before 606 s, failures 3, last: exit code 1
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 606
+        > assign 1-0-4 m1
+        SCHEDULE 1-0-4 on 1
+        accepted
+        > started 1-0-4
+        START 1-0-4 on 1
+        > at 1206
+        > ended 1-0-4 exit 1
+        FAIL 1-0-4 (exit code 1)
+        SUBMIT 1-0-5 (failed, will be retried)
+        > show
+        1206 s
+        job 1 ana/web running
+          1-0-5 pending (failed, will be retried), not before 1207 s, failures 4, last: exit code 1
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 1207
+        > assign 1-0-5 m1
+        SCHEDULE 1-0-5 on 1
+        accepted
+        > ended 1-0-5 exit 1
+        FAIL 1-0-5 (exit code 1)
+        SUBMIT 1-0-6 (failed, will be retried)
+        > show
+        1207 s
+        job 1 ana/web running
+          1-0-6 pending (failed, will be retried), not before 1209 s, failures 5, last: exit code 1
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}

@@ -80,6 +80,7 @@ impl Problems {
         let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
         self.span(&at.field("delay"), restart.delay, Span::ZERO, longest);
         self.span(&at.field("delayMax"), restart.delay_max, Span::ZERO, longest);
+        self.span(&at.field("resetAfter"), restart.reset_after, Span::ZERO, longest);
         if restart.delay > restart.delay_max {
             let (other, most) = ("delayMax", restart.delay_max);
             self.add(&at.field("delay"), ProblemKind::LongerThan { other, most });

@@ -250,7 +250,13 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let failures = prop_oneof![0..2_u32, 0..=1_000_000_u32];
     let restart =
         (restart_when(), of(failures), span(0), span(0)).prop_map(|(when, failures_max, a, b)| {
-            RestartPolicy { when, failures_max, delay: a.min(b), delay_max: a.max(b) }
+            RestartPolicy {
+                when,
+                failures_max,
+                delay: a.min(b),
+                delay_max: a.max(b),
+                reset_after: a,
+            }
         });
     let overrides = vec((0..100_u32, valid_override()), 0..3);
     let classes = (priority(), appclass(), scheduling_class());
@@ -416,6 +422,7 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
     let overrides = btree_map(any::<u32>().prop_map(TaskIndex), any_override(), 0..3);
     let restart = (restart_when(), of(any::<u32>()), any_span(), any_span()).prop_map(
         |(when, failures_max, delay, delay_max)| RestartPolicy {
+            reset_after: delay,
             when,
             failures_max,
             delay,

@@ -269,6 +269,7 @@ fn task(end: Option<End>, state: TaskState) -> Task {
         version: Version(1),
         failures: 3,
         finishes: 2,
+        ends_in_row: 4,
         last_incarnation: end.map(|end| {
             let (usage, version) = (FinalUsage::UNMEASURED, Version(1));
             Arc::new(LastIncarnation { generation, version, machine, alloc: None, end, usage })
