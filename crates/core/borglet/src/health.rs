@@ -11,6 +11,9 @@ const FIRST_WAIT: Span = Span::from_millis(10);
 /// How long after its start a task that is not healthy yet is said to be so, and why. Most tasks fail
 /// their first checks, and each such text becomes a record in the cell's log.
 const SILENCE: Span = Span::from_secs(5);
+/// A healthy task becomes unhealthy after this many failures in a row, or as many as stop it: under load a
+/// single check may be late, and the other tasks would have to take its share.
+const FAILURES_UNHEALTHY: u32 = 3;
 /// The maximum length of what a check said.
 const TEXT_BYTES_MAX: usize = 200;
 
@@ -101,7 +104,10 @@ impl HealthTracker {
             return Verdict::Continue;
         }
         self.failures = self.failures.saturating_add(1);
-        self.turns(false, said);
+        if self.healthy != Some(true) || self.failures >= FAILURES_UNHEALTHY.min(check.failures_max)
+        {
+            self.turns(false, said);
+        }
         if self.failures >= check.failures_max { Verdict::Stop } else { Verdict::Continue }
     }
 
@@ -207,10 +213,15 @@ mod tests {
     #[test]
     fn the_text_changes_with_the_health_and_not_with_every_check() {
         let check = HealthCheck { failures_max: 10, ..check() };
-        let seen = reported(&check, &[Ok("a"), Ok("b"), Err("c"), Err("d"), Ok("e"), Err("f")]);
-        let expected =
-            [(true, "a"), (true, "a"), (false, "c"), (false, "c"), (true, "e"), (false, "f")];
-        assert_eq!(seen, expected.map(|(healthy, text)| (Some(healthy), text.to_owned())));
+        let fails = [Err("c"), Err("d"), Err("e"), Err("f")];
+        let answers = [vec![Ok("a"), Ok("b")], fails.to_vec(), vec![Ok("g"), Err("h")]].concat();
+        let seen = reported(&check, &answers);
+        // The third failure in a row takes it out.
+        let good = [(true, "a"); 4];
+        let then = [(false, "e"), (false, "e"), (true, "g"), (true, "g")];
+        let expected = [good, then].concat();
+        let expected = expected.into_iter().map(|(healthy, text)| (Some(healthy), text.to_owned()));
+        assert_eq!(seen, expected.collect::<Vec<_>>());
     }
 
     #[test]
@@ -226,10 +237,11 @@ mod tests {
     #[test]
     fn one_is_healthy_after_so_many_successes_in_a_row() {
         let check = HealthCheck { successes_min: 2, start_grace: Span::ZERO, ..check() };
-        let seen = reported(&check, &[Ok(""), Err("x"), Ok(""), Ok("y"), Err("z"), Ok(""), Ok("")]);
+        let (yes, no) = (Ok(""), Err("x"));
+        let seen = reported(&check, &[yes, no, yes, yes, no, yes, no, no, no, yes, yes]);
         let health: Vec<_> = seen.iter().map(|(healthy, _)| *healthy).collect();
         let (good, bad) = (Some(true), Some(false));
-        assert_eq!(health, [None, bad, bad, good, bad, bad, good]);
+        assert_eq!(health, [None, bad, bad, good, good, good, good, good, bad, bad, good]);
     }
 
     #[test]

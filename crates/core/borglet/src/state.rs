@@ -37,6 +37,7 @@ pub use disk::{DiskAmount, DiskReport, DiskUse};
 pub use effect::Effect;
 use local::{Local, Phase, StopCause};
 pub use memory::{MemoryReport, memory_reserve};
+use notice::GivenNotice;
 use ports::Ports;
 pub use ports::{HeldPort, Holder};
 pub use rule::Rule;
@@ -54,6 +55,9 @@ pub struct Settings {
     pub uids: u32,
     /// The delay after which SIGKILL is repeated for a task that is still there.
     pub kill_again: Span,
+    /// How long a task that serves goes on after it was told to stop, before SIGTERM: clients find out
+    /// meanwhile that it is under its names no more.
+    pub leave: Span,
     /// The maximum size of the data that is kept for savers.
     pub kept_data: Bytes,
 }
@@ -64,6 +68,7 @@ impl Default for Settings {
             first_uid: 200_000,
             uids: 10_000,
             kill_again: Span::from_secs(5),
+            leave: Span::from_millis(1_500),
             kept_data: Bytes(10 << 30),
         }
     }
@@ -259,7 +264,7 @@ impl Borglet {
         for (instance, local) in &mut self.tasks {
             if !desired.contains_key(instance) {
                 let stop = stops.remove(instance);
-                local.stop(now, StopCause::NotDesired, stop, effects);
+                local.stop(now, StopCause::NotDesired, stop, self.settings.leave, effects);
             }
         }
         for (instance, desired) in desired {
@@ -509,7 +514,13 @@ impl Borglet {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {
                     effects.extend(checks::begin(*instance, &local.launch.desired, watch));
                 }
-                Phase::Stopping { next, notice, .. } if *next <= now => {
+                Phase::Stopping { next, notice, untold, .. } if *next <= now => {
+                    if let Some(told) = untold.take() {
+                        *next = now + told.length;
+                        *notice = GivenNotice::due(*next, true);
+                        effects.push(Effect::Terminate(*instance, told));
+                        continue;
+                    }
                     notice.killed(now);
                     *next = now + self.settings.kill_again;
                     effects.push(Effect::Kill(*instance));

@@ -223,7 +223,9 @@ fn a_task_is_started_checked_stopped_and_retired() {
     assert_eq!(world.after(10_000), "", "one check at a time");
     assert_eq!(world.input(Input::Checked(instance(0), Ok(String::new()))), "");
     assert_eq!(world.state(), "0: Running { healthy: Some(true) }");
-    assert_eq!(world.order(6, &[]), "persist 6, terminate 1-0-1");
+    assert_eq!(world.order(6, &[]), "persist 6");
+    assert_eq!(world.after(1_499), "", "clients find out first");
+    assert_eq!(world.after(1), "terminate 1-0-1");
     assert_eq!(world.after(9_999), "");
     assert_eq!(world.after(1), "kill 1-0-1");
     assert_eq!(world.after(5_000), "kill 1-0-1", "and again while it is still there");

@@ -12,6 +12,7 @@ mod proposals;
 mod reachability;
 mod reclamation;
 mod session;
+mod surge;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -260,11 +260,27 @@ pub(super) fn selection_of(
     job: &Job,
     tasks: Option<v1::TaskSelection>,
 ) -> Result<TaskSelection, Status> {
-    let (tasks, of) = (selection(tasks)?, job.size());
+    selection_within(job, tasks, job.size())
+}
+
+/// The same, with replacements and removed tasks that have ended.
+pub(super) fn selection_with_ended(
+    job: &Job,
+    tasks: Option<v1::TaskSelection>,
+) -> Result<TaskSelection, Status> {
+    selection_within(job, tasks, job.rows())
+}
+
+fn selection_within(
+    job: &Job,
+    tasks: Option<v1::TaskSelection>,
+    of: u32,
+) -> Result<TaskSelection, Status> {
+    let tasks = selection(tasks)?;
     match tasks.is_within(of) {
         true => Ok(tasks),
         false => {
-            let (owner, name, last) = (&job.owner, &job.spec.name, of.saturating_sub(1));
+            let (owner, name, last) = (&job.owner, &job.spec.name, job.size().saturating_sub(1));
             let text = format!("{owner}/{name} has tasks 0 to {last} only");
             Err(Status::invalid_argument(text))
         }

@@ -61,6 +61,7 @@ mod metrics;
 mod moved;
 mod moved_masters;
 mod networks;
+mod no_outage;
 mod platforms;
 mod ports;
 mod printed;

@@ -69,7 +69,7 @@ fn describe(cell: &Cell, job: &str, tasks: u32, more: &str) {
 const FREE: &str = "priority: 'free'";
 
 /// A proxy that runs in the background, and its two addresses.
-fn proxy(cell: &Cell, service: &str, more: &[&str]) -> (Background, String, String) {
+pub(crate) fn proxy(cell: &Cell, service: &str, more: &[&str]) -> (Background, String, String) {
     let fixed = ["proxy", service, "--status", "127.0.0.1:0"];
     let running = cell.start("bourg", &[&fixed, more].concat());
     let (listens, status) = eventually("the proxy listens", || {

@@ -27,14 +27,16 @@ fn memory_mib(cell: &Cell, job: &str) -> u64 {
 }
 
 /// Writes `web.bcl`: a service of example servers that are healthy soon and end at once on SIGTERM,
-/// and `env.bcl`, by which each of its tasks is restarted.
+/// and `env.bcl`, by which each of its tasks is restarted. Unless `fields` say otherwise, one of its tasks
+/// may be down, so that an update starts no further one.
 fn write_web(cell: &Cell, tasks: u32, fields: &str) {
+    let budget = if fields.contains("disruptions") { "" } else { "disruptions: { atOnce: 1 }," };
     cell.write(
         "web.bcl",
         format!(
             "local borg = import 'borg.libsonnet';
              borg.service('web', tasks={tasks}, cmd=['bourg', 'example-server', '--port', borg.port('http'), '--quiet']) {{
-               cpu: 0.1, ram: '32 MiB', healthCheck+: {{ interval: '100ms' }}, {fields}
+               cpu: 0.1, ram: '32 MiB', healthCheck+: {{ interval: '100ms' }}, {budget} {fields}
              }}"
         ),
     );

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use model::{InstanceId, NoticeReason, Time};
+use model::{InstanceId, NoticeReason, Span, Time};
 
 use super::{Borglet, Effect, Phase, StopCause};
 use crate::health::{HealthTracker, Verdict};
@@ -89,7 +89,7 @@ impl Borglet {
                 cause: reason.clone(),
                 notice_max: None,
             };
-            local.stop(now, StopCause::Unhealthy(reason), Some(stop), effects);
+            local.stop(now, StopCause::Unhealthy(reason), Some(stop), Span::ZERO, effects);
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use model::{End, FinalUsage, Resources, Span, Time};
+use model::{Appclass, End, FinalUsage, Resources, Span, Time};
 
 use super::notice::{self, GivenNotice};
 use super::{Effect, Rule};
 use crate::capacity::Endpoint;
 use crate::health::HealthTracker;
 use crate::limit::Limit;
-use crate::{Desired, Launch, Stop};
+use crate::{Desired, Launch, Notice, Stop};
 
 /// An instance on the machine.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(super) enum Phase {
         next: Time,
         why: StopCause,
         notice: GivenNotice,
+        /// What it still has to be told at `next`: until then clients learn that it is going.
+        untold: Option<Notice>,
     },
     Ended(End, FinalUsage),
 }
@@ -122,8 +124,12 @@ impl Local {
                 if let StopCause::BrokeRule(reason) | StopCause::OutOfResources(reason) = &why {
                     effects.push(Effect::NoteRule { instance, rule, reason: reason.clone() });
                 }
-                self.phase =
-                    Phase::Stopping { next: now + again, why, notice: GivenNotice::none_due() };
+                let (next, notice) = (now + again, GivenNotice::none_due());
+                self.phase = Phase::Stopping { next, why, notice, untold: None };
+                true
+            }
+            Phase::Stopping { next, notice, untold: untold @ Some(_), .. } => {
+                (*next, *notice, *untold) = (now, GivenNotice::none_due(), None);
                 true
             }
             Phase::Stopping {
@@ -136,20 +142,38 @@ impl Local {
         }
     }
 
-    /// Stops it, once: SIGTERM now, SIGKILL when its notice is over.
+    /// Stops it, once: SIGTERM now, SIGKILL when its notice is over. A task that serves gets SIGTERM only
+    /// after `leave`: it is under its names no more, and until then clients still come.
     pub(super) fn stop(
         &mut self,
         now: Time,
         why: StopCause,
         stop: Option<Stop>,
+        leave: Span,
         effects: &mut Vec<Effect>,
     ) {
         if let Phase::Starting | Phase::Running(_) = self.phase {
             let runs = matches!(self.phase, Phase::Running(_));
-            let notice = notice::of(self.launch.desired.spec.notice, stop);
-            let next = now + notice.length;
-            effects.push(Effect::Terminate(self.launch.instance, notice));
-            self.phase = Phase::Stopping { next, why, notice: GivenNotice::due(next, runs) };
+            // Who preempts it does not wait longer than it said.
+            let is_bounded = stop.as_ref().is_some_and(|stop| stop.notice_max.is_some());
+            let told = notice::of(self.launch.desired.spec.notice, stop);
+            if self.serves() && !is_bounded && leave > Span::ZERO {
+                let (next, notice) = (now + leave, GivenNotice::none_due());
+                self.phase = Phase::Stopping { next, why, notice, untold: Some(told) };
+                return;
+            }
+            let next = now + told.length;
+            let notice = GivenNotice::due(next, runs);
+            effects.push(Effect::Terminate(self.launch.instance, told));
+            self.phase = Phase::Stopping { next, why, notice, untold: None };
         }
+    }
+
+    /// Whether clients may come to it: it is healthy, has a port, and is not of a batch job.
+    fn serves(&self) -> bool {
+        let desired = &self.launch.desired;
+        desired.appclass == Appclass::LatencySensitive
+            && !desired.ports.is_empty()
+            && matches!(&self.phase, Phase::Running(watch) if watch.healthy == Some(true))
     }
 }

@@ -16,7 +16,7 @@ use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
     Cell, Drain, EventKind, EvictionCause, Job, KillReason, Rejection, Reply, StopReason, Subject,
-    Task, TaskState,
+    Task, TaskState, UpdateState,
 };
 
 /// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice, as their
@@ -254,9 +254,15 @@ impl Cell {
             .map(TaskIndex)
             .find(|index| job.task(*index).is_some_and(Task::is_removed));
         self.replaced.insert(id);
+        let index = removed.unwrap_or(TaskIndex(job.rows()));
         match removed {
             Some(index) => drop(self.revive(id, index, events)),
             None => self.add_task(id, events),
+        }
+        // It shows whether the new version becomes healthy, before a task is stopped for it.
+        let update = self.jobs.get(id).and_then(|job| job.open_update());
+        if update.is_some_and(|update| update.state == UpdateState::Rolling) {
+            self.mark_changing(id, index, 0);
         }
     }
 

@@ -217,6 +217,18 @@ impl Change for MeterQuota {
 }
 
 impl Cell {
+    /// Whether a further task of a job, beyond those of its description, is within its owner's quota.
+    #[must_use]
+    pub fn one_more_is_within_quota(&self, job: &Job) -> bool {
+        let more: Total = job.charged_limit(TaskIndex(job.rows())).into();
+        let fits = |band| {
+            let before = self.quota.charged(&job.owner, band);
+            let granted = self.quota.granted(&job.owner, band, self.time);
+            !before.plus(more).grows_beyond(&before, &granted)
+        };
+        !self.quota.metering.on || charged_bands(job).into_iter().all(fits)
+    }
+
     /// Whether quota suffices for submitting a description now: as a new job, or as an update of
     /// the live job of that name.
     ///

@@ -162,7 +162,7 @@ impl Cell {
     }
 
     /// Remembers a task as changed; `later` is 1 if its next incarnation is the first that counts.
-    fn mark_changing(&mut self, id: CollectionId, index: TaskIndex, later: u32) {
+    pub(super) fn mark_changing(&mut self, id: CollectionId, index: TaskIndex, later: u32) {
         let now = self.time;
         let Some(task) = self.jobs.get(id).and_then(|job| job.task(index)) else { return };
         let mut generation = task.generation;

@@ -145,7 +145,7 @@ fn where_no_task_may_be_down_a_further_one_is_started_first() {
         > show
         0 s
         job 1 ana/web running
-          update 1 to 2 rolling
+          update 1 to 2 rolling, changing 1
           1-0-1 healthy on 1 [], version 1
           1-1-1 pending (new), not before 0 s
         m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
@@ -155,7 +155,8 @@ fn where_no_task_may_be_down_a_further_one_is_started_first() {
         accepted
         > started 1-1-1
         START 1-1-1 on 2
-        > step 1 2 change=0
+        > at 5
+        > step 1 2 passed=1 change=0
         UPDATE_RUNNING 1-0-1
         STOP 1-0-1 (evict, update)
         > ended 1-0-1 stopped
@@ -164,12 +165,12 @@ fn where_no_task_may_be_down_a_further_one_is_started_first() {
         SCHEDULE 1-0-2 on 1
         > started 1-0-2
         START 1-0-2 on 1
-        > at 5
+        > at 10
         > step 1 2 passed=0 finish
         UPDATE_SUCCEED job 1
         STOP 1-1-1 (kill, removed: its job needs it no more)
         > show
-        5 s
+        10 s
         job 1 ana/web running
           update 1 to 2 succeeded, 1 disrupted
           1-0-2 healthy on 1 [], last: stopped
@@ -179,7 +180,7 @@ fn where_no_task_may_be_down_a_further_one_is_started_first() {
         > ended 1-1-1 stopped
         KILL 1-1-1 (removed: its job needs it no more)
         > show
-        5 s
+        10 s
         job 1 ana/web running
           update 1 to 2 succeeded, 1 disrupted
           1-0-2 healthy on 1 [], last: stopped

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use cell::{BudgetExhausted, Cell, Drain, Machine, MachineState, Op, Room, UpdateState};
 use model::{CollectionId, InstanceId, MachineId, Span, Time};
 
+use super::surge::{self, Surge};
 use super::updates::earliest;
 use super::{Controller, Turn};
 use crate::Action;
@@ -78,7 +79,11 @@ impl Controller for Drains {
             }
         }
         for job in cell.jobs_with_replacements() {
-            if self.jobs.contains_key(&job.id) || is_needed(cell, job.id) {
+            if self.jobs.contains_key(&job.id) {
+                continue;
+            }
+            if is_needed(cell, job.id, *now) {
+                self.next = earliest(self.next, surge::waits_until(cell, job, *now));
                 continue;
             }
             let (removable, next) = job.removable_replacements(*now);
@@ -169,14 +174,15 @@ fn step(
 
 /// Whether a job still needs its replacements, even if all its tasks are up: one has to leave a
 /// machine, or its update may take none down.
-fn is_needed(cell: &Cell, job: CollectionId) -> bool {
+fn is_needed(cell: &Cell, job: CollectionId, now: Time) -> bool {
     let Some(found) = cell.job(job).filter(|job| job.is_alive()) else { return false };
-    let moving = found.open_update().is_some_and(|update| {
-        matches!(update.state, UpdateState::Rolling | UpdateState::Undoing { .. })
+    let updating = found.open_update().is_some_and(|update| {
+        let moving = matches!(update.state, UpdateState::Rolling | UpdateState::Undoing { .. });
+        moving && found.spec.down_max() == 0 || surge::of(cell, found, update, now) != Surge::No
     });
     let drained = cell.drained_machines().any(|machine| {
         let goes_on = machine.drain.as_ref().is_some_and(|drain| drain.expired.is_none());
         goes_on && machine.tasks_of(job) > 0
     });
-    moving && found.spec.down_max() == 0 || drained
+    updating || drained
 }

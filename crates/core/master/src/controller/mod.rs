@@ -10,6 +10,7 @@ mod drains;
 mod lock_sessions;
 mod lost_machines;
 mod short_machines;
+mod surge;
 mod updates;
 
 use std::fmt;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use cell::{Cell, Job, Op, SkipReason, TaskState, Update, UpdateFailure, UpdateState, UpdateStep};
 use model::{CollectionId, MachineId, Span, TaskIndex, Time};
 
+use super::surge::{self, Surge};
 use super::{Controller, Turn};
 use crate::Action;
 
@@ -137,6 +138,10 @@ fn gate(job: &Job, update: &Update, undoing: bool, now: Time, next: &mut Next) -
             next.steps = vec![UpdateStep::Fail(UpdateFailure { instance, end })];
             return 0;
         }
+        // The update goes on without a further task for which there is no room.
+        let may_be_given_up = index.0 >= job.spec.tasks
+            && surge::is_usual(job)
+            && matches!(task.state, TaskState::Pending { .. });
         let up = task.up_since().filter(|_| task.version == update.target());
         let healthy = up.map(|since| since + healthy_for);
         let late = changing.since + policy.healthy_within;
@@ -149,12 +154,14 @@ fn gate(job: &Job, update: &Update, undoing: bool, now: Time, next: &mut Next) -
             continue;
         }
         if late <= now
+            && !may_be_given_up
             && let Some(instance) = job.instance(*index)
         {
             next.steps = vec![UpdateStep::Fail(UpdateFailure { instance, end: None })];
             return 0;
         }
-        next.at = earliest(next.at, Some(healthy.map_or(late, |at| at.min(late))));
+        let until = Some(late).filter(|_| !may_be_given_up);
+        next.at = earliest(next.at, earliest(healthy, until));
     }
     passed
 }
@@ -179,6 +186,12 @@ fn change(
         (free, next.at) = (0, earliest(next.at, Some(begins)));
     }
     let mut room = job.room_for_update(now);
+    let surge = surge::of(cell, job, update, now);
+    match surge {
+        Surge::Up => room.at_once = room.at_once.saturating_sub(1),
+        Surge::Awaited(until) => next.at = earliest(next.at, until),
+        Surge::No | Surge::Start => {}
+    }
     let most = policy.disruptions.filter(|_| !undoing);
     let mut left = most.map(|most| most.saturating_sub(update.disruptions));
     for index in (0..job.spec.tasks).map(TaskIndex) {
@@ -222,6 +235,10 @@ fn change(
             continue;
         }
         let up = task.up_since().is_some();
+        if up && matches!(surge, Surge::Start | Surge::Awaited(_)) {
+            next.replacement |= surge == Surge::Start;
+            continue;
+        }
         if up && room.now() == 0 {
             if room.at_once == 0 && job.spec.down_max() == 0 {
                 next.replacement = true;

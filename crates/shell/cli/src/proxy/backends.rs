@@ -29,11 +29,33 @@ impl Backend {
     }
 }
 
+/// How well a task suits a new connection, the best last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fitness {
+    /// It is about to end.
+    Stopping,
+    /// It runs, and is not healthy or does not answer the master.
+    Running,
+    /// It serves.
+    Serving,
+}
+
+impl Fitness {
+    /// A task that has not started yet suits none.
+    fn of(task: &v1::NameTask) -> Option<Self> {
+        match task.state() {
+            _ if task.serves => Some(Self::Serving),
+            v1::TaskState::Running => Some(Self::Running),
+            v1::TaskState::Stopping => Some(Self::Stopping),
+            _ => None,
+        }
+    }
+}
+
 /// What is known of a task.
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// Whether it gets new connections.
-    serves: bool,
+    fitness: Option<Fitness>,
     /// Whether the service still has it.
     known: bool,
     /// Open connections, those that are being opened included.
@@ -62,7 +84,7 @@ impl Backends {
     /// The service's record has changed; `None` if there is no service any more. Open connections go on.
     pub(super) fn update(&mut self, record: Option<&v1::NameRecord>) {
         for state in self.tasks.values_mut() {
-            (state.serves, state.known) = (false, false);
+            (state.fitness, state.known) = (None, false);
         }
         for task in record.into_iter().flat_map(|record| &record.tasks) {
             let Some(port) = task.ports.first().and_then(|port| u16::try_from(port.port).ok())
@@ -78,7 +100,7 @@ impl Backends {
                 port,
             };
             let state = self.tasks.entry(backend).or_default();
-            (state.serves, state.known) = (task.serves, true);
+            (state.fitness, state.known) = (Fitness::of(task), true);
         }
         self.forget();
     }
@@ -92,18 +114,24 @@ impl Backends {
 
     /// Chooses a task for a new connection, and counts the connection as open. Of two random ones that
     /// serve it is the one with fewer open connections. Those that were tried are left out, and those
-    /// whose connections failed lately unless there is no other.
+    /// whose connections failed lately unless there is no other. If none is left that serves, those that
+    /// run are tried: a check that fails everywhere, under load for example, must not end the service.
     pub(super) fn choose(
         &mut self,
         now: Time,
         tried: &[Backend],
         random: &mut Random,
     ) -> Option<Backend> {
-        let serving = self.tasks.iter().filter(|(task, it)| it.serves && !tried.contains(task));
-        let serving: Vec<(&Backend, &State)> = serving.collect();
-        let ready = serving.iter().filter(|(_, state)| state.avoided_until <= now);
+        let left = || {
+            let tasks = self.tasks.iter().filter(|(task, _)| !tried.contains(task));
+            tasks.filter(|(_, state)| state.fitness.is_some())
+        };
+        let best = left().filter_map(|(_, state)| state.fitness).max();
+        let fittest: Vec<(&Backend, &State)> =
+            left().filter(|(_, state)| state.fitness == best).collect();
+        let ready = fittest.iter().filter(|(_, state)| state.avoided_until <= now);
         let ready: Vec<(&Backend, &State)> = ready.copied().collect();
-        let among = if ready.is_empty() { serving } else { ready };
+        let among = if ready.is_empty() { fittest } else { ready };
         let first = random.index(among.len());
         // Another one, if there is one.
         let second = first + 1 + random.index(among.len().saturating_sub(1));
@@ -148,7 +176,8 @@ impl Backends {
 
     /// Number of tasks that get new connections.
     pub(super) fn serving(&self) -> usize {
-        self.tasks.values().filter(|state| state.serves).count()
+        let serves = |state: &&State| state.fitness == Some(Fitness::Serving);
+        self.tasks.values().filter(serves).count()
     }
 
     /// Connections by task.
@@ -168,6 +197,7 @@ mod tests {
             host: "10.0.0.1".to_owned(),
             ports: vec![v1::NamedPort { name: "http".to_owned(), port: 31_000 + index }],
             serves,
+            state: v1::TaskState::Running.into(),
             user: "ana".to_owned(),
             job: "web".to_owned(),
             ..v1::NameTask::default()
@@ -184,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn only_tasks_that_serve_get_connections() {
+    fn tasks_that_serve_get_connections_and_others_only_if_none_does() {
         let mut random = Random::new(1);
         // Tasks with whether they serve, and those that may be chosen.
         type Tasks = &'static [(u32, bool)];
         let table: [(Tasks, &[u32]); 5] = [
             (&[], &[]),
-            (&[(0, false)], &[]),
+            (&[(0, false)], &[0]),
             (&[(0, true)], &[0]),
             (&[(0, false), (1, true), (2, true)], &[1, 2]),
             (&[(0, true), (1, true), (2, true), (3, false)], &[0, 1, 2]),
@@ -204,6 +234,21 @@ mod tests {
             }
             assert_eq!(Vec::from_iter(seen), expected, "{tasks:?}");
         }
+    }
+
+    #[test]
+    fn those_that_were_tried_leave_the_next_best() {
+        let mut random = Random::new(5);
+        let mut backends = Backends::default();
+        let mut tasks = record(&[(0, true), (1, false), (2, false), (3, false)]);
+        tasks.tasks[2].state = v1::TaskState::Stopping.into();
+        tasks.tasks[3].state = v1::TaskState::Starting.into();
+        backends.update(Some(&tasks));
+        let mut tried = Vec::new();
+        while let Some(task) = backends.choose(at(0), &tried, &mut random) {
+            tried.push(task);
+        }
+        assert_eq!(tried.iter().map(|task| task.index).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
@@ -266,8 +311,9 @@ mod tests {
         let task = backends.choose(at(0), &[], &mut random).expect("one serves");
         backends.connected(&task);
         backends.update(Some(&record(&[(0, false)])));
-        assert_eq!((backends.choose(at(0), &[], &mut random), backends.serving()), (None, 0));
+        assert_eq!(backends.serving(), 0);
         backends.update(None);
+        assert_eq!((backends.choose(at(0), &[], &mut random), backends.serving()), (None, 0));
         let counts = Counts { open: 1, total: 1, failed: 0 };
         assert_eq!(Vec::from_iter(backends.counts()), [("ana/web/0", counts)]);
         backends.closed(&task);

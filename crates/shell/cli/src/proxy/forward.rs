@@ -154,8 +154,13 @@ impl Proxy {
             let _small = socket.set_nodelay(true);
             let _lasting = keep_alive(socket);
         }
-        // The end of one direction is passed on; an error of either ends both.
-        let _broken = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        // The end of one direction is passed on. An error of either ends both, as what it was: a reset, and
+        // not an end behind which everything was sent.
+        if tokio::io::copy_bidirectional(&mut client, &mut server).await.is_err() {
+            for socket in [&client, &server] {
+                let _gone = socket.set_zero_linger();
+            }
+        }
     }
 
     /// A connection to a task, and its place among the open ones.

@@ -27,7 +27,7 @@ use super::{Answer, LOG_READERS_OF_ONE_THERE, Service, Streamed, gate};
 use crate::agents;
 use crate::caller::tasks::may_touch;
 use crate::handle::Core;
-use crate::reads::{Reads, selection_of};
+use crate::reads::{Reads, selection_with_ended};
 
 /// The timeout for a machine's first piece, and for the next one as long as it sends the past.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ impl Service {
         if job.owner != *user {
             self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
-        let selected = selection_of(job, asked.tasks.clone())?;
+        let selected = selection_with_ended(job, asked.tasks.clone())?;
         let version = asked.version.map(Version);
         let tasks: Vec<TaskIndex> = job
             .tasks()
