@@ -587,7 +587,7 @@ impl Life {
         self.does("ana", Mutation::Submit(job("web", 6, large)));
         let control = |action, expected| {
             let (owner, job) = (user("ana"), JobName::new("web").expect("a name"));
-            Mutation::ControlUpdate(ControlUpdate { owner, job, action, expected })
+            Mutation::ControlUpdate(ControlUpdate { owner, job, action, to: None, expected })
         };
         self.may_not("ana", control(UpdateAction::Resume, None));
         self.may_not("ana", control(UpdateAction::Pause, Some(Version(1))));

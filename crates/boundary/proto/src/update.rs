@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    Changing, ControlUpdate, ResizeJob, SkipReason, Update, UpdateAction, UpdateFailure, UpdateJob,
-    UpdateState, UpdateStep,
+    Changing, ControlUpdate, PastVersion, ResizeJob, SkipReason, Update, UpdateAction,
+    UpdateFailure, UpdateJob, UpdateState, UpdateStep, VersionEnd,
 };
 use model::{Generation, TaskIndex, Time, UserName, Version};
 use spec::FieldChange;
@@ -46,6 +46,55 @@ pub(crate) fn skip_reason(number: i32) -> Result<SkipReason, Malformed> {
         })
     };
     read::value(number, meaning, "why")
+}
+
+impl From<VersionEnd> for v1::VersionEnd {
+    fn from(end: VersionEnd) -> Self {
+        match end {
+            VersionEnd::Submitted => Self::VersionSubmitted,
+            VersionEnd::Succeeded => Self::VersionSucceeded,
+            VersionEnd::Replaced => Self::VersionReplaced,
+            VersionEnd::Failed => Self::VersionFailed,
+            VersionEnd::Undone => Self::VersionUndone,
+        }
+    }
+}
+
+fn version_end(number: i32) -> Result<VersionEnd, Malformed> {
+    let meaning = |end| {
+        Some(match end {
+            v1::VersionEnd::VersionSubmitted => VersionEnd::Submitted,
+            v1::VersionEnd::VersionSucceeded => VersionEnd::Succeeded,
+            v1::VersionEnd::VersionReplaced => VersionEnd::Replaced,
+            v1::VersionEnd::VersionFailed => VersionEnd::Failed,
+            v1::VersionEnd::VersionUndone => VersionEnd::Undone,
+        })
+    };
+    read::value(number, meaning, "end")
+}
+
+impl From<&PastVersion> for job_image::PastVersion {
+    fn from(past: &PastVersion) -> Self {
+        Self {
+            version: past.version.0,
+            since: past.since.0,
+            by: past.by.to_string(),
+            end: v1::VersionEnd::from(past.end).into(),
+        }
+    }
+}
+
+impl TryFrom<job_image::PastVersion> for PastVersion {
+    type Error = Malformed;
+
+    fn try_from(past: job_image::PastVersion) -> Result<Self, Malformed> {
+        Ok(Self {
+            version: Version(past.version),
+            since: Time(past.since),
+            by: read::name(&past.by, "by")?,
+            end: version_end(past.end)?,
+        })
+    }
 }
 
 impl From<UpdateAction> for v1::UpdateAction {
@@ -131,6 +180,7 @@ impl From<&ControlUpdate> for op::ControlUpdate {
             job: control.job.to_string(),
             action: v1::UpdateAction::from(control.action).into(),
             expected: control.expected.map(|version| version.0),
+            to: control.to.map(|version| version.0),
         }
     }
 }
@@ -143,6 +193,7 @@ impl TryFrom<op::ControlUpdate> for ControlUpdate {
             owner: read::name(&control.owner, "owner")?,
             job: read::name(&control.job, "job")?,
             action: update_action(control.action)?,
+            to: control.to.map(Version),
             expected: control.expected.map(Version),
         })
     }

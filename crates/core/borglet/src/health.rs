@@ -8,6 +8,10 @@ use spec::HealthCheck;
 /// healthy.
 const FIRST_WAIT: Span = Span::from_millis(10);
 
+/// How long a task of a service without a health check has to run until it is healthy: a program that
+/// does not find its configuration, its libraries or its port ends before.
+const SETTLING: Span = Span::from_secs(1);
+
 /// How long after its start a task that is not healthy yet is said to be so, and why. Most tasks fail
 /// their first checks, and each such text becomes a record in the cell's log.
 const SILENCE: Span = Span::from_secs(5);
@@ -41,16 +45,17 @@ pub(crate) enum Verdict {
 }
 
 impl HealthTracker {
-    /// The tracker of a task with the given start time. Without a check the task is healthy while
-    /// it runs.
-    pub(crate) fn new(check: Option<&HealthCheck>, started: Time) -> Self {
+    /// The tracker of a task with the given start time. Without a check, a task that serves is healthy
+    /// when it has run for [`SETTLING`], and another one as soon as it runs.
+    pub(crate) fn new(check: Option<&HealthCheck>, serves: bool, started: Time) -> Self {
+        let settles = serves.then(|| started + SETTLING);
         Self {
             started,
-            next: check.map(|_| started + FIRST_WAIT),
+            next: check.map(|_| started + FIRST_WAIT).or(settles),
             wait: FIRST_WAIT,
             failures: 0,
             successes: 0,
-            healthy: check.is_none().then_some(true),
+            healthy: (check.is_none() && !serves).then_some(true),
             check: String::new(),
         }
     }
@@ -63,6 +68,11 @@ impl HealthTracker {
     /// When to send the next check; `None` while a result is pending.
     pub(crate) fn next(&self) -> Option<Time> {
         self.next
+    }
+
+    /// It has no check, and has run for long enough.
+    pub(crate) fn settled(&mut self) {
+        (self.next, self.healthy) = (None, Some(true));
     }
 
     /// A check was sent.
@@ -142,7 +152,7 @@ mod tests {
     fn history(answers: &[bool]) -> Vec<(u64, Option<bool>, Verdict)> {
         let mut check = HealthCheck::on(PortName::new("http").expect("a name"));
         check.start_grace = Span::from_millis(100);
-        let mut watch = HealthTracker::new(Some(&check), Time::ZERO);
+        let mut watch = HealthTracker::new(Some(&check), true, Time::ZERO);
         let ask = |good: &bool| {
             let now = watch.next().expect("a check is due");
             watch.asked();
@@ -153,6 +163,16 @@ mod tests {
             (now.0 / 1_000, watch.healthy, verdict)
         };
         answers.iter().map(ask).collect()
+    }
+
+    #[test]
+    fn without_a_check_one_that_serves_is_healthy_when_it_has_run_for_a_second() {
+        let mut serves = HealthTracker::new(None, true, Time::ZERO);
+        assert_eq!((serves.healthy, serves.next()), (None, Some(Time::ZERO + SETTLING)));
+        serves.settled();
+        assert_eq!((serves.healthy, serves.next()), (Some(true), None));
+        let batch = HealthTracker::new(None, false, Time::ZERO);
+        assert_eq!((batch.healthy, batch.next()), (Some(true), None));
     }
 
     #[test]
@@ -196,7 +216,7 @@ mod tests {
         check: &HealthCheck,
         answers: &[Result<&str, &str>],
     ) -> Vec<(Option<bool>, String)> {
-        let mut watch = HealthTracker::new(Some(check), Time::ZERO);
+        let mut watch = HealthTracker::new(Some(check), true, Time::ZERO);
         let mut now = Time::ZERO;
         let answer = |answer: &Result<&str, &str>| {
             now = now + Span::from_secs(1);

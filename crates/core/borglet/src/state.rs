@@ -22,7 +22,6 @@ use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, 
 use spec::LogSettings;
 
 use crate::capacity::{Endpoint, Rooms};
-use crate::health::HealthTracker;
 use crate::limit::Limit;
 use crate::shortage::Shortages;
 use crate::{
@@ -183,10 +182,11 @@ impl Borglet {
         recovered: Vec<Recovered>,
     ) -> Self {
         let local = |found: Recovered| {
-            let check = found.launch.desired.spec.health_check.as_ref();
             let phase = match found.status {
                 RecoveredStatus::Starting => Phase::Starting,
-                RecoveredStatus::Running(since) => Phase::Running(HealthTracker::new(check, since)),
+                RecoveredStatus::Running(since) => {
+                    Phase::Running(checks::tracker(&found.launch.desired, since))
+                }
                 RecoveredStatus::Ended(end, usage) => Phase::Ended(end, usage),
             };
             let limit = Limit::recovered(found.launch.desired.spec.limit);
@@ -475,8 +475,7 @@ impl Borglet {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
         match &mut local.phase {
             Phase::Starting => {
-                let check = local.launch.desired.spec.health_check.as_ref();
-                local.phase = Phase::Running(HealthTracker::new(check, now));
+                local.phase = Phase::Running(checks::tracker(&local.launch.desired, now));
             }
             Phase::Stopping { notice, .. } => notice.started(),
             Phase::Waiting | Phase::Running(_) | Phase::Ended(..) => {}
@@ -512,7 +511,12 @@ impl Borglet {
         for (instance, local) in &mut self.tasks {
             match &mut local.phase {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {
-                    effects.extend(checks::begin(*instance, &local.launch.desired, watch));
+                    match &local.launch.desired.spec.health_check {
+                        Some(_) => {
+                            effects.extend(checks::begin(*instance, &local.launch.desired, watch))
+                        }
+                        None => watch.settled(),
+                    }
                 }
                 Phase::Stopping { next, notice, untold, .. } if *next <= now => {
                     if let Some(told) = untold.take() {

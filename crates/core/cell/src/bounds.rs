@@ -36,6 +36,8 @@ pub const SAVING_MAX: usize = 256;
 pub const RESTART_DELAY_MIN: model::Span = model::Span::from_secs(1);
 /// How long a task is pending before a replacement of its job makes room for it.
 pub const REPLACED_PENDING_MAX: model::Span = model::Span::from_secs(10);
+/// Maximum number of earlier versions of a job's description that are kept.
+pub const VERSIONS_KEPT_MAX: usize = 10;
 /// Maximum number of platforms with a factor of their own.
 pub const PLATFORMS_MAX: usize = 1_000;
 /// Maximum number of users that administrators have added or revoked.

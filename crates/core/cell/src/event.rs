@@ -170,7 +170,7 @@ pub enum EventKind {
         /// The version that it led to.
         version: Version,
     },
-    /// Every task is back on the version that was closed last.
+    /// Every task is back on the last version that succeeded.
     UpdateUndone {
         /// The version that the update led to.
         version: Version,

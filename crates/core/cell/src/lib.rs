@@ -29,6 +29,7 @@ mod unschedulable;
 
 pub use apply::budget::{BudgetExhausted, Room};
 pub use apply::capability::{SetCapability, UseCapability};
+pub use apply::control::{ControlUpdate, UpdateAction};
 pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::exec::RecordExec;
@@ -48,7 +49,7 @@ pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
 pub use apply::rolling::UpdateStep;
 pub use apply::services::{DeleteService, SetService};
-pub use apply::update::{ChangeKind, ControlUpdate, ResizeJob, UpdateAction, UpdateJob};
+pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
 pub use certificate::Certificate;
 pub use check::{Counted, DecisionChecker, Violation};
@@ -62,9 +63,9 @@ pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
     FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
     LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
-    Notices, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling, Reserved,
-    Session, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update,
-    UpdateFailure, UpdateState, User, attribute, crashes,
+    Notices, PastVersion, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
+    Reserved, Session, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update,
+    UpdateFailure, UpdateState, User, VersionEnd, attribute, crashes,
 };
 
 pub use total::Total;

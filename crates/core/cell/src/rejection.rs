@@ -171,17 +171,15 @@ pub enum Rejection {
         /// Who did what.
         what: String,
     },
-    /// The job's update is being undone.
+    /// The job is being killed: it ends when its tasks have ended where they run.
     #[error(
-        "the update of {owner}/{job} to version {version} is being undone: wait for it (bourg update status {owner}/{job})"
+        "{owner}/{name} is being killed, and its tasks are still stopping: wait for its end (bourg status {owner}/{name}), and run it again (bourg run FILE)"
     )]
-    BeingUndone {
+    BeingKilled {
         /// Its owner.
         owner: UserName,
         /// Its name.
-        job: JobName,
-        /// The version that the update leads to.
-        version: Version,
+        name: JobName,
     },
     /// The state of the object does not allow it; the text says why.
     #[error("{0}")]
@@ -480,7 +478,7 @@ impl Rejection {
             | Self::AnswerForgotten { .. }
             | Self::Fixed { .. }
             | Self::JobEnded { .. }
-            | Self::BeingUndone { .. }
+            | Self::BeingKilled { .. }
             | Self::WrongState(_)
             | Self::NotAnAllocSet { .. }
             | Self::AllocTooSmall { .. }

@@ -43,12 +43,10 @@ pub(crate) fn compare(
         let Some(placement) = cell.placement(*instance) else { continue };
         match reported.get(instance) {
             Some(said) => {
-                // Without a health check the cell itself considers a running task healthy.
+                // Else the cell itself considers a running task healthy.
                 let job = cell.job(instance.collection);
-                let checked = job.is_some_and(|job| {
-                    job.described(instance.index).health_check(instance.index).is_some()
-                });
-                differs(cell, placement, said, checked, &mut observations);
+                let reported = job.is_some_and(|job| job.has_reported_health(instance.index));
+                differs(cell, placement, said, reported, &mut observations);
             }
             None if link.is_current() => {
                 let end = missing(placement, &report);
@@ -80,7 +78,7 @@ fn differs(
     cell: &Cell,
     placement: &Placement,
     said: &TaskReport,
-    checked: bool,
+    reported: bool,
     observations: &mut Vec<Observation>,
 ) {
     let (instance, check) = (said.instance, || said.check.clone());
@@ -90,7 +88,7 @@ fn differs(
             let known = match placement.phase {
                 Phase::Starting => {
                     observations.push(Observation::Started { instance });
-                    (!checked).then_some(true)
+                    (!reported).then_some(true)
                 }
                 Phase::Started { health: Health::Unknown, .. } => None,
                 Phase::Started { health, .. } => Some(health == Health::Healthy),

@@ -13,6 +13,7 @@ mod reachability;
 mod reclamation;
 mod session;
 mod surge;
+mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -280,7 +280,7 @@ fn updates(values: &Values) -> BoxedStrategy<Mutation> {
         }),
         1 => limits(values),
         4 => mutation!(values, ControlUpdate {
-            owner: user, job: job, action: action, expected: expected
+            owner: user, job: job, action: action, to: expected, expected: expected
         }),
     ]
     .boxed()

@@ -71,6 +71,17 @@ pub(crate) fn request(
             let (reason, sequencer) = (reason.join(" "), None);
             (by, SetLimits { owner, job, limit, reason, expected, sequencer }.into())
         }
+        ["control", action, address, to @ ..]
+            if to.first().is_some_and(|to| to.starts_with("to=")) =>
+        {
+            let (by, owner, Address { job, .. }) = addressed(by, address)?;
+            if *action != UpdateAction::Undo.name() || to.len() > 1 {
+                return Err(not(action, "undo, which alone goes to a version"));
+            }
+            let to = Some(Version(small_number(&to[0][3..])?));
+            let action = UpdateAction::Undo;
+            (by, ControlUpdate { owner, job, action, to, expected: None }.into())
+        }
         ["control", action, address, expected @ ..] if expected.len() <= 1 => {
             let (by, owner, Address { job, .. }) = addressed(by, address)?;
             let all = [
@@ -83,7 +94,7 @@ pub(crate) fn request(
             let action = found.ok_or_else(|| not(action, "pause, resume, undo or close"))?;
             let expected = expected.first().map(|word| small_number(word).map(Version));
             let expected = expected.transpose()?;
-            (by, ControlUpdate { owner, job, action, expected }.into())
+            (by, ControlUpdate { owner, job, action, to: None, expected }.into())
         }
         _ => return Ok(None),
     }))

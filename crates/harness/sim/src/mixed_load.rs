@@ -222,7 +222,7 @@ impl Mixed {
                 UpdateAction::Close,
             ];
             let action = *self.random.one_of(&actions)?;
-            let control = ControlUpdate { owner, job: name, action, expected: None };
+            let control = ControlUpdate { owner, job: name, action, to: None, expected: None };
             return Some(Action::Request(by, control.into()));
         }
         if self.random.chance(150) {

@@ -165,6 +165,8 @@ pub enum Command {
     Update(Box<update::UpdateArgs>),
     /// Change the number of tasks of a job or of allocs of an alloc set.
     Resize(update::ResizeArgs),
+    /// Show the versions of a job's description that are kept: who, when, how each ended, what it changed.
+    Versions(update::VersionsArgs),
     /// Run an autoscaler: set the limits of jobs by what their tasks use.
     ///
     /// It changes only jobs whose description has `autoscale`, within the bounds given there; the cell rejects
@@ -510,6 +512,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Plan(args) => plan::plan(cell, &args)?,
         Command::Update(args) => update::update(cell, &args)?,
         Command::Resize(args) => update::resize(cell, &args)?,
+        Command::Versions(args) => update::versions(cell, &args)?,
         Command::Drain(args) => machine::drain(cell, &args)?,
         Command::Undrain(which) => machine::undrain(cell, &which)?,
         Command::Machines(args) => machine::list(cell, &args)?,

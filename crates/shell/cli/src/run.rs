@@ -20,6 +20,8 @@ use crate::last_lines::last_lines;
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
+/// The time between two submissions of a job of whose name another one is being killed.
+const AGAIN: Duration = Duration::from_millis(250);
 /// The default timeout for tasks to become healthy.
 const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
 
@@ -116,11 +118,8 @@ pub(super) async fn submit_all(
     let cell = connection.cell_status().await?;
     let mut admitted = Vec::new();
     for job in jobs {
-        let id = Some(connection.request_id().await?);
-        let request = v1::SubmitRequest { id, spec: Some(job.into()) };
-        let submitted = connection
-            .ask(request, async |mut client, request| client.submit(request).await)
-            .await?;
+        let patience = wait.and_then(Wait::patience).unwrap_or(HEALTHY_PATIENCE);
+        let submitted = submit(connection, job, patience).await?;
         let name = format!("{}/{}", submitted.user, job.name);
         let (tasks, what) = (count(job.kind.is_alloc_set(), job.tasks), done(&submitted));
         let kind = if job.kind.is_alloc_set() { "alloc set" } else { "job" };
@@ -157,6 +156,32 @@ pub(super) async fn submit_all(
         return Err(failed);
     }
     Ok(admitted.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Submits a job. A job of that name that is being killed ends first.
+async fn submit(
+    connection: &mut Connection,
+    job: &JobSpec,
+    patience: Duration,
+) -> Result<v1::SubmitResponse, Failure> {
+    let (begun, mut said) = (Instant::now(), false);
+    loop {
+        let id = Some(connection.request_id().await?);
+        let request = v1::SubmitRequest { id, spec: Some(job.into()) };
+        let answer =
+            connection.ask(request, async |mut client, request| client.submit(request).await).await;
+        match answer {
+            Err(error) if error.is_being_killed() && begun.elapsed() < patience => {
+                if !std::mem::replace(&mut said, true) {
+                    let what =
+                        "is submitted when the job of that name, which is being killed, has ended";
+                    eprintln!("{}: {what}", job.name);
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+            answer => return Ok(answer?),
+        }
+    }
 }
 
 /// What the submission did to an existing job: nothing, or an update with its changes.

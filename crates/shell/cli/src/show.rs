@@ -59,6 +59,7 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
                 labels: args.list.labels(),
                 at: args.list.at(),
                 mine: false,
+                versions: false,
             };
             let mut answer = connection
                 .ask(request, async |mut client, request| client.status(request).await)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::Span;
+use rpc::metadata::{BEING_KILLED, REJECTION};
 use tonic::Status;
 
 /// Why a call to a cell failed.
@@ -43,6 +44,16 @@ pub enum Error {
     /// A master returned an error, or none answered.
     #[error("{}", rpc::transport::explain(.0))]
     Answer(Status),
+}
+
+impl Error {
+    /// Whether the cell rejected the request because the job is being killed: it is accepted when that
+    /// has ended.
+    #[must_use]
+    pub fn is_being_killed(&self) -> bool {
+        let Self::Answer(status) = self else { return false };
+        status.metadata().get(REJECTION).is_some_and(|which| which == BEING_KILLED)
+    }
 }
 
 /// A condition to report while a request waits.

@@ -4,7 +4,6 @@
 pub(crate) mod drain_plan;
 pub(crate) mod notices;
 pub(crate) mod rejections;
-pub(crate) mod unchecked_health;
 pub(crate) mod updates;
 pub(crate) mod usage;
 pub(crate) mod views;
@@ -76,7 +75,14 @@ impl Reads<'_> {
         Ok(v1::StatusResponse {
             index: self.cell.index().0,
             time: self.now.0,
-            jobs: jobs.iter().map(|job| self.chosen(job, asked.tasks, &query)).collect(),
+            jobs: jobs
+                .iter()
+                .map(|job| {
+                    let status = self.chosen(job, asked.tasks, &query);
+                    let versions = if asked.versions { updates::versions(job) } else { Vec::new() };
+                    v1::JobStatus { versions, ..status }
+                })
+                .collect(),
         })
     }
 
@@ -132,7 +138,7 @@ impl Reads<'_> {
         });
         let shown = |machine: &Arc<cell::Machine>| v1::MachineStatus {
             placed: match asked.tasks {
-                true => views::placed(self.cell, machine, self.now),
+                true => views::placed(self.cell, machine),
                 false => Vec::new(),
             },
             drain_waits_for: match asked.tasks {

@@ -139,6 +139,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
         id,
         job: Some(v1::JobAddress { user: user.clone(), job: job.clone() }),
         action: action.into(),
+        to: None,
         expected: form.get("version").parse().ok(),
     };
     let change =

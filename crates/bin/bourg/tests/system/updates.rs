@@ -8,6 +8,7 @@ mod plans;
 mod refused;
 mod rolling;
 mod sizes;
+mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 

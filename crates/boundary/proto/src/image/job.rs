@@ -45,6 +45,7 @@ impl From<&Job> for v1::JobImage {
                 })
                 .collect(),
             update: job.update.as_deref().map(Into::into),
+            history: job.history.iter().map(Into::into).collect(),
             disrupted: job.disrupted.iter().map(|at| at.0).collect(),
             tasks: job.tasks().map(|(_, task)| task.into()).collect(),
         }
@@ -72,6 +73,7 @@ impl TryFrom<v1::JobImage> for Job {
             last_version: Version(job.last_version),
             others: descriptions(job.others).field("others")?,
             update: read::optional(job.update, "update")?.map(Arc::new),
+            history: read::list(job.history, "history")?,
             disrupted: job.disrupted.into_iter().map(Time).collect(),
             submitted: Time(job.submitted),
             state,

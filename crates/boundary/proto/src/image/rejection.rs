@@ -38,10 +38,9 @@ impl From<&Rejection> for v1::Rejection {
                     what: what.clone(),
                 })
             }
-            Rejection::BeingUndone { owner, job, version } => {
-                let (owner, name) = (owner.to_string(), job.to_string());
-                let version = version.0;
-                Why::BeingUndone(rejection::BeingUndone { owner, name, version })
+            Rejection::BeingKilled { owner, name } => {
+                let (user, name) = (owner.to_string(), name.to_string());
+                Why::BeingKilled(rejection::NoSuchJob { user, name })
             }
             Rejection::WrongState(why) => Why::WrongState(why.clone()),
             Rejection::NoSuchReference { field, user, name, dead } => {
@@ -161,10 +160,9 @@ impl TryFrom<v1::Rejection> for Rejection {
                 now: Version(changed.now),
                 what: changed.what,
             },
-            Why::BeingUndone(undone) => Self::BeingUndone {
-                owner: read::name(&undone.owner, "owner").field("beingUndone")?,
-                job: read::name(&undone.name, "name").field("beingUndone")?,
-                version: Version(undone.version),
+            Why::BeingKilled(job) => Self::BeingKilled {
+                owner: read::name(&job.user, "user").field("beingKilled")?,
+                name: read::name(&job.name, "name").field("beingKilled")?,
             },
             Why::WrongState(why) => Self::WrongState(why),
             Why::NoSuchReference(reference) => Self::NoSuchReference {

@@ -310,7 +310,8 @@ pub(crate) fn log_settings() -> LogSettings {
 
 fn control(action: UpdateAction, expected: Option<Version>) -> Mutation {
     let (owner, job) = (name("ana"), name("web"));
-    Mutation::ControlUpdate(ControlUpdate { owner, job, action, expected })
+    let to = expected.filter(|_| action == UpdateAction::Undo);
+    Mutation::ControlUpdate(ControlUpdate { owner, job, action, to, expected })
 }
 
 /// What the leader does with updates and drains.

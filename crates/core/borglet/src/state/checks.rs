@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use model::{InstanceId, NoticeReason, Span, Time};
+use model::{Appclass, InstanceId, NoticeReason, Span, Time};
 
 use super::{Borglet, Effect, Phase, StopCause};
 use crate::health::{HealthTracker, Verdict};
@@ -33,6 +33,12 @@ pub enum Probe {
         /// The program and its arguments.
         argv: Vec<String>,
     },
+}
+
+/// The tracker of the health of an instance that has started.
+pub(super) fn tracker(desired: &Desired, started: Time) -> HealthTracker {
+    let serves = desired.appclass == Appclass::LatencySensitive;
+    HealthTracker::new(desired.spec.health_check.as_ref(), serves, started)
 }
 
 /// The check of an instance that is due; `None` if it has no check, or not its port.

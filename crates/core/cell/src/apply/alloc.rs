@@ -37,6 +37,7 @@ impl Cell {
             let field = "allocSet".to_owned();
             return Err(Rejection::NoSuchReference { field, user, name, dead: true });
         }
+        set.not_being_killed()?;
         let Kind::AllocSet { users } = &set.spec.kind else {
             return Err(Rejection::NotAnAllocSet { user, name });
         };

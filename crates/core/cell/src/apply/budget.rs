@@ -73,7 +73,8 @@ impl Cell {
     }
 
     /// The same for the open update of the instance's job. While that is being undone, the job's own
-    /// maximum within an hour does not count: tasks would keep a failed version for that long.
+    /// maximum within an hour does not count: tasks would keep a failed version for that long. Nor do
+    /// tasks that the undo has given up: the others would keep it for ever.
     ///
     /// # Errors
     /// The budget that is exhausted.
@@ -146,7 +147,16 @@ impl Job {
     pub fn room_for_update(&self, now: Time) -> Room {
         let room = self.room(now);
         match self.open_update().map(|update| &update.state) {
-            Some(UpdateState::Undoing { .. }) => Room { per_hour: u32::MAX, next: None, ..room },
+            Some(UpdateState::Undoing { .. }) => {
+                let at_once = match room.at_once {
+                    0 => {
+                        let up = self.spec.down_max().saturating_add(self.counts().up);
+                        up.saturating_add(self.given_up(now)).saturating_sub(self.wanted())
+                    }
+                    some => some,
+                };
+                Room { at_once, per_hour: u32::MAX, next: None }
+            }
             _ => room,
         }
     }

@@ -253,15 +253,19 @@ impl Cell {
         let removed = (job.spec.tasks..job.rows())
             .map(TaskIndex)
             .find(|index| job.task(*index).is_some_and(Task::is_removed));
-        self.replaced.insert(id);
+        // It shows whether the new version becomes healthy, before a task is stopped for it; an undo
+        // waits for it as long as for a changed task if no task may be down.
+        let waits = job.open_update().is_some_and(|update| {
+            update.state == UpdateState::Rolling
+                || (update.is_moving() && job.spec.down_max() == 0)
+        });
         let index = removed.unwrap_or(TaskIndex(job.rows()));
+        self.replaced.insert(id);
         match removed {
             Some(index) => drop(self.revive(id, index, events)),
             None => self.add_task(id, events),
         }
-        // It shows whether the new version becomes healthy, before a task is stopped for it.
-        let update = self.jobs.get(id).and_then(|job| job.open_update());
-        if update.is_some_and(|update| update.state == UpdateState::Rolling) {
+        if waits {
             self.mark_changing(id, index, 0);
         }
     }

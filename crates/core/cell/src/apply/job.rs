@@ -10,6 +10,7 @@ use spec::{JobReference, JobSpec};
 use super::alloc::Entered;
 use super::limits::without_own_limit;
 use super::quota::charges;
+use super::update::Opening;
 use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::TASKS_MAX;
@@ -115,6 +116,17 @@ impl Change for Kill {
     }
 }
 
+impl Job {
+    /// The rejection of what would change it or depend on it while it is being killed.
+    ///
+    /// # Errors
+    /// If it is.
+    pub(super) fn not_being_killed(&self) -> Result<(), Rejection> {
+        let (owner, name) = (self.owner.clone(), self.spec.name.clone());
+        if self.is_being_killed() { Err(Rejection::BeingKilled { owner, name }) } else { Ok(()) }
+    }
+}
+
 impl Cell {
     pub(super) fn submit(
         &mut self,
@@ -128,9 +140,9 @@ impl Cell {
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {
+            job.not_being_killed()?;
             let collection = job.id;
-            let update =
-                self.open_update(by, collection, spec, &TaskSelection::All, None, events)?;
+            let update = self.open_update(by, collection, &Opening::to(spec), events)?;
             let submission = match update {
                 Reply::Updated { unchanged: true, .. } => Submission::Unchanged,
                 _ => Submission::Updated,
@@ -168,6 +180,7 @@ impl Cell {
             last_version: Version(1),
             others: Vec::new(),
             update: None,
+            history: Vec::new(),
             disrupted: Vec::new(),
             submitted: self.time,
             state: JobState::Pending,
@@ -211,6 +224,7 @@ impl Cell {
         let (mut after, mut waits_for) = (Vec::new(), Vec::new());
         for reference in &spec.after {
             let predecessor = self.find_referenced("after", by, spec, reference)?;
+            predecessor.not_being_killed()?;
             if let JobState::Dead { death, .. } = &predecessor.state
                 && *death != Death::Finished
             {
@@ -224,6 +238,7 @@ impl Cell {
         }
         let parent = spec.parent.as_ref().map(|reference| {
             let parent = self.find_referenced("parent", by, spec, reference)?;
+            parent.not_being_killed()?;
             if parent.is_alive() {
                 return Ok(parent.id);
             }

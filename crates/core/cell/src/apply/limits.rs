@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use model::{Capability, JobName, Sequencer, TaskIndex, TaskSelection, UserName, Version};
+use model::{Capability, JobName, Sequencer, TaskSelection, UserName, Version};
 use spec::{CpuRam, JobSpec, OnFailure, UpdatePolicy};
 
-use super::update::Opening;
+use super::update::{Opening, OpeningKind};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject, TaskState, UpdateState};
@@ -88,7 +88,13 @@ impl Change for SetLimits {
         };
         events.add(Subject::Job(id), kind);
         let spec = Arc::new(spec);
-        let opening = Opening { capability, spec: &spec, tasks: &tasks, policy: Some(&policy) };
+        let opening = Opening {
+            capability,
+            spec: &spec,
+            tasks: &tasks,
+            policy: Some(&policy),
+            kind: OpeningKind::Limits,
+        };
         cell.open_unchecked(by, id, &opening, events);
         Ok(Reply::Updated { collection: id, version, unchanged: false })
     }
@@ -136,20 +142,16 @@ fn policy(
 }
 
 /// Whether descriptions differ in nothing but the limit that an autoscaler sets.
-fn differs_in_limits(a: &JobSpec, b: &JobSpec) -> bool {
+pub(super) fn differs_in_limits(a: &JobSpec, b: &JobSpec) -> bool {
     a.differing(b).all(|field| matches!(field.name, "cpu" | "ram"))
 }
 
 /// The tasks that the change is for: those that are alive, and have the current description or are about
 /// to get it. Others stay as they are: an autoscaler starts no task.
 fn live_tasks(job: &Job) -> TaskSelection {
-    let gets_it = |index: TaskIndex| {
-        let changing = job.open_update().is_some_and(|update| update.changing.contains_key(&index));
-        changing || job.is_to_change(index)
-    };
     let current = job.tasks().filter(|(index, task)| {
         let alive = !matches!(task.state, TaskState::Dead { .. });
-        alive && index.0 < job.spec.tasks && (task.version == job.version || gets_it(*index))
+        alive && index.0 < job.spec.tasks && job.has_or_gets_current(*index)
     });
     TaskSelection::Some(current.map(|(index, _)| (index, index)).collect()).normalised()
 }

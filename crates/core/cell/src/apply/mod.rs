@@ -5,6 +5,7 @@ pub(crate) mod alloc;
 pub(crate) mod assign;
 pub(crate) mod budget;
 pub(crate) mod capability;
+pub(crate) mod control;
 pub(crate) mod drain;
 pub(crate) mod enrolment;
 pub(crate) mod exec;

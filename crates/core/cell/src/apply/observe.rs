@@ -97,10 +97,11 @@ impl Cell {
         if self.placed_there(machine, instance, None)?.phase != Phase::Starting {
             return Err(ObservationRefused::NothingNew(instance));
         }
-        let checked = self.jobs.get(instance.collection).is_some_and(|job| {
-            job.described(instance.index).health_check(instance.index).is_some()
-        });
-        let health = if checked { Health::Unknown } else { Health::Healthy };
+        let reported = self
+            .jobs
+            .get(instance.collection)
+            .is_some_and(|job| job.has_reported_health(instance.index));
+        let health = if reported { Health::Unknown } else { Health::Healthy };
         self.set_phase(instance, Phase::Started { at: self.time, health, since: self.time });
         events.add(Subject::Task(instance), EventKind::Start { machine });
         Ok(())

@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{
-    Band, Capability, Dimension, GrantId, Resources, TaskIndex, TaskSelection, Time, UserName,
-};
+use model::{Band, Capability, Dimension, GrantId, Resources, TaskIndex, Time, UserName};
 use spec::JobSpec;
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
@@ -275,10 +273,8 @@ impl Cell {
     /// What would be charged for a job as soon as it is updated to a description.
     fn charges_if_updated(&self, job: &Arc<Job>, spec: &JobSpec) -> Vec<(Band, Total)> {
         let mut cell = self.clone();
-        let (tasks, spec) = (&TaskSelection::All, &Arc::new(spec.clone()));
-        let capability = Capability::AdministerJobs;
-        let opening = Opening { capability, spec, tasks, policy: None };
-        cell.open_unchecked(&job.owner, job.id, &opening, &mut Events::default());
+        let spec = Arc::new(spec.clone());
+        cell.open_unchecked(&job.owner, job.id, &Opening::to(&spec), &mut Events::default());
         cell.charges_of(job.id)
     }
 

@@ -2,6 +2,7 @@
 //! here each is carried out if it is still possible and within the budgets. A repeated or outdated
 //! step changes nothing.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -123,7 +124,7 @@ impl Cell {
             index.0 < tasks && (task.is_removed() || all && selected(*index) && wants_revival(task))
         };
         let again: Vec<_> = job.tasks().filter(back).map(|(index, _)| index).collect();
-        self.keep_removed(id, events);
+        self.keep_killed(id, all, events);
         for index in again {
             if self.revive(id, index, events) {
                 self.mark_changing(id, index, 0);
@@ -136,16 +137,22 @@ impl Cell {
     }
 
     /// Tasks that are still being stopped because they were removed, and that the current description
-    /// has, run again as soon as they have ended.
-    fn keep_removed(&mut self, id: CollectionId, events: &mut Events) {
+    /// has, run again as soon as they have ended; with `all`, those that a user killed do, too.
+    fn keep_killed(&mut self, id: CollectionId, all: bool, events: &mut Events) {
         let Some(job) = self.jobs.get(id) else { return };
-        let removed = |(index, task): &(TaskIndex, &crate::Task)| match &task.state {
-            TaskState::Running(placement) => {
-                index.0 < job.spec.tasks && placement.killed() == Some(&KillReason::Removed)
-            }
-            _ => false,
+        let selected = |index: TaskIndex| {
+            job.update.as_ref().is_none_or(|update| update.tasks.contains(index))
         };
-        let kept: Vec<_> = job.tasks().filter(removed).map(|(index, _)| index).collect();
+        let comes_back = |(index, task): &(TaskIndex, &crate::Task)| {
+            let TaskState::Running(placement) = &task.state else { return false };
+            index.0 < job.spec.tasks
+                && match placement.killed() {
+                    Some(KillReason::Removed) => true,
+                    Some(_) => all && selected(*index) && wants_revival(task),
+                    None => false,
+                }
+        };
+        let kept: Vec<_> = job.tasks().filter(comes_back).map(|(index, _)| index).collect();
         for index in kept {
             let Some(job) = self.jobs.get_mut(id) else { return };
             let (Some(instance), Some(task)) = (job.instance(index), job.task(index)) else {
@@ -169,6 +176,22 @@ impl Cell {
         generation.0 = generation.0.saturating_add(later);
         self.edit_update(id, |update| {
             update.changing.insert(index, Changing { since: now, generation });
+        });
+    }
+
+    /// Tasks that an earlier update has changed, and that have the description already, still have to
+    /// pass.
+    pub(super) fn keep_changing(&mut self, id: CollectionId, kept: BTreeMap<TaskIndex, Changing>) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let has_it = |index: &TaskIndex| {
+            let running = |task: &crate::Task| matches!(task.state, TaskState::Running(_));
+            job.task(*index).is_some_and(|task| task.version == job.version && running(task))
+        };
+        let kept: Vec<_> = kept.into_iter().filter(|(index, _)| has_it(index)).collect();
+        self.edit_update(id, |update| {
+            for (index, changing) in kept {
+                update.changing.entry(index).or_insert(changing);
+            }
         });
     }
 
@@ -361,7 +384,7 @@ impl Cell {
         let since = update.changing.get(&index).map(|changing| changing.since);
         let late = since.is_some_and(|since| now.since(since) >= update.policy.healthy_within);
         let dead = matches!(task.state, TaskState::Dead { .. });
-        // An undo ends even if the old version does not become healthy.
+        // An undo goes on even if the old version does not become healthy.
         if dead || undoing && late || healthy && task.version == update.target() {
             self.edit_update(id, |update| {
                 if update.changing.remove(&index).is_some() {
@@ -418,7 +441,7 @@ impl Cell {
         }
     }
 
-    /// The current description is again the one that was closed last, and tasks go back to it.
+    /// The current description is again the last one that succeeded, and tasks go back to it.
     pub(super) fn begin_undo(
         &mut self,
         id: CollectionId,
@@ -619,12 +642,13 @@ impl Cell {
 }
 
 impl crate::Job {
-    /// Forgets descriptions that no live task has and no undo needs.
+    /// Forgets descriptions that no live task has, no undo needs, and that are not kept.
     pub(crate) fn forget_descriptions(&mut self) {
         let mut needed = std::collections::BTreeSet::new();
-        if let Some(update) = self.open_update() {
+        if let Some(update) = &self.update {
             needed.extend([update.from, update.to]);
         }
+        needed.extend(self.history.iter().map(|past| past.version));
         if !self.others.is_empty() {
             let alive = self.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
             needed.extend(alive.map(|(_, task)| task.version));

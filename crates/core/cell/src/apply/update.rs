@@ -8,16 +8,16 @@ use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, U
 use spec::{JobSpec, UpdatePolicy, limits};
 
 use super::capability::not_allowed;
-use super::limits::without_own_limit;
+use super::limits::{differs_in_limits, without_own_limit};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
-use crate::bounds::TASKS_MAX;
+use crate::bounds::{TASKS_MAX, VERSIONS_KEPT_MAX};
 use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
-    Cell, Demand, EventKind, Job, Mutation, Rejection, Reply, Subject, TaskState, Update,
-    UpdateState,
+    Cell, Changing, Demand, EventKind, Job, Mutation, PastVersion, Rejection, Reply, Subject,
+    TaskState, Update, UpdateState, VersionEnd,
 };
 
 /// Update a live job to another description, or some of its tasks.
@@ -44,10 +44,30 @@ pub(super) struct Opening<'a> {
     pub(super) spec: &'a Arc<JobSpec>,
     pub(super) tasks: &'a TaskSelection,
     pub(super) policy: Option<&'a UpdatePolicy>,
+    pub(super) kind: OpeningKind,
+}
+
+/// What an update takes over of the open one that it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpeningKind {
+    /// Another description: an undo goes to the last version that succeeded.
+    Description,
+    /// Another number of tasks: an update that has not succeeded yet goes on with it, and so does its undo.
+    Size,
+    /// Other limits, set by an autoscaler: an undo goes where it would have gone.
+    Limits,
 }
 
 /// What others than the owner of a job need to change it as they want.
-const ADMINISTER: Capability = Capability::AdministerJobs;
+pub(super) const ADMINISTER: Capability = Capability::AdministerJobs;
+
+impl<'a> Opening<'a> {
+    /// An update of the whole job to another description, by its policy.
+    pub(super) fn to(spec: &'a Arc<JobSpec>) -> Self {
+        let (tasks, kind) = (&TaskSelection::All, OpeningKind::Description);
+        Self { capability: ADMINISTER, spec, tasks, policy: None, kind }
+    }
+}
 
 /// Change the number of tasks of a live job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,33 +80,6 @@ pub struct ResizeJob {
     pub tasks: u32,
     /// See [`UpdateJob::expected`].
     pub expected: Option<Version>,
-}
-
-/// Control the open update of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlUpdate {
-    /// The owner of the job.
-    pub owner: UserName,
-    /// Its name.
-    pub job: JobName,
-    /// What to do.
-    pub action: UpdateAction,
-    /// The version that the update leads to, as the user has seen it. If there is another one now,
-    /// the request is rejected.
-    pub expected: Option<Version>,
-}
-
-/// What to do with an open update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UpdateAction {
-    /// Change no further task.
-    Pause,
-    /// Go on.
-    Resume,
-    /// Change every task back.
-    Undo,
-    /// Keep it: it can no longer be undone.
-    Close,
 }
 
 /// What an update does to a task.
@@ -104,19 +97,6 @@ pub enum ChangeKind {
     Add,
     /// It is removed.
     Remove,
-}
-
-impl UpdateAction {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Undo => "undo",
-            Self::Close => "close",
-        }
-    }
 }
 
 impl ChangeKind {
@@ -156,8 +136,9 @@ impl Change for UpdateJob {
         let Self { owner, spec, tasks, policy, expected } = self;
         let who = (owner, &spec.name);
         let id = cell.changeable(by, who, "update", ADMINISTER, *expected)?;
-        let spec = cell.as_autoscaled(owner, spec);
-        cell.open_update(by, id, &spec, tasks, policy.as_ref(), events)
+        let spec = cell.as_applied(owner, spec, tasks);
+        let opening = Opening { tasks, policy: policy.as_ref(), ..Opening::to(&spec) };
+        cell.open_update(by, id, &opening, events)
     }
 }
 
@@ -194,38 +175,160 @@ impl Change for ResizeJob {
         spec.tasks = *tasks;
         // Overrides of tasks that are removed go with them.
         spec.overrides.retain(|index, _| index.0 < *tasks);
-        // Tasks that an update has skipped stay as they are.
-        let current = job.tasks().filter(|(_, task)| task.version == job.version);
-        let current = TaskSelection::Some(current.map(|(index, _)| (index, index)).collect());
-        let spec = Arc::new(spec);
+        // Tasks that an update leaves as they are stay so.
+        let size = job.spec.tasks;
+        let goes_on = |index: &TaskIndex| index.0 >= size || job.has_or_gets_current(*index);
+        let all = (0..size.max(*tasks)).map(TaskIndex).filter(goes_on);
+        let selected = TaskSelection::Some(all.map(|index| (index, index)).collect()).normalised();
         text_bounds::description(&spec)?;
-        cell.open_update(by, id, &spec, &current.normalised(), None, events)
+        let (spec, kind) = (Arc::new(spec), OpeningKind::Size);
+        let opening = Opening { tasks: &selected, kind, ..Opening::to(&spec) };
+        cell.open_update(by, id, &opening, events)
     }
 }
 
-impl Change for ControlUpdate {
-    /// Requires access to the job, which is checked when it is applied.
-    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
-        Ok(())
+impl Job {
+    /// Whether a task has the current description, or an open update is about to give it to the task.
+    pub(super) fn has_or_gets_current(&self, index: TaskIndex) -> bool {
+        let changing = |update: &Arc<Update>| update.changing.contains_key(&index);
+        self.task(index).is_some_and(|task| task.version == self.version)
+            || self.open_update().is_some_and(changing)
+            || self.is_to_change(index)
     }
 
-    fn apply(
+    /// The update that opens; and the tasks of the open one that still have to pass, if they need no
+    /// other change.
+    fn next_update(
         &self,
-        cell: &mut Cell,
+        now: Time,
         by: &UserName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let Self { owner, job, action, expected } = self;
-        let what = format!("{} the update of", action.name());
-        let id = cell.changeable(by, (owner, job), &what, ADMINISTER, *expected)?;
-        cell.control_update(by, id, *action, events)?;
-        let update = cell.jobs.get(id).and_then(|job| job.update.as_ref());
-        let version = update.map_or(Version(0), |update| update.to);
-        Ok(Reply::Updated { collection: id, version, unchanged: false })
+        to: Version,
+        opening: &Opening<'_>,
+    ) -> (Update, BTreeMap<TaskIndex, Changing>) {
+        let Opening { spec, tasks, policy, kind, .. } = *opening;
+        let open = self.open_update();
+        let from = match open {
+            None => self.version,
+            // What succeeded on some of the tasks is not known to be good for the others.
+            Some(open)
+                if kind != OpeningKind::Limits && open.has_succeeded_for(self.spec.tasks) =>
+            {
+                open.to
+            }
+            Some(open) => open.from,
+        };
+        let mut update = Update {
+            from,
+            to,
+            tasks: tasks.clone(),
+            policy: policy.copied().unwrap_or(spec.update),
+            opened: now,
+            by: by.clone(),
+            state: UpdateState::Rolling,
+            changing: BTreeMap::new(),
+            relapsed: BTreeSet::new(),
+            disruptions: 0,
+            skipped: BTreeMap::new(),
+            last_passed: None,
+            failure: None,
+        };
+        let Some(open) = open else { return (update, BTreeMap::new()) };
+        let same = |index: &TaskIndex| {
+            index.0 < spec.tasks
+                && tasks.contains(*index)
+                && self.described(*index).task(*index) == spec.task(*index)
+        };
+        let mut changing = open.changing.clone();
+        changing.retain(|index, _| same(index));
+        let goes_on = matches!(open.state, UpdateState::Rolling | UpdateState::Paused { .. });
+        if goes_on {
+            update.relapsed = open.relapsed.iter().copied().filter(same).collect();
+        }
+        if goes_on && kind == OpeningKind::Size {
+            update.state = open.state.clone();
+            update.policy = open.policy;
+            update.disruptions = open.disruptions;
+            update.skipped = open.skipped.clone();
+            update.skipped.retain(|index, _| index.0 < spec.tasks);
+            (update.last_passed, update.failure) = (open.last_passed, open.failure.clone());
+        } else {
+            changing.values_mut().for_each(|changing| changing.since = now);
+        }
+        (update, changing)
+    }
+
+    /// Keeps the version that another one is about to replace. The limits that an autoscaler sets make
+    /// no version to which anybody would go back.
+    fn keep_version(&mut self) {
+        let past = match &self.update {
+            None => PastVersion {
+                version: self.version,
+                since: self.submitted,
+                by: self.owner.clone(),
+                end: VersionEnd::Submitted,
+            },
+            Some(update) => PastVersion {
+                version: update.to,
+                since: update.opened,
+                by: update.by.clone(),
+                end: VersionEnd::of(update),
+            },
+        };
+        let spec = self.description(past.version);
+        let last = self.history.last().and_then(|last| self.description(last.version));
+        let scaled = last.zip(spec).is_some_and(|(last, spec)| {
+            (last.own_limit.is_some() || spec.own_limit.is_some()) && differs_in_limits(last, spec)
+        });
+        if scaled || spec.is_none() {
+            return;
+        }
+        let history = Arc::make_mut(&mut self.history);
+        history.push(past);
+        let too_many = history.len().saturating_sub(VERSIONS_KEPT_MAX);
+        history.drain(..too_many);
+    }
+
+    /// Gives the description to which an undo goes the number of tasks that somebody asked for by itself,
+    /// or that came into force with what succeeded: that number is no part of what is undone.
+    fn resize_to_undo(&mut self, from: Version, opening: &Opening<'_>) {
+        let Some(open) = self.open_update() else { return };
+        let size = match (opening.kind, &open.state) {
+            _ if from == open.to => return,
+            (OpeningKind::Limits, _) => return,
+            (_, UpdateState::Succeeded { .. }) => self.spec.tasks,
+            (OpeningKind::Size, _) => opening.spec.tasks,
+            (OpeningKind::Description, _) => return,
+        };
+        let found = self.others.iter_mut().find(|(version, _)| *version == from);
+        if let Some((_, spec)) = found.filter(|(_, spec)| spec.tasks != size) {
+            let spec = Arc::make_mut(spec);
+            spec.tasks = size;
+            spec.overrides.retain(|index, _| index.0 < size);
+        }
     }
 }
 
 impl Cell {
+    /// A description as an update of these tasks applies it to the live job of its name: as
+    /// [`Self::as_autoscaled`], and with the job's number of tasks if it is for some of them only.
+    #[must_use]
+    pub fn as_applied(
+        &self,
+        owner: &UserName,
+        spec: &Arc<JobSpec>,
+        tasks: &TaskSelection,
+    ) -> Arc<JobSpec> {
+        let mut spec = self.as_autoscaled(owner, spec);
+        let job = self.job_named(owner, &spec.name).filter(|job| job.is_alive());
+        let size = job.map_or(spec.tasks, |job| job.spec.tasks);
+        if *tasks != TaskSelection::All && spec.tasks != size {
+            let sized = Arc::make_mut(&mut spec);
+            sized.tasks = size;
+            sized.overrides.retain(|index, _| index.0 < size);
+        }
+        spec
+    }
+
     /// The cell as it would be if a user's change were made now, and every running task that an
     /// update has to restart or move had been stopped at once. It shares everything else with this
     /// one.
@@ -275,22 +378,22 @@ impl Cell {
                 "{owner}/{name} ends with its {kind}, job {other}, which has ended"
             )));
         }
+        job.not_being_killed()?;
         if let Some(expected) = expected.filter(|expected| *expected != job.last_version) {
             return Err(changed_meanwhile(job, expected));
         }
         Ok(job.id)
     }
 
-    /// Opens an update, or continues an open one with another description.
+    /// Opens an update, or replaces an open one.
     pub(super) fn open_update(
         &mut self,
         by: &UserName,
         id: CollectionId,
-        spec: &Arc<JobSpec>,
-        tasks: &TaskSelection,
-        policy: Option<&UpdatePolicy>,
+        opening: &Opening<'_>,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
+        let Opening { spec, tasks, .. } = *opening;
         let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         let (owner, name) = (job.owner.clone(), job.spec.name.clone());
         let last = job.spec.tasks.max(spec.tasks);
@@ -306,12 +409,6 @@ impl Cell {
             let fields = fields.into_iter().map(str::to_owned).collect();
             return Err(Rejection::Fixed { owner, name, fields });
         }
-        if let Some(update) = job.open_update()
-            && let UpdateState::Undoing { .. } = update.state
-        {
-            let (job, version) = (name, update.to);
-            return Err(Rejection::BeingUndone { owner, job, version });
-        }
         self.check_needed_capabilities(by, spec)?;
         if let Some(set) = spec.kind.alloc_set() {
             self.alloc_set_for(&owner, spec, set)?;
@@ -323,8 +420,7 @@ impl Cell {
             return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
         self.within_quota(&owner, spec).map_err(Rejection::Quota)?;
-        let opening = Opening { capability: ADMINISTER, spec, tasks, policy };
-        self.open_unchecked(by, id, &opening, events);
+        self.open_unchecked(by, id, opening, events);
         let version = self.jobs.get(id).map_or(Version(0), |job| job.last_version);
         Ok(Reply::Updated { collection: id, version, unchanged: false })
     }
@@ -337,31 +433,20 @@ impl Cell {
         opening: &Opening<'_>,
         events: &mut Events,
     ) {
-        let Opening { capability, spec, tasks, policy } = *opening;
+        let Opening { capability, spec, .. } = *opening;
         let (now, before) = (self.time, self.charges_of(id));
         let Some(job) = self.jobs.get_mut(id) else { return };
         let changes = job.spec.changes(spec).into_iter().map(|(change, _)| change).collect();
         let (owner, tallied) = (job.owner.clone(), Tallied::of(job));
-        let from = job.open_update().map_or(job.version, |update| update.from);
         let to = Version(job.last_version.0.saturating_add(1));
+        let (update, changing) = job.next_update(now, by, to, opening);
+        let from = update.from;
+        job.keep_version();
         job.others.push((job.version, Arc::clone(&job.spec)));
+        job.resize_to_undo(from, opening);
         (job.spec, job.version, job.last_version) = (Arc::clone(spec), to, to);
         job.ports = spec.task.all_ports().into_iter().collect();
-        job.update = Some(Arc::new(Update {
-            from,
-            to,
-            tasks: tasks.clone(),
-            policy: policy.copied().unwrap_or(spec.update),
-            opened: now,
-            by: by.clone(),
-            state: UpdateState::Rolling,
-            changing: BTreeMap::new(),
-            relapsed: BTreeSet::new(),
-            disruptions: 0,
-            skipped: BTreeMap::new(),
-            last_passed: None,
-            failure: None,
-        }));
+        job.update = Some(Arc::new(update));
         job.forget_descriptions();
         let stage = job.state.stage();
         self.tally.replace(tallied, Tallied::of(job));
@@ -381,6 +466,7 @@ impl Cell {
         self.used_for(by, id, spec, events);
         self.add_missing(id, true, events);
         self.change_at_once(id, events);
+        self.keep_changing(id, changing);
         // Nothing is left to do where everything changed at once.
         self.succeed(id, events);
     }
@@ -391,15 +477,9 @@ impl Cell {
         if *job.spec != **spec {
             return false;
         }
-        let gets_it = |index: TaskIndex| {
-            job.open_update().is_some_and(|update| {
-                update.changing.contains_key(&index) || job.is_to_change(index)
-            })
-        };
         let has_it = |index: TaskIndex| {
-            job.task(index).is_some_and(|task| {
-                !wants_revival(task) && (task.version == job.version || gets_it(index))
-            })
+            let starts = job.task(index).is_some_and(|task| !wants_revival(task));
+            starts && job.has_or_gets_current(index)
         };
         tasks.of(spec.tasks).all(has_it)
     }
@@ -495,93 +575,14 @@ impl Cell {
         }
         Ok(())
     }
-
-    fn control_update(
-        &mut self,
-        by: &UserName,
-        id: CollectionId,
-        action: UpdateAction,
-        events: &mut Events,
-    ) -> Result<(), Rejection> {
-        let now = self.time;
-        let Some(job) = self.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
-        let (owner, job_name) = (job.owner.clone(), job.spec.name.clone());
-        let wrong = |why: &str| {
-            let why = format!("cannot {} the update of {owner}/{job_name}: {why}", action.name());
-            Err(Rejection::WrongState(why))
-        };
-        let Some(update) = &job.update else {
-            return wrong("it has not been updated (bourg update FILE opens an update)");
-        };
-        let to = update.to;
-        let whom = |by: &Option<UserName>| {
-            by.as_ref().map_or_else(|| "because it failed".to_owned(), |by| format!("by {by}"))
-        };
-        let state = match (action, &update.state) {
-            (_, UpdateState::Closed { .. }) => {
-                return wrong("it is closed; open another update with the old description");
-            }
-            (_, UpdateState::Undone { by, .. }) => {
-                return wrong(&format!("it was undone {}: open another one", whom(by)));
-            }
-            (_, UpdateState::Undoing { by, .. }) => {
-                return wrong(&format!("it is being undone {}", whom(by)));
-            }
-            (UpdateAction::Pause, UpdateState::Rolling) => {
-                UpdateState::Paused { at: now, by: Some(by.clone()) }
-            }
-            (UpdateAction::Pause, UpdateState::Paused { by, .. }) => {
-                return wrong(&format!("it was paused already {}", whom(by)));
-            }
-            (UpdateAction::Pause, UpdateState::Succeeded { .. }) => {
-                return wrong("it has succeeded, and there is nothing to pause");
-            }
-            (UpdateAction::Resume, UpdateState::Paused { .. }) => UpdateState::Rolling,
-            (UpdateAction::Resume, _) => return wrong("it is not paused: nothing holds it up"),
-            (UpdateAction::Undo, _) => {
-                self.begin_undo(id, Some(by.clone()), events);
-                return Ok(());
-            }
-            (UpdateAction::Close, UpdateState::Succeeded { .. }) => UpdateState::Closed { at: now },
-            (UpdateAction::Close, _) => {
-                return wrong(
-                    "it has not succeeded yet: wait for it, or undo it (bourg update undo)",
-                );
-            }
-        };
-        let kind = match action {
-            UpdateAction::Pause => EventKind::UpdatePaused { version: to },
-            UpdateAction::Resume => EventKind::UpdateResumed { version: to },
-            UpdateAction::Close | UpdateAction::Undo => EventKind::UpdateClosed { version: to },
-        };
-        if action == UpdateAction::Close {
-            self.close_update(id, events);
-            return Ok(());
-        }
-        let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
-        let current =
-            |index: &TaskIndex| job.tasks.get(index.0 as usize).map(|task| task.generation);
-        if let Some(update) = job.update.as_mut().map(Arc::make_mut) {
-            // Only failures after the pause count from now on.
-            if state == UpdateState::Rolling {
-                update.failure = None;
-                for (index, changing) in &mut update.changing {
-                    changing.since = now;
-                    changing.generation = current(index).unwrap_or(changing.generation);
-                }
-            }
-            update.state = state;
-        }
-        events.add(Subject::Job(id), kind);
-        Ok(())
-    }
 }
 
-/// Whether an update starts a dead task again: one that failed or was killed, but not one that has
-/// finished.
+/// Whether an update starts a task again: one that failed or was killed or is being killed, but not one
+/// that has finished.
 pub(super) fn wants_revival(task: &crate::Task) -> bool {
     use crate::{Death, KillReason};
     match &task.state {
+        TaskState::Running(placement) => matches!(placement.killed(), Some(KillReason::User(_))),
         TaskState::Dead { death, .. } => match death {
             Death::Failed => true,
             Death::Killed(why) => matches!(why, KillReason::User(_) | KillReason::Removed),

@@ -4,6 +4,7 @@ use model::TaskId;
 
 use super::decision::Step;
 use super::{Violation, Violations};
+use crate::bounds::VERSIONS_KEPT_MAX;
 use crate::{
     Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState, UpdateState,
 };
@@ -53,6 +54,12 @@ impl Violations {
                 self.add(Violation::NotUndone { task, version });
             }
         }
+        self.at_most("kept versions", job.history.len(), VERSIONS_KEPT_MAX);
+        for past in job.history.iter() {
+            if job.description(past.version).is_none() {
+                self.add(Violation::VersionNotKept { job: job.id, version: past.version });
+            }
+        }
         if let Some(update) = &job.update {
             let rows = job.rows() as usize;
             self.at_most("changing tasks of an update", update.changing.len(), rows);
@@ -96,7 +103,11 @@ impl Step<'_> {
             }
             let Some(job) = self.cell.job(instance.collection) else { continue };
             let before = self.before.job(instance.collection).map_or(0, |job| job.down());
-            let (down, most) = (job.down(), job.spec.down_max());
+            let given_up = match cause {
+                EvictionCause::Updated => job.given_up(self.cell.time()),
+                _ => 0,
+            };
+            let (down, most) = (job.down(), job.spec.down_max().saturating_add(given_up));
             if down > most.max(before) {
                 self.found.add(Violation::BeyondBudget { job: job.id, down, most });
             }

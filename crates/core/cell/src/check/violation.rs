@@ -585,6 +585,14 @@ pub enum Violation {
         /// The new version.
         to: Version,
     },
+    /// The description of an earlier version is not stored.
+    #[error("version {version} of job {job} is in its history, and its description is not stored")]
+    VersionNotKept {
+        /// The job.
+        job: CollectionId,
+        /// The version.
+        version: Version,
+    },
     /// A voluntary disruption took more tasks down than the job's budget allows.
     #[error("{down} tasks of job {job} are down, and its disruption budget allows {most}")]
     BeyondBudget {

@@ -9,9 +9,9 @@ use model::{
 };
 use spec::{Cores, JobSpec, Network};
 
-use super::Update;
 use super::crashes::Crash;
 use super::reservation::Reserved;
+use super::{PastVersion, Update};
 use crate::cow::Row;
 use crate::lifecycle::{NotAStep, Stage, Transition};
 
@@ -31,6 +31,8 @@ pub struct Job {
     pub last_version: Version,
     /// Its update: the open one, or the last.
     pub update: Option<Arc<Update>>,
+    /// Its earlier versions that are kept, oldest first.
+    pub history: Arc<Vec<PastVersion>>,
     /// When its tasks were disrupted in the last hour, oldest first; only if its budget has a
     /// maximum per hour, and at most that many.
     pub disrupted: Arc<Vec<Time>>,
@@ -268,9 +270,10 @@ pub enum Phase {
 /// The health of a running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Its health check has not succeeded yet.
+    /// Its health check has not succeeded yet; without one, it serves and has just started.
     Unknown,
-    /// It has no health check, or the last one succeeded.
+    /// Its last health check succeeded. Without one, a task that serves has run for a second, and
+    /// another one runs.
     Healthy,
     /// Its health check fails.
     Unhealthy,
@@ -306,6 +309,8 @@ pub struct JobParts {
     pub others: Vec<(Version, Arc<JobSpec>)>,
     /// See [`Job::update`].
     pub update: Option<Arc<Update>>,
+    /// See [`Job::history`].
+    pub history: Vec<PastVersion>,
     /// See [`Job::disrupted`].
     pub disrupted: Vec<Time>,
     /// See [`Job::submitted`].
@@ -452,7 +457,7 @@ impl Job {
     pub fn from_parts(parts: JobParts) -> Self {
         let JobParts { id, owner, spec, submitted, state, .. } = parts;
         let JobParts { after, waits_for, parent, alloc_set, tasks, .. } = parts;
-        let JobParts { version, last_version, others, update, disrupted, .. } = parts;
+        let JobParts { version, last_version, others, update, history, disrupted, .. } = parts;
         let mut counts = Counts::default();
         tasks.iter().for_each(|task| counts.count(task));
         let ports = spec.task.all_ports().into_iter().collect();
@@ -463,6 +468,7 @@ impl Job {
             version,
             last_version,
             update,
+            history: Arc::new(history),
             disrupted: Arc::new(disrupted),
             others,
             submitted,

@@ -36,7 +36,9 @@ pub(crate) use services::Services;
 pub use session::Session;
 pub use tally::Stages;
 pub(crate) use tally::{Tallied, Tally};
-pub use update::{Changing, SkipReason, Update, UpdateFailure, UpdateState};
+pub use update::{
+    Changing, PastVersion, SkipReason, Update, UpdateFailure, UpdateState, VersionEnd,
+};
 pub use user::{Act, User};
 
 use std::sync::Arc;

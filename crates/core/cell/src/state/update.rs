@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    End, Generation, InstanceId, Resources, Span, TaskIndex, TaskSelection, Time, UserName, Version,
+    Appclass, End, Generation, InstanceId, Resources, Span, TaskIndex, TaskSelection, Time,
+    UserName, Version,
 };
 use spec::{JobSpec, UpdatePolicy};
 
@@ -14,7 +15,7 @@ use super::{Death, Health, Job, KillReason, Phase, Placement, Task, TaskState};
 /// An update of a job. A job has at most one; when it has ended it is kept until the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The version to which an undo goes back: the last one that was closed.
+    /// The version to which an undo goes back: the last one that succeeded.
     pub from: Version,
     /// The new version.
     pub to: Version,
@@ -76,7 +77,7 @@ pub enum UpdateState {
         /// Who undid it; `None` if it failed.
         by: Option<UserName>,
     },
-    /// Every task is back on the version that was closed last.
+    /// Every task is back on the last version that succeeded.
     Undone {
         /// Since when.
         at: Time,
@@ -88,6 +89,53 @@ pub enum UpdateState {
         /// Since when.
         at: Time,
     },
+}
+
+/// A version of a job's description that another one has replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastVersion {
+    /// The version; its description is kept.
+    pub version: Version,
+    /// Since when it was the job's, or an update led to it.
+    pub since: Time,
+    /// Who submitted it.
+    pub by: UserName,
+    /// How it ended.
+    pub end: VersionEnd,
+}
+
+/// How a version of a description ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VersionEnd {
+    /// The job was submitted with it.
+    Submitted,
+    /// Its update succeeded.
+    Succeeded,
+    /// Another one replaced it before its update had succeeded.
+    Replaced,
+    /// Its update failed and was undone.
+    Failed,
+    /// A user undid its update.
+    Undone,
+}
+
+impl VersionEnd {
+    /// Every end.
+    pub const ALL: [Self; 5] =
+        [Self::Submitted, Self::Succeeded, Self::Replaced, Self::Failed, Self::Undone];
+
+    /// How the version of an update ends that another one replaces.
+    #[must_use]
+    pub fn of(update: &Update) -> Self {
+        match &update.state {
+            UpdateState::Rolling | UpdateState::Paused { .. } => Self::Replaced,
+            UpdateState::Succeeded { .. } | UpdateState::Closed { .. } => Self::Succeeded,
+            UpdateState::Undoing { by: None, .. } | UpdateState::Undone { by: None, .. } => {
+                Self::Failed
+            }
+            UpdateState::Undoing { .. } | UpdateState::Undone { .. } => Self::Undone,
+        }
+    }
 }
 
 /// Why an update failed: a task did not become healthy.
@@ -124,6 +172,13 @@ impl Update {
             UpdateState::Undoing { .. } | UpdateState::Undone { .. } => self.from,
             _ => self.to,
         }
+    }
+
+    /// Whether it has succeeded on every task of a job of so many.
+    #[must_use]
+    pub(crate) fn has_succeeded_for(&self, tasks: u32) -> bool {
+        matches!(self.state, UpdateState::Succeeded { .. })
+            && (0..tasks).all(|index| self.tasks.contains(TaskIndex(index)))
     }
 
     /// Whether it changes tasks now.
@@ -264,6 +319,28 @@ impl Job {
         self.description(if undoing { update.to } else { update.from })
     }
 
+    /// Whether it ends as soon as its tasks have ended where they run: each that is alive is being killed.
+    #[must_use]
+    pub fn is_being_killed(&self) -> bool {
+        let ends = |task: &Task| match &task.state {
+            TaskState::Queued { .. } | TaskState::Pending { .. } => false,
+            TaskState::Running(placement) => {
+                placement.killed().is_some_and(|why| *why != KillReason::Removed)
+            }
+            TaskState::Dead { .. } => true,
+        };
+        self.is_alive() && self.tasks().all(|(_, task)| ends(task))
+    }
+
+    /// Whether a task is healthy only when its machine says so: it has a health check, or it serves and
+    /// has to run for a moment. Another one is healthy as soon as it runs.
+    #[must_use]
+    pub fn has_reported_health(&self, index: TaskIndex) -> bool {
+        let spec = self.described(index);
+        let serves = spec.appclass == Appclass::LatencySensitive && !spec.kind.is_alloc_set();
+        serves || spec.health_check(index).is_some()
+    }
+
     /// Number of rows: its tasks, and after them those that were removed or are replacements.
     #[must_use]
     pub fn rows(&self) -> u32 {
@@ -313,6 +390,30 @@ impl Job {
     #[must_use]
     pub fn down(&self) -> u32 {
         self.wanted().saturating_sub(self.counts.up)
+    }
+
+    /// Whether the undo of its open update does not wait for a task that is down: one that fails in the
+    /// version to which tasks go back, or has been down for as long as a changed task may be.
+    #[must_use]
+    pub fn is_given_up(&self, index: TaskIndex, now: Time) -> bool {
+        let Some(update) = self.open_update() else { return false };
+        let Some(task) = self.task(index) else { return false };
+        let undoing = matches!(update.state, UpdateState::Undoing { .. });
+        let waits = update.changing.contains_key(&index) || task.version != update.target();
+        let since = match &task.state {
+            TaskState::Pending { since, .. } => *since,
+            TaskState::Running(placement) => placement.since,
+            TaskState::Queued { .. } | TaskState::Dead { .. } => return false,
+        };
+        let long = now.since(since) >= update.policy.healthy_within;
+        undoing && !waits && task.up_since().is_none() && (task.failures > 0 || long)
+    }
+
+    /// Number of its tasks without which the undo of its open update goes on.
+    #[must_use]
+    pub fn given_up(&self, now: Time) -> u32 {
+        let all = (0..self.rows()).map(TaskIndex).filter(|index| self.is_given_up(*index, now));
+        u32::try_from(all.count()).unwrap_or(u32::MAX)
     }
 
     /// The charged amount of a task: while an update is open, enough for both descriptions, so that

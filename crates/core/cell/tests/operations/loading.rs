@@ -59,6 +59,7 @@ fn parts(id: u64, spec: Arc<JobSpec>, tasks: Vec<Task>) -> JobParts {
         last_version: Version(1),
         others: Vec::new(),
         update: None,
+        history: Vec::new(),
         disrupted: Vec::new(),
         submitted: Time::ZERO,
         state: JobState::Pending,

@@ -20,8 +20,12 @@ fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
         accepted
         > started 1-0-1
         START 1-0-1 on 1
+        > health 1-0-1 good
+        HEALTHY 1-0-1
         > started 1-1-1
         START 1-1-1 on 2
+        > health 1-1-1 good
+        HEALTHY 1-1-1
         > update ana/web 2 cmd=new appclass=latency-sensitive healthy=5
         UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
@@ -53,6 +57,8 @@ fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
         m2 up [1-1-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         > started 1-0-2
         START 1-0-2 on 1
+        > health 1-0-2 good
+        HEALTHY 1-0-2
         > step 1 2 passed=0 change=1
         UPDATE_RUNNING 1-1-1
         STOP 1-1-1 (evict, update)
@@ -65,6 +71,8 @@ fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
         SCHEDULE 1-1-2 on 2
         > started 1-1-2
         START 1-1-2 on 2
+        > health 1-1-2 good
+        HEALTHY 1-1-2
         > at 10
         > step 1 2 passed=1 finish
         UPDATE_SUCCEED job 1
@@ -88,6 +96,8 @@ fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
         SCHEDULE 1-0-3 on 1
         > started 1-0-3
         START 1-0-3 on 1
+        > health 1-0-3 good
+        HEALTHY 1-0-3
         > step 1 2 passed=0 change=1
         UPDATE_RUNNING 1-1-2
         STOP 1-1-2 (evict, update)
@@ -97,6 +107,8 @@ fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
         SCHEDULE 1-1-3 on 2
         > started 1-1-3
         START 1-1-3 on 2
+        > health 1-1-3 good
+        HEALTHY 1-1-3
         > step 1 2 passed=1 finish
         UPDATE_UNDONE job 1
         > show

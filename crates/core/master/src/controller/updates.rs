@@ -244,6 +244,10 @@ fn change(
                 next.replacement = true;
             }
             next.at = earliest(next.at, room.next.filter(|_| room.per_hour == 0));
+            if undoing {
+                // Others may be given up until then.
+                next.at = earliest(next.at, Some(now + Span::from_secs(1)));
+            }
             continue;
         }
         if up {

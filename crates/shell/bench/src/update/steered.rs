@@ -301,7 +301,7 @@ impl Steered {
         let Some(task) = report.tasks.iter_mut().find(|task| task.instance == instance) else {
             return;
         };
-        task.status = TaskStatus::Running { healthy: None };
+        task.status = TaskStatus::Running { healthy: Some(true) };
         (host.report, host.version) = (Arc::new(report), host.version + 1);
         self.end_hold(machine);
     }
@@ -325,7 +325,7 @@ impl Host {
                     begins.push(instance);
                     return TaskStatus::Starting;
                 }
-                TaskStatus::Running { healthy: None }
+                TaskStatus::Running { healthy: Some(true) }
             });
             TaskReport { instance, status, check: String::new() }
         });

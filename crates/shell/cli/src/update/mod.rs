@@ -1,6 +1,7 @@
 //! `bourg update`, `bourg resize`: opens updates of jobs, shows how they proceed, and controls them.
 
 mod progress;
+mod versions;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::output::{self, Format};
 use crate::{evaluate, job_address, with_cell};
 
 pub(crate) use progress::{Awaited, watch};
+pub(crate) use versions::{VersionsArgs, versions};
 
 /// `bourg update FILE`, or what to do with the update of a job.
 #[derive(Debug, Args)]
@@ -54,7 +56,7 @@ enum Command {
     Pause(ControlArgs),
     /// Go on with a paused update.
     Resume(ControlArgs),
-    /// Change every task back to the version that was closed last.
+    /// Change every task back to the last version that succeeded, or to an earlier one.
     Undo(UndoArgs),
     /// Keep a successful update: it can no longer be undone.
     Close(ControlArgs),
@@ -82,6 +84,9 @@ struct ControlArgs {
 struct UndoArgs {
     /// A job, as user/job or job.
     job: Address,
+    /// Go to this version instead, by another update: `bourg versions JOB` lists those that are kept.
+    #[arg(long, value_name = "VERSION")]
+    to: Option<u32>,
     #[command(flatten)]
     proceed: ProceedArgs,
 }
@@ -256,7 +261,7 @@ fn whole(address: &Address) -> Result<v1::JobAddress, Failure> {
 
 fn control(cell: Target<'_>, job: &Address, action: v1::UpdateAction) -> Done {
     with_cell(cell, async |mut connection| {
-        let answer = send_control(&mut connection, job, action).await?;
+        let (answer, _) = send_control(&mut connection, job, action, None).await?;
         let done = match action {
             v1::UpdateAction::PauseUpdate => "paused",
             v1::UpdateAction::ResumeUpdate => "goes on",
@@ -268,11 +273,13 @@ fn control(cell: Target<'_>, job: &Address, action: v1::UpdateAction) -> Done {
     })
 }
 
+/// Controls the update of a job; returns the answer, and the job as it was.
 async fn send_control(
     connection: &mut Connection,
     job: &Address,
     action: v1::UpdateAction,
-) -> Result<v1::ControlUpdateResponse, Failure> {
+    to: Option<u32>,
+) -> Result<(v1::ControlUpdateResponse, v1::JobStatus), Failure> {
     let address = whole(job)?;
     let (now, _) = current(connection, &address).await?;
     let request = v1::ControlUpdateRequest {
@@ -280,27 +287,48 @@ async fn send_control(
         job: Some(address),
         action: action.into(),
         expected: Some(now.last_version),
+        to,
     };
-    connection
+    let answer = connection
         .ask(request, async |mut client, request| client.control_update(request).await)
         .await
-        .map_err(changed)
+        .map_err(changed)?;
+    Ok((answer, now))
 }
 
 fn undo(cell: Target<'_>, args: &UndoArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let answer = send_control(&mut connection, &args.job, v1::UpdateAction::UndoUpdate).await?;
-        eprintln!(
-            "{}/{}: update to version {} is being undone",
-            answer.user, args.job.job, answer.version
-        );
+        let undo = v1::UpdateAction::UndoUpdate;
+        let (answer, before) = send_control(&mut connection, &args.job, undo, args.to).await?;
+        let (name, version) = (format!("{}/{}", answer.user, args.job.job), answer.version);
+        let awaited = match args.to {
+            Some(to) if version > before.last_version => {
+                eprintln!("{name}: update to version {version}, which is as version {to}");
+                Awaited::Updated
+            }
+            Some(to) if !goes_back_to(&before, to) => {
+                eprintln!("{name}: unchanged: version {version} is as version {to}");
+                return Ok(());
+            }
+            _ => {
+                eprintln!("{name}: update to version {version} is being undone");
+                Awaited::Undone
+            }
+        };
         if args.proceed.detach {
             return Ok(());
         }
         let job = v1::JobAddress { user: answer.user, job: args.job.job.to_string() };
-        let (version, timeout) = (answer.version, args.proceed.timeout);
-        watch(&mut connection, &job, version, Awaited::Undone, timeout).await
+        watch(&mut connection, &job, version, awaited, args.proceed.timeout).await
     })
+}
+
+/// Whether an undo of the open update of a job goes to that version.
+fn goes_back_to(job: &v1::JobStatus, to: u32) -> bool {
+    use v1::UpdateState::{Paused, Rolling, Succeeded};
+
+    let update = job.update.as_ref().filter(|update| update.from == to);
+    update.is_some_and(|update| matches!(update.state(), Rolling | Paused | Succeeded))
 }
 
 fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
@@ -358,6 +386,9 @@ fn describe(name: &str, job: &v1::JobStatus, update: &v1::UpdateStatus, now: u64
     }
     for task in &update.changing {
         row("changing", format!("task {} {}", task.index, task.waits_for));
+    }
+    for task in &update.unhealthy {
+        row("unhealthy", format!("task {}: {}", task.index, output::one_line(&task.text)));
     }
     for task in &update.skipped {
         row("skipped", format!("task {}: {}", task.index, task.text));

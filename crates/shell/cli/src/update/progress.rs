@@ -19,6 +19,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// The width of the bar, in characters.
 const BAR: u32 = 20;
+/// The maximum number of tasks that are named because an undo left them unhealthy.
+const UNHEALTHY_MAX: usize = 5;
 /// The maximum number of tasks with a mark of their own.
 const MARKS_MAX: usize = 40;
 
@@ -103,9 +105,14 @@ pub(crate) async fn watch(
                         update.from,
                         shown(took)
                     );
+                    let text = text + &unhealthy(update);
                     if failed {
                         return Err(Failure::new(Code::Undone, text)
                             .next(format!("bourg update status {name}")));
+                    }
+                    if awaited == Awaited::Undone && !update.unhealthy.is_empty() {
+                        return Err(Failure::failed(text)
+                            .next(format!("bourg update status {name} · bourg why {name}")));
                     }
                     eprintln!("{text}");
                     return match awaited {
@@ -130,6 +137,19 @@ pub(crate) async fn watch(
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+/// The tasks that an undo left unhealthy, one a line.
+fn unhealthy(update: &v1::UpdateStatus) -> String {
+    let all = update.unhealthy.iter().take(UNHEALTHY_MAX);
+    let text = |task: &v1::UnhealthyTask| {
+        format!("\n ✗ task {} is not healthy: {}", task.index, output::one_line(&task.text))
+    };
+    let mut lines: String = all.map(text).collect();
+    if update.unhealthy.len() > UNHEALTHY_MAX {
+        lines += &format!("\n ✗ {} more", update.unhealthy.len() - UNHEALTHY_MAX);
+    }
+    lines
 }
 
 /// Says why an update failed, with the last output of the task.

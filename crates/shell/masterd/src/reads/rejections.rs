@@ -3,6 +3,8 @@
 
 use cell::{Cell, Rejection, RejectionClass};
 use model::{JobName, UserName};
+use rpc::metadata::{BEING_KILLED, REJECTION};
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
 use crate::reads::views;
@@ -18,7 +20,11 @@ pub(crate) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         RejectionClass::Taken => Code::AlreadyExists,
         RejectionClass::Unavailable => Code::Unavailable,
     };
-    Status::new(code, in_words(cell, rejection))
+    let mut status = Status::new(code, in_words(cell, rejection));
+    if let Rejection::BeingKilled { .. } = rejection {
+        status.metadata_mut().insert(REJECTION, MetadataValue::from_static(BEING_KILLED));
+    }
+    status
 }
 
 pub(super) fn in_words(cell: &Cell, rejection: &Rejection) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{
     Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Rejection,
-    ResizeJob, TaskState, Update, UpdateJob, UpdateState,
+    ResizeJob, TaskState, Update, UpdateJob, UpdateState, VersionEnd,
 };
 use model::{TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
@@ -19,7 +19,16 @@ use super::views::{job_name, task_name};
 pub(super) const LISTED_MAX: usize = 100;
 
 /// A job's update, at a time.
-pub(crate) fn status(cell: &Cell, job: &Job, update: &Update, now: Time) -> v1::UpdateStatus {
+///
+/// With `reasons`, it says why a task waits for a machine.
+pub(crate) fn status(
+    cell: &Cell,
+    job: &Job,
+    update: &Update,
+    now: Time,
+    reasons: bool,
+) -> v1::UpdateStatus {
+    let waits = Waits { cell, job, update, now, reasons };
     let by = |by: &Option<UserName>| by.as_ref().map(ToString::to_string).unwrap_or_default();
     let (since, state_by) = match &update.state {
         UpdateState::Rolling => (update.opened, String::new()),
@@ -57,7 +66,7 @@ pub(crate) fn status(cell: &Cell, job: &Job, update: &Update, now: Time) -> v1::
             .map(|(index, changing)| v1::ChangingTask {
                 index: index.0,
                 since: changing.since.0,
-                waits_for: task_waits_for(job, update, *index, now),
+                waits_for: waits.task(*index),
             })
             .collect(),
         skipped: skipped
@@ -69,38 +78,154 @@ pub(crate) fn status(cell: &Cell, job: &Job, update: &Update, now: Time) -> v1::
             .collect(),
         disruptions: update.disruptions,
         failure: update.failure.as_ref().map(Into::into),
-        failure_text: update.failure.as_ref().map(failed).unwrap_or_default(),
-        waits_for: waits_for(cell, job, update, now),
+        failure_text: update.failure.as_ref().map(|why| failed(job, why)).unwrap_or_default(),
+        waits_for: waits.all(),
         closes,
+        unhealthy: waits.unhealthy(),
     }
 }
 
-fn failed(failure: &cell::UpdateFailure) -> String {
-    let index = failure.instance.index;
-    match &failure.end {
-        Some(end) => format!("task {index}: {end}"),
-        None => format!("task {index} was not healthy in time"),
-    }
-}
-
-/// What a changed task waits for.
-fn task_waits_for(job: &Job, update: &Update, index: TaskIndex, now: Time) -> String {
-    let Some(task) = job.task(index) else { return String::new() };
-    match &task.state {
-        TaskState::Queued { .. } => "waits for other jobs".to_owned(),
-        TaskState::Pending { not_before, .. } if *not_before > now => {
-            format!("waits for its next retry, in {}", seconds(not_before.since(now)))
+/// The versions of a job's description that are kept, oldest first.
+pub(crate) fn versions(job: &Job) -> Vec<v1::JobVersion> {
+    let mut found: Vec<v1::JobVersion> = Vec::new();
+    let mut before: Option<&Arc<JobSpec>> = None;
+    let past = job.history.iter().map(|past| {
+        let end = match past.end {
+            VersionEnd::Submitted => "submitted",
+            VersionEnd::Succeeded => "succeeded",
+            VersionEnd::Replaced => "replaced",
+            VersionEnd::Failed => "failed",
+            VersionEnd::Undone => "undone",
+        };
+        (past.version, past.since, past.by.to_string(), end)
+    });
+    let newest = match &job.update {
+        None => (job.version, job.submitted, job.owner.to_string(), "submitted"),
+        Some(update) => {
+            let state = match update.state {
+                UpdateState::Undone { by: None, .. } => "failed",
+                UpdateState::Undone { .. } => "undone",
+                UpdateState::Undoing { .. } => "undoing",
+                UpdateState::Rolling => "rolling",
+                UpdateState::Paused { .. } => "paused",
+                UpdateState::Succeeded { .. } | UpdateState::Closed { .. } => "succeeded",
+            };
+            (update.to, update.opened, update.by.to_string(), state)
         }
-        TaskState::Pending { .. } => "waits for a machine (bourg why)".to_owned(),
-        TaskState::Running(placed) if placed.stop.is_some() => "is stopping".to_owned(),
-        TaskState::Running(placed) => match placed.up_since() {
-            Some(since) => {
-                let healthy = now.since(since);
-                format!("healthy for {} of {}", seconds(healthy), update.policy.healthy_for)
+    };
+    for (version, since, by, state) in past.chain([newest]) {
+        let spec = job.description(version);
+        let changes = before.zip(spec).map(|(before, spec)| before.changes(spec));
+        found.push(v1::JobVersion {
+            version: version.0,
+            since: since.0,
+            by,
+            state: state.to_owned(),
+            changes: changes.into_iter().flatten().map(|(change, _)| (&change).into()).collect(),
+            current: version == job.version,
+        });
+        before = spec.or(before);
+    }
+    found
+}
+
+fn failed(job: &Job, failure: &cell::UpdateFailure) -> String {
+    let index = failure.instance.index;
+    // Its number of tasks may be another one by now.
+    let further = job.update.as_ref().and_then(|update| job.description(update.to));
+    let further = match further.is_some_and(|spec| index.0 >= spec.tasks) {
+        true => " (started first, because no task may be down)",
+        false => "",
+    };
+    match &failure.end {
+        Some(end) => format!("task {index}{further}: {end}"),
+        None => format!("task {index}{further} was not healthy in time"),
+    }
+}
+
+/// What an update waits for, at a time.
+struct Waits<'a> {
+    cell: &'a Cell,
+    job: &'a Job,
+    update: &'a Update,
+    now: Time,
+    /// Whether to say why a task waits for a machine.
+    reasons: bool,
+}
+
+impl Waits<'_> {
+    /// What a changed task waits for.
+    fn task(&self, index: TaskIndex) -> String {
+        let Self { job, update, now, .. } = *self;
+        let Some(task) = job.task(index) else { return String::new() };
+        match &task.state {
+            TaskState::Queued { .. } => "waits for other jobs".to_owned(),
+            TaskState::Pending { not_before, .. } if *not_before > now => {
+                format!("waits for its next retry, in {}", seconds(not_before.since(now)))
             }
-            None => "starts, or is not healthy yet".to_owned(),
-        },
-        TaskState::Dead { .. } => "is dead".to_owned(),
+            TaskState::Pending { .. } => self.machine(index),
+            TaskState::Running(placed) if placed.stop.is_some() => "is stopping".to_owned(),
+            TaskState::Running(placed) => match placed.up_since() {
+                Some(since) => {
+                    let healthy = now.since(since);
+                    format!("healthy for {} of {}", seconds(healthy), update.policy.healthy_for)
+                }
+                None => "starts, or is not healthy yet".to_owned(),
+            },
+            TaskState::Dead { .. } => "is dead".to_owned(),
+        }
+    }
+
+    /// Why a task waits for a machine.
+    fn machine(&self, index: TaskIndex) -> String {
+        let selected = TaskSelection::Some(vec![(index, index)]);
+        let why = match self.reasons {
+            true => why_unplaced(self.cell, self.job, &selected, self.now),
+            false => String::new(),
+        };
+        match why.as_str() {
+            "" => "waits for a machine (bourg why)".to_owned(),
+            why => format!("waits for a machine: {why}"),
+        }
+    }
+
+    /// Until when an update waits for a changed task, and what it does then.
+    fn until(&self, index: TaskIndex) -> String {
+        let Some(changing) = self.update.changing.get(&index) else { return String::new() };
+        let within = self.update.policy.healthy_within;
+        let left = (changing.since + within).since(self.now);
+        match self.update.state {
+            UpdateState::Undoing { .. } => {
+                format!("; the undo goes on without it in {}", seconds(left))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The tasks that are back and not healthy, of an undo.
+    fn unhealthy(&self) -> Vec<v1::UnhealthyTask> {
+        let Self { job, update, .. } = *self;
+        let undo = matches!(update.state, UpdateState::Undoing { .. } | UpdateState::Undone { .. });
+        let down = |index: &TaskIndex| {
+            let back = |task: &cell::Task| {
+                task.version == update.target()
+                    && task.up_since().is_none()
+                    && !matches!(task.state, TaskState::Dead { .. })
+            };
+            undo && !update.changing.contains_key(index) && job.task(*index).is_some_and(back)
+        };
+        let all = (0..job.spec.tasks).map(TaskIndex).filter(down).take(LISTED_MAX);
+        all.map(|index| v1::UnhealthyTask { index: index.0, text: self.unhealthy_task(index) })
+            .collect()
+    }
+
+    fn unhealthy_task(&self, index: TaskIndex) -> String {
+        let last = self.job.task(index).and_then(|task| task.last_incarnation.as_deref());
+        let failed = last.filter(|last| last.version == self.update.target());
+        match failed {
+            Some(last) => format!("{}; {}", last.end, self.task(index)),
+            None => self.task(index),
+        }
     }
 }
 
@@ -112,31 +237,35 @@ fn seconds(span: model::Span) -> String {
     }
 }
 
-/// What an update that is moving waits for.
-fn waits_for(cell: &Cell, job: &Job, update: &Update, now: Time) -> String {
-    if !update.is_moving() {
-        return String::new();
-    }
-    if let Some(index) = update.changing.keys().next() {
-        let text = task_waits_for(job, update, *index, now);
-        let more = match update.changing.len() {
-            1 => String::new(),
-            several => format!(", and {} more", several - 1),
-        };
-        return format!("task {index} {text}{more}");
-    }
-    let next = (0..job.spec.tasks).map(TaskIndex).find(|index| job.is_to_change(*index));
-    let Some(index) = next else { return String::new() };
-    if let Some(begins) = update.next_batch().filter(|begins| *begins > now) {
-        let left = begins.since(now);
-        return format!("task {index} is next after the wait between batches, in {left}");
-    }
-    let blocked = job.instance(index).and_then(|instance| cell.may_update(instance).err());
-    match blocked {
-        Some(why) => {
-            format!("task {index} waits for the disruption budget: {}", budget(cell, &why))
+impl Waits<'_> {
+    /// What an update that is moving waits for.
+    fn all(&self) -> String {
+        let Self { cell, job, update, now, .. } = *self;
+        if !update.is_moving() {
+            return String::new();
         }
-        None => format!("task {index} is next"),
+        if let Some(index) = update.changing.keys().next() {
+            let (text, until) = (self.task(*index), self.until(*index));
+            let further = if index.0 >= job.spec.tasks { " (started first)" } else { "" };
+            let more = match update.changing.len() {
+                1 => String::new(),
+                several => format!(", and {} more", several - 1),
+            };
+            return format!("task {index}{further} {text}{more}{until}");
+        }
+        let next = (0..job.spec.tasks).map(TaskIndex).find(|index| job.is_to_change(*index));
+        let Some(index) = next else { return String::new() };
+        if let Some(begins) = update.next_batch().filter(|begins| *begins > now) {
+            let left = begins.since(now);
+            return format!("task {index} is next after the wait between batches, in {left}");
+        }
+        let blocked = job.instance(index).and_then(|instance| cell.may_update(instance).err());
+        match blocked {
+            Some(why) => {
+                format!("task {index} waits for the disruption budget: {}", budget(cell, &why))
+            }
+            None => format!("task {index} is next"),
+        }
     }
 }
 
@@ -188,13 +317,18 @@ pub(crate) struct Asked {
     pub(crate) spec: Arc<JobSpec>,
     pub(crate) tasks: TaskSelection,
     pub(crate) policy: Option<UpdatePolicy>,
+    /// Whether only the number of tasks changes.
+    pub(crate) resize: bool,
 }
 
 impl Reads<'_> {
     /// What submitting or updating a job would do now. It changes nothing.
     pub(crate) fn plan(&self, asked: Asked) -> v1::PlanResponse {
-        let Asked { owner, spec: given, tasks, policy } = asked;
-        let spec = self.cell.as_autoscaled(&owner, &given);
+        let Asked { owner, spec: given, tasks, policy, resize } = asked;
+        let spec = match resize {
+            true => Arc::clone(&given),
+            false => self.cell.as_applied(&owner, &given, &tasks),
+        };
         let living = self.cell.job_named(&owner, &spec.name).filter(|job| job.is_alive());
         let mut plan = v1::PlanResponse {
             index: self.cell.index().0,
@@ -209,8 +343,7 @@ impl Reads<'_> {
         };
         let mutation: Mutation = match living {
             None => Mutation::Submit(given),
-            // Of the description in the cell only the number of tasks changes.
-            Some(_) if given.own_limit.is_some() => {
+            Some(_) if resize => {
                 let (owner, job) = (owner.clone(), spec.name.clone());
                 ResizeJob { owner, job, tasks: spec.tasks, expected: None }.into()
             }

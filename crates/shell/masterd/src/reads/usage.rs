@@ -9,8 +9,9 @@ use proto::v1;
 use proto::v1::usage_request::{Of, Tasks};
 use tonic::Status;
 
+use super::views::health;
 use super::views::{machine_status, task_status};
-use super::{Reads, selection_of, unchecked_health};
+use super::{Reads, selection_of};
 use crate::usage::{MachineUsed, TaskUsed, Used};
 
 impl Reads<'_> {
@@ -84,7 +85,7 @@ impl Reads<'_> {
     }
 
     fn job_used(&self, job: &Job, used: &Used) -> v1::JobUsage {
-        let healthy = |(index, task): (TaskIndex, &Task)| self.health(job, index, task);
+        let healthy = |(_, task): (TaskIndex, &Task)| Self::health(task);
         let healthy = job.tasks().filter_map(healthy).filter(|health| *health == Health::Healthy);
         v1::JobUsage {
             user: job.owner.to_string(),
@@ -123,7 +124,7 @@ impl Reads<'_> {
             _ => None,
         };
         let newest = current.and_then(|used| used.newest);
-        let status = task_status(self.cell, job, index, self.now);
+        let status = task_status(self.cell, job, index);
         v1::TaskUsage {
             index: index.0,
             generation: task.generation.0,
@@ -143,10 +144,9 @@ impl Reads<'_> {
     }
 
     /// The health of a task that runs.
-    fn health(&self, job: &Job, index: TaskIndex, task: &Task) -> Option<Health> {
+    fn health(task: &Task) -> Option<Health> {
         let TaskState::Running(placement) = &task.state else { return None };
-        matches!(placement.phase, Phase::Started { .. })
-            .then(|| unchecked_health::shown(job, index, placement, self.now))
+        matches!(placement.phase, Phase::Started { .. }).then(|| health(placement))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
-    PendingCause, Phase, Rescheduling, StopReason, TaskState,
+    PendingCause, Phase, Placement, Rescheduling, StopReason, TaskState,
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
@@ -15,7 +15,7 @@ use proto::v1;
 use proto::v1::state_reason::Reason;
 use scheduler::why::Group;
 
-use crate::reads::{unchecked_health, updates};
+use crate::reads::updates;
 
 /// How many of the user's own jobs, and of others', are searched for a nearest name.
 const NEAREST_AMONG: usize = 500;
@@ -26,8 +26,8 @@ const NEAREST_AMONG: usize = 500;
 /// [`Reads::job`]: super::Reads::job
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
     let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
-    for (index, task) in job.tasks().take(job.spec.tasks as usize) {
-        count(&mut counts, job, index, &task.state, now);
+    for (_, task) in job.tasks().take(job.spec.tasks as usize) {
+        count(&mut counts, &task.state);
     }
     let state = match &job.state {
         JobState::Queued => v1::JobState::Queued,
@@ -42,9 +42,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         _ => None,
     };
     let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
-        true => {
-            (0..job.size()).map(|index| task_status(cell, job, TaskIndex(index), now)).collect()
-        }
+        true => (0..job.size()).map(|index| task_status(cell, job, TaskIndex(index))).collect(),
         false => Vec::new(),
     };
     let inside = || cell.children(job.id).filter_map(|id| cell.job(id));
@@ -68,7 +66,11 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         jobs: inside.iter().map(|job| format!("{}/{}", job.owner, job.spec.name)).collect(),
         version: job.version.0,
         last_version: job.last_version.0,
-        update: job.update.as_ref().map(|update| updates::status(cell, job, update, now)),
+        versions: Vec::new(),
+        update: job
+            .update
+            .as_ref()
+            .map(|update| updates::status(cell, job, update, now, with_tasks)),
     }
 }
 
@@ -104,7 +106,15 @@ pub(crate) fn task_name(cell: &Cell, id: InstanceId) -> String {
     format!("{}/{}", job_name(cell, id.collection), id.index)
 }
 
-fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskState, now: Time) {
+/// A task's health as it is shown: nobody should count on a stopping task.
+pub(crate) fn health(placement: &Placement) -> Health {
+    match placement.phase {
+        Phase::Started { health, .. } if placement.stop.is_none() => health,
+        Phase::Started { .. } | Phase::Starting => Health::Unknown,
+    }
+}
+
+fn count(counts: &mut v1::JobCounts, state: &TaskState) {
     match state {
         TaskState::Queued { .. } => counts.queued += 1,
         TaskState::Pending { .. } => counts.pending += 1,
@@ -112,8 +122,7 @@ fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskSt
             counts.scheduled += 1;
             if let Phase::Started { .. } = placement.phase {
                 counts.running += 1;
-                let health = unchecked_health::shown(job, index, placement, now);
-                counts.healthy += u32::from(health == Health::Healthy);
+                counts.healthy += u32::from(health(placement) == Health::Healthy);
             }
         }
         TaskState::Dead { death, .. } => match death {
@@ -129,7 +138,7 @@ fn state_reason(reason: Reason) -> v1::StateReason {
 }
 
 /// A task at a time.
-pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
+pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
     let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
     let Some(task) = job.task(index) else { return status };
     status.generation = task.generation.0;
@@ -204,7 +213,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -
                 .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
                 .collect::<Vec<_>>();
             if let Phase::Started { .. } = placement.phase {
-                status.health = match unchecked_health::shown(job, index, placement, now) {
+                status.health = match health(placement) {
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,
@@ -435,7 +444,7 @@ pub(crate) fn saving(cell: &Cell, machine: &Machine) -> Vec<v1::SavingStatus> {
 }
 
 /// The tasks placed on a machine, at a time.
-pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::PlacedTask> {
+pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
     let task = |instance: &InstanceId| {
         let job = cell.job(instance.collection)?;
         Some(v1::PlacedTask {
@@ -443,7 +452,7 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::Place
             job: job.spec.name.to_string(),
             priority: job.spec.priority.number().into(),
             limit: Some((&job.limit(instance.index)).into()),
-            task: Some(task_status(cell, job, instance.index, now)),
+            task: Some(task_status(cell, job, instance.index)),
         })
     };
     machine.instances().iter().filter_map(task).collect()

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use crate::caller::Caller;
-use crate::reads::{Reads, unchecked_health};
+use crate::reads::Reads;
 use crate::service::event_watch::STALLED;
 use crate::view::View;
 
@@ -50,12 +50,10 @@ async fn send_changes(
     let (mut known, mut last) = (None, None);
     loop {
         // No view is held here: that would keep a whole cell as long as a reader takes.
-        let (message, dead, settles) = {
+        let (message, dead) = {
             let view = Arc::clone(&views.borrow_and_update());
             let Some(job) = view.cell.job(job) else { return Ok(()) };
-            let now = view.now();
-            let settles = unchecked_health::next(job, now).map(|at| at.since(now).to_std());
-            (look(&view, by, job, &mut known, now), !job.is_alive(), settles)
+            (look(&view, by, job, &mut known, view.now()), !job.is_alive())
         };
         let looks = message.as_ref().map(|message| digest(&message.jobs));
         if let Some(message) = message.filter(|_| last != looks) {
@@ -71,12 +69,7 @@ async fn send_changes(
                 }
             }
         }
-        if settles.is_some() {
-            // It will be shown differently though nothing of it changes.
-            known = None;
-        }
         tokio::select! {
-            () = tokio::time::sleep(settles.unwrap_or_default()), if settles.is_some() => {}
             changed = views.changed() => if changed.is_err() { return Ok(()) },
             () = to_client.closed() => return Ok(()),
         }
@@ -122,7 +115,6 @@ mod tests {
     use tokio_stream::StreamExt as _;
 
     use super::*;
-    use process::clock::Clock;
 
     /// Submits or updates job ana/web, with a priority.
     fn submit(cell: &mut Cell, priority: &str) {
@@ -166,22 +158,6 @@ mod tests {
             publish.send_replace(Arc::new(View::of(cell.clone())));
         }
         assert_eq!(seen, [(true, String::new()), (false, "KEY".to_owned())]);
-    }
-
-    /// Nothing in the cell changes when it does.
-    #[tokio::test]
-    async fn a_watcher_is_told_when_a_task_has_settled() {
-        let cell = unchecked_health::tests::started(model::Appclass::LatencySensitive, false);
-        let job = cell.jobs().next().expect("the job").id;
-        let clock = Clock::showing(unchecked_health::tests::STARTED);
-        let (_publish, views) = watch::channel(Arc::new(View { clock, ..View::of(cell) }));
-        let mut stream = follow(views, job, Caller::of("ana")).expect("it is followed");
-        let mut healthy = Vec::new();
-        for _ in 0..2 {
-            let message = stream.next().await.expect("a change").expect("of the job");
-            healthy.extend(message.jobs.into_iter().filter_map(|job| Some(job.counts?.healthy)));
-        }
-        assert_eq!(healthy, [0, 1]);
     }
 
     #[tokio::test]

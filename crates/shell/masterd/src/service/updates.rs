@@ -78,7 +78,7 @@ impl Service {
                 })?;
                 let (tasks, policy) = (tasks(asked.tasks)?, policy(asked.policy)?);
                 let (owner, name) = (owner.clone(), spec.name.clone());
-                let after = self.core.view().cell.as_autoscaled(&owner, &spec);
+                let after = self.core.view().cell.as_applied(&owner, &spec, &tasks);
                 let update = UpdateJob { owner, spec, tasks, policy, expected };
                 (cell::Mutation::from(update), name, Some(after))
             }
@@ -139,7 +139,8 @@ impl Service {
         self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
         let action = proto::update_action(asked.action).map_err(|error| malformed(&error))?;
         let (user, expected) = (owner.to_string(), asked.expected.map(model::Version));
-        let control = ControlUpdate { owner, job, action, expected };
+        let to = asked.to.map(model::Version);
+        let control = ControlUpdate { owner, job, action, to, expected };
         self.change((asked.id, by, bytes), control, |index, reply| match reply {
             Reply::Updated { version, .. } => {
                 Some(v1::ControlUpdateResponse { index, user, version: version.0 })
@@ -172,6 +173,7 @@ impl Service {
         self.own(&by, &asks, || may_touch(&by.user, &owner, &name))?;
         let mut tasks = tasks(asked.tasks)?;
         let policy = policy(asked.policy)?;
+        let resize = spec.is_none();
         let spec = match spec {
             Some(spec) => spec,
             None => {
@@ -188,6 +190,9 @@ impl Service {
             return Err(Status::invalid_argument(problem.to_string()));
         }
         let spec = Arc::new(spec);
-        self.read_much(&by, move |reads| Ok(reads.plan(Asked { owner, spec, tasks, policy }))).await
+        self.read_much(&by, move |reads| {
+            Ok(reads.plan(Asked { owner, spec, tasks, policy, resize }))
+        })
+        .await
     }
 }

@@ -103,8 +103,8 @@ fn an_update_that_fails_can_pause_instead_and_is_resumed_or_undone() {
     cell.fails(1, "bourg update bad.bcl --on-failure pause --healthy-for 5m");
     // It was asked for, and done.
     let undone = cell.types("bourg update undo web");
-    assert!(undone.stderr.contains("\nundone: 3/3 tasks back on version 1 in "), "{undone:?}");
-    assert_eq!(versions(&cell), [1, 1, 1]);
+    assert!(undone.stderr.contains("\nundone: 3/3 tasks back on version 2 in "), "{undone:?}");
+    assert_eq!(versions(&cell), [2, 2, 2]);
     cell.is_healthy(WEB);
     assert_eq!(undone.code, 0, "an undo that somebody asked for has succeeded: {undone:?}");
 }

@@ -131,6 +131,7 @@ fn whoever_has_not_seen_the_last_version_changes_nothing() {
             job: Some(v1::JobAddress { user: String::new(), job: WEB.to_owned() }),
             action: v1::UpdateAction::UndoUpdate.into(),
             expected: Some(1),
+            to: None,
         };
         let refused = client.control_update(undo).await.expect_err("it is outdated");
         assert_eq!(refused.code(), Code::Aborted, "{refused}");

@@ -50,16 +50,16 @@ fn an_update_rolls_through_all_tasks_and_can_be_undone_until_it_is_closed() {
     assert_eq!(told(&cell, "UPDATE_UNDO"), ["version 2, by root"]);
     assert_eq!(told(&cell, "UPDATE_UNDONE").len(), 1);
 
-    // A second over an open one continues from it; an undo goes back to what was closed last.
+    // A second over an open one continues from it; an undo goes back to what succeeded last.
     change(&cell, "ram", "ram: '48 MiB', env: { MODE: 'new' }");
     cell.ok("bourg update env.bcl --healthy-for 100ms");
     let said = says(&cell, "bourg update ram.bcl --healthy-for 100ms");
     assert!(said.starts_with("root/web: update to version 4\n~ ram 32 MiB → 48 MiB\n"), "{said}");
     assert_eq!(versions(&cell), [4, 4, 4]);
     assert_eq!(each(&cell.status(WEB), "generation"), [4, 4, 4], "the second is in place");
-    assert_eq!(cell.ok("bourg update status web -o from"), "1\n");
+    assert_eq!(cell.ok("bourg update status web -o from"), "3\n");
     cell.ok("bourg update undo web");
-    assert_eq!(versions(&cell), [1, 1, 1]);
+    assert_eq!(versions(&cell), [3, 3, 3]);
     assert_eq!(cell.ok("bourg status web -o spec.ramBytes"), "33554432\n");
 
     // Closed, it is what later undos go back to.

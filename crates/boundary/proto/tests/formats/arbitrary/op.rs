@@ -307,11 +307,7 @@ fn rejection() -> BoxedStrategy<Rejection> {
                     what,
                 }
             ),
-            (name(), name(), version()).prop_map(|(owner, job, version)| Rejection::BeingUndone {
-                owner,
-                job,
-                version
-            }),
+            (name(), name()).prop_map(|(owner, name)| Rejection::BeingKilled { owner, name }),
             word().prop_map(Rejection::WrongState),
             (word(), name(), name(), any::<bool>()).prop_map(|(field, user, name, dead)| {
                 Rejection::NoSuchReference { field, user, name, dead }

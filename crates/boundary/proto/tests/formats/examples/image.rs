@@ -6,9 +6,9 @@ use std::sync::Arc;
 use cell::crashes::{Crash, CrashSeen};
 use cell::{
     Act, Changing, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason,
-    LastIncarnation, Machine, MachineState, Metering, Notices, Oversold, PendingCause, Phase,
-    Placement, Rejection, Reply, Rescheduling, Session, Shortfall, SkipReason, StopReason,
-    Submission, Task, TaskState, Update, UpdateFailure, UpdateState, User,
+    LastIncarnation, Machine, MachineState, Metering, Notices, Oversold, PastVersion, PendingCause,
+    Phase, Placement, Rejection, Reply, Rescheduling, Session, Shortfall, SkipReason, StopReason,
+    Submission, Task, TaskState, Update, UpdateFailure, UpdateState, User, VersionEnd,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
@@ -241,6 +241,7 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
         last_version: Version(1),
         others: Vec::new(),
         update: None,
+        history: Vec::new(),
         disrupted: Vec::new(),
         submitted: Time(id),
         state,
@@ -376,6 +377,15 @@ fn one_updated(id: u64, state: UpdateState, failure: Option<UpdateFailure>) -> J
         task.version = Version(version);
     }
     parts.disrupted = vec![Time(3), Time(4)];
+    let past = |(version, end): (u32, VersionEnd)| PastVersion {
+        version: Version(version),
+        since: Time(2),
+        by: name("ana"),
+        end,
+    };
+    // Of one description, as the others.
+    let ends = VersionEnd::ALL.map(|end| (2, end));
+    parts.history = ends.into_iter().map(past).collect();
     let changing = Changing { since: Time(29), generation: Generation(2) };
     parts.update = Some(Arc::new(Update {
         from,
@@ -518,7 +528,7 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
             now: Version(4),
             what: text(),
         },
-        Rejection::BeingUndone { owner: name("ana"), job: name("web"), version: Version(2) },
+        Rejection::BeingKilled { owner: name("ana"), name: name("web") },
         Rejection::WrongState(text()),
         Rejection::NoSuchReference {
             field: "after".to_owned(),

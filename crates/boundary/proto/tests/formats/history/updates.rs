@@ -10,8 +10,13 @@ use model::{Span, TaskIndex};
 pub(crate) fn of_update(job: &Job, which: u64) -> Change {
     let (owner, name) = (job.owner.clone(), job.spec.name.clone());
     let control = |action| {
-        let control =
-            ControlUpdate { owner: owner.clone(), job: name.clone(), action, expected: None };
+        let control = ControlUpdate {
+            owner: owner.clone(),
+            job: name.clone(),
+            action,
+            to: None,
+            expected: None,
+        };
         Change::Request(control.into())
     };
     let version = job.last_version;
