@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use cell::feasibility::{Colocated, fits};
-use cell::{Cell, Demand, Machine};
+use cell::{Cell, Demand, Job, Machine};
 use model::{CollectionId, Generation, InstanceId, MachineId, Random, TaskId, TaskIndex, Time};
 use spec::Constraint;
 
 use crate::Settings;
 use crate::class::{Class, ClassId, Where};
 use crate::evictable::Evictable;
+use crate::kept::{Kept, KeptRoom};
 use crate::machines::{BLOCK, Change, Machines, Slot};
 use crate::planned::Planned;
 use crate::pool::{Pool, UNMATCHED};
@@ -39,6 +40,8 @@ pub(crate) struct Engine {
     pub(crate) machines: Machines,
     pub(crate) queue: Queue,
     pub(crate) evictable: Evictable,
+    /// What tasks that wait for their retry keep of their machines.
+    pub(crate) kept: KeptRoom,
     /// What is proposed and not yet confirmed or rejected.
     pub(crate) planned: BTreeMap<InstanceId, Planned>,
     random: Random,
@@ -117,7 +120,28 @@ impl Engine {
     pub(crate) fn new(cell: &Cell, settings: Settings) -> Self {
         let mut engine = Self::bare(cell, settings);
         engine.queue = Queue::of(cell, &engine.machines, &engine.settings);
+        for kept in Kept::in_cell(cell, cell.time()).into_values().flatten() {
+            if let Some(slot) = engine.machines.slot(kept.machine) {
+                engine.kept.add(slot, kept);
+            }
+        }
         engine
+    }
+
+    /// Keeps the room of a task on its last machine if it waits for its retry.
+    pub(crate) fn keep_room(&mut self, job: &Job, index: TaskIndex, now: Time) {
+        if let Some(kept) = Kept::of(job, index, now)
+            && let Some(slot) = self.machines.slot(kept.machine)
+        {
+            self.kept.add(slot, kept);
+        }
+    }
+
+    /// A task waits no more: what was kept for it is there for all.
+    pub(crate) fn release_room(&mut self, task: TaskId) {
+        if let Some(slot) = self.kept.remove(task) {
+            self.changed(slot, Change::More);
+        }
     }
 
     /// The view of a cell's machines, with an empty queue.
@@ -135,6 +159,7 @@ impl Engine {
             ordered: machines.count(),
             suspects: suspects.map(|slot| (slot, false)).collect(),
             evictable,
+            kept: KeptRoom::default(),
             planned: BTreeMap::new(),
             settings,
             machines,
@@ -434,10 +459,12 @@ impl Engine {
         fitting.min_by_key(|slot| (self.score(cell, class, marks, **slot, now), **slot)).copied()
     }
 
-    /// Whether a task of a class fits on a machine, according to `cell::feasibility`.
+    /// Whether a task of a class fits on a machine, according to `cell::feasibility`, beside what is
+    /// kept there for others.
     pub(crate) fn fits(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
         let Some(machine) = cell.machine(self.machines.id(slot)) else { return false };
         let offer = self.machines.offer(slot, machine, self.colocated(class, slot));
+        let offer = self.kept.taken_from(offer, slot, class.priority());
         fits(&class.ask(), &offer).is_ok()
     }
 

@@ -17,6 +17,7 @@ mod class;
 mod engine;
 mod evictable;
 mod in_alloc;
+mod kept;
 mod machines;
 mod pass;
 mod plan;
@@ -30,6 +31,7 @@ mod settings;
 mod spread;
 pub mod why;
 
+pub use kept::{Kept, WAIT_MAX};
 pub use plan::{Plan, Scheduler};
 pub use preview::{preview, preview_of};
 pub use score::{Policy, Term, Terms, Weights};

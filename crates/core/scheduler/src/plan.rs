@@ -210,12 +210,14 @@ impl Scheduler {
     /// Puts a task in its place in the queue, or removes it.
     fn requeue(&mut self, id: TaskId) {
         self.engine.queue.leave(id);
+        self.engine.release_room(id);
         let Some(job) = self.cell.job(id.collection) else { return };
         let Some(instance) = job.instance(id.index) else { return };
         if self.is_pending(instance) && !self.engine.planned.contains_key(&instance) {
             let (machines, settings) = (&self.engine.machines, &self.engine.settings);
             let now = self.cell.time();
             self.engine.queue.enter(job, id.index, now, machines, settings);
+            self.engine.keep_room(job, id.index, now);
         }
     }
 
@@ -226,6 +228,7 @@ impl Scheduler {
                 && self.is_pending(instance)
                 && !self.engine.planned.contains_key(&instance)
             {
+                self.engine.release_room(instance.task());
                 let (machines, settings) = (&self.engine.machines, &self.engine.settings);
                 self.engine.queue.enter(job, instance.index, now, machines, settings);
             }

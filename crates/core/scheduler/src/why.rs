@@ -9,6 +9,8 @@ use cell::{Cell, Job, MachineState, PendingCause, TaskState};
 use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
 
+use crate::Kept;
+
 /// Maximum number of groups that are explained: for each of them every machine is checked.
 const GROUPS_MAX: usize = 100;
 
@@ -96,6 +98,8 @@ enum Kind {
     NotUp,
     /// An alloc is on no machine, or about to leave it.
     NotPlaced,
+    /// The room is kept for tasks of higher priority that wait for their retry.
+    Kept,
 }
 
 /// The key of a request: limits and reservations in the order of [`Dimension::ALL`], ports,
@@ -109,6 +113,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut more = 0;
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    let kept = Kept::in_cell(cell, now);
     for index in chosen.of(job.size()) {
         let Some(task) = job.task(index) else { continue };
         let TaskState::Pending { since, not_before, cause } = task.state else { continue };
@@ -130,7 +135,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             continue;
         }
         let last_end = task.last_incarnation.as_ref().map(|incarnation| incarnation.end.clone());
-        let found = explain(cell, job, &ask);
+        let found = explain(cell, job, index, &ask, &kept);
         groups.push(Group {
             tasks: vec![(index, index)],
             since,
@@ -162,21 +167,32 @@ struct Explanation {
     change: Option<Change>,
 }
 
-/// Machines that fail the same check.
+/// Machines that fail the same check, or have no room beside what is kept.
 #[derive(Default)]
 struct SameFailure {
     machines: usize,
     nearest: Option<(MachineId, UnschedulableReason)>,
     /// The values they have instead of what a constraint requires, with their counts.
     values: BTreeMap<Box<str>, usize>,
+    /// A task for which the room of one of them is kept.
+    kept: Option<Kept>,
 }
 
-fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Explanation {
+fn explain(
+    cell: &Cell,
+    job: &Job,
+    index: TaskIndex,
+    ask: &Request<'_>,
+    kept: &BTreeMap<MachineId, Vec<Kept>>,
+) -> Explanation {
     let mut found = ByKind::default();
+    let priority = job.described(index).priority;
     match job.alloc_set.and_then(|set| cell.job(set)) {
         None => {
             for machine in cell.machines() {
-                found.add(ask, &Offer::to(cell, job, machine));
+                let kept = kept.get(&machine.id).into_iter().flatten();
+                let kept: Vec<_> = kept.filter(|kept| kept.is_from(priority)).collect();
+                found.add(ask, &Offer::to(cell, job, machine), &kept);
             }
         }
         Some(set) => {
@@ -193,7 +209,7 @@ fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Explanation {
                     continue;
                 };
                 let colocated = Colocated::of(cell, job, machine);
-                found.add(ask, &Offer { colocated, ..Offer::within(cell, machine, alloc) });
+                found.add(ask, &Offer { colocated, ..Offer::within(cell, machine, alloc) }, &[]);
             }
         }
     }
@@ -214,10 +230,17 @@ struct ByKind {
 }
 
 impl ByKind {
-    fn add(&mut self, ask: &Request<'_>, offer: &Offer<'_>) {
+    fn add(&mut self, ask: &Request<'_>, offer: &Offer<'_>, kept: &[&Kept]) {
         self.places += 1;
         let Err(unschedulable_reason) = fits(ask, offer) else {
-            self.fitting += 1;
+            let left = kept.iter().fold(*offer, |offer, kept| kept.taken_from(offer));
+            if fits(ask, &left).is_ok() {
+                self.fitting += 1;
+            } else {
+                let alike = self.kinds.entry(Kind::Kept).or_default();
+                alike.machines += 1;
+                alike.kept = alike.kept.take().or(kept.first().map(|kept| (*kept).clone()));
+            }
             return;
         };
         let alike = self.kinds.entry(kind(&unschedulable_reason)).or_default();
@@ -280,7 +303,7 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
 }
 
 fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
-    let SameFailure { machines, nearest, values } = alike;
+    let SameFailure { machines, nearest, values, kept } = alike;
     let one = machines == 1;
     let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
     let text = match kind {
@@ -325,6 +348,10 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
             let (has, place) = (verb("has", "have"), place.to_string());
             format!("{has} the maximum number of tasks of the job {place}")
         }
+        Kind::Kept => format!(
+            "{} the room for a task of higher priority that is retried soon",
+            verb("keeps", "keep")
+        ),
     };
     let measured =
         nearest.filter(|(_, unschedulable_reason)| missing(unschedulable_reason) < u64::MAX);
@@ -333,7 +360,12 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
     });
     let nearest_text = match &nearest {
         Some((machine, unschedulable_reason)) => miss(unschedulable_reason, machines, machine),
-        None => others(&values),
+        None => match kept
+            .and_then(|kept| Some((cell.job(kept.instance.collection)?, kept.instance)))
+        {
+            Some((job, instance)) => format!("{}/{}/{}", job.owner, job.spec.name, instance.index),
+            None => others(&values),
+        },
     };
     Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use cell::feasibility::{Offer, Request, fits};
 use cell::{
     AddMachine, Applied, Assignment, Cell, DecisionChecker, DrainMachine, EventKind, Job, Kill,
     Machine, Mutation, Observation, Op, Outcome, PendingCause, RequestId, Reservation,
@@ -17,7 +18,7 @@ use model::{
     Time, UserName,
 };
 use proptest::prelude::*;
-use scheduler::{Plan, Policy, Scheduler, Settings};
+use scheduler::{Kept, Plan, Policy, Scheduler, Settings};
 use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Network, Relation, TaskSpec};
 
 /// A random history of a cell, with a scheduler that follows it.
@@ -287,9 +288,10 @@ impl History {
         }
     }
 
-    /// The master rejects whatever is pending on every machine.
+    /// The master rejects whatever is pending on every machine, but in room that is kept for others.
     fn nothing_is_left_that_fits(&mut self) {
         let cell = self.scheduler.cell().clone();
+        let kept = Kept::in_cell(&cell, self.now);
         for job in cell.jobs_with_pending_tasks() {
             for (index, task) in job.tasks() {
                 let TaskState::Pending { not_before, .. } = task.state else { continue };
@@ -298,6 +300,13 @@ impl History {
                 }
                 let instance = job.instance(index).expect("a task");
                 for (machine, alloc) in places(&cell, job, task) {
+                    let kept = kept.get(&machine.id).into_iter().flatten();
+                    let kept = kept.filter(|kept| kept.is_from(job.described(index).priority));
+                    let offer = Offer::to(&cell, job, machine);
+                    let left = kept.fold(offer, |offer, kept| kept.taken_from(offer));
+                    if alloc.is_none() && fits(&Request::of(job, index), &left).is_err() {
+                        continue;
+                    }
                     let ports = machine.free_ports(job.port_count(index), &[]);
                     let takes = job.network(index).is_own() && alloc.is_none();
                     let address = takes.then(|| machine.free_address(&[])).flatten();

@@ -104,7 +104,10 @@ pub fn job_spec(name: &str, tasks: u32, options: &[&str]) -> Result<JobSpec, Scr
             }
             "failures" if value == "unlimited" => job.restart.failures_max = None,
             "failures" => job.restart.failures_max = Some(small_number(value)?),
-            "delay" => job.restart.delay = seconds(value)?,
+            "delay" => {
+                job.restart.delay = seconds(value)?;
+                job.restart.delay_max = job.restart.delay_max.max(job.restart.delay);
+            }
             "restart" => job.restart.when = restart(value)?,
             "metrics" => job.metrics = Some(MetricsPage::on(PortName::new(value)?)),
             "keep-logs" => job.task.logs.keep = Some(seconds(value)?),

@@ -104,6 +104,7 @@ impl Engine {
         let helps = |sums: &Sums| {
             let free = sums.offered_by(machine);
             let offer = Offer { colocated, free_ports, free_addresses, free_cores, ..free };
+            let offer = self.kept.taken_from(offer, slot, class.priority());
             fits(&class.ask(), &offer).is_ok()
         };
         if helps(&staying) {

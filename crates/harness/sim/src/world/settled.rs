@@ -2,8 +2,9 @@
 
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
-use model::{InstanceId, TaskIndex};
+use model::{InstanceId, TaskIndex, Time};
 use replica::Codec;
+use scheduler::Kept;
 
 use crate::machine;
 use crate::world::{World, number_of};
@@ -62,7 +63,7 @@ impl<C: Codec> World<C> {
                         self.unsettled_placement(cell, job, index, task, placed)
                     }
                     TaskState::Pending { not_before, .. } if *not_before <= self.now => {
-                        unplaced(cell, job, index)
+                        unplaced(cell, job, index, self.now)
                     }
                     TaskState::Queued { .. } => waits_for_dead_jobs(cell, job),
                     TaskState::Pending { .. } | TaskState::Dead { .. } => None,
@@ -192,13 +193,20 @@ fn unsettled_drain(cell: &Cell) -> Option<String> {
     None
 }
 
-/// A task that is pending although it fits somewhere.
-fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
+/// A task that is pending although it fits somewhere, beside what is kept for tasks that wait for
+/// their retry.
+fn unplaced(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> Option<String> {
     let ask = Request::of(job, index);
     if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
         return unplaced_in(cell, job, index, set);
     }
-    let machine = cell.machines().find(|machine| fits(&ask, &Offer::of(machine)).is_ok())?;
+    let (kept, priority) = (Kept::in_cell(cell, now), job.described(index).priority);
+    let machine = cell.machines().find(|machine| {
+        let kept = kept.get(&machine.id).into_iter().flatten();
+        let kept = kept.filter(|kept| kept.is_from(priority));
+        let offer = kept.fold(Offer::of(machine), |offer, kept| kept.taken_from(offer));
+        fits(&ask, &offer).is_ok()
+    })?;
     let (id, name) = (job.id, &machine.name);
     Some(format!("task {index} of job {id} is pending but fits on {name}"))
 }
