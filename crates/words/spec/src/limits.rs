@@ -7,6 +7,8 @@ pub const TASKS_MAX: u32 = 100_000;
 pub const CMD_ARGUMENTS_MAX: usize = 4_096;
 /// Bytes of a command with all its arguments.
 pub const CMD_BYTES_MAX: usize = 128 << 10;
+/// Bytes of one argument, or of one variable with its name, as the kernel counts them: Linux takes 128 KiB.
+pub const TEXT_BYTES_MAX: usize = 128 << 10;
 /// Variables per environment.
 pub const ENV_VARIABLES_MAX: usize = 1_024;
 /// Bytes of an environment.

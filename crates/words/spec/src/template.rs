@@ -1,8 +1,9 @@
 //! References in commands and environments: `${port.http}`, `${task.index}`.
 //!
 //! Only `${port.…}` and `${task.…}` are references; everything else, such as a shell's `${HOME}`,
-//! is left unchanged. Shell variable names contain no dot, so nothing needs escaping. For the same
-//! reason likely typos such as `${prot.http}` can be detected.
+//! is left unchanged. Shell variable names contain no dot, so they need no escape. For the same
+//! reason likely typos such as `${prot.http}` can be detected. A `$` before any of these makes it
+//! literal: `$${task.index}` is `${task.index}` for the program.
 
 use model::PortName;
 
@@ -51,11 +52,17 @@ impl TaskField {
     }
 }
 
-/// Every reference in a text with its position, in order; `Err` contains the text of an invalid
-/// one.
-pub fn references(
-    text: &str,
-) -> impl Iterator<Item = (std::ops::Range<usize>, Result<Reference, String>)> {
+/// What begins with `${` and is closed.
+enum Found {
+    Reference(Reference),
+    /// The text of an invalid reference.
+    Invalid(String),
+    /// A literal `${…}` after a `$`, which the range includes.
+    Escaped,
+}
+
+/// Every reference and every escaped one in a text with its position, in order.
+fn found(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, Found)> {
     let mut from = 0;
     let mut end = 0;
     std::iter::from_fn(move || {
@@ -67,22 +74,80 @@ pub fn references(
                 end = start + text[start..].find('}')? + 1;
             }
             let inner = &text[start + 2..end - 1];
+            if is_escaped(text, start) && is_near(inner) {
+                from = end;
+                return Some((start - 1..end, Found::Escaped));
+            }
+            let invalid = || Found::Invalid(inner.to_owned());
             if let Some(name) = inner.strip_prefix("port.") {
                 from = end;
-                let found = PortName::new(name).map(Reference::Port);
-                return Some((start..end, found.map_err(|_| inner.to_owned())));
+                let port = PortName::new(name).map(|name| Found::Reference(Reference::Port(name)));
+                return Some((start..end, port.unwrap_or_else(|_| invalid())));
             }
             if let Some(name) = inner.strip_prefix("task.") {
                 from = end;
-                let found = TaskField::ALL.into_iter().find(|field| field.name() == name);
-                return Some((
-                    start..end,
-                    found.map(Reference::Task).ok_or_else(|| inner.to_owned()),
-                ));
+                let field = TaskField::ALL.into_iter().find(|field| field.name() == name);
+                let field = field.map(|field| Found::Reference(Reference::Task(field)));
+                return Some((start..end, field.unwrap_or_else(invalid)));
             }
             from = start + 2;
         }
     })
+}
+
+/// Whether the `${` at a position follows a `$`.
+fn is_escaped(text: &str, start: usize) -> bool {
+    text[..start].ends_with('$')
+}
+
+/// Every reference in a text with its position, in order; `Err` contains the text of an invalid
+/// one. Escaped ones are none.
+pub fn references(
+    text: &str,
+) -> impl Iterator<Item = (std::ops::Range<usize>, Result<Reference, String>)> {
+    found(text).filter_map(|(range, found)| match found {
+        Found::Reference(reference) => Some((range, Ok(reference))),
+        Found::Invalid(text) => Some((range, Err(text))),
+        Found::Escaped => None,
+    })
+}
+
+/// The longest values that references can have in a job, before it is known where its tasks run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Longest {
+    job: usize,
+    index: usize,
+}
+
+impl Longest {
+    /// Characters of the names of users and cells.
+    const NAME: usize = 63;
+    /// Digits of a port.
+    const PORT: usize = 5;
+
+    pub(crate) fn of(job: &str, tasks: u32) -> Self {
+        Self { job: job.len(), index: tasks.saturating_sub(1).to_string().len() }
+    }
+
+    /// The bytes of a text with its references filled in, at most.
+    pub(crate) fn filled(self, text: &str) -> usize {
+        let longer = |(range, found): (std::ops::Range<usize>, Found)| {
+            let value = match found {
+                Found::Reference(Reference::Port(_)) => Self::PORT,
+                Found::Reference(Reference::Task(field)) => match field {
+                    TaskField::Index => self.index,
+                    TaskField::Job => self.job,
+                    TaskField::User | TaskField::Cell => Self::NAME,
+                },
+                Found::Invalid(_) => range.len(),
+                Found::Escaped => range.len() - 1,
+            };
+            (value, range.len())
+        };
+        found(text)
+            .map(longer)
+            .fold(text.len(), |bytes, (value, replaced)| (bytes - replaced).saturating_add(value))
+    }
 }
 
 /// The prefixes of references.
@@ -93,12 +158,23 @@ const WORDS: [&str; 2] = ["port", "task"];
 /// A text with one mistake is near; a swap of neighbours or a different case counts as one. Two
 /// mistakes are not near: other programs' `${host.name}` and `${test.x}` are two mistakes away.
 pub(crate) fn near_references(text: &str) -> impl Iterator<Item = (&str, String)> {
-    let inside = text.split("${").skip(1).filter_map(|piece| Some(piece.split_once('}')?.0));
+    let begins = text.match_indices("${").map(|(start, _)| start);
+    let inside = begins.filter(|start| !is_escaped(text, *start)).filter_map(|start| {
+        let piece = text[start + 2..].split("${").next()?;
+        Some(piece.split_once('}')?.0)
+    });
     inside.filter_map(|inner| {
         let (word, name) = inner.split_once('.')?;
         let meant = nearest_word(word).filter(|meant| *meant != word)?;
         Some((inner, format!("{meant}.{}", name.trim())))
     })
+}
+
+/// Whether a text in braces begins like a reference, or is probably meant to.
+fn is_near(inner: &str) -> bool {
+    // No longer word is near, and the text may be hostile.
+    let dot = inner.bytes().take(32).position(|byte| byte == b'.');
+    dot.is_some_and(|dot| nearest_word(inner[..dot].trim()).is_some())
 }
 
 fn nearest_word(word: &str) -> Option<&'static str> {
@@ -110,15 +186,21 @@ fn nearest_word(word: &str) -> Option<&'static str> {
     WORDS.into_iter().find(|near| strsim::damerau_levenshtein(near, &word) <= 1)
 }
 
-/// Replaces the references in a text by their values. Invalid references are left unchanged.
+/// Replaces the references in a text by their values. Invalid references are left unchanged, and
+/// escaped ones lose the first `$`.
 #[must_use]
 pub fn expand(text: &str, value: impl Fn(&Reference) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut from = 0;
-    for (range, reference) in references(text) {
-        if let Some(value) = reference.ok().and_then(|reference| value(&reference)) {
+    for (range, found) in found(text) {
+        let instead = match found {
+            Found::Reference(reference) => value(&reference),
+            Found::Invalid(_) => None,
+            Found::Escaped => Some(text[range.start + 1..range.end].to_owned()),
+        };
+        if let Some(instead) = instead {
             expanded.push_str(&text[from..range.start]);
-            expanded.push_str(&value);
+            expanded.push_str(&instead);
             from = range.end;
         }
     }
@@ -149,6 +231,12 @@ mod tests {
             ("${${port.http}}", "${31001}"),
             ("${port.http", "${port.http"),
             ("é${task.index}é", "éINDEXé"),
+            ("$${task.index} $${port.nothing}", "${task.index} ${port.nothing}"),
+            ("$${task.index}${task.index}", "${task.index}INDEX"),
+            ("$$${task.index}", "$${task.index}"),
+            ("$${prot.http} $${ port.x } $${task.x}", "${prot.http} ${ port.x } ${task.x}"),
+            ("$$ $${HOME} $${host.name} $$HOME", "$$ $${HOME} $${host.name} $$HOME"),
+            ("$$", "$$"),
         ] {
             assert_eq!(expanded(text), value, "{text}");
         }
@@ -190,6 +278,7 @@ mod tests {
             // References of a shell and of other programs.
             ("${HOME} $HOME ${PORT} ${port} ${ports} ${port:-80} ${task#a.b}", &[]),
             ("${host.name} ${test.index} ${root.dir} ${path.module} ${a.b} ${.port} ${}", &[]),
+            ("$${prot.http} $${Task.index}", &[]),
             ("${prot.http", &[]),
             ("prot.http}", &[]),
         ] {

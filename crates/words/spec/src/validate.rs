@@ -9,6 +9,7 @@ mod health;
 mod logs;
 mod network;
 mod policy;
+mod programs;
 
 use std::collections::BTreeMap;
 
@@ -204,7 +205,7 @@ impl JobSpec {
     /// All problems; empty if the description is valid.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
-        let mut found = Problems { problems: Vec::new() };
+        let mut found = Problems::of(self);
         let top = Location::TOP;
         found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
         found.labels(&top.field("labels"), &self.labels);
@@ -279,7 +280,7 @@ impl JobSpec {
     /// call this as well.
     #[must_use]
     pub fn slips(&self) -> Vec<Problem> {
-        let mut found = Problems { problems: Vec::new() };
+        let mut found = Problems::of(self);
         let task = &self.task;
         found.near_references(&Location::TOP, &task.cmd, &task.env, task.health_check.as_ref());
         let overrides = Location::TOP.field("overrides");
@@ -295,9 +296,16 @@ impl JobSpec {
 
 struct Problems {
     problems: Vec<Problem>,
+    /// The longest values of references in this job.
+    values: template::Longest,
 }
 
 impl Problems {
+    fn of(job: &JobSpec) -> Self {
+        let values = template::Longest::of(job.name.as_str(), job.tasks);
+        Self { problems: Vec::new(), values }
+    }
+
     fn add(&mut self, place: &Location<'_>, kind: ProblemKind) {
         self.problems.push(Problem { path: place.path(), kind });
     }
@@ -329,12 +337,6 @@ impl Problems {
         if text.contains('\0') {
             let character = "a zero byte".to_owned();
             self.add(at, ProblemKind::BadCharacter { character });
-        }
-    }
-
-    fn references(&mut self, at: &Location<'_>, text: &str) {
-        for reference in template::references(text).filter_map(|(_, found)| found.err()) {
-            self.add(at, ProblemKind::BadReference { reference });
         }
     }
 
@@ -470,39 +472,6 @@ impl Problems {
         if let Some(control) = text.chars().find(|c| c.is_control()) {
             let character = format!("the control character {}", control.escape_default());
             self.add(at, ProblemKind::BadCharacter { character });
-        }
-    }
-
-    fn cmd(&mut self, at: &Location<'_>, cmd: &[String]) {
-        match cmd.first() {
-            None => self.add(at, ProblemKind::NoCommand),
-            Some(program) if program.is_empty() => {
-                self.add(&at.element(0), ProblemKind::EmptyProgram);
-            }
-            Some(_) => {}
-        }
-        self.count(at, cmd.len(), limits::CMD_ARGUMENTS_MAX, "arguments");
-        let bytes = cmd.iter().map(String::len).sum();
-        self.count(at, bytes, limits::CMD_BYTES_MAX, "bytes");
-        for (position, argument) in cmd.iter().enumerate() {
-            self.no_zero_byte(&at.element(position), argument);
-            self.references(&at.element(position), argument);
-        }
-    }
-
-    fn env(&mut self, at: &Location<'_>, env: &BTreeMap<String, String>) {
-        self.count(at, env.len(), limits::ENV_VARIABLES_MAX, "variables");
-        let bytes = env.iter().map(|(name, value)| name.len() + value.len()).sum();
-        self.count(at, bytes, limits::ENV_BYTES_MAX, "bytes");
-        for (name, value) in env {
-            let mut characters = name.chars();
-            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let first = characters.next().is_some_and(|c| word(c) && !c.is_ascii_digit());
-            if !first || !characters.all(word) {
-                self.add(&at.key(name), ProblemKind::BadVariable);
-            }
-            self.no_zero_byte(&at.key(name), value);
-            self.references(&at.key(name), value);
         }
     }
 
