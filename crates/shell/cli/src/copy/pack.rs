@@ -10,9 +10,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::fcntl::OFlag;
+use nix::sys::statfs::{
+    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs,
+};
 use tar::{Builder, EntryType, Header};
 
 use super::{Copied, stays_inside};
+
+/// The bytes of a file that does not say its size.
+const MADE_BYTES_MAX: u64 = 16 << 20;
 
 /// Writes the archive of `source`, and calls `skipped` with each path that is left out and why.
 ///
@@ -76,6 +82,9 @@ fn file<W: Write>(archive: &mut Builder<W>, path: &Path, name: &Path) -> anyhow:
     ensure!(found.is_file(), "{} is not a file any more", path.display());
     let mut header = header(&found);
     header.set_entry_type(EntryType::Regular);
+    if is_made_when_read(&file, &found) {
+        return made(archive, header, file, path, name);
+    }
     header.set_size(found.len());
     let mut content = (&mut file).take(found.len());
     archive.append_data(&mut header, name, &mut content).with_context(about)?;
@@ -83,6 +92,35 @@ fn file<W: Write>(archive: &mut Builder<W>, path: &Path, name: &Path) -> anyhow:
         bail!("{} became shorter while it was copied", path.display());
     }
     Ok(found.len())
+}
+
+/// Whether the kernel makes the content of a file when it is read, as in `/proc`: its size says nothing.
+fn is_made_when_read(file: &File, found: &Metadata) -> bool {
+    let made = [PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC];
+    found.len() == 0 || fstatfs(file).is_ok_and(|system| made.contains(&system.filesystem_type()))
+}
+
+/// Appends a file by its content, which is read first; returns its size.
+fn made<W: Write>(
+    archive: &mut Builder<W>,
+    mut header: Header,
+    file: File,
+    path: &Path,
+    name: &Path,
+) -> anyhow::Result<u64> {
+    let about = || format!("cannot read {}", path.display());
+    let mut content = Vec::new();
+    file.take(MADE_BYTES_MAX + 1).read_to_end(&mut content).with_context(about)?;
+    let size = u64::try_from(content.len())?;
+    ensure!(
+        size <= MADE_BYTES_MAX,
+        "{} does not say its size, and has more than {} MiB",
+        path.display(),
+        MADE_BYTES_MAX >> 20
+    );
+    header.set_size(size);
+    archive.append_data(&mut header, name, content.as_slice()).with_context(about)?;
+    Ok(size)
 }
 
 fn header(found: &Metadata) -> Header {

@@ -155,6 +155,30 @@ fn a_file_goes_into_a_directory_or_under_a_new_name() {
     assert!(format!("{:#}", error.expect_err("it is absent")).contains("cannot read "));
 }
 
+/// The kernel makes such files when they are read, and says that they are empty or a page long.
+#[test]
+fn a_file_without_a_size_is_copied_by_its_content() {
+    let into = place();
+    for (source, name) in [
+        ("/proc/version", "version"),
+        ("/proc/self/mountinfo", "mountinfo"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "enabled"),
+    ] {
+        let source = Path::new(source);
+        if !source.exists() {
+            continue;
+        }
+        let (archive, copied, skipped) = packed_with(source);
+        unpack::unpack(archive.as_slice(), &into.path().join(name)).expect("it can be written");
+        let content = fs::read(into.path().join(name)).expect("it is there");
+        assert!(!content.is_empty(), "{name}");
+        assert_eq!((copied.bytes, skipped.len()), (content.len() as u64, 0), "{name}");
+    }
+    write(&into.path().join("empty"), "");
+    let (_, copied, _) = packed_with(&into.path().join("empty"));
+    assert_eq!(copied.bytes, 0);
+}
+
 /// An archive of entries: kind, name, target of a link or content.
 fn hostile(entries: &[(EntryType, &[u8], &[u8])]) -> Vec<u8> {
     let mut archive = Builder::new(Vec::new());
