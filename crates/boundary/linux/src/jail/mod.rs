@@ -3,7 +3,7 @@
 //! ```text
 //! /            tmpfs, read-only in the end        /proc   of the task's pid namespace
 //! /usr /bin …  of the host or a package, read-only /dev    few devices, own /dev/pts and /dev/shm
-//! /etc         generated, plus some host files    /tmp    tmpfs of a bounded size
+//! /etc         generated, plus some host files    /tmp    tmpfs of a bounded size, also at /var/tmp
 //! /home/task   the task's own directory           /run/bourg/bourg   this program
 //! /sys/fs/cgroup   the task's own cgroup, read-only
 //! ```
@@ -88,6 +88,7 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     cgroup::show(launch, &base)?;
     let tmp = format!("mode=1777,size={}", tmp_bytes(launch.tmp_bytes_max));
     tmpfs(&base.join("tmp"), &tmp, nosuid_nodev)?;
+    show_var_tmp(&base)?;
     bind_at(&dir.join(HOME_DIRECTORY), &base.join("home/task"), true)?;
     for extra in &launch.jail.binds {
         let target = mount_point(&base, &extra.source, relative(&extra.target))?;
@@ -160,6 +161,15 @@ fn show_package(package: &Path, base: &Path) -> Result<(), JailError> {
         }
     }
     Ok(())
+}
+
+/// `/var/tmp` is the same as `/tmp`.
+fn show_var_tmp(base: &Path) -> Result<(), JailError> {
+    let target = base.join("var/tmp");
+    // The /var of a package is read-only: it may have none, or a link.
+    let _exists = make_dir(&target);
+    let is_dir = fs::symlink_metadata(&target).is_ok_and(|found| found.is_dir());
+    if is_dir { Ok(bind_at(&base.join("tmp"), &target, true)?) } else { Ok(()) }
 }
 
 /// Creates the directory or empty file on which `source` can be mounted, and its parent
