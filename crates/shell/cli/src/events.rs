@@ -94,7 +94,7 @@ fn show(format: &Format, event: &v1::EventRecord) -> Done {
     }
 }
 
-/// For example `2026-11-19 03:10:00.123  ana/web/3  EVICT  on m1, preempted by 7-0-1  (scheduler)`.
+/// For example `2026-11-19 03:10:00.123  ana/web/3  EVICT  on m1, preempted by ben/big/0  (scheduler)`.
 fn line(event: &v1::EventRecord, wide: bool) -> String {
     let mut text = String::new();
     if wide {

@@ -1,6 +1,6 @@
 //! Events in words for people, the same in every program that shows them.
 
-use cell::{Actor, EventKind, Grant, StopReason, Subject};
+use cell::{Actor, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason, Subject};
 use model::FinalUsage;
 use proto::event::Record;
 use proto::v1;
@@ -15,7 +15,7 @@ pub struct EventWords {
     pub subject: String,
     /// Its name, such as `EVICT`.
     pub name: &'static str,
-    /// Where, why and with what, such as `on m1, preempted by 7-0-1`; may be empty.
+    /// Where, why and with what, such as `on m1, preempted by ben/big/0`; may be empty.
     pub detail: String,
     /// Who did it, such as `ana`, `scheduler` or a machine's name.
     pub by: String,
@@ -104,6 +104,31 @@ fn used(record: &Record) -> String {
     }
 }
 
+/// The cause of an eviction, with the name of the task that preempted one.
+fn evicted(record: &Record, cause: &EvictionCause) -> String {
+    match (cause, &record.names.related) {
+        (EvictionCause::Preempted { by }, Some((user, job))) => {
+            format!("preempted by {user}/{job}/{}", by.index)
+        }
+        _ => cause.to_string(),
+    }
+}
+
+/// Why something was killed, with the name of the other job that ended.
+fn killed(record: &Record, why: &KillReason) -> String {
+    let Some((user, job)) = &record.names.related else { return why.to_string() };
+    match why {
+        KillReason::ParentEnded(_) => format!("its parent, {user}/{job}, ended"),
+        KillReason::AllocSetEnded(_) => {
+            format!("the alloc set that it ran in, {user}/{job}, ended")
+        }
+        KillReason::PredecessorEnded(_) => {
+            format!("{user}/{job}, which it was to run after, did not finish")
+        }
+        KillReason::User(_) | KillReason::Removed => why.to_string(),
+    }
+}
+
 fn detail(record: &Record) -> String {
     let on = || match (&record.names.machine, record.event.subject) {
         (Some(machine), Subject::Task(_) | Subject::Job(_)) => format!("on {machine}"),
@@ -114,14 +139,19 @@ fn detail(record: &Record) -> String {
         on => format!("{on}, {text}"),
     };
     match &record.event.kind {
+        EventKind::Submit { cause: PendingCause::Evicted(cause) } => {
+            format!("evicted: {}", evicted(record, cause))
+        }
         EventKind::Submit { cause } => cause.to_string(),
         EventKind::Schedule { alloc: Some(alloc), .. } => with(format!("in alloc {}", alloc.index)),
-        EventKind::Evict { cause } => with(cause.to_string()),
+        EventKind::Evict { cause } => with(evicted(record, cause)),
         EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => with(end.to_string()),
-        EventKind::Kill { why } => with(why.to_string()),
-        EventKind::Stop { why: StopReason::Kill(why) } => with(format!("to be killed: {why}")),
+        EventKind::Kill { why } => with(killed(record, why)),
+        EventKind::Stop { why: StopReason::Kill(why) } => {
+            with(format!("to be killed: {}", killed(record, why)))
+        }
         EventKind::Stop { why: StopReason::Evict(cause) } => {
-            with(format!("to be evicted: {cause}"))
+            with(format!("to be evicted: {}", evicted(record, cause)))
         }
         EventKind::Health { check: Some(check), .. } => with(check.escape_debug().to_string()),
         EventKind::Saved { attempts: 1, .. } => with("after 1 attempt".to_owned()),

@@ -29,6 +29,9 @@ impl RecordRef<'_> {
         kind(wire, &self.event.kind);
         wire.text(35, self.names.reporter.as_ref().map_or("", |name| name.as_str()));
         usage(wire, &self.event.usage);
+        let related = self.names.related.as_ref();
+        wire.text(41, related.map_or("", |(user, _)| user.as_str()));
+        wire.text(42, related.map_or("", |(_, job)| job.as_str()));
     }
 }
 

@@ -21,7 +21,8 @@ const NOTHING: v1::Nothing = v1::Nothing {};
 impl From<&Record> for v1::EventRecord {
     fn from(record: &Record) -> Self {
         let text = |name: Option<String>| name.unwrap_or_default();
-        let Names { user, job, machine, reporter } = &record.names;
+        let Names { user, job, machine, reporter, related } = &record.names;
+        let related = related.as_ref();
         Self {
             index: record.index.0,
             sub_index: record.sub,
@@ -34,6 +35,8 @@ impl From<&Record> for v1::EventRecord {
             kind: Some((&record.event.kind).into()),
             reporter: text(reporter.as_ref().map(ToString::to_string)),
             usage: crate::cell::usage(&record.event.usage),
+            related_user: text(related.map(|(user, _)| user.to_string())),
+            related_job: text(related.map(|(_, job)| job.to_string())),
         }
     }
 }
@@ -56,6 +59,8 @@ impl TryFrom<v1::EventRecord> for Record {
                 job: read::optional_name(&record.job, "job")?,
                 machine: read::optional_name(&record.machine, "machine")?,
                 reporter: read::optional_name(&record.reporter, "reporter")?,
+                related: read::optional_name(&record.related_user, "relatedUser")?
+                    .zip(read::optional_name(&record.related_job, "relatedJob")?),
             },
         })
     }

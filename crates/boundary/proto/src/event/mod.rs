@@ -9,8 +9,11 @@ mod encode;
 mod message;
 mod stored;
 
-use cell::{Actor, Applied, Cell, Event, EventKind, Subject};
-use model::{InstanceId, JobName, LogIndex, MachineId, MachineName, Time, UserName};
+use cell::{
+    Actor, Applied, Cell, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason,
+    Subject,
+};
+use model::{CollectionId, InstanceId, JobName, LogIndex, MachineId, MachineName, Time, UserName};
 use prost::Message;
 
 pub use stored::StoredNames;
@@ -64,6 +67,9 @@ pub struct Names {
     pub machine: Option<MachineName>,
     /// The machine whose report caused the operation; `None` if no report did.
     pub reporter: Option<MachineName>,
+    /// Another job that the event's kind has by its id: that of the task for which one was evicted,
+    /// or the job with which or after which one was to run.
+    pub related: Option<(UserName, JobName)>,
 }
 
 impl Names {
@@ -90,7 +96,31 @@ impl Names {
             job: job.map(|job| job.spec.name.clone()),
             machine,
             reporter,
+            related: related(&event.kind)
+                .and_then(|id| cell.job(id))
+                .map(|job| (job.owner.clone(), job.spec.name.clone())),
         }
+    }
+}
+
+/// Another job in the kind of an event.
+fn related(kind: &EventKind) -> Option<CollectionId> {
+    let of_eviction = |cause: &EvictionCause| match cause {
+        EvictionCause::Preempted { by } => Some(by.collection),
+        _ => None,
+    };
+    let of_kill = |why: &KillReason| match why {
+        KillReason::ParentEnded(id)
+        | KillReason::AllocSetEnded(id)
+        | KillReason::PredecessorEnded(id) => Some(*id),
+        KillReason::User(_) | KillReason::Removed => None,
+    };
+    match kind {
+        EventKind::Submit { cause: PendingCause::Evicted(cause) }
+        | EventKind::Evict { cause }
+        | EventKind::Stop { why: StopReason::Evict(cause) } => of_eviction(cause),
+        EventKind::Kill { why } | EventKind::Stop { why: StopReason::Kill(why) } => of_kill(why),
+        _ => None,
     }
 }
 

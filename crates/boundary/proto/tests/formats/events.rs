@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cell::{Actor, Cell, Event, EventKind, EvictionCause, PendingCause, Subject};
+use cell::{Actor, Cell, Event, EventKind, EvictionCause, PendingCause, StopReason, Subject};
 use model::{LogIndex, Time};
 use proptest::prelude::*;
 use prost::Message;
@@ -59,8 +59,15 @@ proptest! {
             prop_assert!((record.index, record.sub) > last || last.0 == LogIndex(0));
             last = (record.index, record.sub);
             prop_assert_eq!((record.index, record.at), (cell.index(), cell.time()));
-            let Names { user, job, machine, reporter } = &record.names;
+            let Names { user, job, machine, reporter, .. } = &record.names;
             prop_assert_eq!(reporter.is_some(), matches!(record.by, Actor::Machine(_)));
+            if let EventKind::Stop { why: StopReason::Evict(EvictionCause::Preempted { by }) } =
+                &record.event.kind
+            {
+                let other = cell.job(by.collection).expect("it preempts");
+                let named = (other.owner.clone(), other.spec.name.clone());
+                prop_assert_eq!(&record.names.related, &Some(named));
+            }
             match record.event.subject {
                 Subject::Cell => prop_assert_eq!(&record.names, &Names::default()),
                 Subject::Machine(_) => {

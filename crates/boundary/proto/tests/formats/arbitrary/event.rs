@@ -191,9 +191,14 @@ fn kind() -> impl Strategy<Value = EventKind> {
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {
-    let names = (of(name()), of(name()), of(name()), of(name()));
-    let names =
-        names.prop_map(|(user, job, machine, reporter)| Names { user, job, machine, reporter });
+    let names = (of(name()), of(name()), of(name()), of(name()), of((name(), name())));
+    let names = names.prop_map(|(user, job, machine, reporter, related)| Names {
+        user,
+        job,
+        machine,
+        reporter,
+        related,
+    });
     let event = (subject(), kind(), usage()).prop_map(|(subject, kind, usage)| Event {
         subject,
         kind,

@@ -32,6 +32,7 @@ pub(crate) fn all_events() -> Vec<Record> {
                 job: Some(name("web")),
                 machine: Some(name("m3")),
                 reporter: Some(name("m3")),
+                related: None,
             },
         };
         let (index, at) = (LogIndex(index), Time(1_700_000_000_000_000 + index));
