@@ -102,19 +102,12 @@ const ANSWERS: &[(&[&str], Answer)] = &[
         &["rollout", "upgrade", "rolling-update"],
         Here(
             "`bourg update FILE` updates jobs task by task, `bourg update status JOB` shows how it \
-             proceeds",
+             proceeds, `bourg restart JOB` restarts them as they are",
         ),
     ),
     (
         &["rollback", "revert"],
         Here("`bourg update undo JOB` brings back the version before an update"),
-    ),
-    (
-        &["restart"],
-        NotYet(
-            "to restart a job, `bourg kill JOB` and then `bourg run FILE`; a failed task is \
-                restarted automatically",
-        ),
     ),
     (
         &["ssh", "borgssh", "attach", "shell", "enter", "rsh"],

@@ -79,8 +79,8 @@ impl From<&RestartPolicy> for v1::RestartPolicy {
             failures: policy.failures_max,
             delay: Some(duration(policy.delay)),
             delay_max: Some(duration(policy.delay_max)),
+            policy: Some(when.into()),
             reset_after: Some(duration(policy.reset_after)),
-            policy: when.into(),
         }
     }
 }
@@ -97,7 +97,7 @@ impl TryFrom<v1::RestartPolicy> for RestartPolicy {
             })
         };
         Ok(Self {
-            when: read::value(policy.policy, meaning, "policy")?,
+            when: read::value(policy.policy.unwrap_or_default(), meaning, "policy")?,
             failures_max: policy.failures,
             delay: read::span(policy.delay, "delay")?,
             delay_max: read::span(policy.delay_max, "delayMax")?,

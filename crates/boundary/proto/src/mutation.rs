@@ -34,6 +34,7 @@ impl From<&Mutation> for MutationMessage {
             }
             Mutation::UpdateJob(update) => Self::UpdateJob(update.into()),
             Mutation::ResizeJob(resize) => Self::ResizeJob(resize.into()),
+            Mutation::RestartJob(restart) => Self::RestartJob(restart.into()),
             Mutation::SetLimits(set) => Self::SetLimits(set.into()),
             Mutation::ControlUpdate(control) => Self::ControlUpdate(control.into()),
             Mutation::DrainMachine(DrainMachine { machine, reason, deadline, force }) => {
@@ -182,6 +183,9 @@ impl TryFrom<MutationMessage> for Mutation {
             }
             MutationMessage::ResizeJob(resize) => {
                 Self::ResizeJob(resize.try_into().field("resizeJob")?)
+            }
+            MutationMessage::RestartJob(restart) => {
+                Self::RestartJob(restart.try_into().field("restartJob")?)
             }
             MutationMessage::SetLimits(set) => Self::SetLimits(set.try_into().field("setLimits")?),
             MutationMessage::ControlUpdate(control) => {

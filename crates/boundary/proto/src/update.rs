@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    Changing, ControlUpdate, PastVersion, ResizeJob, SkipReason, Update, UpdateAction,
+    Changing, ControlUpdate, PastVersion, ResizeJob, RestartJob, SkipReason, Update, UpdateAction,
     UpdateFailure, UpdateJob, UpdateState, UpdateStep, VersionEnd,
 };
 use model::{Generation, TaskIndex, Time, UserName, Version};
@@ -173,6 +173,32 @@ impl TryFrom<op::ResizeJob> for ResizeJob {
     }
 }
 
+impl From<&RestartJob> for op::RestartJob {
+    fn from(restart: &RestartJob) -> Self {
+        Self {
+            owner: restart.owner.to_string(),
+            job: restart.job.to_string(),
+            tasks: Some((&restart.tasks).into()),
+            failed: restart.failed,
+            batch: restart.batch,
+        }
+    }
+}
+
+impl TryFrom<op::RestartJob> for RestartJob {
+    type Error = Malformed;
+
+    fn try_from(restart: op::RestartJob) -> Result<Self, Malformed> {
+        Ok(Self {
+            owner: read::name(&restart.owner, "owner")?,
+            job: read::name(&restart.job, "job")?,
+            tasks: read::message(restart.tasks, "tasks")?,
+            failed: restart.failed,
+            batch: restart.batch,
+        })
+    }
+}
+
 impl From<&ControlUpdate> for op::ControlUpdate {
     fn from(control: &ControlUpdate) -> Self {
         Self {
@@ -279,6 +305,7 @@ impl From<&Update> for job_image::Update {
             to: update.to.0,
             tasks: Some((&update.tasks).into()),
             policy: Some((&update.policy).into()),
+            restart: update.restart,
             opened: update.opened.0,
             by: update.by.to_string(),
             state: Some(state),
@@ -332,6 +359,7 @@ impl TryFrom<job_image::Update> for Update {
             to: Version(update.to),
             tasks: read::message(update.tasks, "tasks")?,
             policy: read::message(update.policy, "policy")?,
+            restart: update.restart,
             opened: Time(update.opened),
             by: read::name(&update.by, "by")?,
             state,

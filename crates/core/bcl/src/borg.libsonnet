@@ -15,8 +15,8 @@
 {
   local borg = self,
 
-  // A job whose tasks run until they are stopped: production, latency-sensitive, restarted whenever
-  // a task fails. If the command refers to the port 'http', as with borg.port('http'), its tasks
+  // A job whose tasks run until they are stopped: production, latency-sensitive. A task is started
+  // again however its program ends, also with exit code 0. If the command refers to the port 'http', as with borg.port('http'), its tasks
   // are healthy while GET / on that port succeeds; `{ healthCheck: null }` disables the check.
   //
   //   name     the job's name
@@ -31,7 +31,7 @@
     appclass: 'latency-sensitive',
     // A health check whose port is null is disabled.
     healthCheck: { port: if refersTo(job.cmd, 'http') then 'http' else null, path: '/' },
-    restart: { failures: 'unlimited' },
+    restart: { policy: 'always', failures: 'unlimited' },
     local job = self,
   },
 

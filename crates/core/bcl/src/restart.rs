@@ -16,9 +16,15 @@ const RESTART: Shape = Shape {
     spellings: &[],
 };
 
-/// A policy by its name, or an object. Without a number of failures an object is unlimited, as in
-/// canonical JSON.
-pub(crate) fn restart(value: &Json, path: Path, found: &mut Diagnostics) -> RestartPolicy {
+/// A policy by its name, or an object, in which the ends that are followed by a restart are the usual
+/// ones if it does not say. Without a number of failures an object is unlimited, as in canonical
+/// JSON.
+pub(crate) fn restart(
+    value: &Json,
+    path: Path,
+    usual_ends: RestartWhen,
+    found: &mut Diagnostics,
+) -> RestartPolicy {
     let usual = RestartPolicy::default();
     if let Json::Text(_) = value {
         return match when(value) {
@@ -50,7 +56,7 @@ pub(crate) fn restart(value: &Json, path: Path, found: &mut Diagnostics) -> Rest
     let delay_max = fields.read("delayMax", found, quantity::span).unwrap_or(usual.delay_max);
     let reset_after = fields.read("resetAfter", found, quantity::span);
     RestartPolicy {
-        when: fields.read("policy", found, when).unwrap_or_default(),
+        when: fields.read("policy", found, when).unwrap_or(usual_ends),
         failures_max,
         delay: fields.read("delay", found, quantity::span).unwrap_or(usual.delay),
         delay_max,

@@ -10,7 +10,8 @@ use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
 use spec::{
-    Autoscale, Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec,
+    Autoscale, Cores, JobSpec, Kind, LogPolicy, Maximum, Path, ProblemKind, RestartPolicy,
+    RestartWhen, TaskSpec,
 };
 
 use crate::autoscale;
@@ -128,9 +129,14 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
         Some(value) => overrides(value, &top.field("overrides"), tasks, &task, found),
         None => BTreeMap::new(),
     };
+    // An alloc runs no program that could end.
+    let usual_ends = match kind.is_alloc_set() {
+        true => RestartWhen::default(),
+        false => RestartWhen::usual(appclass),
+    };
     let restart = match fields.get("restart") {
-        Some(value) => restart::restart(value, top.field("restart"), found),
-        None => RestartPolicy::default(),
+        Some(value) => restart::restart(value, top.field("restart"), usual_ends, found),
+        None => RestartPolicy::on(usual_ends),
     };
     task.saver =
         fields.get("saver").and_then(|value| ends::saver(value, top.field("saver"), found));

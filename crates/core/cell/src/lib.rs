@@ -47,6 +47,7 @@ pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
+pub use apply::restart::RestartJob;
 pub use apply::rolling::UpdateStep;
 pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};

@@ -42,6 +42,15 @@ pub enum Reply {
         /// Number of tasks that this request killed; tasks that were already dead do not count.
         tasks: u32,
     },
+    /// Tasks were started, or are being restarted.
+    Restarted {
+        /// The job that had the name.
+        collection: CollectionId,
+        /// Number of tasks that had ended and start again.
+        started: u32,
+        /// The version that the update leads to that restarts the others; `None` if none was alive.
+        version: Option<Version>,
+    },
     /// The machine was added, or already existed.
     MachineAdded(MachineId),
     /// The quota is granted.

@@ -15,9 +15,9 @@ use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
     DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
     Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
-    RenewLockSession, ResizeJob, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    Service, SetAttributes, SetCapability, SetLimits, SetPlatform, SetService, UndrainMachine,
-    UpdateAction, UpdateJob, UseCapability, WriteFile,
+    RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, Service, SetAttributes, SetCapability, SetLimits, SetPlatform, SetService,
+    UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, FilePath, GcuFactor, GrantId, JobName, LabelQuery,
@@ -278,12 +278,23 @@ fn updates(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, ResizeJob {
             owner: user, job: job, tasks: size, expected: expected
         }),
+        1 => restarts(values),
         1 => limits(values),
         4 => mutation!(values, ControlUpdate {
             owner: user, job: job, action: action, to: expected, expected: expected
         }),
     ]
     .boxed()
+}
+
+fn restarts(values: &Values) -> BoxedStrategy<Mutation> {
+    let job = (values.user.clone(), values.job.clone(), values.tasks.clone());
+    (job, values.force.clone(), values.size.clone(), values.force.clone())
+        .prop_map(|((owner, job, tasks), failed, size, batch)| {
+            let batch = batch.then_some(size);
+            RestartJob { owner, job, tasks, failed, batch }.into()
+        })
+        .boxed()
 }
 
 fn limits(values: &Values) -> BoxedStrategy<Mutation> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, SetLimits, SkipReason, UpdateAction,
-    UpdateFailure, UpdateJob, UpdateStep,
+    ControlUpdate, DrainMachine, Mutation, Op, ResizeJob, RestartJob, SetLimits, SkipReason,
+    UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
 };
 use model::{
     Address, Bytes, CollectionId, LockSessionId, MachineName, MilliCores, TaskIndex, Time,
@@ -54,6 +54,18 @@ pub(crate) fn request(
         ["resize", address, tasks] => {
             let (by, owner, Address { job, .. }) = addressed(by, address)?;
             (by, ResizeJob { owner, job, tasks: small_number(tasks)?, expected: None }.into())
+        }
+        ["restart", address, options @ ..] => {
+            let (by, owner, Address { job, tasks, .. }) = addressed(by, address)?;
+            let (mut failed, mut batch) = (false, None);
+            for word in options {
+                match word.strip_prefix("batch=") {
+                    Some(size) => batch = Some(small_number(size)?),
+                    None if *word == "failed" => failed = true,
+                    None => return Err(not(word, "failed or batch=N")),
+                }
+            }
+            (by, RestartJob { owner, job, tasks, failed, batch }.into())
         }
         ["limits", address, cpu, ram, options @ ..] => {
             let (by, owner, Address { job, .. }) = addressed(by, address)?;

@@ -30,6 +30,7 @@ const LINES: &[&str] = &[
     "add m2 m2:1",
     "update ana/web/0-1 3 cpu=20 batch=2 expected=1",
     "resize ana/web 3",
+    "restart ana/web/0 batch=2",
     "limits ana/web 50 64 expected=1 ram 96 MiB → 64 MiB",
     "control pause ana/web 1",
     "drain m1 by=60 force bad disk",

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use client::Connection;
 use client::Target;
-use model::TaskIndex;
+use model::{TaskIndex, TaskSelection};
 use proto::v1;
 
 use super::exit::{Done, Failure};
+use super::run::is_service;
 use super::selection::{Among, Selected, choose};
-use super::{KillArgs, with_cell};
+use super::{KillArgs, output, with_cell};
 
 /// The polling interval while waiting for tasks to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -44,9 +45,35 @@ pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
                 1 => eprintln!("{name}: 1 task killed"),
                 several => eprintln!("{name}: {several} tasks killed"),
             }
+            if killed > 0 && chosen.tasks != TaskSelection::All {
+                say_what_follows(&mut connection, &chosen, killed).await?;
+            }
         }
         Ok(())
     })
+}
+
+/// Tasks of a service that were killed one by one do not come back, unlike those that end by
+/// themselves: says so, and how they do.
+async fn say_what_follows(connection: &mut Connection, chosen: &Selected, killed: u32) -> Done {
+    let request = v1::StatusRequest {
+        jobs: vec![chosen.job.clone()],
+        dead: true,
+        ..v1::StatusRequest::default()
+    };
+    let status =
+        connection.ask(request, async |mut client, request| client.status(request).await).await?;
+    if status.jobs.first().is_some_and(is_service) {
+        let name = chosen.address();
+        let text = match killed {
+            1 => format!("it does not come back by itself: bourg restart {name} starts it again"),
+            _ => format!(
+                "they do not come back by themselves: bourg restart {name} starts them again"
+            ),
+        };
+        output::say(&format!("note: {text}\n"));
+    }
+    Ok(())
 }
 
 async fn wait(connection: &mut Connection, chosen: &Selected, timeout: Duration) -> Done {

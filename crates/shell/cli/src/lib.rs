@@ -33,6 +33,7 @@ mod plan;
 mod proxy;
 mod quota;
 mod reclaim;
+mod restart;
 mod restore;
 mod run;
 mod selection;
@@ -167,6 +168,13 @@ pub enum Command {
     Resize(update::ResizeArgs),
     /// Show the versions of a job's description that are kept: who, when, how each ended, what it changed.
     Versions(update::VersionsArgs),
+    /// Restart tasks, and start those that have ended.
+    ///
+    /// What runs is restarted batch by batch, within the disruption budget of the job, and each batch
+    /// has to become healthy before the next. What has ended starts again: tasks that finished, failed
+    /// or were killed. With --failed, only tasks that failed for good start again, and nothing else is
+    /// touched.
+    Restart(restart::RestartArgs),
     /// Run an autoscaler: set the limits of jobs by what their tasks use.
     ///
     /// It changes only jobs whose description has `autoscale`, within the bounds given there; the cell rejects
@@ -513,6 +521,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Update(args) => update::update(cell, &args)?,
         Command::Resize(args) => update::resize(cell, &args)?,
         Command::Versions(args) => update::versions(cell, &args)?,
+        Command::Restart(args) => restart::restart(cell, &args)?,
         Command::Drain(args) => machine::drain(cell, &args)?,
         Command::Undrain(which) => machine::undrain(cell, &which)?,
         Command::Machines(args) => machine::list(cell, &args)?,

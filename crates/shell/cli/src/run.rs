@@ -309,16 +309,18 @@ impl Progress {
         }
     }
 
-    /// A task that failed and is being retried, if any.
+    /// A task that failed and is being retried, if any; of a service, one that ended in any way.
     fn failed<'a>(&mut self, job: &'a v1::JobStatus) -> Option<&'a v1::TaskStatus> {
-        let now: Vec<u32> = job.tasks.iter().map(|task| task.failures).collect();
+        let serves = is_service(job);
+        let ends = |task: &v1::TaskStatus| if serves { task.restarts } else { task.failures };
+        let now: Vec<u32> = job.tasks.iter().map(ends).collect();
         // With a short delay before the retry, only the counter shows the failure.
         let before = std::mem::replace(&mut self.failures, now);
         let tasks = job.tasks.iter().enumerate();
         let failed = |(place, task): &(usize, &v1::TaskStatus)| {
-            let more = before.get(*place).is_some_and(|before| task.failures > *before);
+            let more = before.get(*place).is_some_and(|before| ends(task) > *before);
             let state = task.state();
-            task.failures > 0 && !state.is_dead() && (more || state == v1::TaskState::Pending)
+            ends(task) > 0 && !state.is_dead() && (more || state == v1::TaskState::Pending)
         };
         tasks.into_iter().find(failed).map(|(_, task)| task)
     }
@@ -334,7 +336,12 @@ impl Progress {
     ) {
         eprint!("{}", self.end_line(admitted));
         let (index, end) = (task.index, &task.last_end_text);
-        output::say(&format!(" task {index} failed: {end}; retrying\n"));
+        let exited = task.last_end.as_ref().and_then(|end| end.how.as_ref());
+        let text = match exited {
+            Some(v1::end::How::Exited(0)) => format!("ended: {end}; starting it again"),
+            _ => format!("failed: {end}; retrying"),
+        };
+        output::say(&format!(" task {index} {text}\n"));
         output::say(&last_lines(connection, job.clone(), index, None).await);
         eprintln!(" next: bourg logs {name}/{index}");
     }
@@ -353,9 +360,7 @@ impl Progress {
         self.tasks = counts.tasks;
         let done = counts.finished;
         // A service whose task ended was not healthy.
-        let serves =
-            job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive);
-        let healthy = counts.healthy + if serves { 0 } else { done };
+        let healthy = counts.healthy + if is_service(job) { 0 } else { done };
         let reached = [counts.scheduled + done, counts.running + done, healthy, done];
         let now = self.begun.elapsed();
         for (stage, reached) in self.stages.iter_mut().zip(reached) {
@@ -396,6 +401,11 @@ pub(super) fn count(allocs: bool, tasks: u32) -> String {
 /// Whether the job is an alloc set.
 pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
+}
+
+/// Whether the job's tasks are to run until they are stopped.
+pub(super) fn is_service(job: &v1::JobStatus) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive)
 }
 
 /// Whether the job is dead: none of its tasks will run again.

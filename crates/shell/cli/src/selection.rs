@@ -89,6 +89,14 @@ fn ranges(indexes: impl Iterator<Item = TaskIndex>, of: u32) -> TaskSelection {
 }
 
 impl Selected {
+    /// `user/job`, with the tasks if it is not the whole job: `user/job/0-2`.
+    pub(super) fn address(&self) -> String {
+        match &self.tasks {
+            TaskSelection::All => self.name(),
+            some => format!("{}/{some}", self.name()),
+        }
+    }
+
     /// `ana/web`, or `web` without an owner.
     pub(super) fn name(&self) -> String {
         match self.job.user.as_str() {

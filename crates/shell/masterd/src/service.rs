@@ -304,6 +304,10 @@ impl Borgmaster for Service {
         .await
     }
 
+    async fn restart(&self, request: Request<v1::RestartRequest>) -> Answer<v1::RestartResponse> {
+        self.restart_a_job(request).await
+    }
+
     async fn add_machine(
         &self,
         request: Request<v1::AddMachineRequest>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::Span;
+use model::{Appclass, Span};
 
 /// The usual maximum delay, and how long a run usually has to be for the first delay.
 const DELAY_MAX: Span = Span::from_secs(300);
@@ -26,7 +26,8 @@ pub struct RestartPolicy {
     pub reset_after: Span,
 }
 
-/// Which ends of a program are followed by a restart.
+/// Which ends of a program are followed by a restart. [`RestartWhen::usual`] has what a description that
+/// does not say means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RestartWhen {
     /// None: a task that fails is dead.
@@ -41,6 +42,16 @@ pub enum RestartWhen {
 impl RestartWhen {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Never, Self::OnFailure, Self::Always];
+
+    /// What a description means that does not say: a service is started again however it ends, and
+    /// other programs when they fail.
+    #[must_use]
+    pub fn usual(appclass: Appclass) -> Self {
+        match appclass {
+            Appclass::LatencySensitive => Self::Always,
+            Appclass::Batch => Self::OnFailure,
+        }
+    }
 
     /// Its name in descriptions.
     #[must_use]

@@ -52,7 +52,13 @@ fn a_job_whose_end_is_waited_for_gives_its_exit_status() {
         ("eats", 1, "['tail', '/dev/zero']".to_owned(), 128 + 9, "task 0 out of memory"),
         ("none", 1, "['no-such-program']".to_owned(), 127, "task 0 not started: "),
         // The first failed one, when all have ended.
-        ("some", 3, script("sleep 0.${task.index}; exit ${task.index}"), 1, "task 1 exit code 1"),
+        (
+            "some",
+            3,
+            script("sleep 0.${task.index}; exit ${task.index}"),
+            1,
+            "2 of 3 tasks failed (1-2), the first with: exit code 1",
+        ),
     ] {
         job(name, tasks, &cmd);
         let said = cell.fails(status, &format!("bourg run --wait {name}.bcl"));

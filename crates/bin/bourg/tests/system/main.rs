@@ -72,6 +72,7 @@ mod reflection;
 mod relations;
 mod replicas;
 mod restart;
+mod restarts;
 mod restored_twice;
 mod rootless;
 mod security;

@@ -114,7 +114,14 @@ fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
     assert!(said.contains("error: root/once failed: task 0 exit code 3"), "{said}");
     assert!(said.contains("  | no configuration"), "{said}");
 
-    service("over", "exit 0", "");
+    // A service is started again however it ends, unless its description says otherwise.
+    service("again", "exit 0", "");
+    let said = cell.fails(1, "bourg run again.bcl --timeout 3s");
+    assert!(said.contains("task 0 ended: exit code 0; starting it again"), "{said}");
+    assert!(!said.contains("· healthy"), "{said}");
+    cell.ok("bourg kill again");
+
+    service("over", "exit 0", "restart: \"on-failure\"");
     let over = cell.types("bourg run over.bcl");
     assert_eq!(over.code, 0, "{}", over.stderr);
     assert!(over.stderr.contains(" · finished 1/1 "), "{}", over.stderr);

@@ -9,7 +9,7 @@ use model::{
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
-use v1::answer::{Answer, Killed, Submitted, Updated};
+use v1::answer::{Answer, Killed, Restarted, Submitted, Updated};
 
 impl From<(SessionId, &Session)> for v1::SessionImage {
     fn from((id, session): (SessionId, &Session)) -> Self {
@@ -69,6 +69,10 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
                 let (collection, version) = (CollectionId(collection), Version(version));
                 Reply::Updated { collection, version, unchanged }
             }
+            Answer::Restarted(Restarted { collection, started, version }) => {
+                let (collection, version) = (CollectionId(collection), version.map(Version));
+                Reply::Restarted { collection, started, version }
+            }
             Answer::Machine(id) => Reply::MachineAdded(MachineId(id)),
             Answer::Drained(tasks) => Reply::Drained { tasks },
             Answer::Granted(id) => Reply::Granted(GrantId(id)),
@@ -116,6 +120,10 @@ impl From<&Reply> for Answer {
             Reply::Updated { collection, version, unchanged } => {
                 let (collection, version) = (collection.0, version.0);
                 Self::Updated(Updated { collection, version, unchanged: *unchanged })
+            }
+            Reply::Restarted { collection, started, version } => {
+                let (collection, version) = (collection.0, version.map(|version| version.0));
+                Self::Restarted(Restarted { collection, started: *started, version })
             }
             Reply::MachineAdded(id) => Self::Machine(id.0),
             Reply::Granted(id) => Self::Granted(id.0),

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
     GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
-    RequestId, Reservation, ResizeJob, ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes,
-    SetCapability, SetLimits, SetLogs, SetPlatform, SetReclamation, SkipReason, UndrainMachine,
-    UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform, SetReclamation, SkipReason,
+    UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
@@ -281,6 +281,13 @@ fn requests() -> Vec<Mutation> {
             tasks: 12,
             expected: Some(Version(0)),
         }),
+        Mutation::RestartJob(RestartJob {
+            owner: name("ana"),
+            job: name("web"),
+            tasks: TaskSelection::All,
+            failed: true,
+            batch: Some(2),
+        }),
         Mutation::SetLimits(SetLimits {
             owner: name("ana"),
             job: name("web"),
@@ -523,6 +530,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::Submit(_) => "submit",
             Mutation::UpdateJob(_) => "update job",
             Mutation::ResizeJob(_) => "resize job",
+            Mutation::RestartJob(_) => "restart job",
             Mutation::SetLimits(_) => "set limits",
             Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",

@@ -65,7 +65,7 @@ fn a_malformed_job_is_refused_with_its_place() {
             "healthCheck.port: is missing",
         ),
         (
-            |job| job.restart.as_mut().expect("there").policy = 7,
+            |job| job.restart.as_mut().expect("there").policy = Some(7),
             "restart.policy: has the value 7, which this build does not know",
         ),
         (

@@ -167,9 +167,7 @@ fn canonical(job: &JobSpec) -> Value {
         "delay": span(job.restart.delay), "delayMax": span(job.restart.delay_max),
         "resetAfter": span(job.restart.reset_after),
     });
-    if job.restart.when != RestartWhen::OnFailure {
-        restart["policy"] = json!(job.restart.when.name().replace('-', "_").to_uppercase());
-    }
+    restart["policy"] = json!(job.restart.when.name().replace('-', "_").to_uppercase());
     if let Some(failures) = job.restart.failures_max {
         restart["failures"] = json!(failures);
     }

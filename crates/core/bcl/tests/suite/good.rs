@@ -105,6 +105,7 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         check(&fields, |job| {
             (job.task.cores, job.task.limit.cpu) = (Cores::Exclusive, MilliCores(2_000));
             job.appclass = Appclass::LatencySensitive;
+            job.restart = RestartPolicy::on(RestartWhen::Always);
             job.scheduling_class = SchedulingClass::usual(Appclass::LatencySensitive);
         });
     }
@@ -134,6 +135,7 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     for appclass in ["latency-sensitive", "LATENCY_SENSITIVE"] {
         check(&format!("appclass: '{appclass}'"), |job| {
             job.appclass = Appclass::LatencySensitive;
+            job.restart = RestartPolicy::on(RestartWhen::Always);
             job.scheduling_class = SchedulingClass::usual(Appclass::LatencySensitive);
         });
     }
@@ -307,6 +309,34 @@ fn health_checks_and_restarts_have_usual_values() {
             ..RestartPolicy::default()
         };
     });
+}
+
+/// A service is started again however it ends, unless its description names another policy.
+#[test]
+fn which_ends_are_followed_by_a_restart_depends_on_the_appclass() {
+    use RestartWhen::{Always, Never, OnFailure};
+    let service = "(import 'borg.libsonnet').service('x', cmd=['a'])";
+    let batch = "(import 'borg.libsonnet').batch('x', cmd=['a'])";
+    let plain = "{ name: 'x', cmd: ['a'], appclass: 'latency-sensitive' }";
+    for (source, when, failures_max) in [
+        (service.to_owned(), Always, None),
+        (plain.to_owned(), Always, None),
+        (batch.to_owned(), OnFailure, Some(10)),
+        // A policy that does not name the ends keeps the usual ones.
+        (format!("{service} {{ restart: {{ delay: '2s' }} }}"), Always, None),
+        (format!("{service} {{ restart+: {{ failures: 3 }} }}"), Always, Some(3)),
+        (format!("{plain} {{ restart: {{ failures: 3 }} }}"), Always, Some(3)),
+        (format!("{batch} {{ restart: {{ failures: 3 }} }}"), OnFailure, Some(3)),
+        (format!("{batch} {{ appclass: 'latency-sensitive' }}"), Always, Some(10)),
+        // An explicit one stays.
+        (format!("{service} {{ restart: 'on-failure' }}"), OnFailure, Some(10)),
+        (format!("{service} {{ restart: 'never' }}"), Never, Some(10)),
+        (format!("{service} {{ restart+: {{ policy: 'on-failure' }} }}"), OnFailure, None),
+        (format!("{batch} {{ restart: 'always' }}"), Always, None),
+    ] {
+        let restart = jobs(&source)[0].restart;
+        assert_eq!((restart.when, restart.failures_max), (when, failures_max), "{source}");
+    }
 }
 
 #[test]

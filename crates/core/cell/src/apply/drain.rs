@@ -256,8 +256,7 @@ impl Cell {
         // It shows whether the new version becomes healthy, before a task is stopped for it; an undo
         // waits for it as long as for a changed task if no task may be down.
         let waits = job.open_update().is_some_and(|update| {
-            update.state == UpdateState::Rolling
-                || (update.is_moving() && job.spec.down_max() == 0)
+            update.state == UpdateState::Rolling || (update.is_moving() && job.spec.down_max() == 0)
         });
         let index = removed.unwrap_or(TaskIndex(job.rows()));
         self.replaced.insert(id);

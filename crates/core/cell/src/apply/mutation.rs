@@ -12,9 +12,9 @@ use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
     DeleteFile, DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
     MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
-    RemoveReplica, RenewLockSession, Reply, ResizeJob, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform,
-    SetReclamation, SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    RemoveReplica, RenewLockSession, Reply, ResizeJob, RestartJob, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
+    SetPlatform, SetReclamation, SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -111,6 +111,8 @@ mutations! {
     UpdateJob(UpdateJob),
     /// Change the number of tasks of a live job.
     ResizeJob(ResizeJob),
+    /// Restart tasks of a job that run, and start those that have ended.
+    RestartJob(RestartJob),
     /// Change the limit of a job whose description lets an autoscaler do so.
     SetLimits(SetLimits),
     /// Pause, resume, undo or close the update of a job.

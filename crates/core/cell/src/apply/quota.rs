@@ -244,7 +244,22 @@ impl Cell {
                 spec.charged_band().map(|band| (band, spec.total().into())).into_iter().collect()
             }
         };
-        let others = |band| self.quota.charged(owner, band).minus(charged_in(&had, band));
+        self.admits(owner, spec, &had, asked, living.is_some())
+    }
+
+    /// Whether a job that `had` these charges may have those that are `asked`.
+    pub(super) fn admits(
+        &self,
+        owner: &UserName,
+        spec: &JobSpec,
+        had: &[(Band, Total)],
+        asked: Vec<(Band, Total)>,
+        exists: bool,
+    ) -> Result<(), Box<Shortfall>> {
+        if !self.quota.metering.on {
+            return Ok(());
+        }
+        let others = |band| self.quota.charged(owner, band).minus(charged_in(had, band));
         let granted = |band| self.quota.granted(owner, band, self.time);
         let fits = |band, asked| {
             let (before, after) = (self.quota.charged(owner, band), others(band).plus(asked));
@@ -261,11 +276,11 @@ impl Cell {
             band,
             job: spec.name.clone(),
             asked: asked.resources(),
-            had: charged_in(&had, band).resources(),
+            had: charged_in(had, band).resources(),
             others: others(band).resources(),
             granted: granted(band).resources(),
             tasks: spec.tasks,
-            tasks_that_pass: if living.is_some() { 0 } else { tasks_within(spec, left) },
+            tasks_that_pass: if exists { 0 } else { tasks_within(spec, left) },
             bands_that_pass: Band::ALL.into_iter().rev().filter(passes).collect(),
         }))
     }

@@ -237,7 +237,9 @@ impl Cell {
             let Some(task) = job.task(index) else { continue };
             let Some(target) = job.description(update.target()).cloned() else { return };
             match &task.state {
-                TaskState::Running(_) if job.described(index).must_restart(&target, index) => {}
+                TaskState::Running(_)
+                    if update.restarts_all()
+                        || job.described(index).must_restart(&target, index) => {}
                 TaskState::Running(placement) if placement.stop.is_some() => {}
                 TaskState::Running(_) => {
                     let (old, new) = (job.limit(index), target.limit(index));
@@ -329,7 +331,7 @@ impl Cell {
             Some(StopReason::Kill(_)) => return,
             None => {}
         }
-        let restart = job.described(index).must_restart(&target, index);
+        let restart = update.restarts_all() || job.described(index).must_restart(&target, index);
         if !restart && self.fits_in_place(job, &target, index) {
             return self.switch_in_place(id, index, &target, events);
         }

@@ -56,6 +56,8 @@ pub(super) enum OpeningKind {
     Size,
     /// Other limits, set by an autoscaler: an undo goes where it would have gone.
     Limits,
+    /// The same description: every selected task is restarted, also where nothing changes.
+    Restart,
 }
 
 /// What others than the owner of a job need to change it as they want.
@@ -191,7 +193,7 @@ impl Job {
     /// Whether a task has the current description, or an open update is about to give it to the task.
     pub(super) fn has_or_gets_current(&self, index: TaskIndex) -> bool {
         let changing = |update: &Arc<Update>| update.changing.contains_key(&index);
-        self.task(index).is_some_and(|task| task.version == self.version)
+        self.task(index).is_some() && *self.described(index) == self.spec
             || self.open_update().is_some_and(changing)
             || self.is_to_change(index)
     }
@@ -209,6 +211,12 @@ impl Job {
         let open = self.open_update();
         let from = match open {
             None => self.version,
+            // A restart changes nothing that could be undone together with an update before it.
+            Some(open)
+                if kind == OpeningKind::Restart && !open.restart && open.has_ended_well() =>
+            {
+                self.version
+            }
             // What succeeded on some of the tasks is not known to be good for the others.
             Some(open)
                 if kind != OpeningKind::Limits && open.has_succeeded_for(self.spec.tasks) =>
@@ -222,6 +230,7 @@ impl Job {
             to,
             tasks: tasks.clone(),
             policy: policy.copied().unwrap_or(spec.update),
+            restart: kind == OpeningKind::Restart,
             opened: now,
             by: by.clone(),
             state: UpdateState::Rolling,
@@ -232,7 +241,9 @@ impl Job {
             last_passed: None,
             failure: None,
         };
-        let Some(open) = open else { return (update, BTreeMap::new()) };
+        let Some(open) = open.filter(|_| kind != OpeningKind::Restart) else {
+            return (update, BTreeMap::new());
+        };
         let same = |index: &TaskIndex| {
             index.0 < spec.tasks
                 && tasks.contains(*index)
@@ -246,7 +257,7 @@ impl Job {
         }
         if goes_on && kind == OpeningKind::Size {
             update.state = open.state.clone();
-            update.policy = open.policy;
+            (update.policy, update.restart) = (open.policy, open.restart);
             update.disruptions = open.disruptions;
             update.skipped = open.skipped.clone();
             update.skipped.retain(|index, _| index.0 < spec.tasks);
@@ -370,19 +381,26 @@ impl Cell {
             let (owner, name) = (owner.clone(), name.clone());
             return Err(Rejection::JobEnded { owner, name });
         }
-        // Its last tasks are ending, and none may start.
-        let ended = |other: &CollectionId| self.jobs.get(*other).is_none_or(|job| !job.is_alive());
-        if let Some(other) = job.parent.into_iter().chain(job.alloc_set).find(ended) {
-            let kind = if job.parent == Some(other) { "parent" } else { "alloc set" };
-            return Err(Rejection::Impossible(format!(
-                "{owner}/{name} ends with its {kind}, job {other}, which has ended"
-            )));
-        }
+        self.lives_with(job)?;
         job.not_being_killed()?;
         if let Some(expected) = expected.filter(|expected| *expected != job.last_version) {
             return Err(changed_meanwhile(job, expected));
         }
         Ok(job.id)
+    }
+
+    /// Whether the jobs with which a job ends are alive: else its last tasks are ending, and none may
+    /// start.
+    pub(super) fn lives_with(&self, job: &Job) -> Result<(), Rejection> {
+        let ended = |other: &CollectionId| self.jobs.get(*other).is_none_or(|job| !job.is_alive());
+        let Some(other) = job.parent.into_iter().chain(job.alloc_set).find(ended) else {
+            return Ok(());
+        };
+        let kind = if job.parent == Some(other) { "parent" } else { "alloc set" };
+        let (owner, name) = (&job.owner, &job.spec.name);
+        Err(Rejection::Impossible(format!(
+            "{owner}/{name} ends with its {kind}, job {other}, which has ended"
+        )))
     }
 
     /// Opens an update, or replaces an open one.

@@ -8,7 +8,7 @@ use model::{
     Appclass, End, Generation, InstanceId, Resources, Span, TaskIndex, TaskSelection, Time,
     UserName, Version,
 };
-use spec::{JobSpec, UpdatePolicy};
+use spec::{JobSpec, RestartWhen, UpdatePolicy};
 
 use super::{Death, Health, Job, KillReason, Phase, Placement, Task, TaskState};
 
@@ -23,6 +23,8 @@ pub struct Update {
     pub tasks: TaskSelection,
     /// How it proceeds.
     pub policy: UpdatePolicy,
+    /// Whether every selected task is restarted, also where nothing changes.
+    pub restart: bool,
     /// When it was opened.
     pub opened: Time,
     /// Who opened it.
@@ -174,11 +176,23 @@ impl Update {
         }
     }
 
+    /// Whether every task that it changes is done.
+    #[must_use]
+    pub(crate) fn has_ended_well(&self) -> bool {
+        matches!(self.state, UpdateState::Succeeded { .. })
+    }
+
     /// Whether it has succeeded on every task of a job of so many.
     #[must_use]
     pub(crate) fn has_succeeded_for(&self, tasks: u32) -> bool {
-        matches!(self.state, UpdateState::Succeeded { .. })
-            && (0..tasks).all(|index| self.tasks.contains(TaskIndex(index)))
+        self.has_ended_well() && (0..tasks).all(|index| self.tasks.contains(TaskIndex(index)))
+    }
+
+    /// Whether the tasks that it changes are restarted in any case; an undo restarts only what it has
+    /// to.
+    #[must_use]
+    pub fn restarts_all(&self) -> bool {
+        self.restart && self.target() == self.to
     }
 
     /// Whether it changes tasks now.
@@ -228,7 +242,12 @@ impl Job {
         let (changing, task) = (update.changing.get(&index)?, self.task(index)?);
         let last = task.last_incarnation.as_deref()?;
         let counts = last.generation >= changing.generation && last.version == update.target();
-        let failed = !matches!(last.end, End::Exited { code: 0 } | End::Lost { .. } | End::Stopped);
+        let failed = match last.end {
+            // The end of a program that is to run for ever is no success.
+            End::Exited { code: 0 } => self.spec.restart.when == RestartWhen::Always,
+            End::Lost { .. } | End::Stopped => false,
+            _ => true,
+        };
         let id = model::TaskId { collection: self.id, index };
         (counts && failed).then(|| (id.generation(last.generation), &last.end))
     }

@@ -37,6 +37,10 @@ fn reply(reply: &Reply) -> String {
         Reply::Updated { version, unchanged: true, .. } => format!("unchanged, version {version}"),
         Reply::Updated { version, .. } => format!("version {version}"),
         Reply::Killed { tasks, .. } => format!("killed {tasks}"),
+        Reply::Restarted { started, version: None, .. } => format!("{started} start"),
+        Reply::Restarted { started, version: Some(version), .. } => {
+            format!("{started} start, version {version}")
+        }
         Reply::MachineAdded(id) => format!("machine {id}"),
         Reply::Granted(id) => format!("grant {id}"),
         Reply::Drained { tasks } => format!("{tasks} leave"),

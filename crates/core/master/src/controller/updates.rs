@@ -212,7 +212,7 @@ fn change(
             }
             continue;
         }
-        if !disrupts(cell, job, target, index) {
+        if !update.restarts_all() && !disrupts(cell, job, target, index) {
             if free > 0 {
                 free -= 1;
                 next.steps.push(UpdateStep::Change(index));

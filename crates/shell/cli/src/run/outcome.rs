@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use model::{TaskIndex, TaskSelection};
 use proto::v1::end::How;
 use proto::{v1, word};
 
@@ -15,6 +16,8 @@ const SIGNALLED: u32 = 128;
 const SIGKILL: u32 = 9;
 /// The exit status if the program could not be started, as in shells.
 const NOT_STARTED: u8 = 127;
+/// Ranges of failed tasks that a message names.
+const RANGES_MAX: usize = 20;
 
 /// The exit status for the end of a failed task; `None` if its program is not what failed.
 fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
@@ -37,6 +40,21 @@ pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
     job.tasks.iter().find(|task| task.state() == v1::TaskState::Failed)
 }
 
+/// The tasks that failed permanently: the first of many ranges.
+fn which_failed(job: &v1::JobStatus) -> String {
+    let failed = job.tasks.iter().filter(|task| task.state() == v1::TaskState::Failed);
+    let single = failed.map(|task| (TaskIndex(task.index), TaskIndex(task.index)));
+    let mut which = TaskSelection::Some(single.collect()).normalised();
+    let mut more = "";
+    if let TaskSelection::Some(ranges) = &mut which
+        && ranges.len() > RANGES_MAX
+    {
+        ranges.truncate(RANGES_MAX);
+        more = ", …";
+    }
+    format!("{which}{more}")
+}
+
 /// The failure of a job that is dead without having finished, or none of whose running tasks can
 /// become healthy. If the command waited for the end, it has the exit status of the first failed
 /// task.
@@ -50,8 +68,19 @@ pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) ->
             .next(format!("bourg status {name} · bourg kill {name}"))
     } else if let Some(task) = failed.filter(|_| job.state() == v1::JobState::Failed) {
         let (index, end) = (task.index, &task.last_end_text);
-        Failure::failed(format!("error: {name} {state}: task {index} {end}"))
-            .next(format!("bourg logs {name}/{index}"))
+        let (what, again) = match counts.tasks {
+            0 | 1 => (format!("task {index} {end}"), String::new()),
+            all => (
+                format!(
+                    "{} of {all} tasks failed ({}), the first with: {end}",
+                    counts.failed,
+                    which_failed(job)
+                ),
+                format!(" · bourg restart {name} --failed"),
+            ),
+        };
+        Failure::failed(format!("error: {name} {state}: {what}"))
+            .next(format!("bourg logs {name}/{index}{again}"))
     } else {
         // Killed by a user, or with another job.
         let why = match (job.reason.as_str(), is_killed_by_user(job)) {
@@ -91,7 +120,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     }
     let is_alloc_set = run::is_alloc_set(job);
     if counts.pending > 0
-        && job.tasks.iter().all(|task| task.state() != v1::TaskState::Pending || task.failures == 0)
+        && job.tasks.iter().all(|task| task.state() != v1::TaskState::Pending || task.restarts == 0)
     {
         let text = format!(
             "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
@@ -130,6 +159,26 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_failed_tasks_are_named_up_to_a_bound() {
+        let job = |failed: &dyn Fn(u32) -> bool| {
+            let state = |index| match failed(index) {
+                true => v1::TaskState::Failed,
+                false => v1::TaskState::Finished,
+            };
+            let task = |index| v1::TaskStatus {
+                index,
+                state: state(index).into(),
+                ..v1::TaskStatus::default()
+            };
+            v1::JobStatus { tasks: (0..100).map(task).collect(), ..v1::JobStatus::default() }
+        };
+        assert_eq!(which_failed(&job(&|index| index == 3 || index == 17)), "3,17");
+        assert_eq!(which_failed(&job(&|index| index < 98)), "0-97");
+        let many = which_failed(&job(&|index| index % 2 == 0));
+        assert!(many.starts_with("0,2,4,") && many.ends_with(",38, …"), "{many}");
+    }
 
     fn ended(how: How) -> v1::TaskStatus {
         let last_end = Some(v1::End { how: Some(how) });

@@ -184,7 +184,7 @@ fn address(job: &JobSpec) -> v1::JobAddress {
 }
 
 /// The live job as it is now, and the time.
-async fn current(
+pub(crate) async fn current(
     connection: &mut Connection,
     job: &v1::JobAddress,
 ) -> Result<(v1::JobStatus, u64), Failure> {

@@ -31,6 +31,8 @@ pub(crate) enum Awaited {
     Updated,
     /// That every task is back.
     Undone,
+    /// That every task is restarted.
+    Restarted,
 }
 
 /// Shows the progress of an update until it has succeeded or is undone.
@@ -69,18 +71,23 @@ pub(crate) async fn watch(
                     0 => String::new(),
                     some => format!(", {some} skipped (bourg update status {name})"),
                 };
-                eprintln!(
-                    "updated: {}/{all} tasks on version {version} in {}{skipped}",
-                    update.done,
-                    shown(begun.elapsed())
-                );
+                let (done, took) = (update.done, shown(begun.elapsed()));
+                match awaited {
+                    Awaited::Restarted => {
+                        eprintln!("restarted: {done}/{all} tasks in {took}{skipped}");
+                    }
+                    _ => eprintln!(
+                        "updated: {done}/{all} tasks on version {version} in {took}{skipped}"
+                    ),
+                }
                 return Ok(());
             }
             v1::UpdateState::Paused => {
                 progress.end();
                 if !update.failure_text.is_empty() {
                     explain(connection, job, &name, update).await;
-                    let text = format!("error: the update of {name} failed and is paused");
+                    let what = if awaited == Awaited::Restarted { "restart" } else { "update" };
+                    let text = format!("error: the {what} of {name} failed and is paused");
                     return Err(Failure::failed(text)
                         .next(format!("bourg update undo {name} · bourg update resume {name}")));
                 }
@@ -88,7 +95,7 @@ pub(crate) async fn watch(
                     .next(format!("bourg update resume {name} · bourg update undo {name}")));
             }
             v1::UpdateState::Undoing | v1::UpdateState::Undone => {
-                let failed = awaited == Awaited::Updated && update.state_by.is_empty();
+                let failed = awaited != Awaited::Undone && update.state_by.is_empty();
                 if undoing.is_none() {
                     undoing = Some((Instant::now(), failed));
                     if failed {
@@ -117,7 +124,7 @@ pub(crate) async fn watch(
                     eprintln!("{text}");
                     return match awaited {
                         Awaited::Undone => Ok(()),
-                        Awaited::Updated => {
+                        Awaited::Updated | Awaited::Restarted => {
                             let by = &update.state_by;
                             Err(over(&format!("the update was undone by {by}")))
                         }

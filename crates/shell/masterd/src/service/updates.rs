@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cell::{ControlUpdate, Reply, ResizeJob, SetLimits, UpdateJob};
+use cell::{ControlUpdate, Reply, ResizeJob, RestartJob, SetLimits, UpdateJob};
 use model::{JobName, Sequencer, TaskSelection, UserName};
 use prost::Message as _;
 use proto::v1;
@@ -145,6 +145,29 @@ impl Service {
             Reply::Updated { version, .. } => {
                 Some(v1::ControlUpdateResponse { index, user, version: version.0 })
             }
+            _ => None,
+        })
+        .await
+    }
+
+    pub(crate) async fn restart_a_job(
+        &self,
+        request: Request<v1::RestartRequest>,
+    ) -> Answer<v1::RestartResponse> {
+        let by = self.anyone(&request).await?;
+        let bytes = request.get_ref().encoded_len();
+        let (v1::RestartRequest { id, job, tasks: chosen, failed, batch }, asks) = split(request);
+        let (owner, job) = job_address(&by.user, &job.unwrap_or_default())?;
+        self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
+        let user = owner.to_string();
+        let restart = RestartJob { owner, job, tasks: tasks(chosen)?, failed, batch };
+        self.change((id, by, bytes), restart, |index, reply| match reply {
+            Reply::Restarted { started, version, .. } => Some(v1::RestartResponse {
+                index,
+                user,
+                started: *started,
+                version: version.map(|version| version.0),
+            }),
             _ => None,
         })
         .await

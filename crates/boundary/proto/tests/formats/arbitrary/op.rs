@@ -198,6 +198,9 @@ fn reply() -> impl Strategy<Value = Reply> {
             .prop_map(|(collection, submission)| Reply::Submitted { collection, submission }),
         (collection(), any::<u32>())
             .prop_map(|(collection, tasks)| Reply::Killed { collection, tasks }),
+        (collection(), any::<u32>(), of(version())).prop_map(|(collection, started, version)| {
+            Reply::Restarted { collection, started, version }
+        }),
         machine().prop_map(Reply::MachineAdded),
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
         (collection(), version(), any::<bool>()).prop_map(|(collection, version, unchanged)| {
