@@ -20,9 +20,12 @@ use super::output::{self, Format};
 use super::selection::{Among, choose};
 use super::{LogsArgs, moment, with_cell};
 
-/// The maximum length of a line, in bytes. Longer ones are split; with prefixes, each piece becomes
-/// a line.
-const LINE_BYTES_MAX: usize = 64 << 10;
+/// The maximum length of a line, and of all lines together that are not complete, in bytes. A line that
+/// exceeds one of them is cut; as JSON its pieces are marked.
+const LINE_BYTES_MAX: usize = 16 << 20;
+const OPEN_BYTES_MAX: usize = 64 << 20;
+/// A piece has at least so many bytes, however many lines are not complete.
+const PIECE_BYTES_MIN: usize = 64 << 10;
 /// The maximum number of jobs read at once, each in a stream on one connection.
 const JOBS_MAX: usize = 100;
 /// The capacity of the queue of chunks to print.
@@ -79,8 +82,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
             tokio::spawn(forward(name, chunks, to_us.clone()));
         }
         drop(to_us);
-        let mut lines =
-            Lines { format: args.output.clone(), prefixed: !single, open: BTreeMap::new() };
+        let mut lines = Lines::new(args.output.clone(), !single);
         while let Some((job, chunk)) = from_jobs.recv().await {
             lines.take(&job, &chunk.map_err(|status| failure(&job, status))?)?;
         }
@@ -121,6 +123,19 @@ struct Lines {
     prefixed: bool,
     /// Incomplete lines, by job, task index and stream.
     open: BTreeMap<(Arc<str>, u32, i32), Open>,
+    /// Their bytes together.
+    open_bytes: usize,
+}
+
+/// How a line, or a piece of one, ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// With a newline.
+    Newline,
+    /// It goes on in the next piece.
+    Cut,
+    /// Nothing more of it comes.
+    End,
 }
 
 /// A line that is not complete.
@@ -151,9 +166,16 @@ struct Line<'a> {
     time: Option<String>,
     /// Without the newline. Bytes that are not UTF-8 are replaced by U+FFFD.
     text: Cow<'a, str>,
+    /// Whether the line is too long for one object, and goes on in the next one of its stream.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
 }
 
 impl Lines {
+    fn new(format: Format, prefixed: bool) -> Self {
+        Self { format, prefixed, open: BTreeMap::new(), open_bytes: 0 }
+    }
+
     fn take(&mut self, job: &Arc<str>, chunk: &v1::LogChunk) -> Done {
         let instance = chunk.instance.unwrap_or_default();
         let index = instance.index;
@@ -167,13 +189,15 @@ impl Lines {
             at: Time(chunk.at),
         };
         let key = (Arc::clone(job), index, chunk.stream);
-        let mut open = match self.open.remove(&key) {
+        let before = self.open.remove(&key);
+        self.open_bytes -= before.as_ref().map_or(0, |open| open.text.len());
+        let mut open = match before {
             Some(open) if open.origin.generation == origin.generation && chunk.lost_bytes == 0 => {
                 open
             }
             // The rest of that line was never written, or is lost.
             Some(open) => {
-                self.write(job, index, open.origin, &open.text, true)?;
+                self.write(job, index, open.origin, &open.text, Ending::End)?;
                 Open { origin, text: Vec::new() }
             }
             None => Open { origin, text: Vec::new() },
@@ -181,24 +205,34 @@ impl Lines {
         if chunk.lost_bytes > 0 {
             eprintln!("{job}/{index}: {} bytes before this were discarded", chunk.lost_bytes);
         }
-        for byte in &chunk.data {
+        for piece in chunk.data.split_inclusive(|byte| *byte == b'\n') {
             if open.text.is_empty() {
                 open.origin = origin;
             }
-            open.text.push(*byte);
-            if *byte == b'\n' || open.text.len() >= LINE_BYTES_MAX {
-                self.write(job, index, open.origin, &open.text, false)?;
-                open.text.clear();
-            }
+            open.text.extend_from_slice(piece);
+            let ending = match piece.ends_with(b"\n") {
+                true => Ending::Newline,
+                false if self.is_too_long(&open.text) => Ending::Cut,
+                false => continue,
+            };
+            self.write(job, index, open.origin, &open.text, ending)?;
+            // The memory of a long line is not kept for short ones.
+            open.text = Vec::new();
         }
         if !open.text.is_empty() {
+            self.open_bytes += open.text.len();
             self.open.insert(key, open);
         }
         Ok(())
     }
 
-    /// Prints a line, or a piece of a long one; `whole` if nothing more of it comes.
-    fn write(&self, job: &str, index: u32, origin: Origin, line: &[u8], whole: bool) -> Done {
+    fn is_too_long(&self, line: &[u8]) -> bool {
+        let all = self.open_bytes + line.len();
+        line.len() >= LINE_BYTES_MAX || all >= OPEN_BYTES_MAX && line.len() >= PIECE_BYTES_MIN
+    }
+
+    /// Prints a line, or a piece of a long one.
+    fn write(&self, job: &str, index: u32, origin: Origin, line: &[u8], ending: Ending) -> Done {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         let at = Some(origin.at).filter(|at| *at > Time(0));
         let mut prefix = match self.prefixed {
@@ -222,6 +256,7 @@ impl Lines {
                     },
                     time: at.map(rfc3339),
                     text: String::from_utf8_lossy(text),
+                    cut: ending == Ending::Cut,
                 };
                 return output::item(&self.format, &line, &format!("{job}/{index}"));
             }
@@ -229,7 +264,7 @@ impl Lines {
         let mut bytes = prefix.into_bytes();
         bytes.extend_from_slice(line);
         // Terminate a partial line, since another task's output may follow.
-        if (whole || bytes.len() > line.len()) && !line.ends_with(b"\n") {
+        if (ending == Ending::End || bytes.len() > line.len()) && !line.ends_with(b"\n") {
             bytes.push(b'\n');
         }
         output::print_from_outside(&bytes)
@@ -238,7 +273,7 @@ impl Lines {
     /// Prints incomplete last lines.
     fn end(mut self) -> Done {
         for ((job, index, _), open) in std::mem::take(&mut self.open) {
-            self.write(&job, index, open.origin, &open.text, true)?;
+            self.write(&job, index, open.origin, &open.text, Ending::End)?;
         }
         Ok(())
     }

@@ -176,6 +176,40 @@ fn bytes_that_are_no_text_are_replaced_in_json() {
 }
 
 #[test]
+fn a_long_line_is_whole_and_one_that_is_too_long_is_marked_where_it_is_cut() {
+    const LONG: usize = 3_000_000;
+    const TOO_LONG: usize = 20_000_000;
+    let cell = Cell::start();
+    cell.write(
+        "long.bcl",
+        format!(
+            "local script = |||
+               head -c {LONG} /dev/zero | tr '\\0' a; echo
+               head -c {TOO_LONG} /dev/zero | tr '\\0' b; echo
+               echo end
+             |||;
+             (import 'borg.libsonnet').batch('long', cmd=['sh', '-c', script]) {{ ram: '32 MiB' }}"
+        ),
+    );
+    cell.ok("bourg run --wait long.bcl");
+    let lines = json(&cell, "bourg logs long");
+    let lengths = |first: &str| -> Vec<(usize, bool)> {
+        let is_one = |line: &&Value| line["text"].as_str().is_some_and(|it| it.starts_with(first));
+        let length = |line: &Value| line["text"].as_str().map_or(0, str::len);
+        let found = lines.iter().filter(is_one);
+        found.map(|line| (length(line), line["cut"].as_bool().unwrap_or(false))).collect()
+    };
+    assert_eq!(lengths("a"), [(LONG, false)]);
+    let pieces = lengths("b");
+    assert_eq!(pieces.iter().map(|(length, _)| length).sum::<usize>(), TOO_LONG);
+    let cut: Vec<bool> = pieces.iter().map(|(_, cut)| *cut).collect();
+    assert_eq!(cut, [true, false], "{pieces:?}");
+    assert_eq!(lengths("end"), [(3, false)]);
+    let first = cell.ok("bourg logs long | head -n 1 | wc -c");
+    assert_eq!(first.trim(), (LONG + "long/0  \n".len()).to_string());
+}
+
+#[test]
 fn a_machine_that_does_not_answer_does_not_end_the_others_output() {
     let cell = Cell::start_with(&["--machines", "2"]);
     write_steps(&cell, 2, "maxPerMachine: { tasks: 1, hard: true }");
