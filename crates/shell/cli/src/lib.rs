@@ -232,6 +232,9 @@ pub enum Command {
         /// A directory, or a new name.
         destination: PathBuf,
     },
+    /// Ends the command of `bourg lock with` if its client ends first.
+    #[command(name = lock::guard::COMMAND, hide = true)]
+    EndCommandWithClient,
     /// Evaluates a file in this process, under resource limits.
     #[command(name = evaluate::COMMAND, hide = true)]
     EvaluateHere {
@@ -543,6 +546,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Capability(command) => capability::capability(cell, &command)?,
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
+        Command::EndCommandWithClient => lock::guard::run(),
         Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -88,6 +88,20 @@ impl LabelQuery {
     }
 }
 
+/// Whether queries can name a label: `key`, `!key` and `key=value` mean it.
+#[must_use]
+pub fn can_be_queried(key: &str, value: &str) -> bool {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    let all = [
+        LabelTerm::Has(key.clone()),
+        LabelTerm::HasNot(key.clone()),
+        LabelTerm::Is { key: key.clone(), value: value.clone() },
+        LabelTerm::IsNot { key, value },
+    ];
+    all.into_iter()
+        .all(|term| term.to_string().parse::<LabelQuery>().is_ok_and(|query| query.terms == [term]))
+}
+
 impl FromStr for LabelTerm {
     type Err = LabelQueryError;
 
@@ -184,5 +198,29 @@ mod tests {
             assert!(bad.parse::<LabelQuery>().is_err(), "{bad}");
         }
         assert!("a,".repeat(65).trim_end_matches(',').parse::<LabelQuery>().is_err());
+    }
+
+    #[test]
+    fn labels_can_be_queried_that_a_query_reads_as_they_are() {
+        for (key, value) in
+            [("team", "search"), ("a.b/c", ""), ("k", "v=w"), ("k", "a b"), ("k", "!v")]
+        {
+            assert!(can_be_queried(key, value), "{key}={value}");
+        }
+        for (key, value) in [
+            ("", "v"),
+            ("a,b", "v"),
+            ("a=b", "v"),
+            ("a!", "v"),
+            ("!a", "v"),
+            (" a", "v"),
+            ("a ", "v"),
+            ("a", "b,c"),
+            ("a", " v"),
+            ("a", "v\u{a0}"),
+            ("a", "b!=c"),
+        ] {
+            assert!(!can_be_queried(key, value), "{key}={value}");
+        }
     }
 }

@@ -34,7 +34,7 @@ pub use id::{
     MachineId, ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,
 };
 pub use key::{KeyDigest, KeyDigestError};
-pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
+pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels, can_be_queried};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use notice::{NoticeDelivery, NoticeReason};

@@ -166,6 +166,12 @@ pub enum ProblemKind {
     /// A label or an attribute without a name.
     #[error("has an empty name")]
     NoName,
+    /// A label that no query can name.
+    #[error(
+        "cannot be named by a query: a label has no comma, no '!=' and no space at its ends, and its key no \
+         '=' and no '!' at its ends"
+    )]
+    Unqueryable,
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     ReplicaIdentity,
@@ -373,6 +379,9 @@ impl Problems {
             self.named(&at, key);
             self.word(&at, key);
             self.word(&at, value);
+            if !key.is_empty() && !model::can_be_queried(key, value) {
+                self.add(&at, ProblemKind::Unqueryable);
+            }
         }
     }
 
@@ -555,6 +564,11 @@ mod tests {
         one(
             |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
             "labels[\"team\"]: contains the control character \\u{1b}, which is not allowed here",
+        );
+        one(
+            |job| drop(job.labels.insert("team".to_owned(), "a,b".to_owned())),
+            "labels[\"team\"]: cannot be named by a query: a label has no comma, no '!=' and no space at \
+             its ends, and its key no '=' and no '!' at its ends",
         );
     }
 

@@ -145,3 +145,26 @@ fn three_tasks_elect_a_leader_and_another_when_it_is_paused() {
     processes::signal(pid, Signal::SIGCONT);
     cell.ok("bourg kill elected");
 }
+
+/// However its client ends, and also what the command has started.
+#[test]
+fn a_command_ends_with_its_client() {
+    let cell = Cell::start();
+    cell.ok("bourg user add ana");
+    let with =
+        ["--cell", "./ana", "lock", "with", "/ana/leader", "--lease", "5s", "--", "sh", "-c"];
+    let holder = cell.start("bourg", &[&with[..], &["sleep 1d & echo $$ $!; wait"]].concat());
+    let running: Vec<i32> = eventually("the command says what runs", || {
+        let said = holder.stdout();
+        let pids =
+            said.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect::<Vec<_>>();
+        (pids.len() == 2).then_some(pids)
+    });
+    processes::signal(holder.pid(), Signal::SIGKILL);
+    // Whoever inherits them may not have looked yet.
+    until("they have ended", || {
+        running.iter().all(|pid| processes::command(*pid).concat().is_empty())
+    });
+    // The lock is free when the lease has passed.
+    cell.ok("bourg --cell ./ana lock with /ana/leader --wait 60s -- true");
+}

@@ -1,5 +1,6 @@
 //! `bourg lock`: locks and small files in the cell.
 
+pub(crate) mod guard;
 pub(crate) mod held;
 mod with;
 
@@ -32,7 +33,7 @@ pub(crate) enum Command {
     /// write --sequencer` rejects a write after the lock was lost. The session of the lock is renewed
     /// while the command runs. If it is lost, because the cell did not answer or this process was
     /// suspended for longer than the lease, the command gets SIGTERM, SIGKILL 5 s later, and the exit
-    /// code is 7.
+    /// code is 7. If this process is killed, the command is killed with it.
     ///
     /// Otherwise the exit status is that of the command, or 128 plus the signal that killed it. It may
     /// equal a code in the table of `bourg --help`: then a line that begins with `error:` tells that

@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::failure;
+use super::guard::Guard;
 use super::held::{Held, Lost};
 use crate::exit::{Code, Failure};
 use crate::runtime;
@@ -80,11 +81,13 @@ async fn hold(connection: Connection, args: &WithArgs) -> Result<ExitCode, Failu
     let outcome = running.watch(&mut held).await;
     match outcome {
         Ok(status) => {
+            running.guard.dismiss();
             held.close().await;
             Ok(status_code(status))
         }
         Err(Lost(why)) => {
             running.end().await;
+            running.guard.dismiss();
             let text = format!("error: the lock of {path} is lost: {why}; the command was ended");
             Err(Failure::new(Code::Changed, text))
         }
@@ -121,6 +124,7 @@ struct Running {
     /// Its process, which leads a process group unless it shares a terminal with this one.
     pid: Option<Pid>,
     leads_group: bool,
+    guard: Guard,
 }
 
 impl Running {
@@ -134,11 +138,19 @@ impl Running {
         if leads_group {
             command.process_group(0);
         }
+        let unguarded = |error: std::io::Error| {
+            let why = "the process that ends the command with this one";
+            Failure::failed(format!("error: cannot start {why}: {error}"))
+        };
+        let mut guard = Guard::start().map_err(unguarded)?;
         let child = command.spawn().map_err(|error| {
             Failure::usage(format!("error: cannot run {}: {error}", program.escape_debug()))
         })?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
-        Ok(Self { child, pid, leads_group })
+        if let Some(pid) = pid.map(Pid::as_raw) {
+            guard.watch(if leads_group { -pid } else { pid }).map_err(unguarded)?;
+        }
+        Ok(Self { child, pid, leads_group, guard })
     }
 
     /// Waits until the command has ended, or the session is lost. Signals go to the command.
