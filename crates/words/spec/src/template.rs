@@ -124,6 +124,8 @@ impl Longest {
     const NAME: usize = 63;
     /// Digits of a port.
     const PORT: usize = 5;
+    /// Digits of an amount of a resource.
+    const AMOUNT: usize = 20;
 
     pub(crate) fn of(job: &str, tasks: u32) -> Self {
         Self { job: job.len(), index: tasks.saturating_sub(1).to_string().len() }
@@ -138,6 +140,7 @@ impl Longest {
                     TaskField::Index => self.index,
                     TaskField::Job => self.job,
                     TaskField::User | TaskField::Cell => Self::NAME,
+                    TaskField::Cpu | TaskField::Ram => Self::AMOUNT,
                 },
                 Found::Invalid(_) => range.len(),
                 Found::Escaped => range.len() - 1,

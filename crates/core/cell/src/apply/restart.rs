@@ -150,11 +150,11 @@ impl Cell {
         self.check_needed_capabilities(by, &job.spec)?;
         let Some(update) = job.open_update().filter(|_| alive) else { return Ok(()) };
         match &update.state {
-            UpdateState::Undoing { .. } => Err(Rejection::BeingUndone {
-                owner: owner.clone(),
-                job: name.clone(),
-                version: update.to,
-            }),
+            UpdateState::Undoing { .. } => Err(Rejection::WrongState(format!(
+                "the update of {owner}/{name} to version {} is being undone: wait for it \
+                 (bourg update status {owner}/{name})",
+                update.to
+            ))),
             UpdateState::Rolling | UpdateState::Paused { .. } if !update.restart => {
                 Err(Rejection::WrongState(format!(
                     "{owner}/{name} is being updated to version {}: wait until that has succeeded, or undo it \

@@ -308,7 +308,7 @@ impl Job {
             (OpeningKind::Limits, _) => return,
             (_, UpdateState::Succeeded { .. }) => self.spec.tasks,
             (OpeningKind::Size, _) => opening.spec.tasks,
-            (OpeningKind::Description, _) => return,
+            (OpeningKind::Description | OpeningKind::Restart, _) => return,
         };
         let found = self.others.iter_mut().find(|(version, _)| *version == from);
         if let Some((_, spec)) = found.filter(|(_, spec)| spec.tasks != size) {
