@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bns::{Changes, Key};
 use cell::Cell;
-use model::LogIndex;
+use model::{LogIndex, RestoreEpoch};
 use replica::Codec;
 
 use crate::injected_bug::InjectedBug;
@@ -15,7 +15,7 @@ use crate::world::World;
 #[derive(Debug, Default)]
 pub(crate) struct NameReader {
     /// The epoch of the cell that it has read: one that was restored is another history.
-    epoch: u64,
+    epoch: RestoreEpoch,
     /// The index of the last answer.
     after: LogIndex,
     records: BTreeMap<Key, String>,
