@@ -500,19 +500,23 @@ fn a_restart_waits_for_an_update_and_pauses_where_a_task_does_not_come_up() {
         SUBMIT 1-0-2 (evicted: update)
         SCHEDULE 1-0-2 on 1
         > ended 1-0-2 exit 1
+        FAIL 1-0-2 (exit code 1)
+        SUBMIT 1-0-3 (failed, will be retried)
         > step 1 3 fail=1-0-2
-        (nothing)
+        UPDATE_FAIL 1-0-2
+        UPDATE_PAUSE job 1
         > show
         0 s
         job 1 ana/web running
-          update 1 to 3 rolling, changing 0, 1 disrupted
-          1-0-2 starting on 1 [], last: stopped
+          update 1 to 3 paused, changing 0, 1 disrupted
+          1-0-3 pending (failed, will be retried), not before 1 s, failures 1, last: exit code 1
           1-1-1 healthy on 1 [], version 1
-        m1 up [1-0-2 1-1-1] takes 0.2 cores, 128 MiB, ports [], 4 free
+        m1 up [1-1-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > restart ana/web
         UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
+        UPDATE_PENDING 1-0-3
         0 start, version 4
     "#]]);
 }
