@@ -20,7 +20,8 @@ impl From<&Order> for v1::Order {
         let stops = order.stops.iter().map(Into::into).collect();
         let settled = order.settled.iter().map(|instance| (*instance).into()).collect();
         let logs = order.logs.as_ref().map(Into::into);
-        Self { stamp: Some(order.stamp.into()), allocs, tasks, stops, settled, logs }
+        let (stamp, overrules) = (Some(order.stamp.into()), order.overrules.map(Into::into));
+        Self { stamp, overrules, allocs, tasks, stops, settled, logs }
     }
 }
 
@@ -34,7 +35,8 @@ impl TryFrom<v1::Order> for Order {
         let settled = order.settled.into_iter().map(Into::into).collect();
         let stops = read::list(order.stops, "stops")?;
         let logs = read::optional(order.logs, "logs")?;
-        Ok(Self { stamp, allocs, tasks, stops, settled, logs })
+        let overrules = order.overrules.map(Into::into);
+        Ok(Self { stamp, overrules, allocs, tasks, stops, settled, logs })
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Order {
     /// The version of the order; an order with a lower stamp than the newest one obeyed, or with
     /// that of another restoration, is rejected.
     pub stamp: Stamp,
+    /// The stamp of an order of another history that this one replaces, by an administrator's word.
+    pub overrules: Option<Stamp>,
     /// The desired allocs, by instance. A task in an alloc that is not listed here is treated as
     /// absent.
     pub allocs: Vec<DesiredAlloc>,

@@ -10,6 +10,7 @@ mod local;
 mod memory;
 mod notice;
 mod ports;
+mod rejected;
 mod rule;
 mod saver;
 mod uids;
@@ -168,6 +169,9 @@ pub struct Borglet {
     shortages: Shortages,
     /// The settings for logs; `None` before an order said them.
     logs: Option<LogSettings>,
+    /// Since when every order was rejected.
+    rejects_since: Option<Time>,
+    reports_rejection: bool,
 }
 
 impl Borglet {
@@ -211,6 +215,8 @@ impl Borglet {
             cpus,
             shortages,
             logs,
+            rejects_since: None,
+            reports_rejection: false,
         }
     }
 
@@ -226,19 +232,20 @@ impl Borglet {
     /// changes that need no restart to the others.
     ///
     /// # Errors
-    /// When an order with a higher stamp has been obeyed, or one of another restoration; nothing
-    /// changes then.
+    /// When an order with a higher stamp has been obeyed, or one of another restoration, unless the
+    /// order overrules that one; nothing changes then.
     pub fn obey(
         &mut self,
         now: Time,
         order: Order,
         effects: &mut Vec<Effect>,
     ) -> Result<(), OrderRefused> {
-        let is_newest = order.stamp >= self.stamp;
-        if !is_newest {
+        if !self.may_obey(&order) {
+            self.rejected(now);
             return Err(OrderRefused { given: order.stamp, obeyed: self.stamp });
         }
-        if order.stamp > self.stamp {
+        self.obeyed();
+        if order.stamp != self.stamp {
             self.stamp = order.stamp;
             effects.push(Effect::PersistStamp(order.stamp));
         }
@@ -289,6 +296,7 @@ impl Borglet {
             Input::Machine(report) => {
                 self.machine = report;
                 self.report_shortage();
+                self.report_rejection();
             }
             Input::Cpu(round) => self.handle_cpu(now, &round, effects),
             Input::Disk(report) => self.handle_disk(now, &report, effects),

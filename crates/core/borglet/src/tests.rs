@@ -487,3 +487,42 @@ fn what_is_still_held_to_more_than_is_wanted_takes_that_much_room() {
     world.after(1_000);
     assert_eq!(short(&world.input(Input::Resized(instance(1), Some(limit(100, 20))))), "start 3");
 }
+
+/// An order that comes late is nothing; one after the other is a machine that has another history.
+#[test]
+fn a_machine_that_rejects_every_order_says_so_until_it_obeys_one() {
+    let obeyed = Stamp {
+        restore_epoch: RestoreEpoch { counter: 1, random: 5 },
+        term: Term(3),
+        index: LogIndex(256),
+    };
+    let settings = Settings::default();
+    let mut borglet = Borglet::new(settings, machine(1 << 20), obeyed, vec![], vec![]);
+    let other = RestoreEpoch { counter: 1, random: 6 };
+    let order = |index| Order {
+        stamp: Stamp { restore_epoch: other, term: Term(3), index: LogIndex(index) },
+        ..Order::default()
+    };
+    let at = |second| Time::ZERO + Span::from_secs(second);
+    let says = |borglet: &Borglet| {
+        borglet.report().machine.attributes.get(model::attribute::REJECTS_ORDERS).cloned()
+    };
+    let mut effects = Vec::new();
+    for (second, index) in [(100, 35), (105, 36), (110, 400)] {
+        assert_eq!(says(&borglet), None, "at {second} s");
+        let refused = borglet.obey(at(second), order(index), &mut effects);
+        assert!(refused.is_err(), "whatever its index is");
+    }
+    assert_eq!(says(&borglet), Some(obeyed.to_string()));
+    borglet.step(at(111), Input::Machine(machine(1 << 20)), &mut effects);
+    assert_eq!(says(&borglet), Some(obeyed.to_string()), "it is measured anew");
+    let wrong = Stamp { index: LogIndex(255), ..obeyed };
+    let overruling = |overrules| Order { overrules: Some(overrules), ..order(37) };
+    assert!(borglet.obey(at(112), overruling(wrong), &mut effects).is_err());
+    assert!(effects.is_empty());
+    assert!(borglet.obey(at(113), overruling(obeyed), &mut effects).is_ok());
+    assert!(matches!(effects[0], Effect::PersistStamp(stamp) if stamp == order(37).stamp));
+    assert_eq!((says(&borglet), borglet.report().stamp), (None, order(37).stamp));
+    let back = Order { stamp: obeyed, ..Order::default() };
+    assert!(borglet.obey(at(114), back, &mut effects).is_err(), "the other one is over");
+}

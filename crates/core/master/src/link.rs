@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use borglet::Report;
 use cell::{Cell, MachineState, Op};
-use model::{MachineId, MachineReport, Stamp, Time};
+use model::{MachineId, MachineReport, Span, Stamp, Time};
 
 use crate::proposal::Proposal;
 use crate::{Answer, Poll, Reachability, Settings, order};
+
+/// A replica that has not reached the stamp of a machine's report for this long has another history
+/// than the machine.
+const AHEAD_FOR: Span = Span::from_secs(10);
 
 /// The link to a machine.
 #[derive(Clone, Debug)]
@@ -43,6 +47,8 @@ pub(crate) struct Link {
     /// The stamp of its last report, if the cell has not reached it yet, or never will: that of
     /// another restoration.
     pub(crate) ahead: Option<Stamp>,
+    /// Since when.
+    pub(crate) ahead_since: Time,
     /// The reachability reported last, and when.
     pub(crate) said: Option<Reachability>,
     pub(crate) noted: Time,
@@ -74,6 +80,7 @@ impl Link {
             turning: Proposal::None,
             agrees: false,
             ahead: None,
+            ahead_since: first_poll,
             said: None,
             noted: first_poll,
         }
@@ -97,7 +104,9 @@ impl Link {
 
     /// Whether the machine has obeyed the newest order.
     pub(crate) fn is_current(&self) -> bool {
-        self.report.as_ref().is_some_and(|report| report.stamp >= self.wanted)
+        let epoch = self.wanted.restore_epoch;
+        let is = |stamp: Stamp| stamp.restore_epoch == epoch && stamp >= self.wanted;
+        self.report.as_ref().is_some_and(|report| is(report.stamp))
     }
 
     /// The poll that is due now, if any.
@@ -111,8 +120,11 @@ impl Link {
         let known = cell.machine(machine)?;
         let due = self.next_poll <= now;
         // A machine that does not answer is polled at its interval, even with a new order.
-        let news =
-            !self.is_current() && self.order_in_flight.is_none() && (due || self.missed == 0);
+        // The cell should have reached what the machine has obeyed: it gets an order, and may reject it.
+        let is_lost = self.ahead.is_some() && now.since(self.ahead_since) >= AHEAD_FOR;
+        let news = (!self.is_current() || is_lost)
+            && self.order_in_flight.is_none()
+            && (due || self.missed == 0);
         let plain = due && self.order_in_flight.is_none() && self.plain_in_flight.is_none();
         if !news && !plain {
             return None;

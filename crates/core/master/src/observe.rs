@@ -6,10 +6,11 @@
 //! of them changes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use borglet::{Report, TaskReport, TaskStatus};
 use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
-use model::{End, FinalUsage, InstanceId, MachineId, Time};
+use model::{End, FinalUsage, InstanceId, MachineId, MachineReport, Time, attribute};
 
 use crate::link::Link;
 use crate::{Action, Settings};
@@ -72,6 +73,30 @@ pub(crate) fn compare(
         link.observing.make(now, settings);
         actions.push(Action::Propose(Op::Observe { machine: id, observations }));
     }
+}
+
+/// What a machine says of orders that it rejects, to propose if the cell does not know it. That is
+/// true whichever order the machine has obeyed, unlike the rest of its report.
+pub(crate) fn rejection(
+    now: Time,
+    cell: &Cell,
+    id: MachineId,
+    link: &mut Link,
+    settings: &Settings,
+) -> Option<Action> {
+    const NAME: &str = attribute::REJECTS_ORDERS;
+    let machine = cell.machine(id).filter(|machine| machine.state != MachineState::Joining)?;
+    let said = link.report.as_ref()?.machine.attributes.get(NAME).cloned();
+    if machine.report.attributes.get(NAME) == said.as_ref() {
+        return None;
+    }
+    let mut report = MachineReport::clone(&machine.report);
+    match said {
+        Some(said) => drop(report.attributes.insert(NAME.to_owned(), said)),
+        None => drop(report.attributes.remove(NAME)),
+    }
+    let report = link.describe(now, cell.kept_report(&Arc::new(report)), settings)?;
+    Some(Action::Propose(Op::DescribeMachine { machine: id, report }))
 }
 
 fn differs(

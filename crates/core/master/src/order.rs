@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Stop};
 use cell::{Cell, EvictionCause, Job, KillReason, Machine, Placement, StopReason};
-use model::{Bytes, CollectionId, InstanceId, MachineId, Span, Stamp};
+use model::{Bytes, CollectionId, InstanceId, MachineId, Span, Stamp, attribute};
 use spec::TaskSpec;
 
 /// The order for a machine: every instance placed on it that is not to be stopped, allocs and tasks
@@ -13,6 +13,8 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
     let logs = Some(*cell.log_settings());
     let mut order = Order { stamp, logs, ..Order::default() };
     let Some(machine) = cell.machine(machine) else { return order };
+    let said = machine.operator_attributes.get(attribute::OBEY);
+    order.overrules = said.and_then(|stamp| stamp.parse().ok());
     let settled = machine.report.saving.iter().filter(|saving| saving.outcome.is_some());
     order.settled = settled.map(|saving| saving.instance).collect();
     let instances = machine.instances();

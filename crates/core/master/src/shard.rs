@@ -383,7 +383,10 @@ impl Agenda {
             let same = |ahead: &Stamp| ahead.restore_epoch == present.since.restore_epoch;
             let reaches = ahead.filter(same);
             self.ahead.extend(reaches.map(|ahead| (ahead.term, ahead.index, machine)));
-            link.ahead = ahead;
+            (link.ahead, link.ahead_since) = (ahead, now);
+        }
+        if ahead.is_some() {
+            actions.extend(observe::rejection(now, cell, machine, link, settings));
         }
         if ahead.is_none() && !link.agrees {
             observe::compare(now, cell, machine, link, settings, actions);

@@ -221,7 +221,7 @@ async fn drive(
                 Message::Order(order, waiting) => {
                     // Before executing any of it: otherwise a restarted Borglet could obey an older
                     // order.
-                    let obeyed = match executor.persist(order.stamp).await {
+                    let obeyed = match executor.persist(order.stamp, order.overrules).await {
                         Ok(()) => match borglet.obey(clock.now(), order, &mut effects) {
                             Ok(()) => Obeyed::Yes,
                             Err(refused) => {

@@ -118,12 +118,16 @@ impl Executor {
         &self.ended_by_rule
     }
 
-    /// Makes a stamp durable, unless a newer one is.
+    /// Makes a stamp durable, unless a newer one is that it does not overrule.
     ///
     /// # Errors
     /// If it cannot be made durable; then no order with it may be obeyed.
-    pub(crate) async fn persist(&mut self, stamp: Stamp) -> anyhow::Result<()> {
-        if stamp > self.persisted {
+    pub(crate) async fn persist(
+        &mut self,
+        stamp: Stamp,
+        overrules: Option<Stamp>,
+    ) -> anyhow::Result<()> {
+        if stamp > self.persisted || overrules == Some(self.persisted) {
             let files = self.files.clone();
             tokio::task::spawn_blocking(move || files.write_stamp(stamp)).await??;
             self.persisted = stamp;
@@ -135,7 +139,7 @@ impl Executor {
     pub(crate) fn execute(&self, effect: Effect) {
         match effect {
             // The order was checked before it reached the Borglet.
-            Effect::PersistStamp(stamp) => debug_assert!(stamp <= self.persisted, "{stamp:?}"),
+            Effect::PersistStamp(stamp) => debug_assert!(stamp == self.persisted, "{stamp:?}"),
             Effect::Start(launch) => self.start(*launch),
             Effect::Terminate(instance, notice) => self.terminate(instance, notice),
             Effect::Kill(instance) => {

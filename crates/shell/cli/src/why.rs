@@ -45,7 +45,9 @@ fn name(answer: &v1::WhyResponse) -> String {
 /// Prints the explanations of several jobs; as a table, only of those with pending tasks.
 fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
     if let Format::Table | Format::Wide = format {
-        let waits = |answer: &&v1::WhyResponse| answer.queued > 0 || !answer.groups.is_empty();
+        let waits = |answer: &&v1::WhyResponse| {
+            answer.queued > 0 || !answer.groups.is_empty() || !answer.rejecting.is_empty()
+        };
         let text: String = answers.iter().filter(waits).map(show).collect();
         return match (text.is_empty(), answers) {
             (true, [one]) => output::print(&show(one)),
@@ -83,10 +85,17 @@ fn show(answer: &v1::WhyResponse) -> String {
             answer.queued, answer.index
         );
     }
-    if answer.groups.is_empty() && answer.scores.is_empty() {
+    if answer.groups.is_empty() && answer.scores.is_empty() && answer.rejecting.is_empty() {
         return format!("{name}: no task is pending\n");
     }
     let mut text = String::new();
+    for machine in &answer.rejecting {
+        let _infallible = writeln!(
+            text,
+            "{name}: tasks are placed on {machine}, which rejects this cell's orders\n next: bourg \
+             machine show {machine}, then bourg machine obey {machine}"
+        );
+    }
     for group in &answer.groups {
         show_group(&mut text, answer, group, &name);
     }

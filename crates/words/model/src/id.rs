@@ -188,9 +188,43 @@ pub struct Stamp {
     pub index: LogIndex,
 }
 
+/// Displayed as `epoch/term/index`.
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.restore_epoch, self.term, self.index)
+    }
+}
+
+impl std::str::FromStr for Stamp {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split('/');
+        let restore_epoch = parts.next().ok_or(())?.parse()?;
+        let mut number = || parts.next().and_then(|part| part.parse().ok()).ok_or(());
+        let (term, index) = (Term(number()?), LogIndex(number()?));
+        let stamp = Self { restore_epoch, term, index };
+        // Only the canonical form, so that each stamp has exactly one text.
+        if stamp.to_string() == text { Ok(stamp) } else { Err(()) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stamp_reads_back_what_it_prints_and_nothing_else() {
+        let restore_epoch = RestoreEpoch { counter: 2, random: 0xc };
+        let stamp = Stamp { restore_epoch, term: Term(3), index: LogIndex(256) };
+        assert_eq!(stamp.to_string(), "2-000000000000000c/3/256");
+        for of in [stamp, Stamp::default()] {
+            assert_eq!(of.to_string().parse(), Ok(of));
+        }
+        for bad in ["", "2/3", "0/3/x", "0/3/4/5", "0/03/4"] {
+            assert_eq!(bad.parse::<Stamp>(), Err(()), "{bad}");
+        }
+    }
 
     #[test]
     fn an_instance_reads_back_what_it_prints_and_nothing_else() {

@@ -47,6 +47,40 @@ fn restored(cell: &Grown, directory: &str, number: usize) -> (Background, String
     (master, told.stderr)
 }
 
+/// Both restorations have the same counter then, and two histories.
+#[test]
+fn a_machine_that_obeyed_another_restoration_says_so_and_obeys_when_it_is_told_to() {
+    let (cell, replicas) = Grown::of_three();
+    let [borglet, _scheduler] = with_machine(&cell);
+    replicas.into_iter().rev().for_each(kill);
+    let (master, _) = restored(&cell, "r1", 0);
+    runs(&cell, "between");
+    kill(master);
+
+    // The machine cannot be asked.
+    processes::signal(borglet.pid(), Signal::SIGSTOP);
+    let (_master, second) = restored(&cell, "r2", 1);
+    assert!(second.contains("0 of 1 machines"), "{second}");
+    assert_eq!(restore_epoch(&second).counter, 1, "{second}");
+    processes::signal(borglet.pid(), Signal::SIGCONT);
+    let rejects = || cell.types("machines").stdout.contains("rejects orders");
+    until("the machine says that it rejects orders", rejects);
+    cell.terminal.write("sits.bcl", SITS.replace("NAME", "after"));
+    cell.ok("run --detach sits.bcl");
+    until("why says so", || cell.types("why after").stdout.contains("bourg machine obey m1"));
+    let shown = cell.ok("machine show m1");
+    assert!(shown.contains("next: bourg machine obey m1"), "{shown}");
+    let events = cell.ok("events --machine m1 --all");
+    assert!(events.contains("rejects-orders"), "{events}");
+
+    cell.ok("machine obey m1");
+    until("it runs", || cell.types("status after -o counts.healthy").stdout == "1\n");
+    until("it rejects nothing", || !rejects());
+    until("only what the cell has runs", || cell.ok("machine show m1 -o tasks") == "1\n");
+    let again = cell.terminal.types("bourg --cell ana machine obey m1");
+    assert!(again.code == 0 && again.stderr.contains("rejects no orders"), "{}", again.stderr);
+}
+
 #[test]
 fn a_second_restoration_is_above_what_the_machines_know_of_the_first() {
     let (cell, replicas) = Grown::of_three();

@@ -275,7 +275,7 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         > polls
         1: m3x22 m7x22 m8x22 m9x22 m11x22
         2: m1x22 m2x22 m4x22 m5x22 m6x22 m10x12 m10*x2 m12x12 m12*x2
-        3: m10x22 m10*x3 m12x23 m12*
+        3: m10x22 m10*x3 m12x18 m12*x6
         > runs m10 m12
         m10: (term 1, index 54)
         m12: (term 1, index 56)

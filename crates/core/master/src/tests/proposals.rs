@@ -216,6 +216,16 @@ fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
     world.reported_of(false, Stamp { restore_epoch: other, ..stamp(0, 1, 1) }, machine(), &KILLED);
     (4..10).for_each(|term| world.term(term));
     assert_eq!(world.lost_at(begun, 120_000), "", "another restoration");
+    // But that it rejects orders.
+    let name = model::attribute::REJECTS_ORDERS.to_owned();
+    let rejects = MachineReport {
+        attributes: [(name, "0-0000000000000005/1/1".to_owned())].into(),
+        ..MachineReport::clone(&machine())
+    };
+    let stamp = Stamp { restore_epoch: other, ..stamp(0, 1, 1) };
+    world.reported_of(false, stamp, Arc::new(rejects), &KILLED);
+    let said = world.lost();
+    assert!(said.contains("describe") && !said.contains("Signalled"), "{said}");
 }
 
 /// A later report replaces one that waits.

@@ -1,6 +1,7 @@
 //! `bourg machine`: shows and administers machines.
 
 mod drain;
+mod obey;
 mod show;
 mod token;
 
@@ -47,6 +48,12 @@ pub(crate) enum Command {
     Drain(DrainArgs),
     /// Make drained machines available again.
     Undrain(Which),
+    /// Let a machine that rejects this cell's orders obey them.
+    ///
+    /// It has obeyed orders of another history of the cell: another restoration, or a state that was
+    /// lost. Make sure that no master of that history still runs. Tasks that this cell does not know
+    /// are stopped.
+    Obey(obey::ObeyArgs),
     /// Remove empty machines.
     Remove(RemoveArgs),
     /// Set attributes of a machine, which override those that it reports.
@@ -134,6 +141,7 @@ pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
         Command::Add(args) => add(cell, args),
         Command::Drain(args) => drain(cell, args),
         Command::Undrain(which) => undrain(cell, which),
+        Command::Obey(args) => obey::obey(cell, args),
         Command::Remove(args) => remove(cell, args),
         Command::Set(args) => set(cell, args),
         Command::Platform(args) => platform(cell, args),

@@ -10,6 +10,7 @@ use process::machine_words::{held_ports, ports, task_network};
 use proto::v1::usage_request::{self, Of};
 use proto::{v1, word};
 
+use super::obey;
 use crate::exit::{Done, Failure};
 use crate::moment::{self, Moment};
 use crate::output::{self, Format, Listing};
@@ -175,6 +176,9 @@ fn state(machine: &v1::MachineStatus) -> String {
     if machine.suspect {
         state += ", suspect";
     }
+    if obey::rejects(machine).is_some() {
+        state += ", rejects orders";
+    }
     if machine.shut_out {
         state += ", revoked";
     }
@@ -249,6 +253,15 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if machine.suspect {
         let why = "many tasks crashed on it recently: it may be faulty";
         rows.push(["suspect", why].map(str::to_owned));
+    }
+    if let Some(stamp) = obey::rejects(machine) {
+        let why = format!(
+            "rejected: it has obeyed {} (restore epoch/term/index), of another history; next: bourg \
+             machine obey {}",
+            stamp.escape_debug(),
+            machine.name
+        );
+        rows.push(["orders".to_owned(), why]);
     }
     if !machine.not_reached.is_empty() {
         let why = machine.not_reached.escape_debug().to_string();

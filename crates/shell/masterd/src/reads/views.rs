@@ -1,6 +1,6 @@
 //! Messages that show a view of a cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cell::{
@@ -9,7 +9,7 @@ use cell::{
 };
 use model::{
     CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
-    Time, UserName,
+    Time, UserName, attribute,
 };
 use proto::v1;
 use proto::v1::state_reason::Reason;
@@ -300,7 +300,20 @@ pub(crate) fn why_pending(
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         scored_task: 0,
         scores: Vec::new(),
+        rejecting: rejecting(cell, job, chosen),
     }
+}
+
+/// The machines that reject the cell's orders and on which chosen tasks wait for their start.
+fn rejecting(cell: &Cell, job: &Job, chosen: &TaskSelection) -> Vec<String> {
+    let waits = chosen.of(job.size()).filter_map(|index| {
+        let placed = job.instance(index).and_then(|instance| cell.placement(instance))?;
+        matches!(placed.phase, Phase::Starting).then_some(placed.machine)
+    });
+    let machines: BTreeSet<_> = waits.collect();
+    let machines = machines.into_iter().filter_map(|id| cell.machine(id));
+    let rejects = |machine: &&Arc<Machine>| machine.attribute(attribute::REJECTS_ORDERS).is_some();
+    machines.filter(rejects).map(|machine| machine.name.to_string()).collect()
 }
 
 /// The machines with the best scores for a task, term by term, with the weights of a scheduler with

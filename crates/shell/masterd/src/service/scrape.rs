@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Cell, MachineState, Rescheduling, Stages, TaskState};
-use model::{Band, NoticeDelivery, NoticeReason, Resources};
+use cell::{Cell, Machine, MachineState, Rescheduling, Stages, TaskState};
+use model::{Band, NoticeDelivery, NoticeReason, Resources, attribute};
 use nameserver::Exported;
 use process::clock::wall_clock;
 use process::metrics::{Process, counters, gauge, gauges};
@@ -171,6 +171,15 @@ fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
     let states = [("joining", joining), ("up", up), ("unreachable", unreachable), ("down", down)];
     let states = states.map(|(state, count)| ([("state", state)], count));
     gauges(encoder, "bourg_machines", "Machines of the cell, by state.", states)?;
+    let rejects = |machine: &&Arc<Machine>| machine.attribute(attribute::REJECTS_ORDERS).is_some();
+    let rejecting = cell.machines().filter(rejects).count();
+    let help = "Machines that answer and reject the cell's orders.";
+    gauge(
+        encoder,
+        "bourg_machines_rejecting_orders",
+        help,
+        u32::try_from(rejecting).unwrap_or(u32::MAX),
+    )?;
     let stopped = matches!(cell.rescheduling(), Rescheduling::Stopped { .. });
     let help = "1 if rescheduling has stopped because too many machines are unreachable, else 0.";
     gauge(encoder, "bourg_rescheduling_stopped", help, u32::from(stopped))

@@ -4,6 +4,7 @@
 mod tasks;
 
 use maud::{Markup, html};
+use model::attribute;
 use process::machine_words::{held_ports, ports, task_network};
 use proto::v1;
 use proto::v1::events_request::From;
@@ -128,6 +129,16 @@ fn notices(machine: &v1::MachineStatus) -> Vec<(bool, String)> {
     }
     if !machine.not_reached.is_empty() {
         notices.push((true, format!("Not reached: {}", machine.not_reached)));
+    }
+    if machine.attributes.contains_key(attribute::REJECTS_ORDERS) {
+        notices.push((
+            true,
+            format!(
+                "It rejects this cell's orders, because it has obeyed another history of the cell. \
+                 An administrator lets it obey: bourg machine obey {}",
+                machine.name
+            ),
+        ));
     }
     if machine.suspect {
         let text = "Many tasks crashed on it recently: it may be faulty. Drain it to find out.";

@@ -1,0 +1,37 @@
+//! `bourg machine obey`: a machine that has obeyed another history of the cell obeys this one.
+
+use clap::Args;
+use client::Target;
+use model::{MachineName, attribute};
+use proto::v1;
+use proto::v1::change_machine_request::{Change, SetAttributes};
+
+use crate::exit::Done;
+use crate::with_cell;
+
+#[derive(Debug, Args)]
+pub(crate) struct ObeyArgs {
+    /// The machine.
+    name: MachineName,
+}
+
+/// The stamp of the last order that a machine has obeyed, if it rejects the cell's orders.
+pub(super) fn rejects(machine: &v1::MachineStatus) -> Option<&str> {
+    machine.attributes.get(attribute::REJECTS_ORDERS).map(String::as_str)
+}
+
+pub(super) fn obey(cell: Target<'_>, args: &ObeyArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let found = super::machines(&mut connection, String::new(), &[args.name.clone()]).await?;
+        let name = &args.name;
+        let Some(stamp) = found.first().and_then(rejects) else {
+            eprintln!("{name}: rejects no orders of this cell");
+            return Ok(());
+        };
+        let mut changes = SetAttributes::default();
+        changes.set.insert(attribute::OBEY.to_owned(), stamp.to_owned());
+        super::change(&mut connection, name.as_str(), Change::SetAttributes(changes)).await?;
+        eprintln!("{name}: gives up {stamp}, and obeys this cell from its next order on");
+        Ok(())
+    })
+}
