@@ -34,13 +34,13 @@ impl World {
         let mut actions = Vec::new();
         self.master.tick(self.now, &self.cell, &mut actions);
         for action in actions {
-            match action {
-                Action::Propose(
-                    op @ (Op::StepUpdate { .. }
-                    | Op::StartReplacement { .. }
-                    | Op::RemoveReplacements { .. }),
-                ) => drop(self.apply(&op)),
-                _ => {}
+            if let Action::Propose(
+                op @ (Op::StepUpdate { .. }
+                | Op::StartReplacement { .. }
+                | Op::RemoveReplacements { .. }),
+            ) = action
+            {
+                self.apply(&op);
             }
         }
         let job = Arc::clone(self.job());

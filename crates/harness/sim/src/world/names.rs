@@ -19,8 +19,8 @@ pub(crate) struct NameReader {
     /// The index of the last answer.
     after: LogIndex,
     records: BTreeMap<Key, String>,
-    /// With the injected bug: the cell of each replica when it was asked last.
-    views: BTreeMap<usize, Cell>,
+    /// With the injected bug: the records of each replica when it was asked last.
+    views: BTreeMap<usize, BTreeMap<Key, String>>,
 }
 
 /// A record in words; `None` if there is none under the name.
@@ -46,12 +46,17 @@ fn all(cell: &Cell, changes: &Changes) -> BTreeMap<Key, String> {
 
 impl NameReader {
     /// Takes in what a replica answers; how what the reader then has differs from what is.
-    fn ask(&mut self, cell: &Cell, changes: &Changes, before: Option<&Cell>) -> Option<String> {
+    fn ask(
+        &mut self,
+        cell: &Cell,
+        changes: &Changes,
+        before: Option<&BTreeMap<Key, String>>,
+    ) -> Option<String> {
         match changes.after(self.after) {
             Ok(changed) => {
                 for key in changed {
                     let now = record(cell, changes, key);
-                    if before.is_some_and(|before| record(before, changes, key) == now) {
+                    if before.is_some_and(|before| before.get(key) == now.as_ref()) {
                         continue;
                     }
                     match now {
@@ -93,7 +98,7 @@ impl<C: Codec> World<C> {
             return;
         }
         let before = match self.injected_bug {
-            Some(InjectedBug::NamesFromViews) => self.names.views.insert(host, cell.clone()),
+            Some(InjectedBug::NamesFromViews) => self.names.views.insert(host, all(cell, changes)),
             _ => None,
         };
         let wrong = self.names.ask(cell, changes, before.as_ref());
