@@ -521,7 +521,7 @@ impl Borglet {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {
                     match &local.launch.desired.spec.health_check {
                         Some(_) => {
-                            effects.extend(checks::begin(*instance, &local.launch.desired, watch))
+                            effects.extend(checks::begin(*instance, &local.launch.desired, watch));
                         }
                         None => watch.settled(),
                     }
