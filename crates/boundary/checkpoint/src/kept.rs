@@ -429,6 +429,7 @@ impl Life {
                 held_ports: Vec::new(),
                 saving: Vec::new(),
                 shortage: None,
+                not_ready: None,
             });
             self.apply(&Op::DescribeMachine { machine: self.machine(name), report });
         }

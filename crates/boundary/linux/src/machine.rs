@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::statvfs;
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
@@ -45,6 +45,15 @@ pub enum Missing {
     Kernel {
         /// The output of `uname -r`.
         release: String,
+    },
+    /// Nothing can be created in a cgroup file system.
+    #[error(
+        "{} is read-only here, and tasks need cgroups of their own: in a container allow it (docker run \
+         --privileged), or start it without root", path.display()
+    )]
+    ReadOnlyCgroups {
+        /// Where it is mounted.
+        path: PathBuf,
     },
     /// No usable cgroups.
     #[error(transparent)]
@@ -154,7 +163,12 @@ pub fn preflight() -> Result<Isolation, Missing> {
             return Err(Missing::Capability { name });
         }
     }
-    Hierarchy::detect()?;
+    for path in Hierarchy::detect()?.mount_points() {
+        let flags = statvfs(path).at("look at", path)?.flags();
+        if flags.contains(FsFlags::ST_RDONLY) {
+            return Err(Missing::ReadOnlyCgroups { path: path.to_owned() });
+        }
+    }
     Ok(Isolation::Jail)
 }
 
@@ -204,7 +218,7 @@ fn memory_limit(hierarchy: &Hierarchy) -> Option<u64> {
 }
 
 fn cpu_quota_milli(hierarchy: &Hierarchy) -> Option<u64> {
-    let read = |path: std::path::PathBuf| fs::read_to_string(path).ok();
+    let read = |path: PathBuf| fs::read_to_string(path).ok();
     let (quota, period): (u64, u64) = match hierarchy {
         Hierarchy::V1(mounts) => {
             let quota = read(mounts.cpu.join("cpu.cfs_quota_us"))?.trim().parse().ok()?;

@@ -56,6 +56,7 @@ impl From<&MachineReport> for v1::MachineReport {
             }),
             task_network: report.task_network.as_ref().map(Subnet::to_string).unwrap_or_default(),
             shortage: report.shortage.map(Into::into),
+            not_ready: report.not_ready.clone(),
         }
     }
 }
@@ -78,8 +79,17 @@ impl TryFrom<v1::MachineReport> for MachineReport {
             range => Some(range.parse::<Subnet>().map_err(Fault::Subnet).field("taskNetwork")?),
         };
         let shortage = read::optional(report.shortage, "shortage")?;
-        let attributes = report.attributes;
-        Ok(Self { capacity, ports, task_network, attributes, held_ports, saving, shortage })
+        let (attributes, not_ready) = (report.attributes, report.not_ready);
+        Ok(Self {
+            capacity,
+            ports,
+            task_network,
+            attributes,
+            held_ports,
+            saving,
+            shortage,
+            not_ready,
+        })
     }
 }
 

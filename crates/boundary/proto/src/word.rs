@@ -207,6 +207,7 @@ impl Words for v1::MachineState {
         (Self::Up, "up"),
         (Self::Draining, "draining"),
         (Self::Drained, "drained"),
+        (Self::NotReady, "not-ready"),
         (Self::Unreachable, "unreachable"),
         (Self::Down, "down"),
     ];

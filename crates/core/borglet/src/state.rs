@@ -10,6 +10,7 @@ mod local;
 mod memory;
 mod notice;
 mod ports;
+mod readiness;
 mod rejected;
 mod rule;
 mod saver;
@@ -40,6 +41,7 @@ pub use memory::{MemoryReport, memory_reserve};
 use notice::GivenNotice;
 use ports::Ports;
 pub use ports::{HeldPort, Holder};
+use readiness::Readiness;
 pub use rule::Rule;
 use saver::Savers;
 pub use saver::{
@@ -91,6 +93,12 @@ pub enum Input {
     NoticeFailed(InstanceId),
     /// An instance has ended, with all its processes, and its usage.
     Ended(InstanceId, End, FinalUsage),
+    /// An instance could not be set up, so that its program was never tried, with the reason.
+    SetUpFailed(InstanceId, String),
+    /// An order could not be obeyed, because the machine cannot keep its stamp.
+    OrderNotKept,
+    /// A probe task worked, or failed, with the reason.
+    Probed(Result<(), String>),
     /// An instance was not started because a foreign process uses its user id.
     UidTaken(InstanceId),
     /// An instance was not started because one of its ports is in use.
@@ -167,6 +175,7 @@ pub struct Borglet {
     savers: Savers,
     cpus: Cpus,
     shortages: Shortages,
+    readiness: Readiness,
     /// The settings for logs; `None` before an order said them.
     logs: Option<LogSettings>,
     /// Since when every order was rejected.
@@ -200,6 +209,7 @@ impl Borglet {
         let allocs = Allocs::new(allocs);
         let (foreign_uids, disk, counts, memory) = Default::default();
         let (ports, savers, cpus, shortages, logs) = Default::default();
+        let readiness = Readiness::default();
         Self {
             settings,
             machine,
@@ -214,6 +224,7 @@ impl Borglet {
             savers,
             cpus,
             shortages,
+            readiness,
             logs,
             rejects_since: None,
             reports_rejection: false,
@@ -294,7 +305,9 @@ impl Borglet {
         match input {
             Input::Tick => {}
             Input::Machine(report) => {
+                let not_ready = self.machine.not_ready.clone();
                 self.machine = report;
+                self.report_readiness(not_ready);
                 self.report_shortage();
                 self.report_rejection();
             }
@@ -311,6 +324,11 @@ impl Borglet {
                 let end = self.end_without_port(now, instance, end);
                 self.ended(instance, end, usage);
             }
+            Input::SetUpFailed(instance, reason) => {
+                self.set_up_failed(now, instance, reason, effects);
+            }
+            Input::OrderNotKept => self.doubt(effects),
+            Input::Probed(probed) => self.probed(now, probed),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
             Input::Ports(held) => self.handle_ports(now, &held, effects),
@@ -393,6 +411,7 @@ impl Borglet {
             _ => None,
         };
         let others = self.allocs.next_tick().into_iter().chain(self.savers.next_tick());
+        let others = others.chain(self.readiness.next());
         self.tasks.values().filter_map(due).chain(others).min()
     }
 
@@ -480,6 +499,7 @@ impl Borglet {
     }
 
     fn started(&mut self, now: Time, instance: InstanceId) {
+        self.readiness.started();
         let Some(local) = self.tasks.get_mut(&instance) else { return };
         match &mut local.phase {
             Phase::Starting => {
@@ -516,6 +536,7 @@ impl Borglet {
     }
 
     fn do_what_is_due(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.probe_if_due(now, effects);
         for (instance, local) in &mut self.tasks {
             match &mut local.phase {
                 Phase::Running(watch) if watch.next().is_some_and(|next| next <= now) => {

@@ -6,6 +6,7 @@ mod disk;
 mod memory;
 mod notice;
 mod ports;
+mod readiness;
 mod savers;
 
 use std::sync::Arc;
@@ -149,6 +150,7 @@ fn words(effects: &[Effect]) -> String {
             Effect::Retire { instance, logs: None } => format!("retire {instance}"),
             Effect::Retire { instance, logs: Some(logs) } => format!("retire {instance}: {logs}"),
             Effect::KeepLogs(logs) => format!("keep logs for {}", logs.keep),
+            Effect::Probe => "probe".to_owned(),
             Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
             Effect::ResizeAlloc { instance, limit } => format!("resize {instance} to {limit}"),
             Effect::RemoveAlloc { instance, .. } => format!("remove {instance}"),

@@ -232,6 +232,11 @@ pub enum EventKind {
         /// The resource, and whether it goes on; `None` if it is over for a while.
         shortage: Option<Shortage>,
     },
+    /// A machine can run no tasks, or can again.
+    MachineReadiness {
+        /// Why it cannot; `None` if it can.
+        reason: Option<String>,
+    },
     /// An attribute of a machine changed.
     Attribute {
         /// The attribute.
@@ -494,6 +499,8 @@ impl EventKind {
             Self::MachineAdded => "ADD",
             Self::MachineUpdated { .. } => "UPDATE",
             Self::MachineShortage { .. } => "SHORTAGE",
+            Self::MachineReadiness { reason: Some(_) } => "NOT_READY",
+            Self::MachineReadiness { reason: None } => "READY",
             Self::Attribute { .. } => "ATTRIBUTE",
             Self::MachineUnreachable => "UNREACHABLE",
             Self::MachineDown => "DOWN",

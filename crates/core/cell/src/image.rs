@@ -306,8 +306,12 @@ impl Cell {
             if bare.drain.is_some() {
                 cell.draining.insert(bare.id);
             }
+            if bare.report.not_ready.is_some() {
+                cell.not_ready.insert(bare.id);
+            }
             cell.machines.insert(machine.id, Arc::new(bare));
         }
+        cell.set_machines_aside();
         for job in image.jobs {
             given("job", job.id.0, cell.last_collection.0)?;
             cell.restore_job(job)?;

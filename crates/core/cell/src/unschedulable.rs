@@ -16,6 +16,9 @@ pub enum UnschedulableReason {
     /// The machine is being drained.
     #[error("is draining")]
     Draining,
+    /// The machine can run no tasks, as its Borglet found out.
+    #[error("is not ready: it can run no tasks")]
+    NotReady,
     /// The machine does not match the task's constraints.
     #[error("does not match {constraint}: {}", shown(has.as_deref()))]
     Constraint {

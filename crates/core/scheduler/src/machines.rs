@@ -255,7 +255,8 @@ impl Machines {
         exact.sums = Sums::of(machine).plus(&exact.planned);
         let (planned_ports, planned_addresses) =
             (exact.planned_ports.len(), exact.planned_addresses.len());
-        let takes_tasks = machine.state == MachineState::Up && machine.drain.is_none();
+        let is_up = machine.state == MachineState::Up && !machine.is_set_aside();
+        let takes_tasks = is_up && machine.drain.is_none();
         if !takes_tasks {
             return self.write(at, -1, -1);
         }

@@ -96,6 +96,7 @@ enum Kind {
     Draining,
     Unreachable,
     NotUp,
+    NotReady,
     /// An alloc is on no machine, or about to leave it.
     NotPlaced,
     /// The room is kept for tasks of higher priority that wait for their retry.
@@ -264,6 +265,7 @@ fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
         UnschedulableReason::NotUp => Kind::NotUp,
         UnschedulableReason::Unreachable => Kind::Unreachable,
         UnschedulableReason::Draining => Kind::Draining,
+        UnschedulableReason::NotReady => Kind::NotReady,
         UnschedulableReason::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
         UnschedulableReason::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
         UnschedulableReason::Lacks { dimension, .. } => Kind::Lacks(*dimension),
@@ -286,6 +288,7 @@ fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
         UnschedulableReason::NotUp
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
+        | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. } => u64::MAX,
         UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
@@ -311,6 +314,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: SameFailure) -> Reason {
         Kind::NotUp => format!("{} not up", verb("is", "are")),
         Kind::Unreachable => format!("{} unreachable", verb("is", "are")),
         Kind::Draining => format!("{} draining", verb("is", "are")),
+        Kind::NotReady => format!("{} not ready: no task can run there", verb("is", "are")),
         Kind::Constraint(constraint) => format!("{} not match {constraint}", verb("does", "do")),
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
         Kind::Short(dimension) => format!(
@@ -388,6 +392,7 @@ fn miss(
         UnschedulableReason::NotUp
         | UnschedulableReason::Unreachable
         | UnschedulableReason::Draining
+        | UnschedulableReason::NotReady
         | UnschedulableReason::Short { .. }
         | UnschedulableReason::Constraint { .. }
         | UnschedulableReason::Maximum { .. }
@@ -434,6 +439,7 @@ fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     if maxima::check(ask, offer).is_err()
         || ask.demand.exclusive && whole > offer.free_cores
         || machine.state != MachineState::Up
+        || machine.is_set_aside()
         || machine.drain.is_some()
     {
         return None;

@@ -104,6 +104,7 @@ impl History {
             held_ports: self.held_ports(),
             saving: Vec::new(),
             shortage: None,
+            not_ready: None,
         };
         self.follow(&Op::DescribeMachine { machine: id, report: Arc::new(report) });
     }

@@ -8,7 +8,8 @@ use model::{
 use crate::ScriptError;
 use crate::words::{cpu, mebibytes, no_such_option, option, pair, value};
 
-const OPTIONS: &[&str] = &["cpu", "ram", "ports", "is", "held", "saving", "network", "short"];
+const OPTIONS: &[&str] =
+    &["cpu", "ram", "ports", "is", "held", "saving", "network", "short", "not-ready"];
 const PORTS: &str = "a range of ports such as 31000-31255";
 
 /// The report of a machine with these options: 1 core, 1 GiB and four ports unless they say otherwise.
@@ -31,6 +32,7 @@ pub fn machine_report(options: &[&str]) -> Result<MachineReport, ScriptError> {
                 report.task_network = Some(value(range, "a range such as 10.64.5.0/24")?);
             }
             ("short", value) => report.shortage = Some(shortage(value)?),
+            ("not-ready", reason) => report.not_ready = Some(reason.to_owned()),
             ("is", value) => {
                 let (name, value) = pair(value, ':', "NAME:VALUE")?;
                 report.attributes.insert(name.to_owned(), value.to_owned());

@@ -414,6 +414,8 @@ impl Machine {
             Effect::Retire { instance, .. } => drop(self.processes.remove(&instance)),
             // Simulated processes write no logs, and compete for no CPU.
             Effect::KeepLogs(_) | Effect::ShareCpus(_) | Effect::CapCpu { .. } => {}
+            // Its set-ups do not fail.
+            Effect::Probe => {}
             Effect::NoteRule { instance, rule, .. } => {
                 consequences.push(Consequence::EndedByRule(instance, rule));
             }

@@ -112,6 +112,7 @@ pub(crate) fn describe(
         held_ports: Vec::new(),
         saving: Vec::new(),
         shortage: None,
+        not_ready: None,
     };
     Ok(Described { report: Arc::new(report), disk, topology })
 }

@@ -121,6 +121,7 @@ pub(super) fn start(
     clients: Clients,
     machine: Described,
     uids: Uids,
+    probed: Result<(), String>,
 ) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
@@ -158,7 +159,8 @@ pub(super) fn start(
     let settings = Settings { kept_data: savers::room(&files.directory), ..uids.settings() };
     let borglet = Borglet::new(settings, Arc::clone(&report), stamp, allocs, recovered)
         .with_data(clock.now(), data)
-        .with_cpus(topology);
+        .with_cpus(topology)
+        .with_probe(clock.now(), probed);
     // Report versions must differ from those of earlier processes.
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
     let (to_reports, reports) = watch::channel(first);
@@ -168,7 +170,7 @@ pub(super) fn start(
     let shortages = memory::watch(&files, report.capacity.ram, messages.clone())?;
     disk::watch(files.clone(), report, disk, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
-    let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp);
+    let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp, uids);
     let caps = executor.caps().clone();
     let ended_by_rule = executor.ended_by_rule().clone();
     for instance in adopted {
@@ -231,6 +233,7 @@ async fn drive(
                         },
                         Err(error) => {
                             tracing::error!("cannot obey an order yet: {error:#}");
+                            borglet.step(clock.now(), Input::OrderNotKept, &mut effects);
                             Obeyed::NotNow
                         }
                     };

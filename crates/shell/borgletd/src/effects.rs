@@ -19,9 +19,11 @@ use super::disk;
 use super::message::Message;
 use super::notice;
 use super::ports;
+use super::probe;
 use super::readable::readable;
-use super::starts::{Starts, UnderWay};
+use super::starts::{Starts, Stopped, UnderWay};
 use super::tasks::{Files, Looked};
+use super::uids::Uids;
 
 mod cpu;
 mod savers;
@@ -52,6 +54,7 @@ pub(crate) struct Executor {
     starts: Starts,
     set_ups: Arc<Semaphore>,
     looks: Arc<Semaphore>,
+    uids: Uids,
     cpus: cpu::CpuEffects,
     ended_by_rule: EndedByRule,
 }
@@ -79,8 +82,8 @@ enum Begun {
     Runs(ShimChild, Option<OwnedSemaphorePermit>),
     PortTaken(HeldPort),
     UidTaken(Holder),
-    /// The disk is full; in words.
-    NoRoom(String),
+    /// Without its certificate it does not start, which is nobody's failure.
+    NoCertificate(anyhow::Error),
 }
 
 impl Executor {
@@ -90,6 +93,7 @@ impl Executor {
         remover: Remover,
         to_driver: mpsc::Sender<Message>,
         persisted: Stamp,
+        uids: Uids,
     ) -> Self {
         let (checks, data_turn) = (Checks::new(), Arc::default());
         let starts = Starts::default();
@@ -108,6 +112,7 @@ impl Executor {
             starts,
             set_ups,
             looks,
+            uids,
             cpus,
             ended_by_rule,
         }
@@ -165,6 +170,16 @@ impl Executor {
             Effect::Resize { instance, limit } => self.resize(instance, limit, Files::resize),
             Effect::ShareCpus(cpus) => self.share_cpus(cpus),
             Effect::CapCpu { instance, cap } => self.cap_cpu(instance, cap),
+            Effect::Probe => {
+                let this = self.clone();
+                tokio::spawn(async move {
+                    let probed = probe::run(&this.files, this.uids).await;
+                    if let Err(reason) = &probed {
+                        tracing::error!("this machine can run no tasks: {reason}");
+                    }
+                    this.tell(Input::Probed(probed)).await;
+                });
+            }
             Effect::MakeAlloc(desired) => self.make_alloc(*desired),
             Effect::ResizeAlloc { instance, limit } => {
                 self.resize(instance, limit, Files::resize_alloc);
@@ -328,10 +343,10 @@ impl Executor {
                 }
                 // Not a failure of the task: its next instance gets another port.
                 Ok(Begun::PortTaken(held)) => this.tell(Input::PortTaken(instance, held)).await,
-                // Nor is a disk that others have filled.
-                Ok(Begun::NoRoom(reason)) => {
-                    this.tell(Input::Ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED))
-                        .await;
+                Ok(Begun::NoCertificate(error)) => {
+                    this.clients.end(instance);
+                    let end = End::Lost { reason: format!("{error:#}") };
+                    this.tell(Input::Ended(instance, end, FinalUsage::UNMEASURED)).await;
                 }
                 Ok(Begun::UidTaken(holder)) => {
                     tracing::info!("{holder} uses user id {uid}: {instance} gets another");
@@ -340,11 +355,15 @@ impl Executor {
                 Err(error) => {
                     this.clients.end(instance);
                     let reason = format!("{error:#}");
-                    let end = match is_no_room(&error) {
-                        true => End::Lost { reason },
-                        false => End::NotStarted { reason },
-                    };
-                    this.tell(Input::Ended(instance, end, FinalUsage::UNMEASURED)).await;
+                    this.tell(match error.downcast_ref::<Stopped>() {
+                        // Its end is that of a stopped task.
+                        Some(_) => {
+                            let end = End::NotStarted { reason };
+                            Input::Ended(instance, end, FinalUsage::UNMEASURED)
+                        }
+                        None => Input::SetUpFailed(instance, reason),
+                    })
+                    .await;
                 }
             }
         });
@@ -363,7 +382,7 @@ impl Executor {
                 return Ok(Err(Begun::UidTaken(holder)));
             }
             if let Some(reason) = disk::no_room(&files) {
-                return Ok(Err(Begun::NoRoom(reason)));
+                anyhow::bail!(reason);
             }
             anyhow::Ok(Ok(files.create(&made)?))
         });
@@ -375,7 +394,11 @@ impl Executor {
             true => {
                 // The master may take its time for the certificate.
                 drop(turn);
-                let client = start.unless_stopped(self.clients.begin(instance, uid)).await??;
+                let client = start.unless_stopped(self.clients.begin(instance, uid)).await?;
+                let client = match client {
+                    Ok(client) => client,
+                    Err(error) => return Ok(Begun::NoCertificate(error)),
+                };
                 turn = start.unless_stopped(self::turn(&self.set_ups)).await?;
                 Some(client)
             }
@@ -456,7 +479,16 @@ impl Executor {
             let task = files.task(instance)?;
             let looked = files.look(instance, &task);
             let (mut kept, mut held) = (None, None);
-            if let Looked::Ended(end, _) = &looked {
+            let lost;
+            let end = match &looked {
+                Looked::Ended(end, _) => Some(end),
+                Looked::NotSetUp(reason) => {
+                    lost = End::Lost { reason: reason.clone() };
+                    Some(&lost)
+                }
+                Looked::Starting | Looked::Running(_) => None,
+            };
+            if let Some(end) = end {
                 held = held_port(&files, &task, end);
                 kept = files.leave(instance, &task, end);
                 remover.look();
@@ -480,6 +512,7 @@ impl Executor {
         match looked {
             Ok(Looked::Starting) => return true,
             Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
+            Ok(Looked::NotSetUp(reason)) => self.tell(Input::SetUpFailed(instance, reason)).await,
             Ok(Looked::Ended(end, usage)) => self.tell(Input::Ended(instance, end, usage)).await,
             Err(error) => {
                 let reason = format!("cannot inspect it: {error:#}");
@@ -498,14 +531,6 @@ impl Executor {
 /// Waits for a turn; none only if the semaphore is closed, which never happens.
 async fn turn(of: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     Arc::clone(of).acquire_owned().await.ok()
-}
-
-/// Whether an error was caused by a full disk.
-fn is_no_room(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.downcast_ref::<TaskError>().is_some_and(TaskError::is_no_room)
-            || cause.downcast_ref::<std::io::Error>().is_some_and(linux::disk::is_no_room)
-    })
 }
 
 /// The first of the machine's ports assigned to it that is in use.

@@ -16,8 +16,9 @@ use nameserver::Exported;
 use process::health::{self, Check};
 use process::metrics::{Process, counters, gauges};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Refusals};
@@ -51,6 +52,12 @@ struct Watched {
     registry: Arc<Registry>,
 }
 
+impl Watched {
+    fn driver_check(&self) -> Check {
+        Check::new("driver", self.driver.check().map_err(|error| format!("{error:#}")))
+    }
+}
+
 /// The endpoints, for peers of a cell.
 pub(super) fn pages(
     cell: &str,
@@ -78,12 +85,13 @@ pub(super) fn pages(
         registry.register_collector(Box::new(Exported(dns)));
     }
     registry.register_collector(Box::new(Tasks(driver.clone())));
+    registry.register_collector(Box::new(Ready(driver.clone())));
     registry.register_collector(Box::new(Ended(driver.clone())));
     registry.register_collector(Box::new(Refused(refusals.clone())));
     let watched = Watched { driver, registry: Arc::new(registry) };
     Router::new()
         .route("/livez", get(lives))
-        .route("/readyz", get(lives))
+        .route("/readyz", get(is_ready))
         .route("/metrics", get(metrics_of))
         .with_state(watched)
         .layer(from_fn_with_state(Arc::<str>::from(cell), lookers))
@@ -107,10 +115,19 @@ async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> 
     }
 }
 
-/// The process is ready as long as it is live: it adopts existing tasks before it listens.
 async fn lives(State(watched): State<Watched>, uri: Uri) -> Response {
-    let driver = watched.driver.check().map_err(|error| format!("{error:#}"));
-    health::answer(&uri, &[Check::new("driver", driver)])
+    health::answer(&uri, &[watched.driver_check()])
+}
+
+/// It adopts existing tasks before it listens, and may still be unable to run others.
+async fn is_ready(State(watched): State<Watched>, uri: Uri) -> Response {
+    let tasks = not_ready(&watched.driver).map_or(Ok(()), Err);
+    health::answer(&uri, &[watched.driver_check(), Check::new("tasks", tasks)])
+}
+
+/// Why the machine can run no tasks, if it cannot.
+fn not_ready(driver: &Driver) -> Option<String> {
+    driver.reports().borrow().report.machine.not_ready.clone()
 }
 
 async fn metrics_of(State(watched): State<Watched>) -> Response {
@@ -126,6 +143,19 @@ impl Collector for Refused {
         let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.0.total(cause)));
         let help = "Rejected connections and requests, by cause.";
         counters(&mut encoder, "bourg_borglet_requests_refused", help, causes)
+    }
+}
+
+/// Whether the machine can run tasks.
+#[derive(Debug)]
+struct Ready(Driver);
+
+impl Collector for Ready {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let ready = ConstGauge::new(i64::from(not_ready(&self.0).is_none()));
+        let help = "1 if this machine can run tasks, as its last probe task found.";
+        let kind = ready.metric_type();
+        ready.encode(encoder.encode_descriptor("bourg_borglet_ready", help, None, kind)?)
     }
 }
 

@@ -23,6 +23,7 @@ mod deleted_logs;
 mod disk;
 mod driver;
 mod effects;
+mod end_records;
 mod exec;
 mod health_endpoints;
 mod log_settings;
@@ -35,6 +36,7 @@ mod notice;
 mod oom;
 mod port_isolation;
 mod ports;
+mod probe;
 mod program;
 mod readable;
 mod retained_logs;
@@ -194,7 +196,12 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         let names = MachineNames::new(credentials.clone(), masters.clone(), dns_address);
         let dns_metrics = dns.first().map(|dns| Arc::clone(dns.metrics()));
         let clients = Clients::new(&files, credentials.clone(), masters.clone());
-        let driver = driver::start(files.clone(), clients.clone(), machine, options.uids)?;
+        // Before the cell hears of this machine.
+        let probed = probe::run(&files, options.uids).await;
+        if let Err(reason) = &probed {
+            tracing::error!("this machine can run no tasks: {reason}");
+        }
+        let driver = driver::start(files.clone(), clients.clone(), machine, options.uids, probed)?;
         let cell = credentials.credentials().cell().to_owned();
         let service = service::Service::new(driver.clone(), files.clone(), cell, masters);
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
@@ -270,5 +277,6 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
     files.sweep_savers()?;
     files.release_alloc_networks();
     clients::remove_all(files);
+    probe::clear(files)?;
     files.remove_cgroup()
 }

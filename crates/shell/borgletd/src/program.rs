@@ -32,7 +32,9 @@ pub(super) fn install(bin: &Path) -> anyhow::Result<()> {
         if let Err(error) = copy(running, &new) {
             let _absent = fs::remove_file(&new);
             if !linux::disk::is_no_room(&error) || !target.exists() {
-                return Err(error).context("cannot copy the running program");
+                let target = target.display();
+                return Err(error)
+                    .with_context(|| format!("cannot copy the running program to {target}"));
             }
             // Tasks work with the previous Borglet's program, and they need a Borglet.
             tracing::error!(

@@ -182,7 +182,9 @@ impl Files {
                 format!("it used more than {} of memory", Bytes(LIMITS.memory_bytes))
             }
             ExitReason::MachineOutOfMemory { .. } => "its machine had no memory left".to_owned(),
-            ExitReason::NotStarted { reason } => format!("not started: {reason}"),
+            ExitReason::NotStarted { reason } | ExitReason::NotSetUp { reason } => {
+                format!("not started: {reason}")
+            }
         };
         let said = last_line(&attempt.path().join(record::LOG_DIRECTORY));
         Ok(Some(Err(said.map_or(how.clone(), |said| format!("{how}: {said}")))))

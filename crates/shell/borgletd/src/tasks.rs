@@ -14,7 +14,7 @@ use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatu
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, TaskCgroup};
-use linux::record::{self, Bind, BindablePorts, ExitReason, Jail, Rotation};
+use linux::record::{self, Bind, BindablePorts, Jail, Rotation};
 use linux::task::{Inspection, LostReason, Resized, ShimServer, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
@@ -28,6 +28,7 @@ use spec::{LogPolicy, LogSettings};
 
 use super::cpu_isolation::MachineIsolation;
 use super::deleted_logs::DeletedLogs;
+use super::end_records::{end, lost, usage};
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
@@ -60,6 +61,8 @@ pub(crate) enum Looked {
     Running(record::Running),
     /// It has ended, with all its processes, and its usage.
     Ended(End, FinalUsage),
+    /// The machine could not set it up, with the reason.
+    NotSetUp(String),
 }
 
 /// The layout of the data directory.
@@ -359,6 +362,9 @@ impl Files {
                 RecoveredStatus::Ended(End::Stopped, usage)
             }
             Looked::Ended(end, usage) => RecoveredStatus::Ended(end, usage),
+            Looked::NotSetUp(reason) => {
+                RecoveredStatus::Ended(End::Lost { reason }, FinalUsage::UNMEASURED)
+            }
         };
         if let RecoveredStatus::Ended(end, _) = &status {
             self.leave(instance, task, end);
@@ -410,7 +416,12 @@ impl Files {
         let (end, cleared) = match task.inspect() {
             Ok(Inspection::Starting) => return Looked::Starting,
             Ok(Inspection::Running(running)) => return Looked::Running(running),
-            Ok(Inspection::Ended(exit)) => return Looked::Ended(end(&exit.reason), usage(&exit)),
+            Ok(Inspection::Ended(exit)) => {
+                return match end(&exit.reason) {
+                    Ok(end) => Looked::Ended(end, usage(&exit)),
+                    Err(reason) => Looked::NotSetUp(reason),
+                };
+            }
             Ok(Inspection::Lost { reason }) => {
                 (lost(reason), task.kill().map(drop).map_err(anyhow::Error::from))
             }
@@ -607,38 +618,6 @@ fn desired_text(desired: &Desired) -> anyhow::Result<String> {
 /// Whether no shim has ever locked the directory of an instance.
 fn is_never_started(task: &TaskDirectory) -> bool {
     matches!(task.inspect(), Ok(Inspection::Lost { reason: LostReason::NeverStarted }))
-}
-
-/// Converts an instance's end to the cell's type.
-fn end(reason: &ExitReason) -> End {
-    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
-    match reason {
-        ExitReason::Exited { code } => End::Exited { code: byte(*code) },
-        ExitReason::Signalled { signal } => End::Signalled { signal: byte(*signal) },
-        ExitReason::OutOfMemory { limit_bytes, peak_bytes } => {
-            End::OutOfMemory { limit: Bytes(*limit_bytes), peak: Bytes(*peak_bytes) }
-        }
-        ExitReason::MachineOutOfMemory { limit_bytes, peak_bytes } => {
-            End::OutOfResources { reason: oom::killed_by_kernel(*limit_bytes, *peak_bytes) }
-        }
-        ExitReason::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
-    }
-}
-
-/// The usage of an instance, as far as its shim measured it.
-fn usage(exit: &record::Exit) -> FinalUsage {
-    let cpu_time = exit.cpu_ns.map(|time| Span(time / 1_000));
-    FinalUsage { cpu_time, memory_peak: exit.memory_peak_bytes.map(Bytes), notice: None }
-}
-
-/// The end of an instance that is gone without a record.
-fn lost(reason: LostReason) -> End {
-    let reason = match reason {
-        LostReason::NeverStarted => "the Borglet died while starting it",
-        LostReason::ShimDied => "its shim died",
-        LostReason::Rebooted => "its machine was restarted",
-    };
-    End::Lost { reason: reason.to_owned() }
 }
 
 /// A host name for a task: `job-index`, truncated to the length of a label.

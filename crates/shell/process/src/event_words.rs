@@ -160,6 +160,8 @@ fn detail(record: &Record) -> String {
         EventKind::MachineUpdated { capacity } => capacity.to_string(),
         EventKind::MachineShortage { shortage: Some(shortage) } => shortage.to_string(),
         EventKind::MachineShortage { shortage: None } => "no longer short".to_owned(),
+        EventKind::MachineReadiness { reason: Some(reason) } => one_line(reason),
+        EventKind::MachineReadiness { reason: None } => "can run tasks again".to_owned(),
         EventKind::Attribute { name, value } => {
             let name = name.escape_debug();
             match value {

@@ -25,6 +25,8 @@ pub struct MachineReport {
     pub saving: Vec<Saving>,
     /// The resource that it is short of, or was lately.
     pub shortage: Option<Shortage>,
+    /// Why it can run no tasks; `None` if it can.
+    pub not_ready: Option<String>,
 }
 
 impl MachineReport {

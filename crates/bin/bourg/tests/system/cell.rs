@@ -64,9 +64,7 @@ impl Cell {
     /// may change.
     #[track_caller]
     pub(crate) fn start_with_file(file: &str, content: &str, arguments: &[&str]) -> Self {
-        let (terminal, cgroup) = (Terminal::new(), String::new());
-        let directory = terminal.path("cell");
-        let mut cell = Self { terminal, directory, dev: None, cgroup };
+        let mut cell = Self::of_mounts();
         cell.start_over(file, content, arguments);
         cell
     }
@@ -82,9 +80,37 @@ impl Cell {
     #[track_caller]
     pub(crate) fn start_over(&mut self, file: &str, content: &str, arguments: &[&str]) {
         self.write("over", content);
-        let line = format!("mount --bind over {file} && exec \"$@\"");
-        self.begin_by(&["unshare", "--mount", "sh", "-c", &line, "sh"], arguments);
+        self.begin_after(&format!("mount --bind over {file}"), arguments);
         self.is_ready();
+    }
+
+    /// `bourg dev --dir cell` with mounts of its own, which a shell line makes before; ready to take
+    /// commands.
+    #[track_caller]
+    pub(crate) fn start_after(line: &str, arguments: &[&str]) -> Self {
+        let mut cell = Self::of_mounts();
+        cell.begin_after(line, arguments);
+        cell.is_ready();
+        cell
+    }
+
+    /// The same for a cell that cannot start: what it says, and its exit code.
+    #[track_caller]
+    pub(crate) fn fails_after(line: &str, arguments: &[&str]) -> Ended {
+        let mut cell = Self::of_mounts();
+        cell.begin_after(line, arguments);
+        cell.dev.take().expect("it was started").ends()
+    }
+
+    fn of_mounts() -> Self {
+        let (terminal, cgroup) = (Terminal::new(), String::new());
+        let directory = terminal.path("cell");
+        Self { terminal, directory, dev: None, cgroup }
+    }
+
+    fn begin_after(&mut self, line: &str, arguments: &[&str]) {
+        let line = format!("{line} && exec \"$@\"");
+        self.begin_by(&["unshare", "--mount", "sh", "-c", &line, "sh"], arguments);
     }
 
     /// Starts it without waiting for it.

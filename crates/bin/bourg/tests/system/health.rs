@@ -14,7 +14,7 @@ fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else(
     let verbose =
         "[+] disk ok\n[+] caught-up ok\n[+] leader ok\n[+] threads ok\n[+] queue ok\nok\n";
     assert_eq!(page(&cell, Of::Master, "/readyz?verbose"), (200, verbose.to_owned()));
-    let verbose = "[+] driver ok\nok\n";
+    let verbose = "[+] driver ok\n[+] tasks ok\nok\n";
     assert_eq!(page(&cell, Of::Borglet, "/readyz?verbose"), (200, verbose.to_owned()));
 
     cell.ok("bourg user add ana");

@@ -66,6 +66,7 @@ mod platforms;
 mod ports;
 mod printed;
 mod quota;
+mod readiness;
 mod reboot;
 mod reclamation;
 mod reflection;

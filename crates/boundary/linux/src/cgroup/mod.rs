@@ -119,6 +119,17 @@ impl Hierarchy {
         v1::parse_mounts(&mounts).map(Self::V1)
     }
 
+    /// Where the trees are mounted in which tasks have cgroups.
+    pub(crate) fn mount_points(&self) -> Vec<&Path> {
+        match self {
+            Self::V2 { root } => vec![root],
+            Self::V1(mounts) => {
+                let needed = [&mounts.cpu, &mounts.cpuacct, &mounts.memory, &mounts.pids];
+                needed.into_iter().chain(&mounts.unified).map(PathBuf::as_path).collect()
+            }
+        }
+    }
+
     /// `v2`, `v1` or `hybrid`.
     #[must_use]
     pub fn name(&self) -> &'static str {

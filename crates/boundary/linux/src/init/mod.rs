@@ -45,6 +45,11 @@ pub(crate) struct Pipes {
     pub(crate) network: Option<OwnedFd>,
 }
 
+/// The first byte of a reason on the trouble pipe: whether the machine could not set up the task, or
+/// could not execute its program.
+pub(crate) const SET_UP: u8 = b'S';
+pub(crate) const PROGRAM: u8 = b'P';
+
 /// First byte on the status pipe: the task has been forked.
 pub(crate) const FORKED: u8 = b'F';
 
@@ -71,7 +76,8 @@ pub(crate) fn run(launch: &Launch, dir: &Path, pipes: Pipes) -> ! {
     let (signals, task) = match result {
         Ok(ready) => ready,
         Err(reason) => {
-            let _shim_is_gone = File::from(pipes.trouble).write_all(reason.as_bytes());
+            let reason = [&[SET_UP], reason.as_bytes()].concat();
+            let _shim_is_gone = File::from(pipes.trouble).write_all(&reason);
             sys::exit_now(1);
         }
     };
@@ -142,15 +148,21 @@ fn start(
     {
         ForkResult::Parent { child } => Ok(child),
         ForkResult::Child => {
-            let reason = become_task(launch, stdout, stderr, trouble);
-            let _init_is_gone = nix::unistd::write(trouble, reason.as_bytes());
+            let (whose, reason) = become_task(launch, stdout, stderr, trouble);
+            let reason = [&[whose], reason.as_bytes()].concat();
+            let _init_is_gone = nix::unistd::write(trouble, &reason);
             sys::exit_now(127)
         }
     }
 }
 
-/// Executes the task's program; returns only on failure, with the reason.
-fn become_task(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, trouble: &OwnedFd) -> String {
+/// Executes the task's program; returns only on failure, with what failed and the reason.
+fn become_task(
+    launch: &Launch,
+    stdout: &OwnedFd,
+    stderr: &OwnedFd,
+    trouble: &OwnedFd,
+) -> (u8, String) {
     let prepared = || -> io::Result<()> {
         setsid()?;
         nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
@@ -159,14 +171,14 @@ fn become_task(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, trouble: &Ow
         sys::close_all_but(&mut [0, 1, 2, trouble.as_raw_fd()])
     };
     if let Err(error) = prepared() {
-        return format!("cannot set up the task's files: {error}");
+        return (SET_UP, format!("cannot set up the task's files: {error}"));
     }
     if let Err(error) = confine::confine(launch) {
-        return error.to_string();
+        return (SET_UP, error.to_string());
     }
     sys::reset_signals();
     let environment = complete_environment(launch);
-    exec(&launch.argv, &environment)
+    (PROGRAM, exec(&launch.argv, &environment))
 }
 
 /// Manages the namespace until the task's main process has ended; returns its raw wait status.

@@ -292,9 +292,15 @@ pub enum ExitReason {
         /// Its peak memory.
         peak_bytes: u64,
     },
-    /// Its program was never executed.
+    /// Its program could not be executed.
     NotStarted {
         /// The reason, for the user to read.
+        reason: String,
+    },
+    /// The machine could not set it up, so that its program was never tried: its cgroup, its jail or its
+    /// logs.
+    NotSetUp {
+        /// The reason, for the operator to read.
         reason: String,
     },
 }

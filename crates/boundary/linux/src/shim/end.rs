@@ -40,6 +40,7 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
         ExitReason::Exited { .. }
         | ExitReason::Signalled { .. }
         | ExitReason::NotStarted { .. }
+        | ExitReason::NotSetUp { .. }
             if oom_kills > 0 =>
         {
             let peak_bytes = usage.map_or(0, |usage| usage.memory_peak_bytes);

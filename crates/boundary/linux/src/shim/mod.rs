@@ -68,19 +68,19 @@ fn supervise_to_the_end(mut shim: Shim) -> ExitCode {
 /// Runs the shim's task to its end.
 fn run_task(shim: &mut Shim) -> Exit {
     let dir = &shim.dir;
-    let not_started = |reason: String| Exit {
-        reason: ExitReason::NotStarted { reason },
+    let not_set_up = |reason: String| Exit {
+        reason: ExitReason::NotSetUp { reason },
         ended_at_unix_us: unix_micros_now(),
         cpu_ns: None,
         memory_peak_bytes: None,
     };
     let launch = match read_launch(dir) {
         Ok(launch) => launch,
-        Err(reason) => return not_started(reason),
+        Err(reason) => return not_set_up(reason),
     };
     let cgroup = match prepare(dir, &launch) {
         Ok(cgroup) => cgroup,
-        Err(reason) => return not_started(reason),
+        Err(reason) => return not_set_up(reason),
     };
     let log = |stream| LogWriter::new(dir.join(LOG_DIRECTORY), stream, launch.log);
     let mut logs = [log(Stream::Stdout), log(Stream::Stderr)];
@@ -95,7 +95,7 @@ fn run_task(shim: &mut Shim) -> Exit {
         }
     }
     let ended = ended.unwrap_or_else(|reason| Ended {
-        reason: ExitReason::NotStarted { reason },
+        reason: ExitReason::NotSetUp { reason },
         alloc_was_full: false,
         limit_was_reached: false,
     });

@@ -274,8 +274,12 @@ impl Links {
     /// Combines the init's message with the init's own exit status.
     fn how_it_ended(&mut self, reason: &[u8]) -> ExitReason {
         let init_status = sys::wait(self.init_pid);
-        if !reason.is_empty() {
-            return ExitReason::NotStarted { reason: String::from_utf8_lossy(reason).into_owned() };
+        if let [whose, reason @ ..] = reason {
+            let reason = String::from_utf8_lossy(reason).into_owned();
+            return match *whose {
+                init::PROGRAM => ExitReason::NotStarted { reason },
+                _ => ExitReason::NotSetUp { reason },
+            };
         }
         let mut said = Vec::new();
         let _all_there_is = self.status.read_to_end(&mut said);
@@ -287,7 +291,7 @@ impl Links {
             (Err(_), Ok(status)) if libc::WIFSIGNALED(status) => {
                 ExitReason::from_wait_status(status)
             }
-            (Err(_), status) => ExitReason::NotStarted {
+            (Err(_), status) => ExitReason::NotSetUp {
                 reason: format!("the task's init ended without a message, with status {status:?}"),
             },
         }

@@ -110,7 +110,7 @@ fn a_task_does_not_start_in_an_alloc_that_is_not_there() {
     alloc.make_directory().unwrap();
     assert!(!alloc.is_made());
     let exit = start(&tasks, &alloc, "early", "true").wait_end();
-    let ExitReason::NotStarted { reason } = exit.reason else { panic!("{exit:?}") };
+    let ExitReason::NotSetUp { reason } = exit.reason else { panic!("{exit:?}") };
     assert!(reason.starts_with("its alloc does not exist: bourg/"), "{reason}");
 }
 

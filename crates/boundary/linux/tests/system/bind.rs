@@ -212,7 +212,7 @@ fn a_program_above_that_forbids_others_is_reported_and_the_task_does_not_start()
     let mut launch = script(&tasks, "inner", &[], "true");
     launch.cgroup = format!("{parent}/outer/inner");
     let exit = tasks.start("inner", &launch).wait_end();
-    let ExitReason::NotStarted { reason } = exit.reason else { panic!("{exit:?}") };
+    let ExitReason::NotSetUp { reason } = exit.reason else { panic!("{exit:?}") };
     if !is_v2() {
         assert!(reason.contains("does not attach a BPF program to cgroup "), "{reason}");
     }

@@ -214,6 +214,11 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
                 wire.message(1, |wire| machine_shortage(wire, shortage));
             }
         }),
+        EventKind::MachineReadiness { reason } => wire.message(132, |wire| {
+            if let Some(reason) = reason {
+                wire.given_text(1, reason);
+            }
+        }),
         EventKind::Attribute { name, value } => wire.message(26, |wire| {
             wire.text(1, name);
             if let Some(value) = value {

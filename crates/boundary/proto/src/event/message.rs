@@ -189,6 +189,9 @@ impl From<&EventKind> for Kind {
                 let shortage = shortage.map(Into::into);
                 Self::MachineShortage(message::MachineShortage { shortage })
             }
+            EventKind::MachineReadiness { reason } => {
+                Self::MachineReadiness(message::MachineReadiness { reason: reason.clone() })
+            }
             EventKind::Attribute { name, value } => {
                 let (name, value) = (name.clone(), value.clone());
                 Self::Attribute(message::Attribute { name, value })
@@ -364,6 +367,9 @@ impl TryFrom<Kind> for EventKind {
             Kind::MachineShortage(message::MachineShortage { shortage }) => Self::MachineShortage {
                 shortage: read::optional(shortage, "shortage").field("machineShortage")?,
             },
+            Kind::MachineReadiness(message::MachineReadiness { reason }) => {
+                Self::MachineReadiness { reason }
+            }
             Kind::Attribute(message::Attribute { name, value }) => Self::Attribute { name, value },
             Kind::MachineDown(NOTHING) => Self::MachineDown,
             Kind::MachineUnreachable(NOTHING) => Self::MachineUnreachable,

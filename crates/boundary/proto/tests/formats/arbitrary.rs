@@ -172,8 +172,8 @@ pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
         model::Subnet::new(address, prefix).expect("a range")
     }));
     let parts = (resources(), port_range(), words(), held_ports, vec(saving(), 0..3));
-    (parts, task_network, of(shortage())).prop_map(
-        |((capacity, ports, attributes, held_ports, saving), task_network, shortage)| {
+    (parts, task_network, of(shortage()), of(any::<String>())).prop_map(
+        |((capacity, ports, attributes, held_ports, saving), task_network, shortage, not_ready)| {
             MachineReport {
                 capacity,
                 ports,
@@ -182,6 +182,7 @@ pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
                 held_ports,
                 saving,
                 shortage,
+                not_ready,
             }
         },
     )

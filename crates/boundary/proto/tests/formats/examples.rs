@@ -188,6 +188,7 @@ fn machine_report() -> MachineReport {
         held_ports: Vec::new(),
         saving: Vec::new(),
         shortage: None,
+        not_ready: None,
     }
 }
 
@@ -476,6 +477,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
         let report = MachineReport { shortage: Some(shortage), ..machine_report() };
         later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     }
+    let not_ready = Some("no program can be executed".to_owned());
+    let report = MachineReport { not_ready, ..machine_report() };
+    later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
     later.push(Op::RelieveMachine { machine, instance: instance(4) });
     let ended = |end, usage| vec![Observation::Ended { instance: instance(0), end, usage }];
     let observations = ended(broke_rule(), FinalUsage::UNMEASURED);

@@ -579,6 +579,7 @@ fn report(number: u8) -> MachineReport {
         held_ports,
         saving: Vec::new(),
         shortage: None,
+        not_ready: None,
     }
 }
 

@@ -66,6 +66,8 @@ pub enum Effect {
     },
     /// Apply these settings to the logs of tasks that have ended.
     KeepLogs(LogSettings),
+    /// Run a probe task; [`Input::Probed`] must follow.
+    Probe,
     /// Create an alloc, or complete it; [`Input::AllocMade`] must follow.
     MakeAlloc(Box<DesiredAlloc>),
     /// Apply another limit to an alloc, as [`Effect::Resize`] does to a running instance.

@@ -88,7 +88,9 @@ impl Change for RemoveMachine {
         cell.saving_ends(id, events);
         cell.machine_names.remove(name);
         cell.draining.remove(&id);
+        cell.not_ready.remove(&id);
         cell.machines.remove(id);
+        cell.set_machines_aside();
         events.reorder(id);
         let removed = EventKind::MachineRemoved { name: name.clone() };
         events.add(Subject::Machine(id), removed);
@@ -267,6 +269,7 @@ impl Cell {
         self.machine_addresses.insert(Arc::clone(&machine.address), id);
         self.machine_names.insert(name.clone(), id);
         self.machines.insert(id, Arc::new(machine));
+        self.set_machines_aside();
         events.add(Subject::Machine(id), EventKind::MachineAdded);
         Ok(id)
     }
@@ -303,7 +306,7 @@ impl Cell {
     ) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         let (capacity, before) = (machine.capacity(), Arc::clone(&machine.attributes));
-        let shortage = machine.report.shortage;
+        let (shortage, not_ready) = (machine.report.shortage, machine.report.not_ready.clone());
         change(machine);
         machine.derive(&self.platforms);
         let switch = |known: &BTreeMap<String, String>| known.get(attribute::SWITCH).cloned();
@@ -321,12 +324,44 @@ impl Cell {
             let shortage = machine.report.shortage;
             events.add(Subject::Machine(id), EventKind::MachineShortage { shortage });
         }
+        let readiness = machine.report.not_ready.clone();
         let gone = before.keys().filter(|name| !after.contains_key(*name));
         let gone = gone.map(|name| (name, None));
         let new = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
         for (name, value) in gone.chain(new.map(|(name, value)| (name, Some(value)))) {
             let (name, value) = (name.clone(), value.cloned());
             events.add(Subject::Machine(id), EventKind::Attribute { name, value });
+        }
+        if readiness != not_ready {
+            self.readiness_changes(id, readiness, events);
+        }
+    }
+
+    fn readiness_changes(&mut self, id: MachineId, reason: Option<String>, events: &mut Events) {
+        match reason {
+            Some(_) => drop(self.not_ready.insert(id)),
+            None => {
+                self.not_ready.remove(&id);
+                if let Some(machine) = self.machines.get_mut(id) {
+                    machine.set_aside = false;
+                }
+            }
+        }
+        self.set_machines_aside();
+        events.add(Subject::Machine(id), EventKind::MachineReadiness { reason });
+    }
+
+    /// Decides which of the machines that can run no tasks get none: at most half of the cell's.
+    pub(crate) fn set_machines_aside(&mut self) {
+        let most = self.machines.len() / 2;
+        let aside: Vec<_> =
+            self.not_ready.iter().enumerate().map(|(place, id)| (*id, place < most)).collect();
+        for (id, set_aside) in aside {
+            if self.machines.get(id).is_some_and(|machine| machine.set_aside != set_aside)
+                && let Some(machine) = self.machines.get_mut(id)
+            {
+                machine.set_aside = set_aside;
+            }
         }
     }
 
@@ -395,11 +430,12 @@ fn bounded_ports(said: &[HeldPorts]) -> Vec<HeldPorts> {
     kept
 }
 
-/// A report with a bounded number and length of attributes.
+/// A report with a bounded number and length of attributes, and a bounded reason.
 fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
     let long = |text: &String| text.chars().nth(ATTRIBUTE_CHARACTERS_MAX).is_some();
     let attributes = &report.attributes;
     let within = attributes.len() <= ATTRIBUTES_MAX
+        && !report.not_ready.as_ref().is_some_and(long)
         && !attributes.iter().any(|(name, value)| long(name) || long(value));
     if within {
         return Arc::clone(report);
@@ -407,5 +443,6 @@ fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
     let cut = |text: &String| text.chars().take(ATTRIBUTE_CHARACTERS_MAX).collect();
     let kept = attributes.iter().take(ATTRIBUTES_MAX);
     let attributes = kept.map(|(name, value)| (cut(name), cut(value))).collect();
-    Arc::new(MachineReport { attributes, ..MachineReport::clone(report) })
+    let not_ready = report.not_ready.as_ref().map(cut);
+    Arc::new(MachineReport { attributes, not_ready, ..MachineReport::clone(report) })
 }

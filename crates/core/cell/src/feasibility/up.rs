@@ -1,4 +1,4 @@
-//! Tasks are placed on machines that answer and are not being drained.
+//! Tasks are placed on machines that answer, are not being drained, and can run them.
 
 use super::{Offer, Request, UnschedulableReason};
 use crate::MachineState;
@@ -6,6 +6,7 @@ use crate::MachineState;
 pub(super) fn check(_: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     match offer.machine.state {
         MachineState::Up if offer.machine.drain.is_some() => Err(UnschedulableReason::Draining),
+        MachineState::Up if offer.machine.is_set_aside() => Err(UnschedulableReason::NotReady),
         MachineState::Up => Ok(()),
         MachineState::Unreachable { .. } => Err(UnschedulableReason::Unreachable),
         MachineState::Joining | MachineState::Down { .. } => Err(UnschedulableReason::NotUp),

@@ -66,6 +66,8 @@ pub struct Machine {
     // Derived from its report, its operators' attributes and the cell's platforms.
     pub(crate) attributes: Arc<BTreeMap<String, String>>,
     pub(crate) gcu: GcuFactor,
+    // Derived from the reports of all machines.
+    pub(crate) set_aside: bool,
     // Derived from the tasks placed on it.
     pub(crate) instances: Vec<InstanceId>,
     pub(crate) taken: Resources,
@@ -147,6 +149,7 @@ impl Machine {
             credentials: None,
             attributes: Arc::default(),
             gcu: GcuFactor::ONE,
+            set_aside: false,
             instances: Vec::new(),
             taken: Resources::default(),
             reserved: Resources::default(),
@@ -163,6 +166,13 @@ impl Machine {
     pub fn capacity(&self) -> Resources {
         let reported = self.report.capacity;
         Resources { cpu: self.gcu.normalised(reported.cpu), ..reported }
+    }
+
+    /// Whether it gets no tasks, because it can run none. At most half of a cell's machines are set
+    /// aside: beyond that the cause is more likely the same everywhere, and tasks are tried.
+    #[must_use]
+    pub fn is_set_aside(&self) -> bool {
+        self.set_aside
     }
 
     /// The factor of its cores.

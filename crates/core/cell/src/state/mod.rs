@@ -95,6 +95,8 @@ pub struct Cell {
     pub(crate) replaced: OrdSet<CollectionId>,
     /// The machines that are to be drained.
     pub(crate) draining: OrdSet<MachineId>,
+    /// The machines that can run no tasks.
+    pub(crate) not_ready: OrdSet<MachineId>,
     /// Pairs of a switch and a machine that is connected to it.
     pub(crate) switches: OrdSet<(Arc<str>, MachineId)>,
     /// Pairs of a job and a job that waits for it.
@@ -149,6 +151,7 @@ impl Cell {
             updating: OrdSet::new(),
             replaced: OrdSet::new(),
             draining: OrdSet::new(),
+            not_ready: OrdSet::new(),
             switches: OrdSet::new(),
             waiting: OrdSet::new(),
             children: OrdSet::new(),

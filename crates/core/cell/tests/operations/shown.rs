@@ -111,6 +111,9 @@ fn what_happened(event: &Event) -> String {
         EventKind::MachineShortage { shortage: Some(shortage) } => {
             format!("{name} {subject} {shortage}")
         }
+        EventKind::MachineReadiness { reason: Some(reason) } => {
+            format!("{name} {subject} ({reason})")
+        }
         EventKind::MachineShortage { shortage: None } => format!("{name} {subject} over"),
         EventKind::Attribute { name: key, value: Some(value) } => {
             format!("{name} {subject} {key} = {value}")

@@ -402,6 +402,7 @@ fn simulated(effect: Effect, ends: &mut Ends, end: Time, counted: &mut Counters)
         Effect::MakeAlloc(alloc) => Some(Input::AllocMade(alloc.instance, Ok(()))),
         Effect::RemoveAlloc { instance, .. } => Some(Input::AllocRemoved(instance)),
         Effect::RunSaver(launch) => Some(Input::SaverEnded(launch.kept.instance, Ok(()))),
+        Effect::Probe => Some(Input::Probed(Ok(()))),
         Effect::PersistStamp(_)
         | Effect::Retire { .. }
         | Effect::KeepLogs(_)

@@ -18,7 +18,6 @@ const FILE: &str = "addresses.toml";
 /// The range for new ports: outside the kernel's ephemeral range, from which an outgoing connection
 /// could take the port before the next start, and outside the range for tasks.
 const PORTS: std::ops::Range<u16> = 10_000..20_000;
-const NONE_FREE: &str = "no port between 10000 and 19999 is free";
 /// How many of them to try.
 const TRIES: u16 = 1_000;
 
@@ -102,7 +101,7 @@ impl Addresses {
         let address = gone.and_then(|name| self.kept.remove(&name));
         match address.and_then(|address| TcpListener::bind(address).ok()) {
             Some(listener) => Ok(listener),
-            None => free().context(NONE_FREE),
+            None => free(),
         }
     }
 
@@ -113,7 +112,7 @@ impl Addresses {
     }
 
     fn listen_anew(&mut self, process: &str) -> anyhow::Result<TcpListener> {
-        let listener = free().context(NONE_FREE)?;
+        let listener = free()?;
         self.kept.insert(process.to_owned(), listener.local_addr()?);
         self.keep()?;
         Ok(listener)
@@ -140,14 +139,29 @@ fn of_before(directory: &Path) -> BTreeMap<String, SocketAddr> {
 }
 
 /// Listens on a free port, chosen at random to avoid those of other new cells.
-fn free() -> Option<TcpListener> {
+fn free() -> anyhow::Result<TcpListener> {
+    listen_at(Ipv4Addr::LOCALHOST)
+}
+
+fn listen_at(address: Ipv4Addr) -> anyhow::Result<TcpListener> {
     let ports = u64::from(PORTS.end - PORTS.start);
     let first = RandomState::new().hash_one(std::process::id()) % ports;
     let port = |offset: u16| {
         let place = (first + u64::from(offset)) % ports;
         PORTS.start + u16::try_from(place).unwrap_or_default()
     };
-    (0..TRIES).find_map(|offset| TcpListener::bind((Ipv4Addr::LOCALHOST, port(offset))).ok())
+    for offset in 0..TRIES {
+        match TcpListener::bind((address, port(offset))) {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            // No other port would do.
+            Err(error) => {
+                let hint = "is the loopback interface up? (ip link set lo up)";
+                return Err(error).with_context(|| format!("cannot listen on {address}; {hint}"));
+            }
+        }
+    }
+    anyhow::bail!("{TRIES} ports between {} and {} are all taken", PORTS.start, PORTS.end - 1)
 }
 
 #[cfg(test)]
@@ -156,6 +170,14 @@ mod tests {
 
     fn port(listener: &TcpListener) -> u16 {
         listener.local_addr().expect("an address").port()
+    }
+
+    #[test]
+    fn an_address_that_this_machine_does_not_have_is_no_lack_of_ports() {
+        let error = listen_at(Ipv4Addr::new(192, 0, 2, 1)).expect_err("it is for documentation");
+        let said = format!("{error:#}");
+        assert!(said.starts_with("cannot listen on 192.0.2.1; is the loopback interface up?"));
+        assert!(said.contains("Cannot assign requested address"), "{said}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -82,6 +84,8 @@ pub struct Client {
     pub(super) dns: Option<SocketAddr>,
     /// Where its first replica serves Sigma.
     pub(super) sigma: Option<SocketAddr>,
+    /// Whether the cell was ready once.
+    is_ready: Arc<AtomicBool>,
 }
 
 impl DevCell {
@@ -200,7 +204,9 @@ impl DevCell {
     /// Starts the processes. They are restarted as long as `Supervisor::supervise` runs.
     pub fn start(&mut self) -> Result<(Client, Supervisor<'_>), Failure> {
         self.processes.start()?;
+        let is_ready = Arc::new(AtomicBool::new(false));
         let client = Client {
+            is_ready: Arc::clone(&is_ready),
             directory: self.client.clone(),
             connection: connect(&self.client)?,
             replicas: self
@@ -211,7 +217,7 @@ impl DevCell {
             dns: self.dns.as_ref().map(|dns| dns.address),
             sigma: self.sigma.first().map(|sigma| sigma.address),
         };
-        Ok((client, Supervisor(&mut self.processes)))
+        Ok((client, Supervisor { processes: &mut self.processes, is_ready }))
     }
 
     fn members(&self) -> Vec<Member> {
@@ -247,12 +253,15 @@ fn connect(client: &Path) -> Result<Connection, Failure> {
 }
 
 /// Keeps the processes of a cell running.
-pub struct Supervisor<'a>(&'a mut Processes);
+pub struct Supervisor<'a> {
+    processes: &'a mut Processes,
+    is_ready: Arc<AtomicBool>,
+}
 
 impl Supervisor<'_> {
     /// Returns only if a process cannot be started.
     pub async fn supervise(&mut self) -> Failure {
-        self.0.supervise().await
+        self.processes.supervise(&self.is_ready).await
     }
 }
 
@@ -290,6 +299,8 @@ impl Client {
                 && followed
                 && self.replicas.all_vote(&mut self.connection).await?
             {
+                self.can_run_tasks().await?;
+                self.is_ready.store(true, Ordering::Relaxed);
                 return Ok(status);
             }
             self.connection.elsewhere();
@@ -315,6 +326,24 @@ impl Client {
 }
 
 impl Client {
+    /// Fails if none of the machines can run tasks.
+    async fn can_run_tasks(&mut self) -> Result<(), Failure> {
+        let request = v1::MachinesRequest::default();
+        let ask = self
+            .connection
+            .ask(request, async |mut client, request| client.machines(request).await);
+        let machines = ask.await?.machines;
+        let why = |machine: &v1::MachineStatus| machine.report.as_ref()?.not_ready.clone();
+        let not_ready: Vec<String> = machines.iter().filter_map(why).collect();
+        match not_ready.first() {
+            Some(reason) if not_ready.len() == machines.len() => Err(Failure::failed(format!(
+                "error: this machine can run no tasks: {}",
+                reason.escape_debug()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The number of masters, in words.
     pub fn masters(&self) -> String {
         match self.replicas.count() {

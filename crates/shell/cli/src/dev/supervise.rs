@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ const RESTART_WAIT: Duration = Duration::from_millis(100);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(5);
 /// A process that ran this long is restarted without delay.
 const STEADY: Duration = Duration::from_secs(10);
+/// So often may a process fail to start, one after the other, before the cell is ready for the first
+/// time.
+const FAILED_STARTS_MAX: u32 = 4;
 /// The grace period between SIGTERM and SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -159,8 +163,10 @@ impl Process {
         Ok(())
     }
 
-    /// Keeps the process running; returns only if it cannot be restarted.
-    async fn keep(&mut self) -> Failure {
+    /// Keeps the process running; returns only if it cannot be restarted. What cannot even start in a cell
+    /// that is not ready yet will not start later either.
+    async fn keep(&mut self, is_ready: &AtomicBool) -> Failure {
+        let mut failed_starts = 0;
         if let Some(begins) = self.begins.take() {
             // The sender is dropped: the process is not needed.
             let Ok(Begin { name, arguments }) = begins.await else {
@@ -192,12 +198,22 @@ impl Process {
                     self.listener = None;
                     return std::future::pending().await;
                 }
-                Ok(Some(status)) => status.to_string(),
+                Ok(Some(status)) => {
+                    failed_starts = if status.code().is_some() { failed_starts + 1 } else { 0 };
+                    status.to_string()
+                }
                 Ok(None) => "it was not running".to_owned(),
                 Err(error) => error.to_string(),
             };
             if self.started.elapsed() > STEADY {
                 self.wait = RESTART_WAIT;
+                failed_starts = 0;
+            }
+            if failed_starts >= FAILED_STARTS_MAX && !is_ready.load(Ordering::Relaxed) {
+                return Failure::failed(format!(
+                    "error: the {} cannot start ({ended}): its own error is above",
+                    self.name
+                ));
             }
             eprintln!("the {} ended ({ended}) and is restarted", self.name);
             tokio::time::sleep(self.wait).await;
@@ -236,9 +252,11 @@ impl Processes {
         self.0.iter_mut().try_for_each(Process::start)
     }
 
-    /// Keeps all processes running; returns only if one cannot be restarted.
-    pub(super) async fn supervise(&mut self) -> Failure {
-        let mut kept: Vec<_> = self.0.iter_mut().map(|process| Box::pin(process.keep())).collect();
+    /// Keeps all processes running; returns only if one cannot be restarted. `is_ready` tells whether the
+    /// cell was ready already.
+    pub(super) async fn supervise(&mut self, is_ready: &AtomicBool) -> Failure {
+        let processes = self.0.iter_mut();
+        let mut kept: Vec<_> = processes.map(|process| Box::pin(process.keep(is_ready))).collect();
         std::future::poll_fn(|context| {
             let mut polled = kept.iter_mut().map(|kept| kept.as_mut().poll(context));
             polled.find(Poll::is_ready).unwrap_or(Poll::Pending)

@@ -227,6 +227,14 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if !silent.is_empty() {
         rows.push(["silent", silent].map(str::to_owned));
     }
+    if let Some(reason) = machine.report.as_ref().and_then(|report| report.not_ready.as_ref()) {
+        let reason = reason.escape_debug();
+        let then = match machine.set_aside {
+            true => "it gets no tasks until a probe task works",
+            false => "it still gets tasks: as many machines of the cell as may be are set aside",
+        };
+        rows.push(["not ready".to_owned(), format!("{reason}; {then}")]);
+    }
     if machine.draining_since > 0 {
         let since = now.since(Time(machine.draining_since));
         let why = match machine.drain_reason.as_str() {

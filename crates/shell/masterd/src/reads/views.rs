@@ -391,6 +391,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
             v1::MachineState::Drained
         }
         MachineState::Up if drain.is_some() => v1::MachineState::Draining,
+        MachineState::Up if machine.report.not_ready.is_some() => v1::MachineState::NotReady,
         ref state => state.into(),
     };
     let silent_since = match machine.state {
@@ -404,6 +405,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         address: machine.address.to_string(),
         state: state.into(),
         report: Some(machine.report.as_ref().into()),
+        set_aside: machine.is_set_aside(),
         taken: Some((&machine.taken()).into()),
         tasks: count(machine.instances().len()),
         ports_taken: count(machine.ports_taken().len()),

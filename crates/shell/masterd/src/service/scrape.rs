@@ -159,16 +159,23 @@ fn replica(encoder: &mut DescriptorEncoder<'_>, view: &View) -> fmt::Result {
 }
 
 fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
-    let (mut joining, mut up, mut unreachable, mut down) = (0, 0, 0, 0);
+    let (mut joining, mut up, mut not_ready, mut unreachable, mut down) = (0, 0, 0, 0, 0);
     for machine in cell.machines() {
         *match machine.state {
             MachineState::Joining => &mut joining,
+            MachineState::Up if machine.report.not_ready.is_some() => &mut not_ready,
             MachineState::Up => &mut up,
             MachineState::Unreachable { .. } => &mut unreachable,
             MachineState::Down { .. } => &mut down,
         } += 1;
     }
-    let states = [("joining", joining), ("up", up), ("unreachable", unreachable), ("down", down)];
+    let states = [
+        ("joining", joining),
+        ("up", up),
+        ("not-ready", not_ready),
+        ("unreachable", unreachable),
+        ("down", down),
+    ];
     let states = states.map(|(state, count)| ([("state", state)], count));
     gauges(encoder, "bourg_machines", "Machines of the cell, by state.", states)?;
     let rejects = |machine: &&Arc<Machine>| machine.attribute(attribute::REJECTS_ORDERS).is_some();

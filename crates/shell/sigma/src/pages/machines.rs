@@ -17,8 +17,18 @@ use crate::svg::{self, Bar, Marker, Size};
 /// The most machines on one page.
 const ROWS: usize = 200;
 /// The states by which machines are chosen: the states of the cell, and what else is said of a machine.
-const STATES: [&str; 9] =
-    ["joining", "up", "draining", "drained", "unreachable", "down", "not up", "suspect", "revoked"];
+const STATES: [&str; 10] = [
+    "joining",
+    "up",
+    "draining",
+    "drained",
+    "not-ready",
+    "unreachable",
+    "down",
+    "not up",
+    "suspect",
+    "revoked",
+];
 /// By what machines are sorted, beside their names: the most first.
 const SORTS: [&str; 5] = ["tasks", "CPU used", "RAM used", "CPU limits", "RAM limits"];
 

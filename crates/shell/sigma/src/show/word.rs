@@ -55,7 +55,9 @@ pub(crate) fn health(number: i32) -> Markup {
 pub(crate) fn machine_state(number: i32) -> Markup {
     let tone = match v1::MachineState::try_from(number) {
         Ok(v1::MachineState::Up) => Tone::Good,
-        Ok(v1::MachineState::Down | v1::MachineState::Unreachable) => Tone::Bad,
+        Ok(v1::MachineState::Down | v1::MachineState::Unreachable | v1::MachineState::NotReady) => {
+            Tone::Bad
+        }
         Ok(v1::MachineState::Drained) => Tone::Over,
         _ => Tone::Waiting,
     };

@@ -127,6 +127,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::MachineAdded),
         resources().prop_map(|capacity| EventKind::MachineUpdated { capacity }),
         of(shortage()).prop_map(|shortage| EventKind::MachineShortage { shortage }),
+        of(text()).prop_map(|reason| EventKind::MachineReadiness { reason }),
         (text(), of(text())).prop_map(|(name, value)| EventKind::Attribute { name, value }),
         Just(EventKind::MachineDown),
         Just(EventKind::MachineBack),

@@ -106,7 +106,7 @@ fn members(fleet: &Fleet, group: &Group) -> Query {
 fn square(machine: &Machine<'_>, view: View) -> Square {
     match machine.state() {
         v1::MachineState::Down => Square::Down,
-        v1::MachineState::Unreachable => Square::Unreachable,
+        v1::MachineState::Unreachable | v1::MachineState::NotReady => Square::Unreachable,
         v1::MachineState::Draining | v1::MachineState::Drained => Square::Drained,
         v1::MachineState::Up => {
             let capacity = machine.capacity(view.of).filter(|capacity| *capacity > 0);

@@ -144,6 +144,13 @@ fn notices(machine: &v1::MachineStatus) -> Vec<(bool, String)> {
         let text = "Many tasks crashed on it recently: it may be faulty. Drain it to find out.";
         notices.push((true, text.to_owned()));
     }
+    if let Some(reason) = machine.report.as_ref().and_then(|report| report.not_ready.as_ref()) {
+        let then = match machine.set_aside {
+            true => "it gets no tasks until a probe task works",
+            false => "it still gets tasks, because so many machines are not ready",
+        };
+        notices.push((true, format!("It is not ready, and {then}: {reason}")));
+    }
     let shortage = machine.report.as_ref().and_then(|report| report.shortage);
     if let Some(shortage) = shortage {
         let of = match shortage.dimension() {
