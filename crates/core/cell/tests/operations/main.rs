@@ -17,6 +17,7 @@ mod networks;
 mod placing;
 mod quota;
 mod random;
+mod readiness;
 mod reclamation;
 mod relations;
 mod replicas;
