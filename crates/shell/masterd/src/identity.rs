@@ -229,15 +229,16 @@ mod tests {
         let third = ReplicaIdentity::new(ReplicaId(3), [(FIRST, "m1:7800".to_owned())]);
         third.write(place.path()).expect("there is room");
         let read = ReplicaIdentity::read(place.path()).expect("it is there");
-        assert_eq!((read.id(), read.former(0)), (ReplicaId(3), BTreeMap::new()));
+        assert_eq!((read.id(), read.former(RestoreEpoch::NEVER)), (ReplicaId(3), BTreeMap::new()));
         assert_eq!(read.replicas(), [(FIRST, Arc::from("m1:7800"))].into());
         let former = [(FIRST, "m1:7800".to_owned())];
+        let epoch = |counter| RestoreEpoch { counter, random: u64::MAX };
         ReplicaIdentity::new(FIRST, [])
-            .restored(7, former)
+            .restored(epoch(7), former)
             .write(place.path())
             .expect("there is room");
         let restored = ReplicaIdentity::read(place.path()).expect("it is there");
-        assert_eq!([6, 7].map(|epoch| restored.former(epoch).len()), [0, 1]);
+        assert_eq!([6, 7].map(|counter| restored.former(epoch(counter)).len()), [0, 1]);
         third.write(place.path()).expect("there is room");
         let text = std::fs::read_to_string(place.path().join(FILE)).expect("it is there");
         for (what, with) in

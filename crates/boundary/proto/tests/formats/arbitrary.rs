@@ -276,9 +276,11 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let bytes = || quantity().prop_map(Bytes);
     let logs = (any_span(), bytes(), of(bytes()));
     let logs = of(logs.prop_map(|(keep, max, machine)| LogSettings { keep, max, machine }));
-    (stamp(), vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled, logs).prop_map(
-        |(stamp, allocs, tasks, stops, settled, logs)| Order {
+    let stamps = (stamp(), of(stamp()));
+    (stamps, vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled, logs).prop_map(
+        |((stamp, overrules), allocs, tasks, stops, settled, logs)| Order {
             stamp,
+            overrules,
             allocs,
             tasks,
             stops,
