@@ -47,7 +47,10 @@ fn valid_env() -> impl Strategy<Value = Words> {
 }
 
 fn valid_labels() -> impl Strategy<Value = Words> {
-    btree_map("[a-z]{1,6}", "[ -~]{0,6}", 0..3)
+    btree_map("[a-z]{1,6}", "[ -~]{0,6}", 0..3).prop_map(|mut labels| {
+        labels.retain(|key, value| model::can_be_queried(key, value));
+        labels
+    })
 }
 
 fn health_check(
