@@ -96,12 +96,17 @@ impl TryFrom<v1::RestartPolicy> for RestartPolicy {
                 v1::restart_policy::Policy::Always => RestartWhen::Always,
             })
         };
+        let delay_max = read::span(policy.delay_max, "delayMax")?;
+        let reset_after = match policy.reset_after {
+            None => Self::usual_reset_after(delay_max),
+            given => read::span(given, "resetAfter")?,
+        };
         Ok(Self {
             when: read::value(policy.policy.unwrap_or_default(), meaning, "policy")?,
             failures_max: policy.failures,
             delay: read::span(policy.delay, "delay")?,
-            delay_max: read::span(policy.delay_max, "delayMax")?,
-            reset_after: read::span(policy.reset_after, "resetAfter")?,
+            delay_max,
+            reset_after,
         })
     }
 }

@@ -251,7 +251,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
         > at noon
         'noon' is not a number of seconds
         > machine m1 speed=9
-        there is no option 'speed': use cpu, ram, ports, is, held, saving, network, short
+        there is no option 'speed': use cpu, ram, ports, is, held, saving, network, short, not-ready
         > describe m9
         there is no machine 'm9'
         > describe m1 ports=31000
@@ -337,7 +337,7 @@ fn each_user_has_one_session() {
 #[test]
 fn every_option_that_an_error_lists_is_one() {
     for (line, count) in
-        [("submit ana/api 1", 42), ("describe m1", 8), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
+        [("submit ana/api 1", 42), ("describe m1", 9), ("grant ana mid", 5), ("reserve 1-0-1", 4)]
     {
         let with = |option: &str| begun().command(&format!("{line} {option}="));
         let Err(ScriptError::NoSuchOption { options, .. }) = with("none") else { panic!("{line}") };

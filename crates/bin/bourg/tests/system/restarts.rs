@@ -33,7 +33,7 @@ fn a_service_is_started_again_however_it_ends() {
     // An update to what ends at once fails, and is undone.
     cell.write("ends.bcl", "(import 'zero.bcl') { cmd: ['true'], update: { healthyFor: '5s' } }");
     let said = cell.fails(5, "bourg update ends.bcl");
-    assert!(said.contains("task 0: exit code 0"), "{said}");
+    assert!(said.contains("task 2 (started first): exit code 0"), "{said}");
     cell.job("zero", "is as before", |job| job["counts"]["healthy"] == 2);
 }
 

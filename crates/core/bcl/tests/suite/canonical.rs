@@ -297,7 +297,10 @@ fn reference() -> impl Strategy<Value = JobReference> {
 }
 
 fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
-    btree_map("[a-z ]{1,5}", "[^\\p{Cc}]{0,5}", 0..3)
+    btree_map("[a-z ]{1,5}", "[^\\p{Cc}]{0,5}", 0..3).prop_map(|mut labels| {
+        labels.retain(|key, value| model::can_be_queried(key, value));
+        labels
+    })
 }
 
 fn saver() -> impl Strategy<Value = Saver> {

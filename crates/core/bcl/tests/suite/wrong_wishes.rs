@@ -273,6 +273,8 @@ fn wrong_values() {
             overrides: { '0': { labels: { a: '\n' } } }
                 overrides["0"].labels["a"]: contains the control character \n, which is not allowed here
                 at job.bcl:2:33 `a: '\n'`
+                overrides["0"].labels["a"]: contains a comma, '!=', or an '=', '!' or space where queries end a name, which is not allowed here
+                at job.bcl:2:33 `a: '\n'`
 
         "#]],
     );

@@ -135,6 +135,8 @@ fn what_was_ended_makes_room_before_another_one_is() {
 fn a_notice_is_no_time_to_fill_the_disk() {
     let mut world = four();
     let others = || vec![asks(1, 100, 200), asks(2, 1, 200), asks(3, 1, 10)];
+    // All are healthy.
+    world.after(1_000);
     assert_eq!(world.obey(2, others()), "persist 2");
     assert_eq!(world.after(1_500), "terminate 1-0-1");
     let full = || disk((0, 100), "1-0-1 300 9, 1-2-1 200 9");

@@ -152,6 +152,8 @@ fn what_an_evicted_task_frees_is_awaited_but_not_for_ever() {
 #[test]
 fn a_notice_is_no_time_to_use_memory() {
     let mut world = running(&[(100, 25, None), (100, 200, None)]);
+    // All are healthy.
+    world.after(1_000);
     assert_eq!(world.obey(2, vec![task(1, 100, 200)]), "persist 2");
     let short = || memory(0, &[(0, 90), (1, 90)]);
     assert_eq!(sees(&mut world, short()), [0]);

@@ -198,6 +198,7 @@ fn absurd() -> impl Strategy<Value = Op> {
     let described = select(vec![
         "short=ram:persists",
         "short=ram:eased",
+        "not-ready=broken",
         "saving=1-0-1:kept",
         "saving=1-0-1:saved",
         "saving=1-0-1:too-late",
@@ -592,7 +593,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     // An autoscaler of random limits is always out of bounds.
     assert_eq!(
         seen.len(),
-        67,
+        66,
         "every kind of event but the cell's own and an autoscaler's: {seen:?}"
     );
     assert_eq!(cell.check(), []);

@@ -235,7 +235,7 @@ fn a_run_of_ten_minutes_resets_the_delay() {
 #[test]
 fn a_restart_changes_no_description_and_keeps_to_the_budget() {
     session(&expect![[r#"
-        > submit ana/web 3 appclass=latency-sensitive
+        > submit ana/web 3 at-once=1
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
         SUBMIT 1-1-1 (new)
@@ -309,7 +309,7 @@ fn a_restart_changes_no_description_and_keeps_to_the_budget() {
           1-2-1 healthy on 2 []
         m1 up [1-0-2 1-1-1] takes 0.2 cores, 128 MiB, ports [], 4 free
         m2 up [1-2-1] takes 0.1 cores, 64 MiB, ports [], 4 free
-        > submit ana/web 3 appclass=latency-sensitive
+        > submit ana/web 3 at-once=1
         job 1, unchanged
     "#]]);
 }
@@ -463,7 +463,7 @@ fn a_dead_job_lives_again_when_its_tasks_are_restarted() {
 #[test]
 fn a_restart_waits_for_an_update_and_pauses_where_a_task_does_not_come_up() {
     session(&expect![[r#"
-        > submit ana/web 2 appclass=latency-sensitive
+        > submit ana/web 2 at-once=1
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
         SUBMIT 1-1-1 (new)
@@ -478,7 +478,7 @@ fn a_restart_waits_for_an_update_and_pauses_where_a_task_does_not_come_up() {
         START 1-0-1 on 1
         > started 1-1-1
         START 1-1-1 on 1
-        > update ana/web 2 cmd=new appclass=latency-sensitive
+        > update ana/web 2 cmd=new at-once=1
         UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         version 2

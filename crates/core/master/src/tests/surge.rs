@@ -1,7 +1,7 @@
 //! How many tasks of a job are up while an update restarts them all, and whether a further one is
 //! started first.
 
-use cell::{Phase, TaskState, UpdateState};
+use cell::{Health, Phase, Placement, TaskState, UpdateState};
 use model::{Appclass, FinalUsage};
 
 use super::*;
@@ -66,6 +66,14 @@ impl World {
                         true => Observation::Ended { instance, end, usage },
                         false => Observation::Started { instance },
                     });
+                }
+                // It has no health check.
+                TaskState::Running(Placement {
+                    phase: Phase::Started { at, health: Health::Unknown, .. },
+                    ..
+                }) if self.now.since(*at) >= Span::from_secs(1) => {
+                    let (healthy, check) = (true, String::new());
+                    observations.push(Observation::Health { instance, healthy, check });
                 }
                 _ => {}
             }

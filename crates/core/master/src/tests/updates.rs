@@ -25,6 +25,13 @@ fn service(tasks: u32, program: &str) -> JobSpec {
     spec
 }
 
+/// The same with three tasks, one of which may be down in an update.
+fn stops_first(program: &str) -> JobSpec {
+    let mut spec = service(3, program);
+    spec.disruptions.at_once = Some(1);
+    spec
+}
+
 impl World {
     /// A cell with a machine that is up and runs this service.
     fn serving(spec: JobSpec) -> Self {
@@ -249,8 +256,8 @@ fn an_update_goes_on_with_another_number_of_tasks() {
 
 #[test]
 fn a_paused_update_stays_paused_with_another_number_of_tasks() {
-    let mut world = World::serving(service(3, "good 1"));
-    world.submit_spec(service(3, "good 2"));
+    let mut world = World::serving(stops_first("good 1"));
+    world.submit_spec(stops_first("good 2"));
     world.passes(Span::from_millis(500));
     world.control(UpdateAction::Pause);
     world.resize(5);
@@ -295,12 +302,12 @@ fn another_description_replaces_an_undo() {
     world.succeeds();
     world.control(UpdateAction::Undo);
     world.passes(Span::from_secs(1));
-    assert!(matches!(world.state(), UpdateState::Undoing { .. }));
+    assert!(matches!(world.state(), UpdateState::Undoing { .. }), "{:?}", world.web());
     world.submit_spec(service(3, "good 3"));
     world.succeeds();
     world.all_run(3, "good 3");
     // Another number of tasks, too.
-    world.submit_spec(service(3, "bad"));
+    world.submit_spec(stops_first("bad"));
     while *world.state() == UpdateState::Rolling {
         world.turn();
     }

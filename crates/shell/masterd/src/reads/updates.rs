@@ -134,7 +134,7 @@ fn failed(job: &Job, failure: &cell::UpdateFailure) -> String {
     // Its number of tasks may be another one by now.
     let further = job.update.as_ref().and_then(|update| job.description(update.to));
     let further = match further.is_some_and(|spec| index.0 >= spec.tasks) {
-        true => " (started first, because no task may be down)",
+        true => " (started first)",
         false => "",
     };
     match &failure.end {
