@@ -22,7 +22,9 @@ pub(super) fn rejects(machine: &v1::MachineStatus) -> Option<&str> {
 
 pub(super) fn obey(cell: Target<'_>, args: &ObeyArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let found = super::machines(&mut connection, String::new(), &[args.name.clone()]).await?;
+        let found =
+            super::machines(&mut connection, String::new(), std::slice::from_ref(&args.name))
+                .await?;
         let name = &args.name;
         let Some(stamp) = found.first().and_then(rejects) else {
             eprintln!("{name}: rejects no orders of this cell");
