@@ -165,8 +165,9 @@ impl Links {
     }
 
     /// The replicas to send the spread to, if it is due or has changed: a replica became active or
-    /// inactive, since it is not heard, is cut off from its machines or lacks records, or machines are also polled by others. `reachabilities` are the observations of
-    /// this replica's own shard, as the leader.
+    /// inactive (it is not heard, is cut off from its machines, or lacks records), or machines are
+    /// also polled by others. `reachabilities` are the observations of this replica's own shard, as
+    /// the leader.
     pub(crate) fn send_spread(
         &mut self,
         now: Time,
