@@ -112,7 +112,7 @@ fn nothing_raw_reaches_a_terminal() {
 }
 
 #[test]
-fn a_line_without_end_is_shown_in_pieces_of_its_task() {
+fn a_long_line_is_shown_whole_with_its_task() {
     let cell = cell();
     cell.ok("bourg run noise.bcl");
     cell.job("noise", "is finished", |job| job["state"] == "finished");
@@ -120,8 +120,10 @@ fn a_line_without_end_is_shown_in_pieces_of_its_task() {
     for line in all.split('\n').filter(|line| !line.is_empty()) {
         let (task, piece) = line.split_once("  ").expect("a task");
         assert!(task == "noise/0" || task == "noise/1", "{task:?}");
-        assert!(piece.len() <= 64 << 10 && !piece.contains("noise/"), "{} bytes", piece.len());
+        assert!(piece.len() <= 1 << 20 && !piece.contains("noise/"), "{} bytes", piece.len());
     }
+    let whole = all.split('\n').filter(|line| line.len() > 1 << 20).count();
+    assert_eq!(whole, 2, "the long line of each task is one line");
     assert_eq!(all.matches('x').count(), 2 << 20, "nothing of it is missing");
     assert_eq!(cell.ok("bourg logs noise/0 | tr -dc x | wc -c").trim(), "1048576");
     let longest = cell.ok("bourg logs noise/0 | awk '{ print length }' | sort -n | tail -n 1");

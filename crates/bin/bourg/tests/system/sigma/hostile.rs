@@ -8,10 +8,12 @@ use crate::eventually::until;
 const SCRIPT: &str = "<script>document.title=/owned/</script>";
 const IMAGE: &str = "<img src=x onerror=document.title=/owned/>";
 const ATTRIBUTE: &str = "\"'><svg/onload=document.title=/owned/>";
+/// A key has no `=`.
+const KEY: &str = "\"'><script>document.title</script>";
 
 /// Labels, an environment, a command that cannot be run, and lines of a log that contain such text.
 fn job() -> String {
-    let labels = serde_json::json!({ "a": SCRIPT, "b": IMAGE, ATTRIBUTE: "c" });
+    let labels = serde_json::json!({ "a": SCRIPT, "b": IMAGE, "c": ATTRIBUTE, KEY: "d" });
     let env = serde_json::json!({ "A": SCRIPT, "B": format!("{IMAGE}{ATTRIBUTE}") });
     let script = "printf '%s\\n' \"$A\" \"$B\" \"\\033[31m$B\\033[0m\"; exec sleep 100000";
     format!(
@@ -63,7 +65,7 @@ fn text_of_users_is_shown_and_never_interpreted() {
     let origin = sign_in(&browser, &cell, None);
     let to = |place: &str| format!("{origin}{place}");
     for (place, texts) in [
-        ("/jobs/~/hostile", &[SCRIPT, IMAGE, ATTRIBUTE][..]),
+        ("/jobs/~/hostile", &[SCRIPT, IMAGE, ATTRIBUTE, KEY][..]),
         ("/jobs/~/hostile/description", &[SCRIPT, IMAGE]),
         ("/jobs/~/hostile/0", &[SCRIPT, IMAGE, ATTRIBUTE]),
         ("/jobs/~/hostile/0/logs", &[SCRIPT, IMAGE, ATTRIBUTE]),

@@ -1,6 +1,7 @@
 //! A cell with a little of everything.
 
 use crate::cell::Cell;
+use crate::eventually::until;
 
 const WEB: &str = "local borg = import 'borg.libsonnet';
 borg.service('web', tasks=4, cmd=['bourg', 'example-server', '--port', borg.port('http')]) {
@@ -36,6 +37,7 @@ pub(super) fn run_web(cell: &Cell) {
     cell.write("new.bcl", UPDATE);
     cell.ok("bourg run web.bcl");
     cell.ok("bourg update new.bcl --healthy-for 100ms --close-after 1h");
+    until("the task that was started first has left", || cell.tasks("web").len() == 4);
 }
 
 /// Runs all of it: a service with an open update and a name, batch, allocs with tasks inside, tasks that

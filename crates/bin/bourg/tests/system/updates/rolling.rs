@@ -180,6 +180,8 @@ fn a_task_that_was_healthy_and_fails_twice_fails_the_update() {
         cell.job(WEB, "has passed the first task", |job| {
             job["tasks"][0]["generation"] == generation
                 && job["tasks"][0]["health"] == "HEALTHY"
+                && job["tasks"][1]["generation"] == 2
+                && job["tasks"][1]["state"] == "running"
                 && job["update"]["done"] == 1
                 && job["update"]["changing"][0]["index"] == 1
         });
