@@ -161,7 +161,7 @@ fn a_command_ends_with_its_client() {
         (pids.len() == 2).then_some(pids)
     });
     processes::signal(holder.pid(), Signal::SIGKILL);
-    // Whoever inherits them may not have looked yet.
+    // Their new parent may not have reaped them yet.
     until("they have ended", || {
         running.iter().all(|pid| processes::command(*pid).concat().is_empty())
     });
