@@ -1,7 +1,6 @@
 //! A cell with a little of everything.
 
 use crate::cell::Cell;
-use crate::eventually::until;
 
 const WEB: &str = "local borg = import 'borg.libsonnet';
 borg.service('web', tasks=4, cmd=['bourg', 'example-server', '--port', borg.port('http')]) {
@@ -37,7 +36,9 @@ pub(super) fn run_web(cell: &Cell) {
     cell.write("new.bcl", UPDATE);
     cell.ok("bourg run web.bcl");
     cell.ok("bourg update new.bcl --healthy-for 100ms --close-after 1h");
-    until("the task that was started first has left", || cell.tasks("web").len() == 4);
+    cell.job("web", "has no more tasks than its own", |job| {
+        job["tasks"].as_array().is_some_and(|tasks| tasks.len() == 4)
+    });
 }
 
 /// Runs all of it: a service with an open update and a name, batch, allocs with tasks inside, tasks that
