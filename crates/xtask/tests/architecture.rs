@@ -52,7 +52,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("linux", &[]),
     ("link", &[]),
     ("dns", &["model"]),
-    ("rpc", &["proto", "link"]),
+    ("rpc", &["model", "proto", "link"]),
     ("checkpoint", &["model", "spec", "cell", "proto", "store"]),
     (
         "fuzz-targets",

@@ -7,6 +7,8 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use model::{Asker, Beyond, Held, SharedBound};
+
 use crate::Identity;
 
 /// A limiter; clones share their state.
@@ -15,10 +17,19 @@ pub struct Limiter<Who: Eq + Hash>(Arc<Inner<Who>>);
 
 #[derive(Debug)]
 struct Inner<Who> {
-    /// The maximum of all clients, and of each client.
-    max: usize,
-    max_per_client: usize,
+    /// The bound of all clients together.
+    bound: SharedBound,
+    per_client: PerClient,
     held: Mutex<Counts<Who>>,
+}
+
+/// What one client may hold.
+#[derive(Debug, Clone, Copy)]
+enum PerClient {
+    /// So many units, however many others hold: clients that are processes, hosts or machines.
+    AtMost(usize),
+    /// The share of a user.
+    Share,
 }
 
 #[derive(Debug)]
@@ -50,8 +61,19 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
     /// Creates a limiter with a maximum for all clients together, and for each of them.
     #[must_use]
     pub fn new(max: usize, max_per_client: usize) -> Self {
+        Self::with(max, PerClient::AtMost(max_per_client))
+    }
+
+    /// Creates a limiter whose clients are users, each of whom gets its share: see [`SharedBound`].
+    #[must_use]
+    pub fn shared(max: usize) -> Self {
+        Self::with(max, PerClient::Share)
+    }
+
+    fn with(max: usize, per_client: PerClient) -> Self {
         let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
-        Self(Arc::new(Inner { max, max_per_client, held }))
+        let bound = SharedBound::new(units(max));
+        Self(Arc::new(Inner { bound, per_client, held }))
     }
 
     /// Takes one unit for a client.
@@ -59,21 +81,34 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
     /// # Errors
     /// [`Full`].
     pub fn acquire(&self, who: Who) -> Result<Permit<Who>, Full<Who>> {
-        self.acquire_many(who, 1)
+        self.acquire_many(who, 1, Asker::User)
     }
 
-    /// Takes several units for a client, or none: for a resource that counts as several.
+    /// Takes several units for a client, or none: for a resource that counts as several. An administrator
+    /// takes from the whole of what users share.
     ///
     /// # Errors
     /// [`Full`].
-    pub fn acquire_many(&self, who: Who, number: usize) -> Result<Permit<Who>, Full<Who>> {
+    pub fn acquire_many(
+        &self,
+        who: Who,
+        number: usize,
+        asker: Asker,
+    ) -> Result<Permit<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
-        if number > self.0.max_per_client.saturating_sub(of_one) {
-            return Err(Full::One(who, of_one));
-        }
-        if number > self.0.max.saturating_sub(held.all) {
-            return Err(Full::All(held.all));
+        let asker = match self.0.per_client {
+            PerClient::AtMost(most) if number > most.saturating_sub(of_one) => {
+                return Err(Full::One(who, of_one));
+            }
+            PerClient::AtMost(_) => Asker::Administrator,
+            PerClient::Share => asker,
+        };
+        let now = Held { all: units(held.all), own: units(of_one) };
+        match self.0.bound.take(now, units(number), asker) {
+            Ok(()) => {}
+            Err(Beyond::Share { .. }) => return Err(Full::One(who, of_one)),
+            Err(Beyond::Bound { .. }) => return Err(Full::All(held.all)),
         }
         held.all += number;
         held.by_one.insert(who.clone(), of_one + number);
@@ -81,11 +116,21 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         Ok(Permit { limiter: self.clone(), who: Some(who), number })
     }
 
-    /// The maximum of one client.
+    /// What one client may hold if no other holds anything.
     #[must_use]
     pub fn max_per_client(&self) -> usize {
-        self.0.max_per_client
+        match self.0.per_client {
+            PerClient::AtMost(most) => most,
+            PerClient::Share => {
+                usize::try_from(self.0.bound.share(Held::default())).unwrap_or(usize::MAX)
+            }
+        }
     }
+}
+
+/// A number of units in the measure of a bound.
+fn units(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 impl<Who: Eq + Hash> Limiter<Who> {
@@ -272,15 +317,29 @@ mod tests {
     #[test]
     fn what_is_worth_several_places_takes_all_of_them_or_none() {
         let limiter = Limiter::new(8, 5);
-        let held = limiter.acquire_many("ana", 3).unwrap();
-        assert_eq!(limiter.acquire_many("ana", 3).unwrap_err(), Full::One("ana", 3));
-        let two = limiter.acquire_many("ana", 2).unwrap();
-        assert_eq!(limiter.acquire_many("ben", 4).unwrap_err(), Full::All(5));
+        let held = limiter.acquire_many("ana", 3, Asker::User).unwrap();
+        assert_eq!(limiter.acquire_many("ana", 3, Asker::User).unwrap_err(), Full::One("ana", 3));
+        let two = limiter.acquire_many("ana", 2, Asker::User).unwrap();
+        assert_eq!(limiter.acquire_many("ben", 4, Asker::User).unwrap_err(), Full::All(5));
         drop(held);
-        let _four = limiter.acquire_many("ben", 4).unwrap();
+        let _four = limiter.acquire_many("ben", 4, Asker::User).unwrap();
         drop(two);
-        let _ana = limiter.acquire_many("ana", 4).unwrap();
+        let _ana = limiter.acquire_many("ana", 4, Asker::User).unwrap();
         assert_eq!(limiter.acquire("eva").unwrap_err(), Full::All(8));
+    }
+
+    #[test]
+    fn users_share_and_administrators_have_room() {
+        let limiter = Limiter::shared(16);
+        let take = |who, number, asker| limiter.acquire_many(who, number, asker);
+        let ana = take("ana", 7, Asker::User).unwrap();
+        assert_eq!(take("ana", 1, Asker::User).unwrap_err(), Full::One("ana", 7));
+        let _ben = take("ben", 4, Asker::User).unwrap();
+        let _eva = take("eva", 2, Asker::User).unwrap();
+        let _admin = take("root", 3, Asker::Administrator).unwrap();
+        assert_eq!(take("root", 1, Asker::Administrator).unwrap_err(), Full::All(16));
+        drop(ana);
+        let _eva_too = take("eva", 1, Asker::User).unwrap();
     }
 
     #[test]

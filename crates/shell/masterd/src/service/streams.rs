@@ -1,7 +1,7 @@
 //! Limits on streams that users hold for as long as they like: for each kind, one in all and one
 //! per user.
 
-use model::UserName;
+use model::{Asker, UserName};
 use rpc::transport::{Full, Limiter, Permit};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
@@ -34,7 +34,7 @@ impl Streams {
         number: usize,
     ) -> Result<Permit<UserName>, Status> {
         let (doing, most) = (self.doing, self.limiter.max_per_client());
-        self.limiter.acquire_many(user.clone(), number).map_err(|full| {
+        self.limiter.acquire_many(user.clone(), number, Asker::User).map_err(|full| {
             Status::resource_exhausted(match (full, number) {
                 (Full::One(user, has), 1) => format!(
                     "{user} has {has} calls that {doing} already, as many as one user may have: end \
