@@ -21,6 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Streaming};
 
 use super::exit::Failure;
+use super::output::for_terminal;
 use super::{job_address, runtime};
 
 /// The size of a piece of input, and how many were read ahead.
@@ -61,7 +62,8 @@ pub(super) fn exec(cell: Target<'_>, args: ExecArgs) -> Result<ExitCode, Failure
     let runtime = runtime()?;
     let ended = process::block_on(&runtime, async {
         let input = args.interactive.then(|| read_input(std::io::stdin()));
-        let streams = Streams { input, output: std::io::stdout, signals };
+        let streams =
+            Streams { input, output: std::io::stdout, errors: Errors::AsTheyAre, signals };
         session.run(Connection::open(cell)?, streams).await
     });
     // A write to a standard output that nobody reads may never end.
@@ -79,13 +81,23 @@ pub(super) struct Session<'a> {
     pub(super) terminal: Option<v1::ExecTerminal>,
 }
 
-/// The files of a command in a task; its standard error is that of this process.
+/// The files of a command in a task; its standard error goes to that of this process.
 pub(super) struct Streams<F> {
     /// Its standard input, see [`read_input`]; empty if there is none.
     pub(super) input: Option<mpsc::Receiver<Vec<u8>>>,
     /// Where its standard output is written: called for each piece.
     pub(super) output: F,
+    pub(super) errors: Errors,
     pub(super) signals: OnSignal,
+}
+
+/// How the standard error of a command is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errors {
+    /// Unchanged: it may draw on the terminal.
+    AsTheyAre,
+    /// Escaped for a terminal: it is a message, and the task is not trusted.
+    Escaped,
 }
 
 /// What a signal to this process does.
@@ -163,7 +175,7 @@ impl Session<'_> {
         let raw = has_terminal.then(Raw::begin).transpose()?;
         let (granted, grants) = mpsc::unbounded_channel();
         let ended = tokio::select! {
-            ended = show(outputs, streams.output, granted) => ended,
+            ended = show(outputs, streams.output, streams.errors, granted) => ended,
             () = send_input(streams.input, grants, to_master.clone()) => {
                 unreachable!("it waits for ever at the end")
             }
@@ -178,12 +190,19 @@ impl Session<'_> {
 async fn show<W: Write + Send + 'static>(
     mut outputs: Streaming<v1::ExecOutput>,
     stdout: impl Fn() -> W,
+    errors: Errors,
     granted: mpsc::UnboundedSender<u32>,
 ) -> Result<u8, Failure> {
     while let Some(message) = outputs.message().await? {
         let written = match message.output {
             Some(Output::Stdout(bytes)) => write(stdout(), bytes).await,
-            Some(Output::Stderr(bytes)) => write(std::io::stderr(), bytes).await,
+            Some(Output::Stderr(bytes)) => {
+                let bytes = match errors {
+                    Errors::AsTheyAre => bytes,
+                    Errors::Escaped => for_terminal(bytes),
+                };
+                write(std::io::stderr(), bytes).await
+            }
             Some(Output::Granted(bytes)) => {
                 // Without input nobody takes it.
                 let _unused = granted.send(bytes);

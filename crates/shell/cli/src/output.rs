@@ -162,6 +162,14 @@ pub fn say(text: &str) {
     }
 }
 
+/// A message from outside as it may be written to stderr: escaped if that is a terminal.
+pub(crate) fn for_terminal(bytes: Vec<u8>) -> Vec<u8> {
+    match std::io::stderr().is_terminal() {
+        true => escaped(&bytes).into_bytes(),
+        false => bytes,
+    }
+}
+
 /// Prints data unchanged, even on a terminal.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();

@@ -20,9 +20,11 @@ use clap::Args;
 use client::{Connection, Target};
 use model::{Address, AddressError, Bytes};
 
-use super::exec::{OnSignal, Session, Streams, read_input};
+use super::exec::{Errors, OnSignal, Session, Streams, read_input};
+
 use super::exit::{Done, Failure};
 use super::runtime;
+use unpack::Top;
 
 /// The commands that run in the task.
 pub(super) const PACK: &str = "pack";
@@ -120,7 +122,8 @@ pub(super) fn copy(cell: Target<'_>, args: CopyArgs) -> Result<ExitCode, Failure
             (task, path, Here::Source(source))
         }
         (End::Task(task, path), End::Here(destination)) => {
-            (task, path, Here::Destination(destination))
+            let expected = asked_for(&task, &path);
+            (task, path, Here::Destination(destination, expected))
         }
         (End::Here(_), End::Here(_)) => return Err(only_one("both are here")),
         (End::Task(..), End::Task(..)) => return Err(only_one("both are in tasks")),
@@ -152,6 +155,15 @@ pub(super) fn copy(cell: Target<'_>, args: CopyArgs) -> Result<ExitCode, Failure
     }
 }
 
+/// What a task may send if this path is asked for. A path as `.` has no name: what it leads to is named
+/// by the task, which is not trusted, so it gets the name of the task.
+fn asked_for(task: &Address, path: &str) -> Top {
+    match Path::new(path).file_name() {
+        Some(name) => Top::Named(name.to_owned()),
+        None => Top::WrittenAs(task.to_string().replace('/', "-").into()),
+    }
+}
+
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     kind == Some(std::io::ErrorKind::BrokenPipe)
@@ -165,7 +177,7 @@ const PIPE_CLOSED: u8 = 141;
 /// The end on this machine.
 enum Here {
     Source(PathBuf),
-    Destination(PathBuf),
+    Destination(PathBuf, Top),
 }
 
 /// What the end here has done: what it copied, and how much it left out.
@@ -185,14 +197,17 @@ async fn run(
         Here::Source(path) => {
             let local = tokio::task::spawn_blocking(move || packed(&path, writer));
             let input = Some(read_input(reader));
-            let streams = Streams { input, output: std::io::sink, signals };
+            let streams =
+                Streams { input, output: std::io::sink, errors: Errors::Escaped, signals };
             (session.run(connection, streams).await?, local)
         }
-        Here::Destination(path) => {
-            let local =
-                tokio::task::spawn_blocking(move || Ok((unpack::unpack(reader, &path)?, 0)));
+        Here::Destination(path, expected) => {
+            let local = tokio::task::spawn_blocking(move || {
+                Ok((unpack::unpack(reader, &path, expected)?, 0))
+            });
             let writer = Arc::new(File::from(OwnedFd::from(writer)));
-            let streams = Streams { input: None, output: move || Arc::clone(&writer), signals };
+            let output = move || Arc::clone(&writer);
+            let streams = Streams { input: None, output, errors: Errors::Escaped, signals };
             (session.run(connection, streams).await?, local)
         }
     };
@@ -217,7 +232,7 @@ pub(super) fn pack_here(source: &Path) -> Result<ExitCode, Failure> {
 
 /// The end in a task that receives: reads an archive from the standard input.
 pub(super) fn unpack_here(destination: &Path) -> Done {
-    unpack::unpack(std::io::stdin().lock(), destination).map(drop).map_err(failure)
+    unpack::unpack(std::io::stdin().lock(), destination, Top::Any).map(drop).map_err(failure)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it maps an error")]

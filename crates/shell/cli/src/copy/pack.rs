@@ -31,9 +31,10 @@ pub(super) fn pack(
     skipped: &mut dyn FnMut(&Path, &str),
 ) -> anyhow::Result<Copied> {
     let about = || format!("cannot read {}", source.display());
-    // A link that is named itself is followed, as cp does.
+    // A link that is named itself is followed, as cp does; its name stays.
+    let named = source.file_name();
     let source = fs::canonicalize(source).with_context(about)?;
-    let name = source.file_name().map_or_else(|| PathBuf::from("root"), PathBuf::from);
+    let name = named.or(source.file_name()).map_or_else(|| PathBuf::from("root"), PathBuf::from);
     let mut archive = Builder::new(archive);
     let mut copied = Copied::default();
     let mut waiting = vec![(source, name)];

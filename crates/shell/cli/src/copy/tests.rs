@@ -98,7 +98,8 @@ fn a_directory_arrives_as_it_was() {
         (to.path().to_owned(), "data"),
         (to.path().join("new"), "new"),
     ] {
-        let written = unpack::unpack(archive.as_slice(), &destination).expect("it can be written");
+        let written =
+            unpack::unpack(archive.as_slice(), &destination, Top::Any).expect("it can be written");
         assert_eq!(written, copied);
         let arrived = to.path().join(arrives);
         let text = |path: &Path| fs::read_to_string(path).expect("it is there");
@@ -125,14 +126,15 @@ fn a_file_goes_into_a_directory_or_under_a_new_name() {
     write(&here("old"), "old");
     symlink("old", here("other")).expect("a link");
     for destination in ["directory", "new", "other"] {
-        unpack::unpack(archive.as_slice(), &here(destination)).expect("it can be written");
+        unpack::unpack(archive.as_slice(), &here(destination), Top::Any)
+            .expect("it can be written");
     }
-    assert_eq!(read("directory/notes"), "new");
+    assert_eq!(read("directory/link"), "new");
     assert_eq!(read("new"), "new");
     assert_eq!((read("other"), read("old")), ("new".to_owned(), "old".to_owned()));
     // What was there stays if the new content is not whole.
     let cut = &archive[..513];
-    let error = unpack::unpack(cut, &here("new")).expect_err("it is cut off");
+    let error = unpack::unpack(cut, &here("new"), Top::Any).expect_err("it is cut off");
     assert!(
         format!("{error:#}").contains("archive is damaged or incomplete")
             || format!("{error:#}").contains("cannot write"),
@@ -141,7 +143,8 @@ fn a_file_goes_into_a_directory_or_under_a_new_name() {
     assert_eq!(read("new"), "new");
     assert_eq!(fs::read_dir(to.path()).expect("it is there").count(), 4, "nothing is left behind");
     let said = |destination: &str| {
-        let error = unpack::unpack(archive.as_slice(), &here(destination)).expect_err("no place");
+        let error =
+            unpack::unpack(archive.as_slice(), &here(destination), Top::Any).expect_err("no place");
         format!("{error:#}").replace(&*to.path().to_string_lossy(), "TO")
     };
     assert_eq!(said("absent/"), "there is no directory TO/absent/");
@@ -149,8 +152,8 @@ fn a_file_goes_into_a_directory_or_under_a_new_name() {
         said("absent/new").starts_with("cannot write TO/absent/new: No such file or directory")
     );
     fs::create_dir(here("directory/sub")).expect("a directory");
-    fs::create_dir_all(here("into/notes")).expect("directories");
-    assert_eq!(said("into"), "TO/into/notes is there and no file");
+    fs::create_dir_all(here("into/link")).expect("directories");
+    assert_eq!(said("into"), "TO/into/link is there and no file");
     let error = pack::pack(&from.path().join("absent"), Vec::new(), &mut |_, _| {});
     assert!(format!("{:#}", error.expect_err("it is absent")).contains("cannot read "));
 }
@@ -169,7 +172,8 @@ fn a_file_without_a_size_is_copied_by_its_content() {
             continue;
         }
         let (archive, copied, skipped) = packed_with(source);
-        unpack::unpack(archive.as_slice(), &into.path().join(name)).expect("it can be written");
+        unpack::unpack(archive.as_slice(), &into.path().join(name), Top::Any)
+            .expect("it can be written");
         let content = fs::read(into.path().join(name)).expect("it is there");
         assert!(!content.is_empty(), "{name}");
         assert_eq!((copied.bytes, skipped.len()), (content.len() as u64, 0), "{name}");
@@ -233,14 +237,53 @@ fn an_archive_touches_nothing_outside_of_the_destination() {
         let outer = place();
         let destination = outer.path().join("destination");
         fs::create_dir(&destination).expect("a directory");
-        let error = unpack::unpack(hostile(entries).as_slice(), &destination);
+        let error = unpack::unpack(hostile(entries).as_slice(), &destination, Top::Any);
         let error = format!("{:#}", error.expect_err(says));
         assert!(error.contains(says), "{error} / {says}");
         assert_eq!(fs::read_dir(outer.path()).expect("it is there").count(), 1, "{says}");
     }
     for garbage in [&b"hello"[..], &[0xff; 2_048], &[0; 2_048]] {
         let destination = place();
-        assert!(unpack::unpack(garbage, destination.path()).is_err());
+        assert!(unpack::unpack(garbage, destination.path(), Top::Any).is_err());
         assert_eq!(fs::read_dir(destination.path()).expect("it is there").count(), 0);
+    }
+}
+
+/// A task that answers with another name chose which file of the user is replaced (as in CVE-2019-6111).
+#[test]
+fn a_task_sends_what_was_asked_for_under_its_name() {
+    use EntryType::{Directory, Regular};
+    let task: Address = "ana/web/3".parse().expect("an address");
+    let named = |name: &str| Top::Named(name.into());
+    let own_name = || Top::WrittenAs("ana-web-3".into());
+    for (path, expected) in [
+        ("/tmp/app.log", named("app.log")),
+        ("app.log/", named("app.log")),
+        ("a/.", named("a")),
+        (".", own_name()),
+        ("/", own_name()),
+        ("a/..", own_name()),
+    ] {
+        assert_eq!(asked_for(&task, path), expected, "{path}");
+    }
+
+    let keys = hostile(&[(Directory, b".ssh", b""), (Regular, b".ssh/authorized_keys", b"evil")]);
+    for (expected, says, written) in [
+        (named("app.log"), Some("app.log was asked for, and the task sent \".ssh\""), None),
+        (own_name(), None, Some("ana-web-3/authorized_keys")),
+        (named(".ssh"), None, Some(".ssh/authorized_keys")),
+    ] {
+        let home = place();
+        fs::create_dir(home.path().join(".ssh")).expect("a directory");
+        write(&home.path().join(".ssh/authorized_keys"), "mine");
+        let result = unpack::unpack(keys.as_slice(), home.path(), expected);
+        assert_eq!(result.is_err(), says.is_some());
+        if let (Err(error), Some(says)) = (result, says) {
+            assert!(format!("{error:#}").starts_with(says), "{error:#}");
+        }
+        let replaced = written == Some(".ssh/authorized_keys");
+        let mine = fs::read_to_string(home.path().join(".ssh/authorized_keys")).expect("a file");
+        assert_eq!(mine, if replaced { "evil" } else { "mine" });
+        assert!(written.is_none_or(|path| home.path().join(path).exists()));
     }
 }

@@ -24,6 +24,17 @@ struct LongNames {
     target: Option<PathBuf>,
 }
 
+/// What the entry at the top of an archive may be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Top {
+    /// Anything: whoever sends may write here anyway.
+    Any,
+    /// This and nothing else: the last part of the path that was asked for.
+    Named(OsString),
+    /// Anything, and it is written under this name: the path that was asked for has no name of its own.
+    WrittenAs(OsString),
+}
+
 /// A directory whose content follows.
 struct Open {
     name: PathBuf,
@@ -37,9 +48,13 @@ struct Open {
 /// Each file appears when it is complete, and replaces the one that was there.
 ///
 /// # Errors
-/// If the archive is damaged, incomplete, or names anything outside, or something cannot be written.
-/// What came before it stays.
-pub(super) fn unpack(archive: impl Read, destination: &Path) -> anyhow::Result<Copied> {
+/// If the archive is damaged, incomplete, names anything outside or not what was asked for, or something
+/// cannot be written. What came before it stays.
+pub(super) fn unpack(
+    archive: impl Read,
+    destination: &Path,
+    expected: Top,
+) -> anyhow::Result<Copied> {
     let is_there = destination.is_dir();
     let says_directory = destination.to_string_lossy().ends_with('/');
     ensure!(is_there || !says_directory, "there is no directory {}", destination.display());
@@ -47,7 +62,8 @@ pub(super) fn unpack(archive: impl Read, destination: &Path) -> anyhow::Result<C
     let mut unpacking = Unpacking {
         destination: destination.to_owned(),
         is_there,
-        top: None,
+        expected,
+        has_top: false,
         open: Vec::new(),
         copied: Copied::default(),
     };
@@ -61,7 +77,7 @@ pub(super) fn unpack(archive: impl Read, destination: &Path) -> anyhow::Result<C
         }
     }
     unpacking.close(None)?;
-    ensure!(unpacking.top.is_some(), "nothing was sent");
+    ensure!(unpacking.has_top, "nothing was sent");
     Ok(unpacking.copied)
 }
 
@@ -80,8 +96,9 @@ struct Unpacking {
     destination: PathBuf,
     /// Whether the destination was a directory before.
     is_there: bool,
-    /// The name at the top of the archive.
-    top: Option<PathBuf>,
+    expected: Top,
+    /// Whether the entry at the top has come.
+    has_top: bool,
     /// The directories from the top to where the archive is; real directories, none of them a link.
     open: Vec<Open>,
     copied: Copied,
@@ -142,6 +159,23 @@ impl Unpacking {
         Ok(())
     }
 
+    /// The name under which the entry at the top is written.
+    fn top(&self, sent: &Path) -> anyhow::Result<PathBuf> {
+        match &self.expected {
+            Top::WrittenAs(name) => Ok(name.into()),
+            Top::Named(name) => {
+                ensure!(
+                    sent == Path::new(name),
+                    "{} was asked for, and the task sent {:?}: nothing is written",
+                    name.display(),
+                    sent.as_os_str(),
+                );
+                Ok(sent.to_owned())
+            }
+            Top::Any => Ok(sent.to_owned()),
+        }
+    }
+
     /// Where an entry belongs; closes the directories that it is not in.
     fn place(&mut self, name: &Path) -> anyhow::Result<PathBuf> {
         let mut parts = name.components();
@@ -158,8 +192,9 @@ impl Unpacking {
         );
         let rest = parts.as_path().to_owned();
         if rest.as_os_str().is_empty() {
-            ensure!(self.top.is_none(), "the archive has more than one entry at the top");
-            self.top = Some(top.to_owned());
+            ensure!(!self.has_top, "the archive has more than one entry at the top");
+            let top = self.top(top)?;
+            self.has_top = true;
             return Ok(match self.is_there {
                 true => self.destination.join(top),
                 false => self.destination.clone(),
