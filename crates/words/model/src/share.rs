@@ -4,8 +4,8 @@
 //! A bound that all users share and that has no part for each of them belongs to whoever takes it first.
 //! Here a user may hold as much as is still free after it (a dynamic threshold; Choudhury and Hahne,
 //! 1998): a single user gets half, two get a third each, `n` get equal parts of which one more is always
-//! free for the next user. An eighth is reserved for administrators, so that a full bound can be
-//! repaired.
+//! free for the next user. The same holds for administrators, for whom an eighth is reserved: what is
+//! full for users can be repaired.
 //!
 //! This module decides; who holds how much is counted by those who have the things. See decision 075.
 
@@ -31,21 +31,21 @@ pub struct Held {
 pub enum Asker {
     /// A user.
     User,
-    /// An administrator, or the cell itself: takes the last free unit, too.
+    /// An administrator, who has a share of what is reserved, too.
     Administrator,
 }
 
-/// Why a user gets no more.
+/// Why an asker gets no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// The user holds, or would hold, more than the share of one user.
+    /// It holds, or would hold, more than its share.
     Share {
-        /// What the user holds.
+        /// What it holds.
         own: u64,
-        /// What one user may hold at the moment.
+        /// What it may hold at the moment.
         share: u64,
     },
-    /// Nothing is free, not even for administrators.
+    /// Nothing is free, and it holds nothing.
     Bound {
         /// What all hold.
         all: u64,
@@ -76,12 +76,22 @@ impl SharedBound {
         self.max - self.max / Self::RESERVED
     }
 
-    /// What a user may hold, given what is held now: half of what it holds and what is free, together. It falls when others take more, and can be less than what the user holds: then the user gets no
+    /// What a user may hold, given what is held now: half of what it holds and what is free, together. It
+    /// falls when others take more, and can be less than what the user holds: then the user gets no
     /// more, and keeps what it has.
     #[must_use]
     pub const fn share(self, held: Held) -> u64 {
-        let of_others = held.all.saturating_sub(held.own);
-        self.of_users().saturating_sub(of_others).div_ceil(2)
+        self.share_of(held, Asker::User)
+    }
+
+    /// The same for an asker.
+    #[must_use]
+    pub const fn share_of(self, held: Held, asker: Asker) -> u64 {
+        let there = match asker {
+            Asker::User => self.of_users(),
+            Asker::Administrator => self.max,
+        };
+        there.saturating_sub(held.all.saturating_sub(held.own)).div_ceil(2)
     }
 
     /// Whether `more` may be taken.
@@ -89,15 +99,13 @@ impl SharedBound {
     /// # Errors
     /// [`Beyond`].
     pub const fn take(self, held: Held, more: u64, asker: Asker) -> Result<(), Beyond> {
-        let share = self.share(held);
-        match asker {
-            Asker::User if held.own.saturating_add(more) > share => {
-                Err(Beyond::Share { own: held.own, share })
-            }
-            _ if held.all.saturating_add(more) > self.max => {
-                Err(Beyond::Bound { all: held.all, max: self.max })
-            }
-            _ => Ok(()),
+        let (own, share) = (held.own, self.share_of(held, asker));
+        if more == 0 || own.saturating_add(more) <= share {
+            Ok(())
+        } else if own == 0 && share == 0 {
+            Err(Beyond::Bound { all: held.all, max: self.max })
+        } else {
+            Err(Beyond::Share { own, share })
         }
     }
 }
@@ -107,7 +115,7 @@ impl fmt::Display for Beyond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Share { own, share } => {
-                write!(f, "the user has {own}, and the share of one user is {share} at the moment")
+                write!(f, "you have {own}, and the share of one user is {share} at the moment")
             }
             Self::Bound { all, max } => write!(f, "all have {all}, and the maximum is {max}"),
         }
@@ -140,10 +148,11 @@ mod tests {
         let taken: Vec<u64> = (0..6).map(|user| fill(&mut held, user)).collect();
         assert_eq!(taken, [28, 14, 7, 4, 2, 1]);
         let all = held.values().sum();
-        let seventh = Held { all, own: 0 };
-        assert_eq!(BOUND.take(seventh, 1, Asker::Administrator), Ok(()));
         let first = Held { all, own: 28 };
         assert_eq!(BOUND.take(first, 1, Asker::User), Err(Beyond::Share { own: 28, share: 14 }));
+        let seventh = Held { all, own: 0 };
+        assert_eq!(BOUND.take(seventh, 1, Asker::User), Err(Beyond::Bound { all, max: 64 }));
+        assert_eq!(BOUND.take(seventh, 4, Asker::Administrator), Ok(()));
     }
 
     #[test]
@@ -162,28 +171,20 @@ mod tests {
     #[test]
     fn only_an_administrator_takes_what_is_reserved() {
         let cases = [
-            (Held { all: 0, own: 0 }, 28, Asker::User, Ok(())),
-            (Held { all: 0, own: 0 }, 29, Asker::User, Err(Beyond::Share { own: 0, share: 28 })),
-            (Held { all: 55, own: 0 }, 1, Asker::User, Ok(())),
-            (Held { all: 56, own: 0 }, 1, Asker::User, Err(Beyond::Share { own: 0, share: 0 })),
-            (Held { all: 56, own: 40 }, 8, Asker::Administrator, Ok(())),
-            (
-                Held { all: 56, own: 40 },
-                9,
-                Asker::Administrator,
-                Err(Beyond::Bound { all: 56, max: 64 }),
-            ),
-            (Held { all: 64, own: 0 }, 1, Asker::User, Err(Beyond::Share { own: 0, share: 0 })),
-            (
-                Held { all: u64::MAX, own: 0 },
-                u64::MAX,
-                Asker::User,
-                Err(Beyond::Share { own: 0, share: 0 }),
-            ),
-            (Held { all: 0, own: 0 }, 0, Asker::User, Ok(())),
+            (0, 0, 28, Asker::User, Ok(())),
+            (0, 0, 29, Asker::User, Err(Beyond::Share { own: 0, share: 28 })),
+            (55, 0, 1, Asker::User, Ok(())),
+            (56, 0, 1, Asker::User, Err(Beyond::Bound { all: 56, max: 64 })),
+            (56, 0, 4, Asker::Administrator, Ok(())),
+            (56, 0, 5, Asker::Administrator, Err(Beyond::Share { own: 0, share: 4 })),
+            (56, 40, 1, Asker::User, Err(Beyond::Share { own: 40, share: 20 })),
+            (64, 0, 1, Asker::Administrator, Err(Beyond::Bound { all: 64, max: 64 })),
+            (u64::MAX, 0, u64::MAX, Asker::User, Err(Beyond::Bound { all: u64::MAX, max: 64 })),
+            (64, 64, 0, Asker::User, Ok(())),
         ];
-        for (held, more, asker, expected) in cases {
-            assert_eq!(BOUND.take(held, more, asker), expected, "{held:?} {more} {asker:?}");
+        for (all, own, more, asker, expected) in cases {
+            let taken = BOUND.take(Held { all, own }, more, asker);
+            assert_eq!(taken, expected, "{all} {own} {more} {asker:?}");
         }
     }
 }

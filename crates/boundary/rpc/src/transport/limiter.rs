@@ -17,8 +17,8 @@ pub struct Limiter<Who: Eq + Hash>(Arc<Inner<Who>>);
 
 #[derive(Debug)]
 struct Inner<Who> {
-    /// The bound of all clients together.
-    bound: SharedBound,
+    /// The maximum of all clients together.
+    max: usize,
     per_client: PerClient,
     held: Mutex<Counts<Who>>,
 }
@@ -72,8 +72,7 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
 
     fn with(max: usize, per_client: PerClient) -> Self {
         let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
-        let bound = SharedBound::new(units(max));
-        Self(Arc::new(Inner { bound, per_client, held }))
+        Self(Arc::new(Inner { max, per_client, held }))
     }
 
     /// Takes one unit for a client.
@@ -97,18 +96,22 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
     ) -> Result<Permit<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
-        let asker = match self.0.per_client {
+        match self.0.per_client {
             PerClient::AtMost(most) if number > most.saturating_sub(of_one) => {
                 return Err(Full::One(who, of_one));
             }
-            PerClient::AtMost(_) => Asker::Administrator,
-            PerClient::Share => asker,
-        };
-        let now = Held { all: units(held.all), own: units(of_one) };
-        match self.0.bound.take(now, units(number), asker) {
-            Ok(()) => {}
-            Err(Beyond::Share { .. }) => return Err(Full::One(who, of_one)),
-            Err(Beyond::Bound { .. }) => return Err(Full::All(held.all)),
+            PerClient::AtMost(_) if number > self.0.max.saturating_sub(held.all) => {
+                return Err(Full::All(held.all));
+            }
+            PerClient::AtMost(_) => {}
+            PerClient::Share => {
+                let now = Held { all: units(held.all), own: units(of_one) };
+                match SharedBound::new(units(self.0.max)).take(now, units(number), asker) {
+                    Ok(()) => {}
+                    Err(Beyond::Share { .. }) => return Err(Full::One(who, of_one)),
+                    Err(Beyond::Bound { .. }) => return Err(Full::All(held.all)),
+                }
+            }
         }
         held.all += number;
         held.by_one.insert(who.clone(), of_one + number);
@@ -122,7 +125,8 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         match self.0.per_client {
             PerClient::AtMost(most) => most,
             PerClient::Share => {
-                usize::try_from(self.0.bound.share(Held::default())).unwrap_or(usize::MAX)
+                let share = SharedBound::new(units(self.0.max)).share(Held::default());
+                usize::try_from(share).unwrap_or(usize::MAX)
             }
         }
     }
@@ -336,8 +340,10 @@ mod tests {
         assert_eq!(take("ana", 1, Asker::User).unwrap_err(), Full::One("ana", 7));
         let _ben = take("ben", 4, Asker::User).unwrap();
         let _eva = take("eva", 2, Asker::User).unwrap();
-        let _admin = take("root", 3, Asker::Administrator).unwrap();
-        assert_eq!(take("root", 1, Asker::Administrator).unwrap_err(), Full::All(16));
+        let _max = take("max", 1, Asker::User).unwrap();
+        assert_eq!(take("amy", 1, Asker::User).unwrap_err(), Full::All(14));
+        let _admin = take("root", 1, Asker::Administrator).unwrap();
+        assert_eq!(take("root", 1, Asker::Administrator).unwrap_err(), Full::One("root", 1));
         drop(ana);
         let _eva_too = take("eva", 1, Asker::User).unwrap();
     }

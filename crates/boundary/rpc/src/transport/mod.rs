@@ -25,6 +25,7 @@ mod limiter;
 mod peer;
 mod refusals;
 mod server;
+mod turns;
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
 pub use peer::{Peer, peer, peer_identity, refuse, web_peer};
 pub use refusals::{Cause, Refusals};
 pub use server::{HttpService, Limits, serve, serve_web};
+pub use turns::{Turn, Turns};
 
 /// The maximum message size of ordinary calls, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
