@@ -3,7 +3,7 @@
 pub(crate) mod tasks;
 
 use cell::Cell;
-use model::{Capability, Serial, Time, UserName};
+use model::{Asker, Capability, Serial, Time, UserName};
 use rpc::transport::Cause;
 use tasks::Denied;
 
@@ -36,6 +36,14 @@ impl Caller {
     /// their user is.
     pub(super) fn administers_jobs(&self, cell: &Cell) -> bool {
         self.task.is_none() && cell.may(&self.user, Capability::AdministerJobs)
+    }
+
+    /// What part of a shared bound it may take: tasks are never administrators, whoever their user is.
+    pub(super) fn asker(&self, cell: &Cell) -> Asker {
+        match self.task.is_none() && cell.is_administrator(&self.user) {
+            true => Asker::Administrator,
+            false => Asker::User,
+        }
     }
 
     /// Whether its certificate is accepted in a cell at a time.

@@ -9,7 +9,6 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -21,21 +20,25 @@ use proto::v1;
 use proto::v1::moment::At;
 use proto::v1::past_answer::{Answer, Refused};
 use proto::v1::past_question::Question;
+use rpc::transport::{Permit, Turn, Turns};
 use store::history::{History, Start};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdout};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tonic::{Code, Status};
 
 use crate::chunks;
 use crate::reads::Reads;
+use crate::service::streams::{Holder, Streams};
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";
 /// The timeout for an answer.
 const TIME_MAX: Duration = Duration::from_secs(60);
-/// The maximum number of moments that are rebuilt at once.
+/// The maximum number of moments that are rebuilt at once, one for each user.
 const AT_ONCE: usize = 2;
+/// The maximum number of moments that are rebuilt or wait for their turn, shared by users.
+const WAITING_MAX: usize = 64;
 /// The maximum length of an answer.
 const ANSWER_BYTES_MAX: u32 = 256 << 20;
 
@@ -43,28 +46,41 @@ const ANSWER_BYTES_MAX: u32 = 256 << 20;
 #[derive(Clone)]
 pub(super) struct Past {
     directory: PathBuf,
-    slots: Arc<Semaphore>,
+    waiting: Streams,
+    turns: Turns<UserName>,
+}
+
+/// A turn to rebuild a moment, until it is dropped.
+pub(super) struct Rebuilding {
+    _waiting: Permit<UserName>,
+    _turn: Turn<UserName>,
 }
 
 impl Past {
     /// For a data directory.
     pub(super) fn of(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), slots: Arc::new(Semaphore::new(AT_ONCE)) }
+        let waiting = Streams::new("read past moments", WAITING_MAX);
+        Self { directory: directory.to_owned(), waiting, turns: Turns::new(AT_ONCE) }
     }
 
-    /// A permit to read the past, until it is dropped.
-    pub(super) fn slot(&self) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            Status::resource_exhausted(format!(
-                "{AT_ONCE} past moments or checkpoints are being rebuilt already: try again \
-                 later"
-            ))
-        })
+    /// Waits for a turn of a user to read the past.
+    pub(super) async fn turn(&self, holder: Holder<'_>) -> Result<Rebuilding, Status> {
+        let waiting = self.waiting.begin(holder)?;
+        let turn = tokio::time::timeout(TIME_MAX, self.turns.take(holder.0.clone())).await;
+        let turn = turn.map_err(|_| {
+            Status::resource_exhausted(
+                "other questions about the past have taken all the time: try again later",
+            )
+        })?;
+        Ok(Rebuilding { _waiting: waiting, _turn: turn })
     }
 
     /// Answers a question about a moment.
-    pub(super) async fn ask(&self, question: v1::PastQuestion) -> Result<Answer, Status> {
-        let _slot = self.slot()?;
+    pub(super) async fn ask(
+        &self,
+        _turn: Rebuilding,
+        question: v1::PastQuestion,
+    ) -> Result<Answer, Status> {
         let answered = async {
             let (mut child, mut answers) = self.child(&question).await?;
             let answer = next(&mut answers).await?;

@@ -30,7 +30,7 @@ mod service_discovery;
 mod service_endpoints;
 mod services;
 mod sigma;
-mod streams;
+pub(crate) mod streams;
 mod summary;
 mod task_metrics;
 mod tasks;
@@ -52,9 +52,8 @@ use prost::Message as _;
 use proto::v1;
 use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
-use rpc::transport::{Cause, Limiter, Refusals};
+use rpc::transport::{Cause, Limiter, Refusals, Turns};
 use rpc::{Authority, Identity};
-use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -100,7 +99,8 @@ pub(crate) struct Service {
     usage_history: Arc<UsageHistory>,
     /// The clients with a pending read that may be as large as the cell.
     askers: Streams,
-    much: Arc<Semaphore>,
+    /// Answers as large as the cell; the cell itself (`None`) makes some, too.
+    much: Turns<Option<UserName>>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -111,27 +111,24 @@ const HEALTH_WATCHERS_MAX: usize = 256;
 const HEALTH_WATCHERS_OF_ONE: usize = 16;
 /// The minimum size in bytes that a request counts for: with its message goes its caller's data.
 pub(super) const SMALL_BYTES: usize = 256;
-/// The maximum numbers of answers as large as the cell that are made at once, that may wait, and
-/// that one user may have waiting.
+/// The maximum number of answers as large as the cell that are made at once, one for each user.
 const MUCH_AT_ONCE: usize = 2;
+/// The maximum number of such answers that are made or wait for their turn, shared by users.
 const ASKERS_MAX: usize = 1_024;
-const ASKERS_OF_ONE: usize = 128;
 /// A job with this many tasks is handled outside the threads that serve.
 const TASKS_BESIDE: u32 = 1_000;
 /// The maximum number of stream messages that wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
-/// The maximum number of watched jobs, in all and per user: each `bourg run` watches one. A job
-/// counts once more for each thousand tasks.
+/// The maximum number of watched jobs, shared by users: each `bourg run` watches one. A job counts once
+/// more for each thousand tasks.
 const WATCHERS_MAX: usize = 2_048;
-const WATCHERS_OF_ONE: usize = 512;
-/// The maximum number of watches of files and locks, in all and per user: each `bourg lock with` that
-/// waits has one. A watch of many files counts once more for each thousand.
+/// The maximum number of watches of files and locks, shared by users: each `bourg lock with` that waits
+/// has one. A watch of many files counts once more for each thousand.
 const FILE_WATCHERS_MAX: usize = 8_192;
-const FILE_WATCHERS_OF_ONE: usize = 1_024;
-/// The maximum number of task logs that are read at once, in all, per user, and per user and
-/// machine: the connection to a machine has room for 1,024.
+/// The maximum number of task logs that are read at once, shared by users.
 const LOG_READERS_MAX: usize = 8_192;
-const LOG_READERS_OF_ONE: usize = 2_048;
+/// The maximum number of task logs that one user reads at once on one machine: the connection to it has
+/// room for 1,024.
 const LOG_READERS_OF_ONE_THERE: usize = 256;
 
 impl Service {
@@ -161,9 +158,9 @@ impl Service {
             cell,
             past,
             events,
-            watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
-            file_watchers: Streams::new("watch files", FILE_WATCHERS_MAX, FILE_WATCHERS_OF_ONE),
-            log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
+            watchers: Streams::new("watch jobs", WATCHERS_MAX),
+            file_watchers: Streams::new("watch files", FILE_WATCHERS_MAX),
+            log_readers: Streams::new("read logs", LOG_READERS_MAX),
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
             metrics_readers: task_metrics::readers(),
             commands: exec::commands(),
@@ -177,8 +174,8 @@ impl Service {
             sigma: None,
             summary: Summary::default(),
             usage_history: Arc::default(),
-            askers: Streams::new("ask for much of the cell", ASKERS_MAX, ASKERS_OF_ONE),
-            much: Arc::new(Semaphore::new(MUCH_AT_ONCE)),
+            askers: Streams::new("ask for much of the cell", ASKERS_MAX),
+            much: Turns::new(MUCH_AT_ONCE),
         }
     }
 
@@ -552,9 +549,10 @@ impl Borgmaster for Service {
         let view = gate::reached(&self.core, LogIndex(index)).await?;
         let reads = Reads::of(&view, &caller);
         let (job, tasks) = reads.find(&asked).map(|job| (job.id, job.spec.tasks))?;
+        let holder = (&caller.user, caller.asker(&view.cell));
         drop(view);
         let thousands = usize::try_from(tasks / 1_000).unwrap_or(usize::MAX);
-        let place = self.watchers.begin_as(&caller.user, thousands.saturating_add(1))?;
+        let place = self.watchers.begin_as(holder, thousands.saturating_add(1))?;
         let stream = holding(place, job_watch::follow(self.core.watch(), job, caller.clone())?);
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
@@ -624,7 +622,7 @@ impl Borgmaster for Service {
         request: Request<v1::SaveCheckpointRequest>,
     ) -> Answer<Self::SaveCheckpointStream> {
         let (caller, asked) = (self.caller(&request)?, request.into_inner());
-        let stream = self.save(&caller.user, asked)?;
+        let stream = self.save(&caller.user, asked).await?;
         Ok(self.while_accepted(caller, stream))
     }
 

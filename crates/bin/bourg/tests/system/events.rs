@@ -176,13 +176,13 @@ fn one_user_does_not_keep_the_others_from_following() {
         let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
         let asked = v1::EventsRequest { follow: true, ..v1::EventsRequest::default() };
         let mut following = Vec::new();
-        for _ in 0..64 {
+        for _ in 0..128 {
             following.push(client.events(asked.clone()).await.expect("there is room").into_inner());
         }
         let refused = client.events(asked.clone()).await.expect_err("that is one too many");
         assert_eq!(refused.code(), Code::ResourceExhausted);
-        let why = "root has 64 calls that follow the events already, as many as one user may have: \
-                   end one of them";
+        let why = "root has 128 calls that follow the events already, as many as its share of what all \
+                   users have: end one of them";
         assert_eq!(refused.message(), why);
         // Reads that do not follow count separately, and hold their permit for a moment.
         let once = v1::EventsRequest { follow: false, ..asked.clone() };

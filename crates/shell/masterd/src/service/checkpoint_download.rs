@@ -1,7 +1,7 @@
 //! A checkpoint for an administrator: the cell as it is, or as it was, in pieces. They are made
 //! from a view beside everything else, and no faster than they are read.
 
-use model::UserName;
+use model::{Asker, UserName};
 use proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -14,7 +14,7 @@ use crate::service::{Answer, Service, Streamed};
 const QUEUE: usize = 4;
 
 impl Service {
-    pub(crate) fn save(
+    pub(crate) async fn save(
         &self,
         user: &UserName,
         asked: v1::SaveCheckpointRequest,
@@ -26,7 +26,7 @@ impl Service {
                  an administrator may"
             )));
         }
-        let slot = self.past.slot()?;
+        let slot = self.past.turn((user, Asker::Administrator)).await?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         match asked.at {
             None => {

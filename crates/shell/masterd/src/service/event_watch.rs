@@ -28,12 +28,11 @@ use crate::service::{Answer, Service, Streamed};
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
 /// The most events that can be requested as the newest.
 const LAST_MAX: u32 = 100_000;
-/// The maximum number of followers of events, in all and per user.
+/// The maximum number of followers of events, shared by users.
 const FOLLOWERS_MAX: usize = 256;
-const FOLLOWERS_OF_ONE: usize = 64;
-/// The same for single reads: the newest of many events are all in memory.
+/// The maximum number of single reads of events, shared by users: the newest of many events are all in
+/// memory.
 const READERS_MAX: usize = 64;
-const READERS_OF_ONE: usize = 16;
 /// The maximum number of messages that wait for a slow reader.
 const QUEUE: usize = 4;
 /// The time after which a stalled reader is dropped.
@@ -51,8 +50,8 @@ pub(crate) struct EventSource {
 
 impl EventSource {
     pub(crate) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
-        let followers = Streams::new("follow the events", FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
-        let readers = Streams::new("read events", READERS_MAX, READERS_OF_ONE);
+        let followers = Streams::new("follow the events", FOLLOWERS_MAX);
+        let readers = Streams::new("read events", READERS_MAX);
         let digests = Digests::default();
         Self { directory: directory.to_owned(), more, followers, readers, digests }
     }
@@ -168,7 +167,8 @@ impl Service {
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, by, &self.core)?;
         let EventSource { followers, readers, .. } = &self.events;
-        let place = if asked.follow { followers } else { readers }.begin(&by.user)?;
+        let holder = (&by.user, by.asker(&self.core.view().cell));
+        let place = if asked.follow { followers } else { readers }.begin(holder)?;
         // One more, for the final status.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");

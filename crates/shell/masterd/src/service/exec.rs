@@ -30,9 +30,8 @@ use crate::service::streams::Streams;
 use crate::service::tasks::split;
 use crate::service::{Answer, Service, Streamed, gate};
 
-/// The maximum numbers of commands that are relayed at once, in all and per user.
+/// The maximum number of commands that are relayed at once, shared by users.
 const COMMANDS_MAX: usize = 1_024;
-const COMMANDS_OF_ONE: usize = 128;
 /// Pieces of output, and of input, that wait for a slow reader.
 const QUEUE: usize = 4;
 /// How long a client may take to send its first message, and a machine to start a command.
@@ -47,7 +46,7 @@ type ToClient = mpsc::Sender<Result<v1::ExecOutput, Status>>;
 
 /// The limits on commands.
 pub(crate) fn commands() -> Streams {
-    Streams::new("run commands", COMMANDS_MAX, COMMANDS_OF_ONE)
+    Streams::new("run commands", COMMANDS_MAX)
 }
 
 /// A command whose start is recorded.
@@ -133,7 +132,7 @@ impl Service {
         view.cell.may_exec(&by.user, job).map_err(|why| rejected(&view.cell, &why))?;
         let (instance, machine) = placed(&view.cell, job, index)?;
         let name = format!("{}/{}/{index}", job.owner, job.spec.name);
-        let place = self.commands.begin(&by.user)?;
+        let place = self.commands.begin((&by.user, by.asker(&view.cell)))?;
         let client = self
             .agents
             .client_for_command(machine)

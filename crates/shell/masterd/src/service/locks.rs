@@ -221,8 +221,9 @@ impl Service {
             Asked::One(_) => 1,
             Asked::Below(_) => 1 + asked.digest(&view.cell).0 / 1_000,
         };
+        let asker = by.asker(&view.cell);
         drop(view);
-        let place = self.file_watchers.begin_as(&by.user, weight)?;
+        let place = self.file_watchers.begin_as((&by.user, asker), weight)?;
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;

@@ -153,7 +153,8 @@ impl Service {
                 TASKS_AT_ONCE - 1
             )));
         }
-        let place = self.log_readers.begin_as(user, tasks.len().clamp(1, TASKS_AT_ONCE))?;
+        let holder = (user, caller.asker(&view.cell));
+        let place = self.log_readers.begin_as(holder, tasks.len().clamp(1, TASKS_AT_ONCE))?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         let reading = Reading {
             core: self.core.clone(),

@@ -26,10 +26,8 @@ use crate::view::View;
 
 /// The maximum number of jobs in a query by name.
 const JOBS_MAX: usize = 10_000;
-/// The maximum number of watches of names by users and their tasks, in all and per user, and by
-/// machines.
+/// The maximum number of watches of names by users and their tasks, shared by users.
 const WATCHES_MAX: usize = 8_192;
-const WATCHES_OF_ONE: usize = 4_096;
 /// The time between two messages of a watch: changes meanwhile are combined.
 const REST: Duration = Duration::from_millis(100);
 /// How often a watch says how far it is, if nothing else is said.
@@ -41,7 +39,7 @@ const QUEUE: usize = 2;
 
 /// Limits for watches of names.
 pub(crate) fn watches() -> Streams {
-    Streams::new("watch names", WATCHES_MAX, WATCHES_OF_ONE)
+    Streams::new("watch names", WATCHES_MAX)
 }
 
 /// Who asks for names.
@@ -214,7 +212,10 @@ impl rpc::service::names_server::Names for Service {
         let query = Query::of(query, reader.user())?;
         gate::reached(&self.core, LogIndex(after)).await?;
         let place: Option<Permit<UserName>> = match &reader {
-            Reader::Client(by) => Some(self.name_watches.begin(&by.user)?),
+            Reader::Client(by) => {
+                let holder = (&by.user, by.asker(&self.core.view().cell));
+                Some(self.name_watches.begin(holder)?)
+            }
             // As many as machines may have connections.
             Reader::Machine => None,
         };

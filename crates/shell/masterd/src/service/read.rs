@@ -1,13 +1,10 @@
 //! Where reads are answered: on the thread that serves, on a thread of their own, or from the past.
 
-use std::sync::Arc;
-
 use model::UserName;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
-use rpc::transport::Permit;
-use tokio::sync::OwnedSemaphorePermit;
+use rpc::transport::{Permit, Turn};
 use tonic::{Response, Status};
 
 use super::{Answer, Service, unexpected};
@@ -32,9 +29,8 @@ impl Service {
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         // Who waits for a turn counts, too.
-        let place = self.askers.begin(&by.user)?;
-        let turn = Arc::clone(&self.much).acquire_owned().await;
-        let turn = turn.map_err(|_| Status::unavailable("the master is stopping"))?;
+        let place = self.askers.begin((&by.user, by.asker(&self.core.view().cell)))?;
+        let turn = self.much.take(Some(by.user.clone())).await;
         self.read_on_a_thread(by, place, Some(turn), answer).await
     }
 
@@ -45,7 +41,7 @@ impl Service {
         by: &Caller,
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
-        let place = self.askers.begin(&by.user)?;
+        let place = self.askers.begin((&by.user, by.asker(&self.core.view().cell)))?;
         self.read_on_a_thread(by, place, None, answer).await
     }
 
@@ -53,7 +49,7 @@ impl Service {
         &self,
         by: &Caller,
         place: Permit<UserName>,
-        turn: Option<OwnedSemaphorePermit>,
+        turn: Option<Turn<Option<UserName>>>,
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
         let (view, by) = (self.core.view(), by.clone());
@@ -72,17 +68,19 @@ impl Service {
         at: v1::Moment,
         question: Question,
     ) -> Answer<T> {
-        let asked = {
+        let (asked, asker) = {
             let view = self.core.view();
-            v1::PastQuestion {
+            let asked = v1::PastQuestion {
                 user: by.user.to_string(),
                 administers_jobs: by.administers_jobs(&view.cell),
                 at: Some(at),
                 newest: view.cell.index().0,
                 question: Some(question),
-            }
+            };
+            (asked, by.asker(&view.cell))
         };
-        T::of(self.past.ask(asked).await?).map(Response::new)
+        let turn = self.past.turn((&by.user, asker)).await?;
+        T::of(self.past.ask(turn, asked).await?).map(Response::new)
     }
 }
 

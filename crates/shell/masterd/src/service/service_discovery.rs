@@ -3,8 +3,6 @@
 //! Every replica answers from its own view. A target is the task's own port; its labels are the same
 //! names by which tasks are addressed everywhere.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
@@ -71,11 +69,7 @@ pub(super) async fn answered(
         let why = "the log is still being applied: try again later\n".to_owned();
         return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    let stopping = || {
-        let why = "the master is stopping\n".to_owned();
-        health::plain(StatusCode::SERVICE_UNAVAILABLE, why)
-    };
-    let Ok(turn) = Arc::clone(&service.much).acquire_owned().await else { return stopping() };
+    let turn = service.much.take(None).await;
     let core = service.core.clone();
     let found = tokio::task::spawn_blocking(move || {
         let _held = turn;

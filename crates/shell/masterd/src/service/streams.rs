@@ -1,5 +1,4 @@
-//! Limits on streams that users hold for as long as they like: for each kind, one in all and one
-//! per user.
+//! Limits on streams that users hold for as long as they like: for each kind a bound that they share.
 
 use model::{Asker, UserName};
 use rpc::transport::{Full, Limiter, Permit};
@@ -17,38 +16,41 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Limits for streams whose users do `doing`: in all, and per user.
-    pub(crate) fn new(doing: &'static str, most: usize, max_per_client: usize) -> Self {
-        Self { doing, limiter: Limiter::new(most, max_per_client) }
+    /// A bound for streams whose users do `doing`, and who share it.
+    pub(crate) fn new(doing: &'static str, max: usize) -> Self {
+        Self { doing, limiter: Limiter::shared(max) }
     }
 
     /// A permit for one stream of a user, until it is dropped.
-    pub(crate) fn begin(&self, user: &UserName) -> Result<Permit<UserName>, Status> {
-        self.begin_as(user, 1)
+    pub(crate) fn begin(&self, (user, asker): Holder<'_>) -> Result<Permit<UserName>, Status> {
+        self.begin_as((user, asker), 1)
     }
 
     /// The same for a stream that counts as several.
     pub(crate) fn begin_as(
         &self,
-        user: &UserName,
+        (user, asker): Holder<'_>,
         number: usize,
     ) -> Result<Permit<UserName>, Status> {
-        let (doing, most) = (self.doing, self.limiter.max_per_client());
-        self.limiter.acquire_many(user.clone(), number, Asker::User).map_err(|full| {
+        let doing = self.doing;
+        self.limiter.acquire_many(user.clone(), number, asker).map_err(|full| {
             Status::resource_exhausted(match (full, number) {
                 (Full::One(user, has), 1) => format!(
-                    "{user} has {has} calls that {doing} already, as many as one user may have: end \
-                     one of them"
+                    "{user} has {has} calls that {doing} already, as many as its share of what all \
+                     users have: end one of them"
                 ),
                 (Full::One(user, has), _) => format!(
-                    "that counts as {number} calls that {doing}, and {user} has {has} of the {most} \
-                     that one user may have: ask for fewer tasks, or end others"
+                    "that counts as {number} calls that {doing}, and {user} has {has} already, which \
+                     is more than its share of what all users have: ask for fewer tasks, or end others"
                 ),
                 (Full::All(all), _) => format!("{all} calls {doing} already: try again later"),
             })
         })
     }
 }
+
+/// Who holds a stream.
+pub(crate) type Holder<'a> = (&'a UserName, Asker);
 
 /// A stream that holds a value until it ends: what waits for a reader takes memory until then.
 pub(crate) fn holding<T: 'static>(
@@ -67,24 +69,30 @@ mod tests {
 
     #[test]
     fn one_user_leaves_places_for_others() {
-        let streams = Streams::new("read logs", 3, 2);
-        let begin = |user: &str| streams.begin(&user.parse().expect("a name"));
-        let held = [begin("ana"), begin("ana")].map(|place| place.expect("there is room"));
-        let refused = begin("ana").expect_err("that is one too many");
+        let streams = Streams::new("read logs", 8);
+        let [ana, ben, eva, max] =
+            ["ana", "ben", "eva", "max"].map(|user| user.parse().expect("a name"));
+        let begin = |user| streams.begin((user, Asker::User));
+        let held = [(); 4].map(|()| begin(&ana).expect("there is room"));
+        let rejected = begin(&ana).expect_err("that is one too many");
         assert_eq!(
-            refused.message(),
-            "ana has 2 calls that read logs already, as many as one user may have: end one of them"
+            rejected.message(),
+            "ana has 4 calls that read logs already, as many as its share of what all users have: end \
+             one of them"
         );
-        let _another = begin("ben").expect("there is room");
-        let refused = begin("eva").expect_err("there is none left");
-        assert_eq!(refused.message(), "3 calls read logs already: try again later");
+        let _others = [&ben, &ben, &eva].map(|user| begin(user).expect("there is room"));
+        let rejected = begin(&max).expect_err("there is none left");
+        assert_eq!(rejected.message(), "7 calls read logs already: try again later");
+        streams.begin((&ana, Asker::Administrator)).expect_err("ana has enough");
+        let admin = "root".parse().expect("a name");
+        let _repair = streams.begin((&admin, Asker::Administrator)).expect("that is reserved");
         drop(held);
-        begin("eva").expect("there is room");
-        let refused = streams.begin_as(&"eva".parse().expect("a name"), 3).expect_err("too many");
+        begin(&eva).expect("there is room");
+        let rejected = streams.begin_as((&eva, Asker::User), 3).expect_err("too many");
         assert_eq!(
-            refused.message(),
-            "that counts as 3 calls that read logs, and eva has 0 of the 2 that one user may have: \
-             ask for fewer tasks, or end others"
+            rejected.message(),
+            "that counts as 3 calls that read logs, and eva has 1 already, which is more than its share \
+             of what all users have: ask for fewer tasks, or end others"
         );
     }
 }

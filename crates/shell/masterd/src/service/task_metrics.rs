@@ -19,9 +19,8 @@ use crate::service::streams::{Streams, holding};
 use crate::service::tasks::split;
 use crate::service::{Answer, Service, Streamed, gate};
 
-/// The maximum numbers of pages that are relayed at once, in all and per user.
+/// The maximum number of pages of task metrics that are relayed at once, shared by users.
 const READERS_MAX: usize = 256;
-const READERS_OF_ONE: usize = 32;
 /// The maximum time of a page: that of its Borglet, and a little for the way.
 const PATIENCE: Duration = Duration::from_secs(12);
 /// Pieces that wait for a slow reader.
@@ -29,7 +28,7 @@ const QUEUE: usize = 4;
 
 /// The limits on readers of pages.
 pub(crate) fn readers() -> Streams {
-    Streams::new("read metrics of tasks", READERS_MAX, READERS_OF_ONE)
+    Streams::new("read metrics of tasks", READERS_MAX)
 }
 
 /// A page and the incarnation that serves it.
@@ -67,7 +66,7 @@ impl Service {
         if job.owner != *user {
             self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
-        let place = self.metrics_readers.begin(user)?;
+        let place = self.metrics_readers.begin((user, caller.asker(&view.cell)))?;
         let gone = || Status::aborted(format!("the machine of {name}/{} is gone", asked.task));
         let machine = view.cell.machine(served.machine).ok_or_else(gone)?;
         let client = self
