@@ -45,8 +45,14 @@ async fn submit_one_that_runs(
     id: v1::RequestId,
 ) {
     let job = format!("run-{number}");
-    let spec =
-        v1::JobSpec { tasks: 2, cmd: counted("sleep 0.3"), cpu_milli: 10, ..description(&job, 0) };
+    // Every other one needs a certificate of a master, whichever there are by now.
+    let spec = v1::JobSpec {
+        tasks: 2,
+        cmd: counted("sleep 0.3"),
+        cpu_milli: 10,
+        api: number.is_multiple_of(2),
+        ..description(&job, 0)
+    };
     let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
     let done = caller.ask(USUAL, request, async |mut client, request| client.submit(request).await);
     match done.await {

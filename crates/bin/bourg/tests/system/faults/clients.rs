@@ -38,7 +38,7 @@ const LOOK_BACK: u64 = 20;
 /// The state that all clients share.
 pub(crate) struct Shared {
     pub(crate) began: Instant,
-    user: Credentials,
+    pub(super) user: Credentials,
     /// The replicas' addresses.
     pub(super) places: Vec<Host>,
     stops: AtomicBool,

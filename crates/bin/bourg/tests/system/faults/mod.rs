@@ -7,6 +7,7 @@
 //! - [`world`]: the cell on them
 //! - [`plan`] and [`nemesis`]: the faults, and their execution
 //! - [`clients`] and [`bystanders`]: the clients
+//! - [`names`]: readers of names that move between replicas
 //! - [`starts`]: how often tasks were started
 //! - [`history`]: checks of the clients' answers
 //! - [`report`]: the report
@@ -15,6 +16,7 @@
 mod bystanders;
 mod clients;
 mod history;
+mod names;
 mod nemesis;
 mod network;
 mod plan;
@@ -77,6 +79,11 @@ fn stand(replicas: u64, seed: u64, time: Duration, least: usize) {
         let random = random.fork();
         people.push(clients::start(&shared, move |shared| clients::people(shared, random)));
     }
+    let resizes = random.fork();
+    people.push(clients::start(&shared, move |shared| names::resizer(shared, resizes)));
+    let (one, other) = (random.fork(), random.fork());
+    let readers = [one, other]
+        .map(|random| clients::start(&shared, move |shared| names::reader(shared, random)));
     let judge = clients::start(&shared, clients::judge);
     let runner = clients::start(&shared, bystanders::runner);
     let compare = clients::start(&shared, bystanders::compare);
@@ -100,7 +107,7 @@ fn stand(replicas: u64, seed: u64, time: Duration, least: usize) {
     until("the replicas agree", || bystanders::agree(&shared, world.replicas.keys().copied()));
     shared.is_over();
     until("every job is judged", || judge.is_finished());
-    for client in [judge, runner, compare] {
+    for client in readers.into_iter().chain([judge, runner, compare]) {
         client.join().expect("a client does not panic");
     }
     tasks.look(&world, &shared);
