@@ -157,6 +157,18 @@ impl World {
     }
 }
 
+/// It is known after a second that it serves, and then it has served since it began: a second of
+/// `healthyFor` has passed.
+#[test]
+fn a_task_without_a_health_check_is_up_since_it_began() {
+    let world = World::serving(service(1, "good"));
+    let task = world.web().task(TaskIndex(0)).expect("its task");
+    let TaskState::Running(placement) = &task.state else { panic!("{task:?}") };
+    let Phase::Started { at, health, .. } = placement.phase else { panic!("{placement:?}") };
+    assert_eq!(health, cell::Health::Healthy);
+    assert_eq!(task.up_since(), Some(at));
+}
+
 #[test]
 fn an_undo_goes_to_the_last_version_that_succeeded() {
     for first in ["good 1", "bad"] {
