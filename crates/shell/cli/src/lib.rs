@@ -21,6 +21,7 @@ mod exit;
 mod follow;
 mod kill;
 mod last_lines;
+mod limits;
 mod lock;
 mod log_settings;
 mod logs;
@@ -205,6 +206,11 @@ pub enum Command {
     /// Manage capabilities: the named privileges of users.
     #[command(subcommand)]
     Capability(capability::Command),
+    /// Show who holds how much of what users share.
+    ///
+    /// Administrators see the users who hold most, others what they hold themselves. The limits of calls
+    /// are those of the replica that answers.
+    Limits(limits::LimitsArgs),
     /// Hold locks, and read and write small files, of the cell's lock service.
     #[command(subcommand)]
     Lock(lock::Command),
@@ -544,6 +550,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::ExampleBatch(args) => example::batch(args.samples, args.seed),
         Command::Quota(command) => quota::quota(cell, &command)?,
         Command::Capability(command) => capability::capability(cell, &command)?,
+        Command::Limits(args) => limits::limits(cell, &args)?,
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EndCommandWithClient => lock::guard::run(),

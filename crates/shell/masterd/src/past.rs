@@ -59,8 +59,13 @@ pub(super) struct Rebuilding {
 impl Past {
     /// For a data directory.
     pub(super) fn of(directory: &Path) -> Self {
-        let waiting = Streams::new("read past moments", WAITING_MAX);
+        let waiting = Streams::new("read-past-moments", WAITING_MAX);
         Self { directory: directory.to_owned(), waiting, turns: Turns::new(AT_ONCE) }
+    }
+
+    /// The limits on those who wait or have a turn.
+    pub(super) fn waiting(&self) -> &Streams {
+        &self.waiting
     }
 
     /// Waits for a turn of a user to read the past.

@@ -11,6 +11,7 @@ mod forwarding;
 mod gate;
 mod health;
 mod job_watch;
+pub(crate) mod limits;
 mod locks;
 mod log_settings;
 mod logs;
@@ -97,6 +98,8 @@ pub(crate) struct Service {
     pub(super) sigma: Option<::sigma::Sessions>,
     summary: Summary,
     usage_history: Arc<UsageHistory>,
+    /// What users share of this replica.
+    limits: Arc<[Streams]>,
     /// The clients with a pending read that may be as large as the cell.
     askers: Streams,
     /// Answers as large as the cell; the cell itself (`None`) makes some, too.
@@ -143,13 +146,33 @@ impl Service {
     ) -> Self {
         let cell = authority.cell().to_owned();
         let requests = routes::requests();
+        let watchers = Streams::new("watch-jobs", WATCHERS_MAX);
+        let file_watchers = Streams::new("watch-files", FILE_WATCHERS_MAX);
+        let log_readers = Streams::new("read-logs", LOG_READERS_MAX);
+        let (metrics_readers, commands) = (task_metrics::readers(), exec::commands());
+        let name_watches = names::watches();
+        let askers = Streams::new("ask-for-much-of-the-cell", ASKERS_MAX);
+        let limits: Arc<[Streams]> = [
+            &watchers,
+            &file_watchers,
+            &log_readers,
+            &metrics_readers,
+            &commands,
+            &name_watches,
+            &askers,
+            events.followers(),
+            events.readers(),
+            past.waiting(),
+        ]
+        .map(Streams::clone)
+        .into();
         let registry = Arc::new(scrape::registry(
             Arc::clone(&metrics),
             core.clone(),
             refusals,
             Arc::clone(&requests),
             (Arc::clone(agents.usage()), task_metrics),
-            dns,
+            (dns, Arc::clone(&limits)),
         ));
         Self {
             core,
@@ -158,13 +181,13 @@ impl Service {
             cell,
             past,
             events,
-            watchers: Streams::new("watch jobs", WATCHERS_MAX),
-            file_watchers: Streams::new("watch files", FILE_WATCHERS_MAX),
-            log_readers: Streams::new("read logs", LOG_READERS_MAX),
+            watchers,
+            file_watchers,
+            log_readers,
             log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
-            metrics_readers: task_metrics::readers(),
-            commands: exec::commands(),
-            name_watches: names::watches(),
+            metrics_readers,
+            commands,
+            name_watches,
             health_watchers: Limiter::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
             authority,
             validity,
@@ -174,7 +197,8 @@ impl Service {
             sigma: None,
             summary: Summary::default(),
             usage_history: Arc::default(),
-            askers: Streams::new("ask for much of the cell", ASKERS_MAX),
+            limits,
+            askers,
             much: Turns::new(MUCH_AT_ONCE),
         }
     }
@@ -510,6 +534,12 @@ impl Borgmaster for Service {
             return self.past(&by, at, Question::Capabilities(asked)).await;
         }
         self.read(&by, |reads| Ok(reads.capabilities(&asked)))
+    }
+
+    async fn limits(&self, request: Request<v1::LimitsRequest>) -> Answer<v1::LimitsResponse> {
+        let by = self.anyone(&request).await?;
+        let view = self.core.view();
+        Ok(Response::new(limits::answer(&limits::used(&view.cell, &self.limits), &view.cell, &by)))
     }
 
     async fn platforms(

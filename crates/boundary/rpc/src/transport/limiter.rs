@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::{Asker, Beyond, Held, SharedBound};
@@ -21,6 +22,7 @@ struct Inner<Who> {
     max: usize,
     per_client: PerClient,
     held: Mutex<Counts<Who>>,
+    rejected: AtomicU64,
 }
 
 /// What one client may hold.
@@ -72,7 +74,7 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
 
     fn with(max: usize, per_client: PerClient) -> Self {
         let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
-        Self(Arc::new(Inner { max, per_client, held }))
+        Self(Arc::new(Inner { max, per_client, held, rejected: AtomicU64::new(0) }))
     }
 
     /// Takes one unit for a client.
@@ -94,6 +96,12 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         number: usize,
         asker: Asker,
     ) -> Result<Permit<Who>, Full<Who>> {
+        self.taken(who, number, asker).inspect_err(|_| {
+            self.0.rejected.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    fn taken(&self, who: Who, number: usize, asker: Asker) -> Result<Permit<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
         match self.0.per_client {
@@ -119,16 +127,22 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         Ok(Permit { limiter: self.clone(), who: Some(who), number })
     }
 
-    /// What one client may hold if no other holds anything.
+    /// The maximum of all clients together.
     #[must_use]
-    pub fn max_per_client(&self) -> usize {
-        match self.0.per_client {
-            PerClient::AtMost(most) => most,
-            PerClient::Share => {
-                let share = SharedBound::new(units(self.0.max)).share(Held::default());
-                usize::try_from(share).unwrap_or(usize::MAX)
-            }
-        }
+    pub fn max(&self) -> usize {
+        self.0.max
+    }
+
+    /// Who holds how many units, in no order.
+    #[must_use]
+    pub fn holders(&self) -> Vec<(Who, usize)> {
+        self.held().by_one.iter().map(|(who, number)| (who.clone(), *number)).collect()
+    }
+
+    /// How many requests for units were rejected.
+    #[must_use]
+    pub fn rejected(&self) -> u64 {
+        self.0.rejected.load(Ordering::Relaxed)
     }
 }
 
@@ -344,6 +358,7 @@ mod tests {
         assert_eq!(take("amy", 1, Asker::User).unwrap_err(), Full::All(14));
         let _admin = take("root", 1, Asker::Administrator).unwrap();
         assert_eq!(take("root", 1, Asker::Administrator).unwrap_err(), Full::One("root", 1));
+        assert_eq!((limiter.max(), limiter.rejected(), limiter.holders().len()), (16, 3, 5));
         drop(ana);
         let _eva_too = take("eva", 1, Asker::User).unwrap();
     }

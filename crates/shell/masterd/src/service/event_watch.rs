@@ -49,9 +49,19 @@ pub(crate) struct EventSource {
 }
 
 impl EventSource {
+    /// The limits on those who follow events.
+    pub(crate) fn followers(&self) -> &Streams {
+        &self.followers
+    }
+
+    /// The limits on those who read events once.
+    pub(crate) fn readers(&self) -> &Streams {
+        &self.readers
+    }
+
     pub(crate) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
-        let followers = Streams::new("follow the events", FOLLOWERS_MAX);
-        let readers = Streams::new("read events", READERS_MAX);
+        let followers = Streams::new("follow-the-events", FOLLOWERS_MAX);
+        let readers = Streams::new("read-events", READERS_MAX);
         let digests = Digests::default();
         Self { directory: directory.to_owned(), more, followers, readers, digests }
     }

@@ -46,7 +46,7 @@ type ToClient = mpsc::Sender<Result<v1::ExecOutput, Status>>;
 
 /// The limits on commands.
 pub(crate) fn commands() -> Streams {
-    Streams::new("run commands", COMMANDS_MAX)
+    Streams::new("run-commands", COMMANDS_MAX)
 }
 
 /// A command whose start is recorded.

@@ -39,7 +39,7 @@ const QUEUE: usize = 2;
 
 /// Limits for watches of names.
 pub(crate) fn watches() -> Streams {
-    Streams::new("watch names", WATCHES_MAX)
+    Streams::new("watch-names", WATCHES_MAX)
 }
 
 /// Who asks for names.

@@ -22,7 +22,9 @@ use rpc::transport::{Cause, Refusals};
 use crate::disk::{events, log};
 use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
+use crate::service::limits;
 use crate::service::scrape_usage::UsageMetrics;
+use crate::service::streams::Streams;
 use crate::usage::UsageMemory;
 use crate::view::View;
 
@@ -33,7 +35,7 @@ pub(crate) fn registry(
     refusals: Refusals,
     requests: Arc<Requests>,
     (usage, tasks): (Arc<UsageMemory>, bool),
-    dns: Option<Arc<nameserver::Metrics>>,
+    (dns, limits): (Option<Arc<nameserver::Metrics>>, Arc<[Streams]>),
 ) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
@@ -43,7 +45,7 @@ pub(crate) fn registry(
     }
     registry.register_collector(Box::new(requests));
     registry.register_collector(Box::new(UsageMetrics { core: core.clone(), usage, tasks }));
-    registry.register_collector(Box::new(Serving { core, refusals, metrics }));
+    registry.register_collector(Box::new(Serving { core, refusals, metrics, limits }));
     registry
 }
 
@@ -53,6 +55,8 @@ pub(super) struct Serving {
     pub(super) core: Core,
     pub(super) refusals: Refusals,
     pub(super) metrics: Arc<Metrics>,
+    /// What users share of this replica.
+    pub(super) limits: Arc<[Streams]>,
 }
 
 impl Collector for Serving {
@@ -66,6 +70,7 @@ impl Collector for Serving {
         self.rejected_samples(&mut encoder)?;
         self.evictions(&mut encoder)?;
         self.refused(&mut encoder)?;
+        self.limits(&mut encoder, &view.cell)?;
         self.past(&mut encoder)
     }
 }
@@ -103,6 +108,20 @@ impl Serving {
         let help =
             "Rejected requests, by cause, and under overload by the band of the submitted job.";
         counters(encoder, "bourg_requests_refused", help, shed.chain(others))
+    }
+
+    /// What is used of what users share.
+    fn limits(&self, encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
+        let used = limits::used(cell, &self.limits);
+        let help = "What users hold of a bound that they share.";
+        let held = used.iter().map(|of| ([("limit", of.name)], of.held()));
+        gauges(encoder, "bourg_limit_held", help, held)?;
+        let help = "A bound that users share.";
+        let max = used.iter().map(|of| ([("limit", of.name)], of.max));
+        gauges(encoder, "bourg_limit_max", help, max)?;
+        let help = "Requests that were rejected because a user had its share of a bound, or nothing was free.";
+        let rejected = used.iter().filter_map(|of| Some(([("limit", of.name)], of.rejected?)));
+        counters(encoder, "bourg_limit_rejected", help, rejected)
     }
 
     /// Samples of usage that no estimate used.

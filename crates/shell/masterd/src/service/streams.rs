@@ -10,15 +10,15 @@ use crate::service::Streamed;
 /// The streams of a kind. Clones share the limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
-    /// What their users do, as a verb in the plural.
-    doing: &'static str,
+    /// What their users do, as a verb in the plural: `watch-jobs`.
+    name: &'static str,
     limiter: Limiter<UserName>,
 }
 
 impl Streams {
-    /// A bound for streams whose users do `doing`, and who share it.
-    pub(crate) fn new(doing: &'static str, max: usize) -> Self {
-        Self { doing, limiter: Limiter::shared(max) }
+    /// A bound of this name for streams whose users share it.
+    pub(crate) fn new(name: &'static str, max: usize) -> Self {
+        Self { name, limiter: Limiter::shared(max) }
     }
 
     /// A permit for one stream of a user, until it is dropped.
@@ -32,7 +32,7 @@ impl Streams {
         (user, asker): Holder<'_>,
         number: usize,
     ) -> Result<Permit<UserName>, Status> {
-        let doing = self.doing;
+        let doing = self.name.replace('-', " ");
         self.limiter.acquire_many(user.clone(), number, asker).map_err(|full| {
             Status::resource_exhausted(match (full, number) {
                 (Full::One(user, has), 1) => format!(
@@ -46,6 +46,19 @@ impl Streams {
                 (Full::All(all), _) => format!("{all} calls {doing} already: try again later"),
             })
         })
+    }
+}
+
+/// The bound as the API and metrics have it.
+impl Streams {
+    /// Its name: `watch-jobs`.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The limiter, to be read.
+    pub(crate) fn limiter(&self) -> &Limiter<UserName> {
+        &self.limiter
     }
 }
 
@@ -69,7 +82,7 @@ mod tests {
 
     #[test]
     fn one_user_leaves_places_for_others() {
-        let streams = Streams::new("read logs", 8);
+        let streams = Streams::new("read-logs", 8);
         let [ana, ben, eva, max] =
             ["ana", "ben", "eva", "max"].map(|user| user.parse().expect("a name"));
         let begin = |user| streams.begin((user, Asker::User));

@@ -28,7 +28,7 @@ const QUEUE: usize = 4;
 
 /// The limits on readers of pages.
 pub(crate) fn readers() -> Streams {
-    Streams::new("read metrics of tasks", READERS_MAX)
+    Streams::new("read-metrics-of-tasks", READERS_MAX)
 }
 
 /// A page and the incarnation that serves it.
