@@ -183,7 +183,11 @@ fn cores() -> Result<u64, FileError> {
     Ok(crate::cpus::usable()?.len().max(1) as u64)
 }
 
-fn memory_bytes() -> Result<u64, FileError> {
+/// The memory of the machine, in bytes. A container's limit does not count.
+///
+/// # Errors
+/// When the kernel does not say it.
+pub fn memory_bytes() -> Result<u64, FileError> {
     meminfo("MemTotal:", "no MemTotal in it")
 }
 

@@ -62,11 +62,16 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Offsets in `struct seccomp_data` of the call's number, the architecture, and the first
-/// argument's low half.
+/// Offsets in `struct seccomp_data` of the call's number, the architecture, and the low halves of the first
+/// arguments: the kernel reads no more of an `int`.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const FIRST_ARGUMENT_AT: u32 = 16;
+const SECOND_ARGUMENT_AT: u32 = 24;
+const THIRD_ARGUMENT_AT: u32 = 32;
+
+/// The option of a socket that narrows the range of ports for port 0, to one of somebody else (Linux 6.3).
+const IP_LOCAL_PORT_RANGE: u32 = 51;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 
@@ -94,6 +99,7 @@ pub(crate) fn filter(capabilities: &[u8]) -> Vec<sock_filter> {
     }
     // Its flags are in memory, which filters cannot read: libc then falls back to `clone`.
     program.extend([jump_if_equal(number(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
+    program.extend(sockets());
     program.extend([
         jump_if_equal(number(libc::SYS_clone), 1, 0),
         jump_if_equal(number(libc::SYS_unshare), 0, 3),
@@ -103,6 +109,26 @@ pub(crate) fn filter(capabilities: &[u8]) -> Vec<sock_filter> {
         answer(ALLOW),
     ]);
     program
+}
+
+/// What sockets are denied. `AF_VSOCK` reaches the host of a virtual machine, past every network, and
+/// with the option for the range of ports port 0 is bound to a port that was not given: the program that
+/// checks binds sees only the 0. The option is unknown, as in earlier kernels.
+fn sockets() -> [sock_filter; 12] {
+    [
+        jump_if_equal(number(libc::SYS_socket), 0, 4),
+        load(FIRST_ARGUMENT_AT),
+        jump_if_equal(libc::AF_VSOCK.cast_unsigned(), 0, 1),
+        refuse(libc::EPERM),
+        load(NUMBER_AT),
+        jump_if_equal(number(libc::SYS_setsockopt), 0, 6),
+        load(SECOND_ARGUMENT_AT),
+        jump_if_equal(libc::IPPROTO_IP.cast_unsigned(), 0, 3),
+        load(THIRD_ARGUMENT_AT),
+        jump_if_equal(IP_LOCAL_PORT_RANGE, 0, 1),
+        refuse(libc::ENOPROTOOPT),
+        load(NUMBER_AT),
+    ]
 }
 
 fn number(call: c_long) -> u32 {

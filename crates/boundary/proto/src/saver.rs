@@ -75,6 +75,7 @@ impl From<&KeptData> for v1::KeptData {
             interval: Some(duration(kept.interval)),
             attempts: kept.attempts,
             outcome: kept.outcome.as_ref().map(Into::into),
+            user: kept.user.to_string(),
         }
     }
 }
@@ -85,6 +86,7 @@ impl TryFrom<v1::KeptData> for KeptData {
     fn try_from(kept: v1::KeptData) -> Result<Self, Malformed> {
         Ok(Self {
             instance: read::message(kept.instance, "instance")?,
+            user: read::name(&kept.user, "user")?,
             name: kept.name,
             argv: kept.argv,
             env: kept.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),

@@ -31,10 +31,10 @@ pub use order::{
 pub use shortage::{EASED_AFTER, INTERRUPTED_AFTER, PERSISTS_AFTER, REMEMBERED_FOR};
 pub use starvation::{CpuCap, Greed};
 pub use state::{
-    Borglet, CpuReading, CpuRound, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder,
-    Input, KEPT_DATA_MAX, KeptData, MemoryReport, Probe, Recovered, RecoveredAlloc,
-    RecoveredAttempt, RecoveredData, RecoveredStatus, Rule, SAVERS_AT_ONCE, SaverLaunch, Settings,
-    memory_reserve,
+    ATTEMPT_TIME_MAX, Borglet, CpuReading, CpuRound, DiskAmount, DiskReport, DiskUse, Effect,
+    HeldPort, Holder, Input, KEPT_DATA_MAX, KeptData, MemoryReport, Probe, Recovered,
+    RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus, Rule, SAVERS_MAX,
+    SaverLaunch, Settings, memory_reserve,
 };
 pub use usage::{
     Counters, CpuDistribution, Measured, Reading, Recorder, Round, SAMPLES_MAX, TaskReading, Usage,

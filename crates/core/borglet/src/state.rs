@@ -45,7 +45,8 @@ use readiness::Readiness;
 pub use rule::Rule;
 use saver::Savers;
 pub use saver::{
-    KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_AT_ONCE, SaverLaunch,
+    ATTEMPT_TIME_MAX, KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_MAX,
+    SaverLaunch,
 };
 
 /// The configuration of a Borglet.

@@ -72,7 +72,7 @@ impl Files {
             cpu_milli: limit.cpu.0,
             cpu_hard_cap: !desired.spec.cpu_slack,
             memory_bytes,
-            pids_max: desired.spec.processes.into(),
+            pids_max: self.machine_isolation.processes.of(limit.ram, desired.spec.processes.into()),
             sharing: Sharing { batch, cpus, disk_rate: self.disk_rate(limit) },
         }
     }

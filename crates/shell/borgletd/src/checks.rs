@@ -1,13 +1,12 @@
 //! Health checks: a GET on a local port, a connection to one, or a command inside a task.
 //!
-//! Each gives a line of text, whether it passes or not. Checks are bounded in number on a machine:
-//! one that waits for its turn is late, and does not fail for it.
+//! Each gives a line of text, whether it passes or not. Checks are bounded in number on a machine, and
+//! users share them: one that waits for its turn is late, and does not fail for it.
 
 mod command;
 
 use std::fmt::Display;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use borglet::Probe;
@@ -15,58 +14,54 @@ use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
-use model::InstanceId;
+use model::{InstanceId, UserName};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::tasks::Files;
+use super::turns::Turns;
 
-/// The maximum number of checks of ports, and of commands, at once.
-const PORTS_AT_ONCE: usize = 1_024;
-const COMMANDS_AT_ONCE: usize = 32;
+/// The checks of ports that a machine makes at once; users share them, and the others wait.
+const PORT_CHECKS_MAX: usize = 1_024;
+/// The commands that check health on a machine at once; users share them, and the others wait.
+const CHECK_COMMANDS_MAX: usize = 64;
 
 /// Performs health checks. Clones share the bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
-    ports: Arc<Semaphore>,
-    commands: Arc<Semaphore>,
+    ports: Turns,
+    commands: Turns,
 }
 
 impl Checks {
     pub(crate) fn new() -> Self {
-        let (ports, commands) = (Semaphore::new(PORTS_AT_ONCE), Semaphore::new(COMMANDS_AT_ONCE));
-        Self { ports: Arc::new(ports), commands: Arc::new(commands) }
+        Self { ports: Turns::new(PORT_CHECKS_MAX), commands: Turns::new(CHECK_COMMANDS_MAX) }
     }
 
     /// Performs one check when its turn has come; the error says why it failed.
     pub(crate) async fn run(
         &self,
         files: &Files,
-        instance: InstanceId,
+        (instance, user): (InstanceId, &UserName),
         probe: Probe,
         timeout: Duration,
     ) -> Result<String, String> {
         match probe {
             Probe::Http { host, port, path } => {
-                let _turn = turn(&self.ports).await?;
+                let _turn = self.ports.of(user).await;
                 in_time(timeout, get(host, port, &path)).await
             }
             Probe::Tcp { host, port } => {
-                let _turn = turn(&self.ports).await?;
+                let _turn = self.ports.of(user).await;
                 in_time(timeout, connect(host, port))
                     .await
                     .map(|_| format!("connected to port {port}"))
             }
             Probe::Exec { argv } => {
-                let turn = turn(&self.commands).await?;
+                let turn = self.commands.of(user).await;
                 command::run(files, instance, argv, timeout, turn).await
             }
         }
     }
-}
-
-async fn turn(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, String> {
-    Arc::clone(of).acquire_owned().await.map_err(text)
 }
 
 async fn in_time<T>(

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use borglet::{CpuCap, Topology};
 use linux::Isolation;
-use linux::cgroup::{CpuSharing, DiskRate, Hierarchy, make_tiers, try_disk_rate};
+use linux::cgroup::{
+    CpuSharing, DiskRate, Hierarchy, limit_all_processes, make_tiers, try_disk_rate,
+};
 use linux::cpus::Cpus;
+use model::Bytes;
 use model::attribute::{EXCLUSIVE_CORES, THREADS_PER_CORE};
 
 /// The attributes of machines that say what is enforced.
@@ -24,6 +27,40 @@ pub(crate) struct MachineIsolation {
     pub(super) cpu: Option<CpuSharing>,
     /// The disk of the data directory, if its rate can be limited.
     pub(super) disk: Option<(u32, u32)>,
+    /// How many processes tasks have by their memory.
+    pub(super) processes: ProcessShare,
+}
+
+/// How many processes and threads a task may have at most by its memory, so that no task, and no user with
+/// many of them, takes those of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessShare {
+    /// One for so many bytes.
+    bytes: u64,
+}
+
+/// Every task may have so many: a shell, its commands, and a few threads.
+const TASK_PROCESSES_MIN: u64 = 32;
+/// No machine gives more than one process for so many bytes.
+const PROCESS_BYTES_MIN: u64 = 256 << 10;
+
+impl Default for ProcessShare {
+    fn default() -> Self {
+        Self { bytes: PROCESS_BYTES_MIN }
+    }
+}
+
+impl ProcessShare {
+    /// That of a machine with so much memory, whose tasks may have so many processes together.
+    fn new(ram: Bytes, processes: u64) -> Self {
+        let bytes = ram.0.checked_div(processes).unwrap_or(u64::MAX);
+        Self { bytes: bytes.max(PROCESS_BYTES_MIN) }
+    }
+
+    /// The maximum of a task that has a memory limit, and asks for so many.
+    pub(super) fn of(self, ram: Bytes, asked: u64) -> u64 {
+        asked.min((ram.0 / self.bytes).max(TASK_PROCESSES_MIN))
+    }
 }
 
 impl MachineIsolation {
@@ -55,7 +92,17 @@ impl MachineIsolation {
         let disk = disk.map_err(|error| {
             tracing::info!("disk rates of tasks are requested, and not enforced: {error:#}");
         });
-        Self { cpu: cpu.ok(), disk: disk.ok() }
+        let processes = limit_all_processes(&hierarchy, parent).map_err(anyhow::Error::from);
+        let processes = processes.and_then(|all| {
+            let share = ProcessShare::new(Bytes(linux::machine::memory_bytes()?), all);
+            tracing::info!("tasks have at most {all} processes, one for {}", Bytes(share.bytes));
+            Ok(share)
+        });
+        let processes = processes.unwrap_or_else(|error| {
+            tracing::error!("nothing limits the processes of all tasks together: {error:#}");
+            ProcessShare::default()
+        });
+        Self { cpu: cpu.ok(), disk: disk.ok(), processes }
     }
 
     /// The attributes that say so. `topology` is that of [`Self::topology`].
@@ -114,10 +161,31 @@ mod tests {
             ),
         ];
         for (cpu, disk, topology, expected) in table {
-            let attributes = MachineIsolation { cpu, disk }.attributes(topology);
+            let attributes =
+                MachineIsolation { cpu, disk, ..Default::default() }.attributes(topology);
             let shown: Vec<_> =
                 attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
             assert_eq!(shown.join(" "), expected);
         }
+    }
+
+    #[test]
+    fn tasks_have_processes_by_their_memory() {
+        let mib = |mib: u64| Bytes(mib << 20);
+        let large = ProcessShare::new(mib(24_576), 4_000_000);
+        let small = ProcessShare::new(mib(24_576), 28_672);
+        for (share, ram, asked, expected) in [
+            (large, 48, 1_024, 192),
+            (large, 1_024, 1_024, 1_024),
+            (large, 16_384, 1_000_000, 65_536),
+            (large, 4, 1_024, 32),
+            (large, 4, 2, 2),
+            (small, 48, 1_024, 56),
+            (small, 24_576, 1_000_000, 28_672),
+            (ProcessShare::default(), 64, 1_024, 256),
+        ] {
+            assert_eq!(share.of(mib(ram), asked), expected, "{share:?} {ram}");
+        }
+        assert_eq!(ProcessShare::new(mib(1), 0).of(mib(64), 100), 32);
     }
 }

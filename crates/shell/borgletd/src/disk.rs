@@ -27,7 +27,7 @@ const COUNT_MAX: Duration = Duration::from_secs(2);
 /// The same before the Borglet starts, to determine the machine's capacity.
 const FIRST_COUNT_MAX: Duration = Duration::from_millis(500);
 /// The pause between two counts: a minimum, and a multiple of the duration of the last count.
-const REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_millis(200);
 const REST_PARTS: u32 = 4;
 /// How many directories are counted concurrently, and how many entries of one are counted before
 /// the next one continues. Each holds as many descriptors as it is deep.

@@ -138,6 +138,7 @@ pub(super) fn start(
     let users: Vec<_> =
         recovered.iter().map(|found| (found.launch.instance, found.launch.uid)).collect();
     clients.adopt(&users);
+    recovered.iter().for_each(|found| files.owners.add(&found.launch));
     if !allocs.is_empty() {
         tracing::info!("adopting {} allocs", allocs.len());
     }

@@ -159,11 +159,12 @@ impl Executor {
                 self.ended_by_rule.count(rule);
                 tracing::warn!("{instance} is ended by the rule {}: {reason}", rule.name());
             }
-            Effect::Check { instance, probe, timeout } => {
+            Effect::Check { instance, user, probe, timeout } => {
                 let this = self.clone();
                 tokio::spawn(async move {
                     let (checks, files) = (&this.checks, &this.files);
-                    let answer = checks.run(files, instance, probe, timeout.to_std()).await;
+                    let of = (instance, &user);
+                    let answer = checks.run(files, of, probe, timeout.to_std()).await;
                     this.tell(Input::Checked(instance, answer)).await;
                 });
             }
@@ -374,6 +375,7 @@ impl Executor {
         let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
         let mut turn = start.unless_stopped(turn(&self.set_ups)).await?;
+        self.files.owners.add(&launch);
         let task = tokio::task::spawn_blocking(move || {
             if let Some(port) = taken_port(&made) {
                 return Ok(Err(Begun::PortTaken(ports::holder(&files, port))));

@@ -12,7 +12,7 @@ use linux::child::end_of;
 use linux::enter::{Terminal, resize};
 use linux::session::{Control, Session, spawn};
 use linux::task::Inspection;
-use model::InstanceId;
+use model::{Asker, InstanceId, UserName};
 use proto::v1;
 use proto::v1::exec_in_task_request::Message;
 use proto::v1::exec_input::Input;
@@ -27,9 +27,11 @@ use tonic::{Status, Streaming};
 use super::readable::readable;
 use super::tasks::Files;
 
-/// The maximum number of sessions of a Borglet, and of one task.
+/// The commands that run inside the tasks of a machine at once, copies of files included; users share
+/// them by who runs them, and the others are rejected.
 const SESSIONS_MAX: usize = 64;
-const SESSIONS_OF_ONE: usize = 8;
+/// Those inside one task, by administrators and by others each; more are rejected.
+const TASK_SESSIONS_MAX: usize = 8;
 /// The maximum size of a command's words.
 const ARGV_BYTES_MAX: usize = 128 << 10;
 /// The maximum size of an input message, and of what waits for the command in all.
@@ -50,7 +52,20 @@ const END_OF_INPUT: &[u8] = &[4];
 
 /// The sessions of a Borglet.
 #[derive(Clone)]
-pub(crate) struct Sessions(Limiter<InstanceId>);
+pub(crate) struct Sessions {
+    of_users: Limiter<UserName>,
+    of_tasks: Limiter<InTask>,
+}
+
+/// A task, and whether it is entered by administrators: whoever takes all sessions of a task keeps no
+/// administrator out.
+type InTask = (InstanceId, bool);
+
+/// What a session holds of the bounds.
+struct Held {
+    _user: Permit<UserName>,
+    _task: Permit<InTask>,
+}
 
 pub(crate) type ToMaster = mpsc::Sender<Result<v1::ExecOutput, Status>>;
 pub(crate) type Outputs = ReceiverStream<Result<v1::ExecOutput, Status>>;
@@ -60,12 +75,42 @@ struct Started {
     session: Session,
     /// The terminal, or the standard input; `None` if the task was not entered.
     input: Option<OwnedFd>,
-    permit: Permit<InstanceId>,
+    permit: Held,
 }
 
 impl Sessions {
     pub(crate) fn new() -> Self {
-        Self(Limiter::new(SESSIONS_MAX, SESSIONS_OF_ONE))
+        let of_tasks = Limiter::new(SESSIONS_MAX, TASK_SESSIONS_MAX);
+        Self { of_users: Limiter::shared(SESSIONS_MAX), of_tasks }
+    }
+
+    /// Permits for a command of a user inside a task.
+    fn hold(&self, user: UserName, asker: Asker, instance: InstanceId) -> Result<Held, Status> {
+        let full = |full: Full<UserName>| {
+            Status::resource_exhausted(match full {
+                Full::One(user, has) => format!(
+                    "{user} runs {has} commands inside tasks of this machine, and gets no more of the \
+                     {SESSIONS_MAX} that all share: end one of them"
+                ),
+                Full::All(all) => format!(
+                    "{all} commands run inside tasks of this machine already, as many as may at \
+                     once: try again later"
+                ),
+            })
+        };
+        let of_task = |_| {
+            Status::resource_exhausted(format!(
+                "{TASK_SESSIONS_MAX} commands run inside this task already, as many as may at once: \
+                 end one of them"
+            ))
+        };
+        Ok(Held {
+            _user: self.of_users.acquire_many(user, 1, asker).map_err(full)?,
+            _task: self
+                .of_tasks
+                .acquire((instance, asker == Asker::Administrator))
+                .map_err(of_task)?,
+        })
     }
 
     /// Starts the command that the first request names, and relays it until it has ended.
@@ -103,18 +148,13 @@ impl Sessions {
                 Terminal::New { rows, columns, term: term.replace('\0', "") }
             }
         };
-        let permit = self.0.acquire(instance).map_err(|full| {
-            Status::resource_exhausted(match full {
-                Full::One(_, has) => format!(
-                    "{has} commands run inside this task already, as many as may at once: end one \
-                     of them"
-                ),
-                Full::All(all) => format!(
-                    "{all} commands run inside tasks of this machine already, as many as may at \
-                     once: try again later"
-                ),
-            })
-        })?;
+        let user = UserName::new(&start.user)
+            .map_err(|_| Status::invalid_argument("the user who runs it is not named"))?;
+        let asker = match start.administrator {
+            true => Asker::Administrator,
+            false => Asker::User,
+        };
+        let permit = self.hold(user, asker, instance)?;
         let files = files.clone();
         let started = tokio::task::spawn_blocking(move || {
             let failed = |error: &dyn std::fmt::Display| Status::internal(error.to_string());
@@ -380,7 +420,7 @@ fn registered(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Ends a command, with all that it started, and returns its exit status.
-async fn reap(session: Session, permit: Permit<InstanceId>) -> io::Result<u8> {
+async fn reap(session: Session, permit: Held) -> io::Result<u8> {
     let Session { mut child, control } = session;
     drop(control);
     let end = end_of(&child)?;

@@ -34,6 +34,7 @@ mod name_server;
 mod names;
 mod notice;
 mod oom;
+mod owners;
 mod port_isolation;
 mod ports;
 mod probe;
@@ -46,6 +47,7 @@ mod starts;
 mod task_metrics;
 mod task_network;
 mod tasks;
+mod turns;
 mod uids;
 mod usage;
 
@@ -193,7 +195,12 @@ fn run(mut options: Options, listener: TcpListener) -> anyhow::Result<()> {
         // Before a task starts.
         let dns = listen_for_names(&files, &cell, range).await?;
         let dns_address = dns.first().map(nameserver::Server::address);
-        let names = MachineNames::new(credentials.clone(), masters.clone(), dns_address);
+        let names = MachineNames::new(
+            credentials.clone(),
+            masters.clone(),
+            dns_address,
+            files.owners.clone(),
+        );
         let dns_metrics = dns.first().map(|dns| Arc::clone(dns.metrics()));
         let clients = Clients::new(&files, credentials.clone(), masters.clone());
         // Before the cell hears of this machine.

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use linux::logs::{LogReader, ReadOutcome, Start, Stream};
 use linux::task::{Inspection, TaskDirectory};
-use model::InstanceId;
+use model::{InstanceId, UserName};
 use proto::v1;
+use rpc::transport::{Limiter, Permit};
 use tokio::sync::{Semaphore, mpsc};
 use tonic::Status;
 
@@ -29,12 +30,41 @@ static SEARCHES: Semaphore = Semaphore::const_new(1);
 
 type Chunks = mpsc::Sender<Result<v1::LogChunk, Status>>;
 
+/// The readers of output that a machine serves at once; users share them by the owners of the tasks, and
+/// the others are rejected.
+const READERS_MAX: usize = 2_048;
+
+/// The readers of a Borglet. Clones share the bound.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers(Limiter<UserName>);
+
+impl Readers {
+    pub(crate) fn new() -> Self {
+        Self(Limiter::shared(READERS_MAX))
+    }
+
+    fn begin(
+        &self,
+        files: &Files,
+        instance: InstanceId,
+    ) -> Result<Option<Permit<UserName>>, Status> {
+        let permit = files.owner(instance).map(|owner| self.0.acquire(owner));
+        permit.transpose().map_err(|_| {
+            Status::resource_exhausted(
+                "its machine serves as many readers of its owner's tasks as it may already: end some \
+                 of them, or try again later",
+            )
+        })
+    }
+}
+
 /// Starts to read the requested output; the chunks arrive through the channel.
 ///
 /// # Errors
-/// If the request is invalid, or the output is not kept.
+/// If the request is invalid, the output is not kept, or too much is read.
 pub(crate) fn read(
     files: &Files,
+    readers: &Readers,
     asked: &v1::ReadLogRequest,
     to_master: Chunks,
 ) -> Result<(), Status> {
@@ -62,6 +92,7 @@ pub(crate) fn read(
     if !task.path().exists() {
         return Err(Status::not_found(retained_logs::why_not_kept(files, instance)));
     }
+    let permit = readers.begin(files, instance)?;
     let mut outputs = Vec::new();
     let streams: &[Stream] = match asked.stream() {
         v1::LogStream::StdoutAndStderr => &[Stream::Stdout, Stream::Stderr],
@@ -74,7 +105,15 @@ pub(crate) fn read(
         outputs.push(Output { stream, start, reader: None, next: None, at: 0, end: 0, grep });
     }
     let until = Some(asked.until).filter(|until| *until > 0).unwrap_or(u64::MAX);
-    let reading = Reading { instance, directory, until, outputs, to_master, sent: Instant::now() };
+    let reading = Reading {
+        instance,
+        directory,
+        until,
+        outputs,
+        to_master,
+        sent: Instant::now(),
+        _permit: permit,
+    };
     tokio::task::spawn(reading.run(task, asked.follow));
     Ok(())
 }
@@ -89,6 +128,7 @@ struct Reading {
     to_master: Chunks,
     /// When the last chunk was sent.
     sent: Instant,
+    _permit: Option<Permit<UserName>>,
 }
 
 /// One stream of it.

@@ -11,6 +11,7 @@ use process::renewal::Masters;
 use rpc::Rotating;
 
 use crate::names::MachineNames;
+use crate::owners::Owners;
 
 /// A name server that listens.
 pub struct NameServer {
@@ -34,7 +35,7 @@ impl NameServer {
         let server = nameserver::Server::bind(nameserver::Settings::new(address, answers)).await;
         let server = server.with_context(|| format!("cannot serve DNS at {address}"))?;
         let at = Some(server.address());
-        let names = MachineNames::new(credentials, Masters::new(masters), at);
+        let names = MachineNames::new(credentials, Masters::new(masters), at, Owners::default());
         Ok(Self { server, names })
     }
 

@@ -26,6 +26,7 @@ use tonic::{Code, Status};
 
 use self::clients::TaskClients;
 use self::replicas::Replicas;
+use crate::owners::Owners;
 
 pub(crate) use self::address::{listen, listen_at_gateway};
 pub(crate) use self::resolv_conf::{ResolvConf, TaskResolver};
@@ -48,6 +49,7 @@ pub(crate) struct MachineNames(Arc<Inner>);
 struct Inner {
     replicas: Replicas,
     clients: TaskClients,
+    owners: Owners,
     cache: Mutex<Cache>,
     begun: Instant,
     /// When all replicas failed last, if none has answered since.
@@ -72,10 +74,12 @@ impl MachineNames {
         credentials: Rotating,
         masters: Masters,
         address: Option<SocketAddr>,
+        owners: Owners,
     ) -> Self {
         Self(Arc::new(Inner {
             replicas: Replicas::new(credentials, masters),
             clients: TaskClients::new(address),
+            owners,
             cache: Mutex::new(Cache::new(CacheLimits::default())),
             begun: Instant::now(),
             alone: Mutex::default(),
@@ -244,6 +248,17 @@ impl Source for MachineNames {
 
     fn client(&self, peer: SocketAddr, via: Via) -> Client {
         self.0.clients.client(peer, via)
+    }
+
+    /// The user whose task it is; what is no task is by itself.
+    fn owner(&self, client: Client) -> Client {
+        let owners = &self.0.owners;
+        let user = match client {
+            Client::Number(uid) => u32::try_from(uid).ok().and_then(|uid| owners.of_uid(uid)),
+            Client::Address(IpAddr::V4(address)) => owners.of_address(address),
+            Client::Address(IpAddr::V6(_)) | Client::User(_) => None,
+        };
+        user.map_or(client, Client::User)
     }
 }
 

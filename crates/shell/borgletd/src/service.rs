@@ -36,6 +36,7 @@ pub(crate) struct Service {
     metrics: Arc<Metrics>,
     pages: Fetcher,
     sessions: Sessions,
+    readers: logs::Readers,
     masters: Masters,
 }
 
@@ -56,6 +57,7 @@ impl Service {
             metrics,
             pages: Fetcher::new(),
             sessions: Sessions::new(),
+            readers: logs::Readers::new(),
             masters,
         }
     }
@@ -154,7 +156,7 @@ impl rpc::service::borglet_server::Borglet for Service {
         request: Request<v1::ReadLogRequest>,
     ) -> Result<Response<Self::ReadLogStream>, Status> {
         let (to_master, stream) = mpsc::channel(LOG_QUEUE);
-        logs::read(&self.files, &request.into_inner(), to_master)?;
+        logs::read(&self.files, &self.readers, &request.into_inner(), to_master)?;
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }

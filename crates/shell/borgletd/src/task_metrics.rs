@@ -1,10 +1,9 @@
 //! The page with metrics that a task serves itself, fetched for the master.
 //!
-//! A page is bounded in size and time, and so is the number of pages that are fetched at once:
-//! what a task serves disturbs nothing but its own page.
+//! A page is bounded in size and time, and so is the number of pages that are fetched at once, which
+//! users share: what a task serves disturbs nothing but its owner's pages.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,10 +12,11 @@ use hyper::Request;
 use hyper::body::Body as _;
 use hyper_util::rt::TokioIo;
 use linux::task::Inspection;
-use model::InstanceId;
+use model::{InstanceId, UserName};
 use proto::v1;
+use rpc::transport::Limiter;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::tasks::Files;
@@ -25,8 +25,8 @@ use super::tasks::Files;
 const PAGE_BYTES_MAX: u64 = 8 << 20;
 /// The maximum time until its end.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The maximum number of pages that are fetched at once.
-const AT_ONCE: usize = 16;
+/// The pages that a machine fetches at once; users share them, and the others are rejected.
+const PAGES_MAX: usize = 64;
 /// Pieces that wait for the master.
 const QUEUE: usize = 4;
 /// The text format, as Prometheus asks for it.
@@ -36,18 +36,18 @@ type Pieces = mpsc::Sender<Result<v1::MetricsChunk, Status>>;
 
 /// Fetches pages. Clones share the bound.
 #[derive(Clone, Debug)]
-pub(crate) struct Fetcher(Arc<Semaphore>);
+pub(crate) struct Fetcher(Limiter<UserName>);
 
 impl Fetcher {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self(Limiter::shared(PAGES_MAX))
     }
 
     /// Begins to fetch a page; its pieces arrive through the channel. Errors of the task and of its
     /// page have the code `Aborted`.
     ///
     /// # Errors
-    /// If the request is invalid, or too many pages are fetched.
+    /// If the request is invalid.
     pub(crate) fn fetch(
         &self,
         files: &Files,
@@ -57,17 +57,16 @@ impl Fetcher {
         let instance: InstanceId =
             asked.instance.ok_or_else(|| invalid("the instance is missing"))?.into();
         let port = u16::try_from(asked.port).map_err(|_| invalid("the port is not one"))?;
-        let permit = Arc::clone(&self.0).try_acquire_owned().map_err(|_| {
-            Status::aborted(format!(
-                "its machine fetches {AT_ONCE} pages already: try again in a moment"
-            ))
-        })?;
         let (to_master, pieces) = mpsc::channel(QUEUE);
-        let (files, path) = (files.clone(), asked.path);
+        let (files, path, limiter) = (files.clone(), asked.path, self.0.clone());
         tokio::spawn(async move {
-            let _held: OwnedSemaphorePermit = permit;
             let fetched = async {
-                let host = of_instance(files, instance, port).await?;
+                let (host, user) = of_instance(files, instance, port).await?;
+                let _held = limiter.acquire(user).map_err(|_| {
+                    "its machine fetches as many pages of its owner's tasks as it may already: try \
+                     again in a moment"
+                        .to_owned()
+                })?;
                 relay(host, port, &path, &to_master).await
             };
             let fetched = tokio::select! {
@@ -83,16 +82,22 @@ impl Fetcher {
     }
 }
 
-/// Where the instance has the port, if it runs here and has it.
-async fn of_instance(files: Files, instance: InstanceId, port: u16) -> Result<Ipv4Addr, String> {
+/// Where the instance has the port, if it runs here and has it, and its owner.
+async fn of_instance(
+    files: Files,
+    instance: InstanceId,
+    port: u16,
+) -> Result<(Ipv4Addr, UserName), String> {
     let found = tokio::task::spawn_blocking(move || {
         let task = files.task(instance)?;
         let runs = matches!(task.inspect()?, Inspection::Running(_));
         let launched = if runs { files.launched(&task)? } else { None };
-        anyhow::Ok(launched.map(|(launch, _)| (launch.desired.host(), launch.desired.ports)))
+        anyhow::Ok(launched.map(|(launch, _)| launch.desired))
     });
     match found.await.map_err(anyhow::Error::from).and_then(|found| found) {
-        Ok(Some((host, ports))) if ports.iter().any(|(_, own)| *own == port) => Ok(host),
+        Ok(Some(task)) if task.ports.iter().any(|(_, own)| *own == port) => {
+            Ok((task.host(), task.user))
+        }
         Ok(Some(_)) => Err(format!("port {port} is not one of the task's")),
         Ok(None) => Err("the task does not run".to_owned()),
         Err(error) => Err(format!("{error:#}")),

@@ -31,6 +31,7 @@ use super::deleted_logs::DeletedLogs;
 use super::end_records::{end, lost, usage};
 use super::log_settings::KnownLogSettings;
 use super::names::TaskResolver;
+use super::owners::Owners;
 use super::port_isolation::{PortIsolation, WantedPortIsolation};
 use super::{notice, oom, program};
 
@@ -81,6 +82,8 @@ pub(crate) struct Files {
     pub(super) log_settings: KnownLogSettings,
     /// The resolver of tasks.
     pub(super) resolver: TaskResolver,
+    /// Whose tasks have which user ids and addresses.
+    pub(super) owners: Owners,
     /// The addresses of tasks with a network of their own.
     pub(super) task_network: Option<Subnet>,
 }
@@ -130,6 +133,7 @@ impl Files {
             deleted_logs: DeletedLogs::default(),
             log_settings: KnownLogSettings::default(),
             resolver: TaskResolver::default(),
+            owners: Owners::default(),
             task_network: None,
         })
     }
@@ -495,6 +499,13 @@ impl Files {
     pub(crate) fn retired_as(&self, instance: InstanceId) -> Option<(UserName, LogPolicy)> {
         let desired = read_desired(&self.task(instance).ok()?, RETIRED_FILE).ok()??;
         Some((desired.user, desired.spec.logs))
+    }
+
+    /// The owner of an instance whose files are here.
+    pub(crate) fn owner(&self, instance: InstanceId) -> Option<UserName> {
+        let desired = read_desired(&self.task(instance).ok()?, DESIRED_FILE).ok()?;
+        let user = desired.map(|desired| desired.user);
+        user.or_else(|| self.retired_as(instance).map(|(user, _)| user))
     }
 
     /// Records that an instance was stopped only because the Borglet is stopping.

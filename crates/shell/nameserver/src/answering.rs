@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use dns::{Failure, Lookup, Names, Outcome, Question, RateLimiter, Via};
 use model::{Random, Span, Time};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::lookups::Lookups;
 use crate::metrics::Metrics;
+use crate::places::{Place, Places};
 use crate::upstream::Upstream;
 use crate::{Client, Settings, Source};
 
@@ -23,7 +23,7 @@ pub(crate) struct Shared<S> {
     upstream: Upstream,
     lookups: Lookups,
     limiter: Mutex<RateLimiter<Client>>,
-    waiting: Arc<Semaphore>,
+    waiting: Places,
     started: Instant,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Pending {
     via: Via,
     /// What to look up at a replica; `None` for a foreign name.
     question: Option<Question>,
-    _waiting: OwnedSemaphorePermit,
+    _waiting: Place,
 }
 
 impl<S: Source> Shared<S> {
@@ -52,7 +52,7 @@ impl<S: Source> Shared<S> {
             upstream: Upstream::new(settings.resolvers.clone(), settings.resolver_timeout),
             lookups: Lookups::default(),
             limiter: Mutex::new(RateLimiter::new(settings.rate, settings.clients_max)),
-            waiting: Arc::new(Semaphore::new(settings.waiting_max.min(Semaphore::MAX_PERMITS))),
+            waiting: Places::new(settings.waiting_max),
             started: Instant::now(),
             settings,
             source,
@@ -74,7 +74,8 @@ impl<S: Source> Shared<S> {
         random: &mut Random,
     ) -> Next {
         Metrics::count(&self.metrics.queries);
-        if !self.allows(peer, via) {
+        let client = self.source.client(peer, via);
+        if !self.allows(client) {
             Metrics::count(&self.metrics.limited);
             return self.failure(request, via, Failure::Refused);
         }
@@ -97,11 +98,11 @@ impl<S: Source> Shared<S> {
                 }
                 Outcome::Forward => None,
             };
-        match Arc::clone(&self.waiting).try_acquire_owned() {
-            Ok(waiting) => {
+        match self.waiting.take(self.source.owner(client)) {
+            Some(waiting) => {
                 Next::Wait(Pending { request: request.to_vec(), via, question, _waiting: waiting })
             }
-            Err(_) => {
+            None => {
                 Metrics::count(&self.metrics.overloaded);
                 self.failure(request, via, Failure::ServerFailure)
             }
@@ -149,9 +150,8 @@ impl<S: Source> Shared<S> {
         timeout(self.settings.resolve_timeout, lookup).await.unwrap_or(Lookup::Missing)
     }
 
-    fn allows(&self, peer: SocketAddr, via: Via) -> bool {
+    fn allows(&self, client: Client) -> bool {
         let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let client = self.source.client(peer, via);
         let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
         limiter.allows(client, Time::ZERO + Span(now))
     }

@@ -16,6 +16,7 @@ mod batch;
 mod frame;
 mod lookups;
 mod metrics;
+mod places;
 mod server;
 mod tcp;
 mod udp;
@@ -42,6 +43,11 @@ pub trait Source: Names + Send + Sync + 'static {
     fn client(&self, peer: SocketAddr, _: Via) -> Client {
         Client::Address(peer.ip())
     }
+
+    /// Who shares what all may hold, requests that wait and connections: by default the client itself.
+    fn owner(&self, client: Client) -> Client {
+        client
+    }
 }
 
 /// Who has a limit.
@@ -51,6 +57,8 @@ pub enum Client {
     Address(IpAddr),
     /// What the [`Source`] gave a number, such as a task of several at one address.
     Number(u64),
+    /// The user who has several clients, by a number that the [`Source`] gave.
+    User(u64),
 }
 
 /// The address, the limits and the resolvers of a server.
@@ -73,9 +81,9 @@ pub struct Settings {
     pub resolver_timeout: Duration,
     /// How long a lookup at a replica may take.
     pub resolve_timeout: Duration,
-    /// How many requests may wait for a replica or a resolver.
+    /// How many requests may wait for a replica or a resolver; users share them.
     pub waiting_max: usize,
-    /// How many TCP connections there may be; one client may have a quarter of them.
+    /// How many TCP connections there may be; users share them.
     pub connections_max: usize,
     /// How many requests a connection may have.
     pub requests_per_connection: u32,

@@ -1,9 +1,8 @@
 //! Requests over connections (RFC 7766): each with its length in front.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dns::Via;
@@ -11,11 +10,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::Source;
 use crate::answering::{Next, Shared};
 use crate::frame::{receive, send};
 use crate::metrics::Metrics;
-
-use crate::{Client, Source};
+use crate::places::Places;
 
 /// The longest request, in bytes. A longer one ends its connection.
 const REQUEST_BYTES_MAX: usize = 4_096;
@@ -28,7 +27,7 @@ pub(crate) async fn serve<S: Source>(
     listener: TcpListener,
     shared: Arc<Shared<S>>,
 ) -> io::Result<()> {
-    let clients = Arc::new(Clients::default());
+    let places = Places::new(shared.settings.connections_max);
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -39,9 +38,8 @@ pub(crate) async fn serve<S: Source>(
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let max = shared.settings.connections_max;
-        let place = Clients::enter(&clients, shared.source.client(peer, Via::Tcp), max.div_ceil(4));
-        let Some(place) = place.filter(|_| connections.len() < max) else {
+        let owner = shared.source.owner(shared.source.client(peer, Via::Tcp));
+        let Some(place) = places.take(owner) else {
             Metrics::count(&shared.metrics.connections_rejected);
             continue;
         };
@@ -74,39 +72,4 @@ async fn answer<S: Source>(
         timeout(idle, send(&mut stream, &reply)).await??;
     }
     Ok(())
-}
-
-/// How many connections each client has.
-#[derive(Default)]
-struct Clients(Mutex<BTreeMap<Client, usize>>);
-
-impl Clients {
-    /// Counts one more connection of a client, unless it has too many.
-    fn enter(clients: &Arc<Self>, client: Client, max: usize) -> Option<Place> {
-        let mut counts = clients.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(client).or_default();
-        if *count >= max {
-            return None;
-        }
-        *count += 1;
-        Some(Place { clients: Arc::clone(clients), client })
-    }
-}
-
-/// A connection of a client, counted until it is dropped.
-struct Place {
-    clients: Arc<Clients>,
-    client: Client,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut counts = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.client);
-            }
-        }
-    }
 }

@@ -11,6 +11,7 @@ mod details;
 mod empty;
 mod error;
 mod memory;
+mod processes;
 mod sharing;
 mod shown;
 mod usage;
@@ -34,6 +35,7 @@ pub use details::{DetailReader, Details, Stalls};
 use empty::{is_removed, kill_one_by_one, remove_children};
 pub use error::CgroupError;
 pub use memory::PressureTrigger;
+pub use processes::limit_all_processes;
 pub use sharing::{
     CpuSharing, DiskRate, Sharing, Tier, make_tiers, set_shared_cpus, try_disk_rate,
 };

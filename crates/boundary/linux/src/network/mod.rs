@@ -114,6 +114,8 @@ impl Network {
             // Its ports are its own, the low ones too.
             let low = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
             fs::write(low, "0").map_err(say("open the low ports"))?;
+            // Of the interfaces that are added, not of loopback.
+            without_ipv6("default").map_err(say("switch off IPv6"))?;
             Ok((own, own_link))
         };
         let made = inside();
@@ -145,6 +147,9 @@ impl Network {
             }
         }
         let inside = of_task.index(INSIDE).map_err(say("find the task's interface"))?;
+        // Before they are on, so that no packet passes.
+        without_ipv6(&name).map_err(say("switch off IPv6 at the host's interface"))?;
+        check_sources(&name).map_err(say("have the task's address checked"))?;
         of_task.set_up(LOOPBACK).map_err(say("switch on the loopback interface"))?;
         of_task.add_address(inside, self.address).map_err(say("set the task's address"))?;
         of_task.set_up(inside).map_err(say("switch on the task's interface"))?;
@@ -180,6 +185,26 @@ impl Network {
     fn step<E: Into<io::Error>>(&self, step: &'static str) -> impl Fn(E) -> NetworkError + use<E> {
         let address = self.address;
         move |error| NetworkError { step, address, why: error.into() }
+    }
+}
+
+/// Lets an interface of the thread's namespace have no IPv6 address. Tasks have IPv4 addresses only: with one
+/// of IPv6 for the link a task would reach what the host serves at every address, past its firewall.
+fn without_ipv6(interface: &str) -> io::Result<()> {
+    set(&format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"))
+}
+
+/// Has the kernel drop packets from an interface whose source is not routed to it: those of a task with
+/// `net-raw` that claim to be another's.
+fn check_sources(interface: &str) -> io::Result<()> {
+    set(&format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter"))
+}
+
+/// Switches something on that a kernel may lack.
+fn set(path: &str) -> io::Result<()> {
+    match fs::write(path, "1") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        written => written,
     }
 }
 

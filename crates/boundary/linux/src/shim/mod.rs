@@ -8,6 +8,7 @@
 //! It makes no decisions: it never restarts a task, and when it dies the task dies.
 
 pub(crate) mod begin;
+mod budget;
 mod end;
 mod server;
 mod supervise;

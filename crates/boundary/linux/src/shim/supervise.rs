@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{ForkResult, pipe2};
 
+use super::budget::CpuBudget;
 use crate::Isolation;
 use crate::cgroup::TaskCgroup;
 use crate::init::{self, FORKED};
@@ -72,13 +73,18 @@ pub(super) fn supervise(
     let mut reason = Vec::new();
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut oom_until = None;
+    let mut budget = CpuBudget::of(launch.limits.cpu_milli);
     let (mut alloc_was_full, mut limit_was_reached) = (false, false);
     loop {
-        let timeout = match oom_until {
-            Some(until) if until > Instant::now() => PollTimeout::from(5u8),
-            _ => PollTimeout::NONE,
+        let pause = budget.pause();
+        let timeout = match (oom_until, pause) {
+            (Some(until), _) if until > Instant::now() => PollTimeout::from(5u8),
+            (_, Some(pause)) => PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX),
+            (_, None) => PollTimeout::NONE,
         };
-        let woken = links.wait(timeout).map_err(|error| format!("cannot poll: {error}"))?;
+        let woken = links
+            .wait(timeout, pause.is_none())
+            .map_err(|error| format!("cannot poll: {error}"))?;
         if woken.trouble && links.read_trouble(&mut reason) && reason.is_empty() {
             // Closed without a message: the program has been executed, unless the init died before.
             if links.has_forked() {
@@ -215,8 +221,10 @@ struct Woken {
 }
 
 impl Links {
-    fn wait(&self, timeout: PollTimeout) -> io::Result<Woken> {
-        let [stdout, stderr] = &self.outputs;
+    /// Waits for something to do, output only if it is to be read.
+    fn wait(&self, timeout: PollTimeout, reads: bool) -> io::Result<Woken> {
+        let outputs = if reads { self.outputs.each_ref() } else { [&None, &None] };
+        let [stdout, stderr] = outputs;
         let all = [&self.trouble, stdout, stderr, &self.oom];
         // Closed files are represented by the init, so that each keeps its position.
         let [trouble, stdout, stderr, oom] =

@@ -90,6 +90,29 @@ fn a_task_binds_its_ports_and_no_others() {
     assert_eq!(said(&task), expected);
 }
 
+/// Prints what comes of a few sockets, and of narrowing the range for port 0 to one port.
+const SOCKETS: &str = r#"
+    use Socket;
+    for my $family (2, 10, 1, 40) {
+        print "$family: ", (socket(my $socket, $family, 1, 0) ? "opened" : $!), "\n";
+        next if $family != 2 && $family != 10;
+        print "usual: ", (setsockopt($socket, 0, 2, pack("i", 64)) ? "set" : $!), "\n";
+        print "range: ", (setsockopt($socket, 0, 51, pack("L", 50051 << 16 | 50051)) ? "set" : $!), "\n";
+    }"#;
+
+#[test]
+fn a_task_has_no_sockets_past_its_network_and_no_port_by_narrowing_the_range() {
+    let tasks = Tasks::new();
+    let task =
+        tasks.start("sockets", &script(&tasks, "sockets", &[], &format!("perl -e '{SOCKETS}'")));
+    let unknown = "range: Protocol not available";
+    let expected =
+        ["2: opened", "usual: set", unknown, "10: opened", "usual: set", unknown, "1: opened"];
+    let said = said(&task);
+    assert_eq!(said[..7], expected);
+    assert_eq!(said[7], "40: Operation not permitted");
+}
+
 #[test]
 fn ports_below_1024_need_the_capability_and_are_then_left_to_the_kernel() {
     let (tasks, port) = (Tasks::new(), free_port());

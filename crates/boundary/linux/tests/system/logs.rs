@@ -1,10 +1,12 @@
 //! Output of real tasks on disk: rotation, readers that follow, skip and resume, and a full disk.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::support::{SmallDisk, Tasks, read_log, wait_until};
 use linux::logs::{LogReader, Start, Stream};
-use linux::record::Rotation;
+use linux::record::{Rotation, Running};
+use linux::task::Inspection;
 
 /// Reads until `reader` is at the current end.
 fn drain(reader: &mut LogReader) -> (String, u64) {
@@ -143,7 +145,7 @@ fn a_full_disk_never_blocks_the_task_and_the_gap_is_told() {
 
 /// Whether the script has reached its waiting loop.
 fn sleeping(directory: &linux::task::TaskDirectory) -> bool {
-    let Ok(linux::task::Inspection::Running(running)) = directory.inspect() else { return false };
+    let Ok(Inspection::Running(running)) = directory.inspect() else { return false };
     let children = format!("/proc/{0}/task/{0}/children", running.init_pid);
     let Ok(children) = fs::read_to_string(children) else { return false };
     children.split_ascii_whitespace().any(|task| {
@@ -154,4 +156,33 @@ fn sleeping(directory: &linux::task::TaskDirectory) -> bool {
             name.is_ok_and(|name| name == "sleep\n")
         })
     })
+}
+
+/// A field of a process's `stat`, counted from 1.
+fn stat(pid: i32, field: usize) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = text.rsplit_once(") ").unwrap();
+    rest.split(' ').nth(field - 3).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_task_that_writes_without_end_costs_the_machine_little_beside_its_own_limit() {
+    const MEASURED: Duration = Duration::from_secs(8);
+    let tasks = Tasks::new();
+    let mut launch =
+        tasks.script("yes", "exec yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    (launch.limits.cpu_milli, launch.limits.cpu_hard_cap) = (50, true);
+    let task = tasks.start("yes", &launch);
+    task.wait_ready();
+    let Inspection::Running(Running { init_pid, .. }) = task.directory.inspect().unwrap() else {
+        panic!("it does not run")
+    };
+    let shim = i32::try_from(stat(init_pid, 4)).unwrap();
+    let begun = Instant::now();
+    wait_until("it was measured", || begun.elapsed() >= MEASURED);
+    let ticks = stat(shim, 14) + stat(shim, 15);
+    // 200 ms at the start and a hundredth of a core; without a bound it is as much as its task uses.
+    assert!(ticks <= 20 + 8 + 4, "{ticks} hundredths of a second in {:?}", begun.elapsed());
+    let text = read_log(&task.log_dir(), Stream::Stdout, Start::Tail(1));
+    assert!(text.starts_with("aaaa"), "{text}");
 }

@@ -63,7 +63,8 @@ pub(super) fn begin(
         }
     };
     watch.asked();
-    Some(Effect::Check { instance, probe, timeout: check.timeout })
+    let user = desired.user.clone();
+    Some(Effect::Check { instance, user, probe, timeout: check.timeout })
 }
 
 /// The name of a check in the reason of an end.

@@ -56,12 +56,14 @@ pub struct DiskReport {
 }
 
 /// What is remembered of the disk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct DiskState {
     /// Since when there is a shortage.
     short_since: Option<Time>,
     /// When a task was last ended for it.
     ended: Option<Time>,
+    /// What each account had in the last report of a shortage.
+    before: BTreeMap<InstanceId, DiskAmount>,
 }
 
 /// What the disk is short of.
@@ -143,6 +145,17 @@ impl DiskReport {
         (over && used >= self.worth(short)).then(|| used.saturating_sub(request))
     }
 
+    /// Whether an account has taken more of what is short since it had `before`.
+    fn has_grown(&self, account: &Account, before: DiskAmount) -> bool {
+        self.short().any(|(short, _)| {
+            let before = match short {
+                Shortage::Bytes => before.bytes.0,
+                Shortage::Files => before.files,
+            };
+            account.has(short) >= before.saturating_add(self.worth(short).max(1))
+        })
+    }
+
     /// The reason given to a task that is ended.
     fn reason(&self, account: &Account, short: Shortage) -> String {
         let Account { is_alloc, request, used, .. } = account;
@@ -185,25 +198,33 @@ impl Borglet {
     pub(super) fn handle_disk(&mut self, now: Time, disk: &DiskReport, effects: &mut Vec<Effect>) {
         if disk.short().next().is_none() {
             self.disk.short_since = None;
+            self.disk.before.clear();
             return;
         }
         let since = *self.disk.short_since.get_or_insert(now);
-        // First wait until the space being freed is free.
+        let mut accounts = self.accounts(disk);
+        let used = accounts.iter().map(|account| (account.instance, account.used.amount));
+        let before = std::mem::replace(&mut self.disk.before, used.collect());
+        // First wait until the space being freed is free. Whoever takes it meanwhile is ended all the same.
         let ended = self.disk.ended.filter(|ended| *ended >= since);
         let wait = if disk.deleting { DELETING_MAX } else { SETTLING };
-        match ended {
-            Some(ended) if now.since(ended) < wait => return,
-            None if disk.deleting && now.since(since) < wait => return,
-            _ => {}
+        let settling = match ended {
+            Some(ended) => now.since(ended) < wait,
+            None => disk.deleting && now.since(since) < wait,
+        };
+        if settling {
+            accounts.retain(|account| {
+                let before = before.get(&account.instance);
+                before.is_some_and(|before| disk.has_grown(account, *before))
+            });
         }
-        let accounts = self.accounts(disk);
         let chosen: Vec<_> = disk
             .select_victims(&accounts)
             .into_iter()
             .map(|(account, short)| (account.instance, disk.reason(account, short)))
             .collect();
         // Nobody exceeds a request: then what ended tasks left behind.
-        if chosen.is_empty() && self.savers.give_up_oldest() {
+        if chosen.is_empty() && !settling && self.savers.give_up_oldest() {
             self.disk.ended = Some(now);
         }
         for (instance, reason) in chosen {

@@ -1,6 +1,6 @@
 //! Ends tasks whose files take more than their disk request, however much space is free (paper,
-//! section 5.5: a task that uses more disk space than it requested is killed). Where the disk is
-//! nearly full, [`super::disk`] ends tasks without waiting for a second count.
+//! section 5.5: a task that uses more disk space than it requested is killed). One count is enough if it
+//! is far above. Where the disk is nearly full, [`super::disk`] ends tasks without waiting for a second count.
 //!
 //! A task or alloc that requests no disk may use what is free.
 
@@ -15,6 +15,10 @@ const TOLERANCE_PART: u64 = 16;
 /// ... and by this much: directories and small files take more than their content.
 const TOLERANCE_MIN: Bytes = Bytes(1 << 20);
 
+/// A count of more than this many times what is tolerated is no mistake of the count, for which files may
+/// have been renamed: it ends the task at once.
+const CERTAIN_TIMES: u64 = 2;
+
 /// What the files of an instance took when they were last counted.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
@@ -28,8 +32,8 @@ struct Counted {
 pub(super) struct DiskCounts(BTreeMap<InstanceId, Counted>);
 
 impl Borglet {
-    /// The files of a task, or those that the tasks of an alloc share, were counted. A second count
-    /// above the request in a row ends the task, or all tasks in the alloc.
+    /// The files of a task, or those that the tasks of an alloc share, were counted. A count far above the
+    /// request, or a second one above it in a row, ends the task, or all tasks in the alloc.
     pub(super) fn disk_counted(
         &mut self,
         now: Time,
@@ -54,11 +58,13 @@ impl Borglet {
             return;
         };
         let tolerated = request.0.saturating_add(request.0 / TOLERANCE_PART);
-        let above = used.0 > tolerated.saturating_add(TOLERANCE_MIN.0);
+        let tolerated = tolerated.saturating_add(TOLERANCE_MIN.0);
+        let above = used.0 > tolerated;
+        let certain = used.0 > tolerated.saturating_mul(CERTAIN_TIMES);
         if let Some(counted) = self.counts.0.get_mut(&instance) {
             counted.above = above;
         }
-        if !above || !before {
+        if !above || !(before || certain) {
             return;
         }
         let (is_alloc, mut ended) = (self.allocs.has(account), false);

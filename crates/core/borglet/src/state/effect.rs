@@ -1,6 +1,6 @@
 //! What a Borglet has its shell do.
 
-use model::{InstanceId, Resources, Span, Stamp};
+use model::{InstanceId, Resources, Span, Stamp, UserName};
 use spec::{LogPolicy, LogSettings};
 
 use super::{KeptData, Probe, Rule, SaverLaunch};
@@ -34,6 +34,8 @@ pub enum Effect {
     Check {
         /// The instance.
         instance: InstanceId,
+        /// Its owner: users share the checks that run at once.
+        user: UserName,
         /// What to do.
         probe: Probe,
         /// The timeout.

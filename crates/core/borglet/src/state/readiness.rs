@@ -2,26 +2,27 @@
 //!
 //! A set-up that fails is the machine's failure: its task is lost, and not at its job's expense. A probe
 //! task then finds out whether the machine can run any. It is not ready while its probe fails, and where
-//! the set-ups of different jobs fail in a row, until one works.
+//! the set-ups of different users' tasks fail in a row, until one works: what one user describes alone does
+//! not take a machine from all.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{CollectionId, End, FinalUsage, InstanceId, Span, Time};
+use model::{End, FinalUsage, InstanceId, Span, Time, UserName};
 
 use super::{Borglet, Effect};
 
 /// How long a machine that is not ready waits for its next probe.
 const PROBE_AGAIN: Span = Span::from_secs(10);
 
-/// The set-ups of so many different jobs have to fail in a row, with no task that starts between.
-const FAILED_JOBS_MAX: usize = 2;
+/// The set-ups of tasks of so many different users have to fail in a row, with no task that starts between.
+const FAILED_USERS_MAX: usize = 2;
 
 /// What is known about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
-    /// The jobs whose set-ups failed since a task last started, at most [`FAILED_JOBS_MAX`].
-    failed: BTreeSet<CollectionId>,
+    /// The users whose set-ups failed since a task last started, at most [`FAILED_USERS_MAX`].
+    failed: BTreeSet<UserName>,
     probe: Probing,
 }
 
@@ -66,10 +67,13 @@ impl Borglet {
     ) {
         let lost = End::Lost { reason: format!("its machine could not set it up: {reason}") };
         self.ended(instance, lost, FinalUsage::UNMEASURED);
-        if self.readiness.failed.len() < FAILED_JOBS_MAX {
-            self.readiness.failed.insert(instance.collection);
+        let user = self.tasks.get(&instance).map(|local| &local.launch.desired.user);
+        if let Some(user) = user
+            && self.readiness.failed.len() < FAILED_USERS_MAX
+        {
+            self.readiness.failed.insert(user.clone());
         }
-        let in_a_row = self.readiness.failed.len() >= FAILED_JOBS_MAX;
+        let in_a_row = self.readiness.failed.len() >= FAILED_USERS_MAX;
         match self.readiness.probe {
             Probing::UnderWay if !in_a_row => {}
             Probing::NotNeeded if !in_a_row => self.probe(effects),

@@ -3,21 +3,28 @@
 //!
 //! An instance that has ended is reported at once, and its resources and ports are free: a saver has
 //! small limits of its own. Its data stays until the saver exits with 0, its time is over, or there
-//! is no room for it any more: the oldest is given up first. What became of it is reported until an
-//! order confirms that the cell knows.
+//! is no room for it any more: whoever keeps most loses the oldest of it. Users share the savers that
+//! run at once, and an attempt has a time of its own. What became of the data is reported until an order
+//! confirms that the cell knows.
 
 use std::collections::BTreeMap;
 
-use model::{Bytes, End, InstanceId, SaverOutcome, Saving, Span, Time};
+use model::{
+    Asker, Bytes, End, Held, InstanceId, SaverOutcome, Saving, SharedBound, Span, Time, UserName,
+};
 use spec::Saver;
 
 use crate::launch::{self, fill};
 use crate::{DesiredAlloc, Effect, Launch, environment};
 
-/// How many savers run at once on a machine.
-pub const SAVERS_AT_ONCE: usize = 4;
-/// The data of how many instances a machine keeps.
+/// How many savers run at once on a machine; users share them, and the others wait for their turn.
+pub const SAVERS_MAX: u64 = 8;
+/// The data of how many instances a machine keeps. Beyond it, the user who keeps most loses the oldest.
 pub const KEPT_DATA_MAX: usize = 100;
+/// How long one attempt may run. Then it is killed, and tried again after the saver's interval.
+pub const ATTEMPT_TIME_MAX: Span = Span::from_secs(15 * 60);
+/// The savers that run at once, as users share them.
+const SAVERS: SharedBound = SharedBound::new(SAVERS_MAX);
 /// Bound of the text of a failure, in characters.
 const FAILURE_CHARACTERS_MAX: usize = 300;
 /// After this long a saver that was killed and is still there is killed again.
@@ -28,6 +35,8 @@ const KILL_AGAIN: Span = Span::from_secs(5);
 pub struct KeptData {
     /// The instance.
     pub instance: InstanceId,
+    /// Its owner.
+    pub user: UserName,
     /// Its name in messages: `ana/web/3`.
     pub name: String,
     /// The saver's program and its arguments.
@@ -106,7 +115,7 @@ impl KeptData {
             argv: saver.cmd.iter().map(|text| fill(desired, text)).collect(),
             env,
             uid: Some(launch.uid),
-            ..Self::new(launch.instance, saver, now)
+            ..Self::new(launch.instance, desired.user.clone(), saver, now)
         })
     }
 
@@ -123,12 +132,14 @@ impl KeptData {
         ];
         env.extend(of_its_end(&End::Stopped));
         let name = format!("{user}/{name}/{}", instance.index);
-        Some(Self { name, argv: saver.cmd.clone(), env, ..Self::new(*instance, saver, now) })
+        let new = Self::new(*instance, user.clone(), saver, now);
+        Some(Self { name, argv: saver.cmd.clone(), env, ..new })
     }
 
-    fn new(instance: InstanceId, saver: &Saver, now: Time) -> Self {
+    fn new(instance: InstanceId, user: UserName, saver: &Saver, now: Time) -> Self {
         Self {
             instance,
+            user,
             name: String::new(),
             argv: Vec::new(),
             env: Vec::new(),
@@ -172,8 +183,16 @@ struct Keeping {
 
 #[derive(Clone, Debug)]
 enum Attempt {
-    Waiting { next: Time },
-    Running { uid: u32, kill: Option<Time> },
+    Waiting {
+        next: Time,
+    },
+    Running {
+        uid: u32,
+        /// When its own time is over.
+        until: Time,
+        /// When it is killed again, once it was killed.
+        kill: Option<Time>,
+    },
 }
 
 impl Savers {
@@ -185,7 +204,7 @@ impl Savers {
             match attempt {
                 RecoveredAttempt::None => {}
                 RecoveredAttempt::Running { uid } => {
-                    keeping.attempt = Attempt::Running { uid, kill: None };
+                    keeping.attempt = Attempt::running(uid, now);
                 }
                 RecoveredAttempt::Ended(Ok(())) => keeping.succeeded = true,
                 RecoveredAttempt::Ended(Err(failure)) => keeping.failure = Some(failure),
@@ -220,7 +239,13 @@ impl Savers {
         match ended {
             Ok(()) => keeping.end(SaverOutcome::Saved, effects),
             Err(failure) => {
-                keeping.failure = Some(failure.chars().take(FAILURE_CHARACTERS_MAX).collect());
+                let failure = match keeping.attempt {
+                    Attempt::Running { until, kill: Some(_), .. } if until <= now => {
+                        format!("killed after {ATTEMPT_TIME_MAX}, the maximum of one attempt")
+                    }
+                    _ => failure.chars().take(FAILURE_CHARACTERS_MAX).collect(),
+                };
+                keeping.failure = Some(failure);
                 keeping.attempt = Attempt::Waiting { next: now + keeping.kept.interval };
                 // It may have deleted a part.
                 keeping.measured = false;
@@ -265,79 +290,107 @@ impl Savers {
         for keeping in self.0.values_mut().filter(|keeping| keeping.kept.outcome.is_none()) {
             keeping.give_up(now, effects);
         }
-        let mut due: Vec<(Time, InstanceId)> = self
-            .0
-            .iter()
-            .filter(|(_, keeping)| keeping.next_start().is_some_and(|next| next <= now))
-            .map(|(instance, keeping)| (keeping.kept.since, *instance))
-            .collect();
-        due.sort_unstable();
-        let free = SAVERS_AT_ONCE.saturating_sub(self.running());
-        for (_, instance) in due.into_iter().take(free) {
+        while let Some(instance) = self.next_due(now) {
             let own = self.0.get(&instance).and_then(|keeping| keeping.kept.uid);
             let uid = own.or_else(|| uid(self));
-            let Some(keeping) = self.0.get_mut(&instance) else { continue };
+            let Some(keeping) = self.0.get_mut(&instance) else { return };
             let Some(uid) = uid else {
                 keeping.attempt = Attempt::Waiting { next: now + keeping.kept.interval };
                 continue;
             };
             keeping.kept.attempts = keeping.kept.attempts.saturating_add(1);
-            keeping.attempt = Attempt::Running { uid, kill: None };
+            keeping.attempt = Attempt::running(uid, now);
             let launch = SaverLaunch { kept: keeping.kept.clone(), uid };
             effects.push(Effect::RunSaver(Box::new(launch)));
         }
     }
 
-    /// Gives up the oldest while there is too much.
+    /// The data whose saver is started next: of those that are due and whose users have a part of what
+    /// runs at once left, the user of whom the fewest run comes first, then the oldest.
+    fn next_due(&self, now: Time) -> Option<InstanceId> {
+        let is_due = |keeping: &&Keeping| keeping.next_start().is_some_and(|next| next <= now);
+        let due = self.0.values().filter(is_due);
+        let running = self.running();
+        let may = due.filter(|keeping| may_run(&running, &keeping.kept.user));
+        let order = |keeping: &&Keeping| {
+            let own = running.get(&keeping.kept.user).copied().unwrap_or_default();
+            (own, keeping.kept.since, keeping.kept.instance)
+        };
+        may.min_by_key(order).map(|keeping| keeping.kept.instance)
+    }
+
+    /// While there is too much, whoever keeps most loses the oldest.
     fn make_room(&mut self, room: Bytes) {
-        let kept = self.0.values().filter(|keeping| keeping.is_kept());
-        let mut all: Vec<(Time, InstanceId, u64)> = kept
-            .map(|keeping| (keeping.kept.since, keeping.kept.instance, keeping.bytes.0))
-            .collect();
-        all.sort_unstable();
-        let mut bytes = all.iter().fold(0_u64, |sum, (.., bytes)| sum.saturating_add(*bytes));
-        let mut count = all.len();
-        for (_, instance, own) in all {
-            if bytes <= room.0 && count <= KEPT_DATA_MAX {
+        loop {
+            let kept = self.0.values().filter(|keeping| keeping.is_kept());
+            let (mut count, mut bytes) = (0, 0_u64);
+            kept.for_each(|keeping| {
+                count += 1;
+                bytes = bytes.saturating_add(keeping.bytes.0);
+            });
+            let (measure, why): (fn(&Keeping) -> u64, _) = if count > KEPT_DATA_MAX {
+                let max = format!("the data of at most {KEPT_DATA_MAX} instances");
+                (|_| 1, format!("its machine keeps {max}"))
+            } else if bytes > room.0 {
+                (
+                    |keeping| keeping.bytes.0,
+                    format!("its machine keeps at most {room} of such data"),
+                )
+            } else {
                 return;
-            }
-            if let Some(keeping) = self.0.get_mut(&instance) {
-                keeping.giving_up = Some(match count > KEPT_DATA_MAX {
-                    true => {
-                        format!("its machine keeps the data of at most {KEPT_DATA_MAX} instances")
-                    }
-                    false => format!("its machine keeps at most {room} of such data"),
-                });
-            }
-            bytes = bytes.saturating_sub(own);
-            count -= 1;
+            };
+            let Some(oldest) = self.oldest_of_most(measure) else { return };
+            let user = &oldest.kept.user;
+            oldest.giving_up = Some(format!("{why}, and {user} has most of it"));
         }
     }
 
-    /// The machine's disk is nearly full: gives up the oldest; returns whether there was one.
-    pub(super) fn give_up_oldest(&mut self) -> bool {
+    /// The oldest data of the user who keeps most by a measure; only what counts in it.
+    fn oldest_of_most(&mut self, measure: fn(&Keeping) -> u64) -> Option<&mut Keeping> {
+        let mut by_user = BTreeMap::<UserName, u64>::new();
+        for keeping in self.0.values().filter(|keeping| keeping.is_kept()) {
+            let own = by_user.entry(keeping.kept.user.clone()).or_default();
+            *own = own.saturating_add(measure(keeping));
+        }
+        let (most, _) = by_user.into_iter().max_by_key(|(_, own)| *own)?;
         let kept = self.0.values_mut().filter(|keeping| keeping.is_kept());
-        let Some(oldest) = kept.min_by_key(|keeping| keeping.kept.since) else { return false };
+        let of_most = kept.filter(|keeping| keeping.kept.user == most && measure(keeping) > 0);
+        of_most.min_by_key(|keeping| (keeping.kept.since, keeping.kept.instance))
+    }
+
+    /// The machine's disk is nearly full: whoever keeps most loses the oldest; returns whether there was
+    /// one.
+    pub(super) fn give_up_oldest(&mut self) -> bool {
+        // What is not measured yet counts, too.
+        let oldest = self.oldest_of_most(|keeping| keeping.bytes.0.saturating_add(1));
+        let Some(oldest) = oldest else { return false };
         oldest.giving_up = Some("the disk of its machine is full".to_owned());
         true
     }
 
-    fn running(&self) -> usize {
-        let runs = |keeping: &&Keeping| matches!(keeping.attempt, Attempt::Running { .. });
-        let all = self.0.values().filter(|keeping| keeping.kept.outcome.is_none());
-        all.filter(runs).count()
+    /// How many savers of each user run.
+    fn running(&self) -> BTreeMap<UserName, u64> {
+        let mut running = BTreeMap::new();
+        for keeping in self.0.values().filter(|keeping| keeping.kept.outcome.is_none()) {
+            if let Attempt::Running { .. } = keeping.attempt {
+                *running.entry(keeping.kept.user.clone()).or_default() += 1;
+            }
+        }
+        running
     }
 
     /// When the next tick is due.
     pub(super) fn next_tick(&self) -> Option<Time> {
-        let room = self.running() < SAVERS_AT_ONCE;
+        let running = self.running();
         let due = |keeping: &Keeping| {
-            let start = keeping.next_start().filter(|_| room);
+            let start = keeping.next_start().filter(|_| may_run(&running, &keeping.kept.user));
             let first = keeping.is_kept() && (keeping.succeeded || !keeping.measured);
             let first = first.then_some(keeping.kept.since);
             let over = keeping.is_kept().then_some(keeping.kept.until);
             let kill = match keeping.attempt {
-                Attempt::Running { kill, .. } if keeping.kept.outcome.is_none() => kill,
+                Attempt::Running { until, kill, .. } if keeping.kept.outcome.is_none() => {
+                    Some(kill.unwrap_or(until))
+                }
                 _ => None,
             };
             [first, start, over, kill].into_iter().flatten().min()
@@ -367,6 +420,19 @@ impl Savers {
     }
 }
 
+/// Whether one more saver of a user may run.
+fn may_run(running: &BTreeMap<UserName, u64>, user: &UserName) -> bool {
+    let held =
+        Held { all: running.values().sum(), own: running.get(user).copied().unwrap_or_default() };
+    SAVERS.take(held, 1, Asker::User).is_ok()
+}
+
+impl Attempt {
+    fn running(uid: u32, now: Time) -> Self {
+        Self::Running { uid, until: now + ATTEMPT_TIME_MAX, kill: None }
+    }
+}
+
 impl Keeping {
     fn new(kept: KeptData, now: Time) -> Self {
         Self {
@@ -393,27 +459,25 @@ impl Keeping {
         }
     }
 
-    /// Ends it if it is being given up; a saver that runs is killed first.
+    /// Ends it if it is being given up; a saver that runs is killed first, and when its time is over.
     fn give_up(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let Some(why) = self.giving_up.clone() else { return };
-        match &mut self.attempt {
-            Attempt::Waiting { .. } => {
-                let attempts = match self.kept.attempts {
-                    0 => "it was never started".to_owned(),
-                    1 => "1 attempt".to_owned(),
-                    several => format!("{several} attempts"),
-                };
-                let last = self.failure.as_ref().map(|last| format!(", the last: {last}"));
-                let reason = format!("{why} ({attempts}{})", last.unwrap_or_default());
-                self.end(SaverOutcome::GivenUp { reason }, effects);
+        if let Attempt::Running { until, kill, .. } = &mut self.attempt {
+            let must_end = self.giving_up.is_some() || *until <= now;
+            if must_end && kill.is_none_or(|again| again <= now) {
+                *kill = Some(now + KILL_AGAIN);
+                effects.push(Effect::KillSaver(self.kept.instance));
             }
-            Attempt::Running { kill, .. } => {
-                if kill.is_none_or(|again| again <= now) {
-                    *kill = Some(now + KILL_AGAIN);
-                    effects.push(Effect::KillSaver(self.kept.instance));
-                }
-            }
+            return;
         }
+        let Some(why) = self.giving_up.take() else { return };
+        let attempts = match self.kept.attempts {
+            0 => "it was never started".to_owned(),
+            1 => "1 attempt".to_owned(),
+            several => format!("{several} attempts"),
+        };
+        let last = self.failure.as_ref().map(|last| format!(", the last: {last}"));
+        let reason = format!("{why} ({attempts}{})", last.unwrap_or_default());
+        self.end(SaverOutcome::GivenUp { reason }, effects);
     }
 
     fn end(&mut self, outcome: SaverOutcome, effects: &mut Vec<Effect>) {

@@ -132,6 +132,24 @@ fn what_was_ended_makes_room_before_another_one_is() {
 }
 
 #[test]
+fn who_takes_what_others_free_is_ended_without_a_wait() {
+    let mut world = four();
+    assert_eq!(
+        sees(&mut world, disk((0, 100), "1-0-1 300 9, 1-1-1 90 9, 1-2-1 1 9")),
+        "kill 1-0-1"
+    );
+    // The room of the first goes to the next one of the same kind, far beyond its request.
+    for (index, used) in [(2, "1-1-1 95 9, 1-2-1 200 9"), (3, "1-1-1 99 9, 1-3-1 200 9")] {
+        world.now = world.now + Span::from_millis(250);
+        let last =
+            DiskReport { deleting: true, ..disk((0, 100), "1-1-1 95 9, 1-2-1 1 9, 1-3-1 1 9") };
+        assert_eq!(sees(&mut world, last), "");
+        let report = DiskReport { deleting: true, ..disk((0, 100), used) };
+        assert_eq!(sees(&mut world, report), format!("kill 1-{index}-1"));
+    }
+}
+
+#[test]
 fn a_notice_is_no_time_to_fill_the_disk() {
     let mut world = four();
     let others = || vec![asks(1, 100, 200), asks(2, 1, 200), asks(3, 1, 10)];

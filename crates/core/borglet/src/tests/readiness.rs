@@ -4,8 +4,12 @@ use super::*;
 
 const OK: Result<(), String> = Ok(());
 
+/// A task of a job; each has an owner of its own but for the last two.
 fn of_job(job: u64) -> Desired {
     let mut desired = sized(0, 64);
+    desired.user =
+        UserName::new(["ana", "ben", "eva", "mal"][usize::try_from(job.min(4) - 1).unwrap()])
+            .unwrap();
     desired.instance.collection = CollectionId(job);
     desired.ports.clear();
     desired
@@ -66,7 +70,7 @@ fn a_machine_is_not_ready_until_its_probe_works() {
 }
 
 #[test]
-fn set_ups_of_different_jobs_that_fail_in_a_row_are_the_machines_fault_whatever_its_probe_says() {
+fn set_ups_of_different_users_that_fail_in_a_row_are_the_machines_fault_whatever_its_probe_says() {
     let mut world = World::probed(OK);
     world.obey(5, vec![of_job(1), of_job(2), of_job(3)]);
     assert_eq!(world.cannot_set_up(1, "a"), "probe");
@@ -78,6 +82,20 @@ fn set_ups_of_different_jobs_that_fail_in_a_row_are_the_machines_fault_whatever_
     assert_eq!(world.not_ready().as_deref(), Some("b"));
     world.input(Input::Probed(OK));
     assert_eq!(world.not_ready(), None);
+}
+
+#[test]
+fn one_user_whose_jobs_cannot_be_set_up_takes_no_machine_from_others() {
+    let mut world = World::probed(OK);
+    world.obey(5, (4..10).map(of_job).collect());
+    for job in 4..10 {
+        assert_eq!(world.cannot_set_up(job, "its own fault"), "probe");
+        world.input(Input::Probed(OK));
+        assert_eq!(world.not_ready(), None);
+    }
+    world.obey(6, (1..10).map(of_job).collect());
+    world.cannot_set_up(1, "another's, too");
+    assert_eq!(world.not_ready().as_deref(), Some("another's, too"));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use model::SaverOutcome;
 use spec::Saver;
 
 use super::*;
-use crate::{KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_AT_ONCE};
+use crate::{
+    ATTEMPT_TIME_MAX, KEPT_DATA_MAX, KeptData, RecoveredAttempt, RecoveredData, SAVERS_MAX,
+};
 
 const INTERVAL: u64 = 10_000;
 const LIMIT: u64 = 600_000;
@@ -23,6 +25,15 @@ fn kept(index: u32, now: Time) -> KeptData {
     KeptData::of_task(&launch, None, &end, now).expect("it has a saver")
 }
 
+/// The data of a task of another user.
+fn kept_of(user: &str, index: u32, now: Time) -> KeptData {
+    let mut desired = saved(index);
+    desired.user = UserName::new(user).expect("a name");
+    let end = End::Exited { code: 3 };
+    KeptData::of_task(&Launch::new(desired, None, 200_000 + index), None, &end, now)
+        .expect("it has a saver")
+}
+
 impl World {
     /// A world that begins to keep the data of a task.
     fn keeps(index: u32) -> (Self, String) {
@@ -38,6 +49,19 @@ impl World {
 
     fn fails(&mut self, index: u32) -> String {
         self.input(Input::SaverEnded(instance(index), Err("exit code 1".to_owned())))
+    }
+
+    fn keep_of(&mut self, user: &str, index: u32) -> String {
+        self.now = self.now + Span::from_millis(1);
+        let kept = kept_of(user, index, self.now);
+        self.input(Input::Kept(Box::new(kept)))
+    }
+
+    /// Those that are kept, by index.
+    fn still_kept(&self) -> Vec<u32> {
+        let report = self.borglet.report();
+        let kept = report.machine.saving.iter().filter(|saving| saving.outcome.is_none());
+        kept.map(|saving| saving.instance.index.0).collect()
     }
 
     /// What is reported: instance, attempts, and what became of it.
@@ -136,8 +160,8 @@ fn the_oldest_data_is_given_up_for_lack_of_room() {
     assert_eq!(measured(&mut world, 0, 40), "");
     assert_eq!(measured(&mut world, 1, 40), "");
     let said = measured(&mut world, 2, 40);
-    let why = "given up: its machine keeps at most 100 MiB of such data (1 attempt, the last: exit code 1)";
-    assert_eq!(said, format!("1-0-1 {why}"));
+    let why = "given up: its machine keeps at most 100 MiB of such data, and ana has most of it";
+    assert_eq!(said, format!("1-0-1 {why} (1 attempt, the last: exit code 1)"));
     assert_eq!(measured(&mut world, 1, 20), "", "the rest has room");
     let said = measured(&mut world, 2, 101);
     assert_eq!(
@@ -157,11 +181,86 @@ fn a_machine_keeps_the_data_of_so_many_and_runs_so_many_savers() {
         running += last.matches("save ").count();
         world.now = world.now + Span::from_millis(1);
     }
-    assert_eq!(running, SAVERS_AT_ONCE);
+    assert_eq!(running, 4, "half of all, for one user");
     assert!(last.ends_with("kill the saver of 1-0-1"), "the oldest, once it has ended: {last}");
     let ended = world.input(Input::SaverEnded(instance(0), Err("signal 9".to_owned())));
     assert!(ended.contains("1-0-1 given up: its machine keeps the data of at most 100"), "{ended}");
     assert!(ended.contains("save 1-4-1 [copy 4]"), "the next one starts: {ended}");
+}
+
+#[test]
+fn who_keeps_most_loses_the_oldest_and_never_anothers() {
+    let mut world = World::new();
+    let max = u32::try_from(KEPT_DATA_MAX).expect("a small number");
+    // Production's data is the oldest of all.
+    for index in 0..3 {
+        world.keep_of("prod", index);
+        world.fails(index);
+    }
+    for index in 3..max + 200 {
+        world.keep_of("mal", index);
+        world.fails(index);
+        let kept = world.still_kept();
+        assert!(kept.len() <= KEPT_DATA_MAX && kept.starts_with(&[0, 1, 2]), "{kept:?}");
+    }
+    // The same by bytes.
+    let settings = Settings { kept_data: Bytes(100 << 20), ..Settings::default() };
+    let borglet = Borglet::new(settings, machine(1 << 20), Stamp::default(), vec![], vec![]);
+    let mut world = World { borglet, now: Time(1_000_000) };
+    for (user, index, mib) in [("prod", 0, 40), ("mal", 1, 30), ("mal", 2, 20), ("mal", 3, 30)] {
+        world.keep_of(user, index);
+        world.fails(index);
+        world.input(Input::DataMeasured(instance(index), Bytes(mib << 20)));
+    }
+    assert_eq!(world.still_kept(), [0, 2, 3]);
+    let full = crate::DiskReport {
+        size: crate::DiskAmount { bytes: Bytes(1 << 40), files: 0 },
+        reserve: crate::DiskAmount { bytes: Bytes(1 << 28), files: 0 },
+        ..crate::DiskReport::default()
+    };
+    world.input(Input::Disk(full));
+    assert_eq!(world.still_kept(), [0, 3], "whose data is most loses it on a full disk, too");
+}
+
+#[test]
+fn a_greedy_user_leaves_savers_for_others_who_come_first_then() {
+    let mut world = World::new();
+    let ours = |said: &str| said.matches("save ").count();
+    let began: usize = (0..20).map(|index| ours(&world.keep_of("mal", index))).sum();
+    assert_eq!(began, 4, "half of {SAVERS_MAX}");
+    for (index, user) in (20..).zip(["prod", "ben"]) {
+        assert_eq!(ours(&world.keep_of(user, index)), 1, "{user} finds one free");
+    }
+    assert_eq!(ours(&world.keep_of("mal", 30)), 0);
+    // When one ends, whoever has fewest comes first, not the oldest.
+    let said = world.keep_of("eva", 31);
+    assert_eq!(ours(&said), 1, "{said}");
+    let waits = world.keep_of("kim", 32);
+    assert_eq!(ours(&waits), 0, "all parts are taken: {waits}");
+    let said = world.fails(0);
+    assert!(said.contains("save 1-32-1"), "{said}");
+    assert_eq!(ours(&said), 1, "{said}");
+}
+
+#[test]
+fn an_attempt_has_a_time_of_its_own() {
+    let mut desired = saved(0);
+    let limit = ATTEMPT_TIME_MAX + ATTEMPT_TIME_MAX + Span::from_secs(20);
+    let saver = Saver { time_limit: limit, ..Saver::of(vec!["sleep".to_owned()]) };
+    Arc::make_mut(&mut desired.spec).saver = Some(saver);
+    let mut world = World::new();
+    let launch = Launch::new(desired, None, 200_000);
+    let kept = KeptData::of_task(&launch, None, &End::Stopped, world.now).expect("a saver");
+    world.input(Input::Kept(Box::new(kept)));
+    assert_eq!(world.borglet.next_tick(), Some(world.now + ATTEMPT_TIME_MAX));
+    assert_eq!(world.ticks(1), "kill the saver of 1-0-1");
+    assert_eq!(world.ticks(1), "kill the saver of 1-0-1", "again while it is there");
+    assert_eq!(world.fails(0), "measure 1-0-1", "its data is kept");
+    assert_eq!(world.ticks(1), "save 1-0-1 [sleep] as 200000, attempt 2");
+    assert_eq!(world.ticks(1), "kill the saver of 1-0-1");
+    world.fails(0);
+    let said = world.ticks(1);
+    assert!(said.contains("the last: killed after 15 m, the maximum of one attempt"), "{said}");
 }
 
 #[test]

@@ -2,9 +2,7 @@
 //! is on the disk: it survives the death of the Borglet and a loss of power. Savers survive only the
 //! former.
 
-use borglet::{
-    Effect, Input, KeptData, RecoveredAttempt, RecoveredData, SAVERS_AT_ONCE, SaverLaunch,
-};
+use borglet::{Effect, Input, KeptData, RecoveredAttempt, RecoveredData, SAVERS_MAX, SaverLaunch};
 use model::{Bytes, InstanceId, SaverOutcome, Span, Time};
 
 use super::{Consequence, Machine, Passed, Phase, Step};
@@ -134,8 +132,10 @@ impl Machine {
             let other = self.running_as(uid);
             return Err(format!("the saver of {id} is user {uid}, as another one: {other:?}"));
         }
-        let running = self.data.values().filter(|data| data.process.is_some()).count();
-        if running >= SAVERS_AT_ONCE {
+        let mut running = 0;
+        let all = self.data.values().filter(|data| data.process.is_some());
+        all.for_each(|_| running += 1);
+        if running >= SAVERS_MAX {
             return Err(format!("the saver of {id} runs beside {running} others"));
         }
         let (takes, ended) = program::saver(&kept.argv, &mut self.random);

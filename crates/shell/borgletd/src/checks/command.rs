@@ -10,12 +10,12 @@ use linux::session::{Session, spawn};
 use model::InstanceId;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep_until, timeout_at};
 
 use super::text;
 use crate::readable::readable;
 use crate::tasks::Files;
+use crate::turns::Turn;
 
 /// The maximum output of a command.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) async fn run(
     instance: InstanceId,
     argv: Vec<String>,
     timeout: Duration,
-    turn: OwnedSemaphorePermit,
+    turn: Turn,
 ) -> Result<String, String> {
     let deadline = tokio::time::Instant::now() + timeout;
     let files = files.clone();
@@ -124,7 +124,7 @@ fn files_of(session: &mut Session) -> io::Result<(Stream, Stream, Ends)> {
 
 /// Kills a command with all that it has started, and waits for its end: briefly here, and beside for as
 /// long as it takes.
-async fn reap(session: Session, turn: OwnedSemaphorePermit) {
+async fn reap(session: Session, turn: Turn) {
     let Session { mut child, control } = session;
     // Without a caller the command is killed.
     drop(control);

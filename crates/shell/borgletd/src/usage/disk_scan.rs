@@ -1,10 +1,11 @@
 //! What the files of tasks, and those that the tasks of an alloc share, take: counted in turn and a
-//! bounded number of entries each second.
+//! bounded number of entries each second. While the free space falls quickly, they are counted sooner.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use linux::disk::Disk;
 use linux::tree::Measure;
 use model::{Bytes, InstanceId};
 
@@ -17,16 +18,29 @@ const STEP: usize = ENTRIES / 20;
 /// step counts them.
 const REST: Duration = Duration::from_secs(30);
 const REST_OF_FEW: Duration = Duration::from_secs(5);
+/// The same, and how many times as much is counted in a round, while the free space falls quickly: by this
+/// many bytes, or this part of it, from one round to the next.
+const REST_IN_HURRY: Duration = Duration::from_millis(900);
+const TIMES_IN_HURRY: usize = 4;
+const FALL_BYTES: u64 = 64 << 20;
+const FALL_PART: u64 = 32;
+/// How many rounds the hurry lasts after that.
+const HURRY_ROUNDS: u32 = 3;
 
 /// The sizes that are known, and the count under way.
 #[derive(Default)]
 pub(super) struct DiskScan {
     known: BTreeMap<InstanceId, Known>,
     under_way: Option<Count>,
+    /// The free space in the last round.
+    free: Option<u64>,
+    /// The rounds for which more is counted, because it fell.
+    hurry: u32,
 }
 
 /// The result of the last count.
 struct Known {
+    since: Instant,
     next: Instant,
     bytes: Bytes,
 }
@@ -70,14 +84,20 @@ impl DiskScan {
         allocs.extend(tasks.iter().filter_map(|(_, alloc)| *alloc));
         let tasks: BTreeSet<InstanceId> = tasks.into_iter().map(|(task, _)| task).collect();
         self.known.retain(|known, _| tasks.contains(known) || allocs.contains(known));
-        let is_due =
-            |instance: &InstanceId| self.known.get(instance).is_none_or(|known| known.next <= now);
+        let in_hurry = self.looks_at_free_space(files);
+        let entries = if in_hurry { ENTRIES * TIMES_IN_HURRY } else { ENTRIES };
+        let is_due = |instance: &InstanceId| {
+            let known = self.known.get(instance);
+            known.is_none_or(|known| {
+                known.next <= now || in_hurry && known.since + REST_IN_HURRY <= now
+            })
+        };
         // A count of few files takes a part of a round only.
-        let of_tasks = tasks.iter().filter(|task| is_due(task)).take(STEP);
+        let of_tasks = tasks.iter().filter(|task| is_due(task)).take(entries / 20);
         let mut due: Vec<_> = of_tasks.map(|task| (*task, false)).collect();
         due.extend(allocs.iter().filter(|alloc| is_due(alloc)).map(|alloc| (*alloc, true)));
         let mut counted = Vec::new();
-        let mut left = ENTRIES;
+        let mut left = entries;
         while left > 0 {
             let mut count = match self.under_way.take() {
                 Some(under_way) => under_way,
@@ -93,7 +113,7 @@ impl DiskScan {
             }
             let Count { instance, since, steps, own, all, .. } = count;
             let rest = if steps <= 2 { REST_OF_FEW } else { REST };
-            self.known.insert(instance, Known { next: since + rest, bytes: Bytes(all) });
+            self.known.insert(instance, Known { since, next: since + rest, bytes: Bytes(all) });
             if let Some(own) = own {
                 let unnamed = match allocs.contains(&instance) {
                     true => 0,
@@ -103,6 +123,18 @@ impl DiskScan {
             }
         }
         counted
+    }
+
+    /// Whether the free space falls quickly, or did lately.
+    fn looks_at_free_space(&mut self, files: &Files) -> bool {
+        let Ok(disk) = Disk::of(&files.directory) else { return false };
+        let before = self.free.replace(disk.free_bytes).unwrap_or(disk.free_bytes);
+        let fell = before.saturating_sub(disk.free_bytes);
+        self.hurry = match fell >= FALL_BYTES.min(before / FALL_PART).max(1) {
+            true => HURRY_ROUNDS,
+            false => self.hurry.saturating_sub(1),
+        };
+        self.hurry > 0
     }
 }
 

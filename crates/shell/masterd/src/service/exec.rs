@@ -140,11 +140,16 @@ impl Service {
         let (core, id, was) = (self.core.clone(), machine.id, revoked(machine));
         let is_believed = Box::new(move || core.view().cell.machine(id).map(revoked) == Some(was));
         let record = RecordExec { instance, command: shown(&execution.argv), end: None };
+        let administrator = view.cell.is_administrator(&by.user);
         drop(view);
         let at = Instant::now();
         self.record(by, record.clone().into()).await?;
-        let start =
-            v1::ExecInTaskStart { instance: Some(instance.into()), execution: Some(execution) };
+        let start = v1::ExecInTaskStart {
+            instance: Some(instance.into()),
+            execution: Some(execution),
+            user: by.user.to_string(),
+            administrator,
+        };
         Ok(Begun { record, at, client, start, is_believed, name, _place: place })
     }
 
