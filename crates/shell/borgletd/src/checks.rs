@@ -15,10 +15,10 @@ use http_body_util::Empty;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
 use model::{InstanceId, UserName};
+use rpc::transport::Turns;
 use tokio::net::TcpStream;
 
 use super::tasks::Files;
-use super::turns::Turns;
 
 /// The checks of ports that a machine makes at once; users share them, and the others wait.
 const PORT_CHECKS_MAX: usize = 1_024;
@@ -28,8 +28,8 @@ const CHECK_COMMANDS_MAX: usize = 64;
 /// Performs health checks. Clones share the bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
-    ports: Turns,
-    commands: Turns,
+    ports: Turns<UserName>,
+    commands: Turns<UserName>,
 }
 
 impl Checks {

@@ -47,7 +47,6 @@ mod starts;
 mod task_metrics;
 mod task_network;
 mod tasks;
-mod turns;
 mod uids;
 mod usage;
 

@@ -71,7 +71,7 @@ impl Past {
     /// Waits for a turn of a user to read the past.
     pub(super) async fn turn(&self, holder: Holder<'_>) -> Result<Rebuilding, Status> {
         let waiting = self.waiting.begin(holder)?;
-        let turn = tokio::time::timeout(TIME_MAX, self.turns.take(holder.0.clone())).await;
+        let turn = tokio::time::timeout(TIME_MAX, self.turns.of(holder.0)).await;
         let turn = turn.map_err(|_| {
             Status::resource_exhausted(
                 "other questions about the past have taken all the time: try again later",

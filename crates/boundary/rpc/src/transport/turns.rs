@@ -1,117 +1,169 @@
-//! Turns at work that is done for a few at a time: each client has one at once, and those who wait are
-//! served in the order in which each came to its own first place.
-//!
-//! A queue of all requests would be the queue of whoever asks most. Here a client's requests wait behind
-//! each other, and only the first of each waits for a turn: another client waits for at most one of
-//! theirs. How many may wait is limited by the caller, see [`super::Limiter`].
+//! Turns at something of which a process does only so much at once. Users share it by the one rule for
+//! what users share, and what is beyond a user's share waits: the requests of one user for each other,
+//! never those of another user for them. How many may wait is limited by the caller, see [`Limiter`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
-/// Turns; clones share them.
+use super::{Limiter, Permit};
+
+/// So many turns at once. Clones share them.
 #[derive(Debug)]
-pub struct Turns<Who: Eq + Hash> {
-    at_once: Arc<Semaphore>,
-    of_each: Arc<Queues<Who>>,
+pub struct Turns<Who: Eq + Hash>(Arc<Inner<Who>>);
+
+#[derive(Debug)]
+struct Inner<Who: Eq + Hash> {
+    limiter: Limiter<Who>,
+    /// A turn has ended.
+    ended: Notify,
+    /// Where the requests of each user wait in their order; only the first of a user looks for a turn.
+    queues: Mutex<HashMap<Who, Queue>>,
 }
 
-/// The clients that wait or have a turn.
-type Queues<Who> = Mutex<HashMap<Who, Arc<Semaphore>>>;
+type Queue = Arc<tokio::sync::Mutex<()>>;
 
 /// A turn, until it is dropped.
 #[derive(Debug)]
 pub struct Turn<Who: Eq + Hash> {
-    _turn: OwnedSemaphorePermit,
-    _place: Place<Who>,
-}
-
-/// The first place of a client.
-#[derive(Debug)]
-struct Place<Who: Eq + Hash> {
-    place: Option<OwnedSemaphorePermit>,
-    who: Who,
-    of_each: Arc<Queues<Who>>,
-}
-
-impl<Who: Eq + Hash + Clone> Turns<Who> {
-    /// For so much work at once.
-    #[must_use]
-    pub fn new(at_once: usize) -> Self {
-        Self { at_once: Arc::new(Semaphore::new(at_once)), of_each: Arc::default() }
-    }
-
-    /// Waits for a turn of a client.
-    pub async fn take(&self, who: Who) -> Turn<Who> {
-        let own = {
-            let mut of_each = lock(&self.of_each);
-            Arc::clone(of_each.entry(who.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))))
-        };
-        // Dropped while it waits, too.
-        let mut place = Place { place: None, who, of_each: Arc::clone(&self.of_each) };
-        place.place = own.acquire_owned().await.ok();
-        match Arc::clone(&self.at_once).acquire_owned().await {
-            Ok(turn) => Turn { _turn: turn, _place: place },
-            Err(_closed) => unreachable!("it is never closed"),
-        }
-    }
-}
-
-impl<Who: Eq + Hash> Drop for Place<Who> {
-    fn drop(&mut self) {
-        let mut of_each = lock(&self.of_each);
-        self.place = None;
-        // The others of this client hold it, too.
-        if of_each.get(&self.who).is_some_and(|own| Arc::strong_count(own) == 1) {
-            of_each.remove(&self.who);
-        }
-    }
+    permit: Option<Permit<Who>>,
+    turns: Turns<Who>,
 }
 
 impl<Who: Eq + Hash> Clone for Turns<Who> {
     fn clone(&self) -> Self {
-        Self { at_once: Arc::clone(&self.at_once), of_each: Arc::clone(&self.of_each) }
+        Self(Arc::clone(&self.0))
     }
 }
 
-fn lock<Who>(of_each: &Queues<Who>) -> MutexGuard<'_, HashMap<Who, Arc<Semaphore>>> {
-    of_each.lock().unwrap_or_else(PoisonError::into_inner)
+impl<Who: Eq + Hash + Clone> Turns<Who> {
+    /// So many turns at once for all users together.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        let limiter = Limiter::shared(max);
+        Self(Arc::new(Inner { limiter, ended: Notify::new(), queues: Mutex::default() }))
+    }
+
+    /// Waits for a turn of a user.
+    pub async fn of(&self, user: &Who) -> Turn<Who> {
+        let queue = self.queue(user);
+        let _first = queue.lock().await;
+        loop {
+            // Before the look, so that no end is missed.
+            let mut ended = std::pin::pin!(self.0.ended.notified());
+            ended.as_mut().enable();
+            if let Ok(permit) = self.0.limiter.acquire(user.clone()) {
+                return Turn { permit: Some(permit), turns: self.clone() };
+            }
+            ended.await;
+        }
+    }
+
+    /// The queue of a user; those in which nobody waits are forgotten.
+    fn queue(&self, user: &Who) -> Queue {
+        let mut queues = self.0.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|other, queue| other == user || Arc::strong_count(queue) > 1);
+        Arc::clone(queues.entry(user.clone()).or_default())
+    }
+}
+
+impl<Who: Eq + Hash> Drop for Turn<Who> {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.turns.0.ended.notify_waiters();
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Poll;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::sync::Semaphore;
+    use tokio::task::yield_now;
 
     use super::*;
 
-    /// Polls once.
-    async fn now<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
-        std::future::poll_fn(|context| Poll::Ready(std::pin::Pin::new(&mut *future).poll(context)))
-            .await
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Requests of users, each of which holds its turn until the gate lets one more go.
+    #[derive(Clone)]
+    struct Requests {
+        turns: Turns<&'static str>,
+        has: Arc<AtomicUsize>,
+        gate: Arc<Semaphore>,
+    }
+
+    impl Requests {
+        fn new(turns: &Turns<&'static str>) -> Self {
+            let (has, gate) = (Arc::default(), Arc::new(Semaphore::new(0)));
+            Self { turns: turns.clone(), has, gate }
+        }
+
+        fn make(&self, name: &'static str) {
+            let this = self.clone();
+            tokio::spawn(async move {
+                let _turn = this.turns.of(&name).await;
+                this.has.fetch_add(1, Ordering::Relaxed);
+                this.gate.acquire().await.expect("it is never closed").forget();
+            });
+        }
+
+        async fn settle(&self) -> usize {
+            for _ in 0..1_000 {
+                yield_now().await;
+            }
+            self.has.load(Ordering::Relaxed)
+        }
     }
 
     #[tokio::test]
-    async fn whoever_asks_most_has_one_turn_and_others_wait_for_one_of_theirs() {
-        let turns = Turns::new(1);
-        let running = turns.take("greedy").await;
-        let mut waiting: Vec<_> = (0..50).map(|_| Box::pin(turns.take("greedy"))).collect();
-        for one in &mut waiting {
-            assert!(now(one).await.is_pending());
+    async fn checks_that_hang_leave_turns_for_other_users() {
+        let turns = Turns::new(64);
+        let greedy = Requests::new(&turns);
+        (0..160).for_each(|_| greedy.make("mal"));
+        assert_eq!(greedy.settle().await, 28, "half of what users share");
+        for _ in 0..100 {
+            let other = tokio::time::timeout(PATIENCE, turns.of(&"ana")).await;
+            other.expect("there is a turn for others");
         }
-        let mut ana = Box::pin(turns.take("ana"));
-        assert!(now(&mut ana).await.is_pending());
-        drop(running);
-        let turn = now(&mut ana).await;
-        assert!(
-            turn.is_ready(),
-            "ana is next: the others of the greedy one wait behind each other"
-        );
-        drop(turn);
-        assert!(now(&mut waiting[0]).await.is_ready());
-        drop((waiting, ana));
-        assert!(lock(&turns.of_each).is_empty(), "nothing is left of those who are gone");
-        let _next = turns.take("greedy").await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_its_turn_when_one_ends_and_in_order() {
+        let turns = Turns::new(8);
+        let greedy = Requests::new(&turns);
+        (0..20).for_each(|_| greedy.make("mal"));
+        assert_eq!(greedy.settle().await, 4);
+        for name in ["ben", "eva"] {
+            let others = Requests::new(&turns);
+            (0..3).for_each(|_| others.make(name));
+            others.settle().await;
+        }
+        let late = Requests::new(&turns);
+        late.make("ana");
+        assert_eq!(late.settle().await, 0, "all turns are taken");
+        greedy.gate.add_permits(1);
+        assert_eq!(late.settle().await, 1, "the first turn that ends is that of who has none");
+        assert_eq!(greedy.has.load(Ordering::Relaxed), 4, "and not of who has most");
+        greedy.gate.add_permits(20);
+        assert_eq!(greedy.settle().await, 20, "they all have theirs in the end");
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_waiting_holds_up_nobody() {
+        let turns = Turns::new(1);
+        let only = turns.of(&"ana").await;
+        for _ in 0..3 {
+            let waits = tokio::time::timeout(Duration::ZERO, turns.of(&"ana")).await;
+            assert!(waits.is_err());
+        }
+        drop(only);
+        let next = tokio::time::timeout(PATIENCE, turns.of(&"ana")).await;
+        next.expect("it is free");
+        let _one = turns.of(&"ben").await;
+        assert_eq!(turns.0.queues.lock().expect("no panic").len(), 1, "empty queues go");
     }
 }

@@ -116,10 +116,9 @@ impl Cell {
         events: &mut Events,
     ) -> Observed {
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
-        let is_checked = self
-            .jobs
-            .get(instance.collection)
-            .is_some_and(|job| job.described(instance.index).health_check(instance.index).is_some());
+        let is_checked = self.jobs.get(instance.collection).is_some_and(|job| {
+            job.described(instance.index).health_check(instance.index).is_some()
+        });
         match self.placed_there(machine, instance, None)?.phase {
             Phase::Started { at, health, since } if health != new => {
                 // Without a check it has served since it began, which is known now that it goes on.

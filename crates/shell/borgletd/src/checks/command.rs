@@ -7,7 +7,8 @@ use std::time::Duration;
 use linux::child::end_of;
 use linux::enter::Terminal;
 use linux::session::{Session, spawn};
-use model::InstanceId;
+use model::{InstanceId, UserName};
+use rpc::transport::Turn;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::{sleep_until, timeout_at};
@@ -15,7 +16,6 @@ use tokio::time::{sleep_until, timeout_at};
 use super::text;
 use crate::readable::readable;
 use crate::tasks::Files;
-use crate::turns::Turn;
 
 /// The maximum output of a command.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub(super) async fn run(
     instance: InstanceId,
     argv: Vec<String>,
     timeout: Duration,
-    turn: Turn,
+    turn: Turn<UserName>,
 ) -> Result<String, String> {
     let deadline = tokio::time::Instant::now() + timeout;
     let files = files.clone();
@@ -124,7 +124,7 @@ fn files_of(session: &mut Session) -> io::Result<(Stream, Stream, Ends)> {
 
 /// Kills a command with all that it has started, and waits for its end: briefly here, and beside for as
 /// long as it takes.
-async fn reap(session: Session, turn: Turn) {
+async fn reap(session: Session, turn: Turn<UserName>) {
     let Session { mut child, control } = session;
     // Without a caller the command is killed.
     drop(control);

@@ -30,7 +30,7 @@ impl Service {
     ) -> Answer<T> {
         // Who waits for a turn counts, too.
         let place = self.askers.begin((&by.user, by.asker(&self.core.view().cell)))?;
-        let turn = self.much.take(Some(by.user.clone())).await;
+        let turn = self.much.of(&Some(by.user.clone())).await;
         self.read_on_a_thread(by, place, Some(turn), answer).await
     }
 

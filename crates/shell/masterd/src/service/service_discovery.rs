@@ -69,7 +69,7 @@ pub(super) async fn answered(
         let why = "the log is still being applied: try again later\n".to_owned();
         return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    let turn = service.much.take(None).await;
+    let turn = service.much.of(&None).await;
     let core = service.core.clone();
     let found = tokio::task::spawn_blocking(move || {
         let _held = turn;
