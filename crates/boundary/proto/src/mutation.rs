@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, GrantQuota,
-    IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine,
-    RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation, SetService, UndrainMachine,
-    UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, ForgetJob,
+    GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec,
+    RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation, SetService,
+    UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -26,6 +26,9 @@ impl From<&Mutation> for MutationMessage {
                 job: job.to_string(),
                 tasks: Some(tasks.into()),
             }),
+            Mutation::ForgetJob(ForgetJob { owner, job }) => {
+                Self::ForgetJob(op::ForgetJob { owner: owner.to_string(), job: job.to_string() })
+            }
             Mutation::AddMachine(AddMachine { name, address }) => {
                 Self::AddMachine(op::AddMachine {
                     name: name.to_string(),
@@ -167,6 +170,10 @@ impl TryFrom<MutationMessage> for Mutation {
                 owner: read::name(&kill.owner, "owner").field("kill")?,
                 job: read::name(&kill.job, "job").field("kill")?,
                 tasks: read::message(kill.tasks, "tasks").field("kill")?,
+            }),
+            MutationMessage::ForgetJob(forget) => Self::ForgetJob(ForgetJob {
+                owner: read::name(&forget.owner, "owner").field("forgetJob")?,
+                job: read::name(&forget.job, "job").field("forgetJob")?,
             }),
             MutationMessage::AddMachine(add) => Self::AddMachine(AddMachine {
                 name: read::name(&add.name, "name").field("addMachine")?,

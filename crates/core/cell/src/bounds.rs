@@ -1,5 +1,7 @@
 //! The bounds of a cell. An operation that would exceed one is rejected, and the rejection names
-//! it.
+//! it. A bound that users share is a [`SharedBound`].
+
+use model::SharedBound;
 
 /// Maximum number of open sessions; beyond it the least recently used one is closed.
 pub const SESSIONS_MAX: usize = 10_000;
@@ -8,8 +10,13 @@ pub const SESSIONS_MAX: usize = 10_000;
 pub const SESSIONS_OF_A_USER_MAX: usize = 1_000;
 /// Maximum number of answers kept per session.
 pub const ANSWERS_MAX: usize = 32;
-/// Maximum number of tasks of all jobs, dead ones included.
-pub const TASKS_MAX: u64 = 10_000_000;
+/// Maximum number of tasks of all jobs, dead ones included. Users share it; what would take more is
+/// rejected.
+pub const TASKS_MAX: SharedBound = SharedBound::new(10_000_000);
+/// Maximum number of tasks that wait for other jobs or for a machine. Users share it; what would make
+/// more of them wait is rejected. Tasks that wait again because they failed or were evicted count, too,
+/// and always may.
+pub const WAITING_TASKS_MAX: SharedBound = SharedBound::new(2_000_000);
 /// Maximum number of machines.
 pub const MACHINES_MAX: u64 = 1_000_000;
 /// Maximum length, in characters, of a reason that a machine reports; the rest is cut off.
@@ -36,6 +43,13 @@ pub const SAVING_MAX: usize = 256;
 pub const RESTART_DELAY_MIN: model::Span = model::Span::from_secs(1);
 /// How long a task is pending before a replacement of its job makes room for it.
 pub const REPLACED_PENDING_MAX: model::Span = model::Span::from_secs(10);
+/// Maximum size of the descriptions of a job, in bytes: the current one, those that its tasks still have,
+/// and the earlier versions that are kept. Beyond it the oldest versions that no task has are dropped, and
+/// an update that would need more is rejected until the tasks have fewer versions.
+pub const DESCRIPTIONS_OF_A_JOB_BYTES_MAX: u64 = 16 << 20;
+/// Maximum size of the descriptions of all jobs, earlier versions and dead jobs included, in bytes. Users
+/// share it; a submission or an update that would take more is rejected.
+pub const DESCRIPTIONS_BYTES_MAX: SharedBound = SharedBound::new(1 << 30);
 /// Maximum number of earlier versions of a job's description that are kept.
 pub const VERSIONS_KEPT_MAX: usize = 10;
 /// Maximum number of platforms with a factor of their own.
@@ -72,22 +86,22 @@ pub const REVOKED_MACHINES_MAX: usize = 100_000;
 pub const LOCK_LEASE_MIN: model::Span = model::Span::from_secs(5);
 /// Maximum lease of a lock session.
 pub const LOCK_LEASE_MAX: model::Span = model::Span::from_secs(60);
-/// Maximum number of lock sessions.
-pub const LOCK_SESSIONS_MAX: usize = 10_000;
-/// Maximum number of lock sessions per user.
-pub const LOCK_SESSIONS_OF_A_USER_MAX: u32 = 1_000;
+/// Maximum number of lock sessions. Users share it; one more is rejected.
+pub const LOCK_SESSIONS_MAX: SharedBound = SharedBound::new(10_000);
 /// Maximum number of locks and ephemeral files of one lock session.
 pub const LOCKS_OF_A_SESSION_MAX: usize = 256;
 /// Maximum number of sessions that share a lock.
 pub const LOCK_HOLDERS_MAX: usize = 256;
 /// Maximum length of a file's content, in bytes.
 pub const FILE_BYTES_MAX: usize = 16 << 10;
-/// Maximum number of files, locks without a content included.
-pub const FILES_MAX: usize = 100_000;
-/// Maximum number of files per user, locks without a content included.
-pub const FILES_OF_A_USER_MAX: u32 = 10_000;
-/// Maximum size of all files, paths included, in bytes.
-pub const FILES_BYTES_MAX: u64 = 64 << 20;
+/// Maximum number of files with a content. Users share it; one more is rejected.
+pub const FILES_MAX: SharedBound = SharedBound::new(100_000);
+/// Maximum size of all files with a content, paths included, in bytes. Users share it; a write that would
+/// take more is rejected.
+pub const FILES_BYTES_MAX: SharedBound = SharedBound::new(64 << 20);
+/// Maximum number of locks that are held of files without a content. Users share it; one more is
+/// rejected. A lock of a file whose content is deleted counts, too, and is kept in any case.
+pub const BARE_LOCKS_MAX: SharedBound = SharedBound::new(100_000);
 /// Maximum number of lock sessions that one operation expires.
 pub const LOCK_SESSIONS_EXPIRED_MAX: usize = 16;
 /// Maximum number of Borgmaster replicas, including those that wait or are leaving.

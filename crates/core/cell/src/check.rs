@@ -31,10 +31,10 @@ use model::{InstanceId, MachineId, MilliCores, Resources};
 use crate::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
-use crate::state::Tally;
+use crate::state::{Taken, Tally};
 use crate::{
-    Cell, Counts, Job, JobState, Machine, MachineState, Placement, Rescheduling, Task, TaskState,
-    attribute, crashes,
+    Cell, Counts, Job, JobState, Machine, MachineState, Placement, Rescheduling, Stages, Task,
+    TaskState, attribute, crashes,
 };
 
 /// What a machine should have, according to the tasks placed on it.
@@ -119,13 +119,20 @@ impl Cell {
         }
         found.count(Counted::Cell, "jobs", self.jobs.len() as u64, jobs);
         found.count(Counted::Cell, "tasks", self.tasks, tasks);
-        for ((band, kept), counted) in self.stages().zip(Tally::counted(self.jobs()).0) {
-            let of = Counted::Band(band);
-            found.count(of, "queued tasks", kept.queued, counted.queued);
-            found.count(of, "pending tasks", kept.pending, counted.pending);
-            found.count(of, "running tasks", kept.running, counted.running);
-            found.count(of, "dead tasks", kept.dead, counted.dead);
+        let counted = Tally::counted(self.jobs());
+        for ((band, kept), counted) in self.stages().zip(counted.bands) {
+            found.stages(&Counted::Band(band), kept, counted);
         }
+        let users: BTreeSet<_> = counted.users.keys().chain(self.tally.users.keys()).collect();
+        for user in users {
+            let of = Counted::User(user.clone());
+            let (kept, counted) = (self.tally.of_user(user), counted.of_user(user));
+            found.stages(&of, kept.stages, counted.stages);
+            let bytes = |of: Taken| of.description_bytes;
+            found.count(of, "bytes of descriptions", bytes(kept), bytes(counted));
+        }
+        let (kept, is) = (self.tally.description_bytes, counted.description_bytes);
+        found.count(Counted::Cell, "bytes of descriptions", kept, is);
         loads
     }
 
@@ -176,6 +183,12 @@ impl Cell {
                 TaskState::Queued { .. } | TaskState::Pending { .. } => true,
                 TaskState::Dead { .. } => false,
             };
+            if let Some(set) = job.alloc_set.and_then(|set| self.jobs.get(set))
+                && set.is_alive()
+                && job.highest_priority() > set.priority_for_inside()
+            {
+                found.add(Violation::PriorityInside { job: job.id, set: set.id });
+            }
             let with = job.parent.into_iter().chain(job.alloc_set);
             if let Some(parent) = with.into_iter().find(|parent| dead(*parent))
                 && let Some((index, _)) = job.tasks().find(|(_, task)| stays(task))
@@ -343,6 +356,18 @@ impl Violations {
         }
     }
 
+    fn stages(&mut self, of: &Counted, kept: Stages, counted: Stages) {
+        let of = |what| (of.clone(), what);
+        for ((of, what), kept, counted) in [
+            (of("queued tasks"), kept.queued, counted.queued),
+            (of("pending tasks"), kept.pending, counted.pending),
+            (of("running tasks"), kept.running, counted.running),
+            (of("dead tasks"), kept.dead, counted.dead),
+        ] {
+            self.count(of, what, kept, counted);
+        }
+    }
+
     fn at_least(&mut self, what: &'static str, of: Counted, has: u32, least: u32) {
         if has < least {
             self.count(of, what, has.into(), least.into());
@@ -358,12 +383,16 @@ impl Violations {
     fn job(&mut self, job: &Job) {
         let (of, mut counts) = (Counted::Job(job.id), Counts::default());
         job.tasks().for_each(|(_, task)| counts.count(task));
-        self.count(of, "tasks", job.tasks().count() as u64, job.rows().into());
+        for (what, kept, counted) in [
+            ("tasks", u64::from(job.rows()), job.tasks().count() as u64),
+            ("tasks that are up", job.counts.up.into(), counts.up.into()),
+            ("queued tasks", job.counts.queued.into(), counts.queued.into()),
+            ("pending tasks", job.counts.pending.into(), counts.pending.into()),
+            ("running tasks", job.counts.running.into(), counts.running.into()),
+        ] {
+            self.count(of.clone(), what, kept, counted);
+        }
         self.at_least("tasks", of, job.rows(), job.spec.tasks);
-        self.count(of, "tasks that are up", job.counts.up.into(), counts.up.into());
-        self.count(of, "queued tasks", job.counts.queued.into(), counts.queued.into());
-        self.count(of, "pending tasks", job.counts.pending.into(), counts.pending.into());
-        self.count(of, "running tasks", job.counts.running.into(), counts.running.into());
         let Counts { queued, pending, running, .. } = counts;
         let agrees = match &job.state {
             JobState::Queued => queued > 0 && pending == 0 && running == 0,

@@ -9,7 +9,9 @@ use imbl::OrdMap;
 
 const CHUNK: usize = 64;
 
-/// A growable array of values.
+/// A growable array of values. Neighbouring chunks with equal values share their memory, so that many
+/// equal values take next to none: the tasks of a job that nothing has happened to, or that were all
+/// killed before they ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row<T> {
     chunks: Vec<Arc<[T]>>,
@@ -34,6 +36,13 @@ impl<T: Clone> Row<T> {
         full + self.chunks.last().map_or(0, |chunk| chunk.len())
     }
 
+    /// The values in order, in pieces with the number of times that each is repeated: what is shared is
+    /// looked at once.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&[T], usize)> {
+        let same = |a: &Arc<[T]>, b: &Arc<[T]>| Arc::ptr_eq(a, b);
+        self.chunks.chunk_by(same).filter_map(|run| Some((&**run.first()?, run.len())))
+    }
+
     pub(crate) fn push(&mut self, value: T) {
         match self.chunks.last_mut() {
             Some(chunk) if chunk.len() < CHUNK => {
@@ -44,12 +53,29 @@ impl<T: Clone> Row<T> {
     }
 }
 
-impl<T: Clone> FromIterator<T> for Row<T> {
+impl<T: Clone + PartialEq> Row<T> {
+    /// Shares the memory of equal neighbouring chunks.
+    pub(crate) fn compact(&mut self) {
+        let mut last: Option<Arc<[T]>> = None;
+        for chunk in &mut self.chunks {
+            match &last {
+                Some(last) if Arc::ptr_eq(last, chunk) || last == chunk => {
+                    *chunk = Arc::clone(last)
+                }
+                _ => last = Some(Arc::clone(chunk)),
+            }
+        }
+    }
+}
+
+impl<T: Clone + PartialEq> FromIterator<T> for Row<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let mut values = values.into_iter().peekable();
-        let mut chunks = Vec::new();
+        let mut chunks: Vec<Arc<[T]>> = Vec::new();
         while values.peek().is_some() {
-            chunks.push(values.by_ref().take(CHUNK).collect());
+            let chunk: Arc<[T]> = values.by_ref().take(CHUNK).collect();
+            let same = chunks.last().filter(|last| **last == chunk).map(Arc::clone);
+            chunks.push(same.unwrap_or(chunk));
         }
         Self { chunks }
     }
@@ -194,6 +220,29 @@ mod tests {
             row.push(value);
         }
         assert_eq!(row, (0..200).collect());
+    }
+
+    #[test]
+    fn equal_neighbours_share_their_memory_until_one_is_written() {
+        let mut row: Row<u32> = std::iter::repeat_n(7, 1_000).collect();
+        let distinct = |row: &Row<u32>| {
+            let all: std::collections::BTreeSet<_> = row.chunks.iter().map(Arc::as_ptr).collect();
+            all.len()
+        };
+        // The last one is not full.
+        assert_eq!(distinct(&row), 2);
+        *row.get_mut(500).expect("there") = 8;
+        assert_eq!((row.get(499), row.get(500), row.get(564)), (Some(&7), Some(&8), Some(&7)));
+        let repeated = |row: &Row<u32>| {
+            let runs = row.runs().flat_map(|(values, times)| (0..times).flat_map(move |_| values));
+            runs.copied().collect::<Row<u32>>() == *row
+        };
+        assert!(repeated(&row));
+        (0..1_000).for_each(|at| *row.get_mut(at).expect("there") = 9);
+        assert!(distinct(&row) > 2);
+        row.compact();
+        assert_eq!((distinct(&row), row.runs().count(), row.len()), (2, 2, 1_000));
+        assert!(repeated(&row));
     }
 
     #[test]

@@ -388,7 +388,7 @@ impl Cell {
             self.replaced.insert(id);
         }
         self.tasks = self.tasks.saturating_add(job.rows().into());
-        self.tally.add(Tallied::of(&job));
+        self.tally.add(&job.owner, Tallied::of(&job));
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);
         Ok(())

@@ -33,6 +33,7 @@ pub use apply::control::{ControlUpdate, UpdateAction};
 pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::exec::RecordExec;
+pub use apply::forget::ForgetJob;
 pub use apply::job::Kill;
 pub use apply::limits::SetLimits;
 pub use apply::locks::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{
-    CollectionId, Dimension, FilePath, GrantId, JobName, LockMode, LockSessionId, LogIndex,
+    Beyond, CollectionId, Dimension, FilePath, GrantId, JobName, LockMode, LockSessionId, LogIndex,
     MachineId, MachineName, ReplicaId, Sequencer, Serial, SessionId, Span, TaskId, UserName,
     Version,
 };
@@ -294,6 +294,16 @@ pub enum Rejection {
         /// The maximum.
         most: u64,
     },
+    /// A bound that users share leaves no more to the user.
+    #[error("no more {what}: {why}; {next}")]
+    Shared {
+        /// What is shared.
+        what: String,
+        /// How much there is, and who has it.
+        why: Beyond,
+        /// What to do next.
+        next: String,
+    },
     /// Another machine has that address.
     #[error("machine {0} already has that address")]
     AddressTaken(MachineName),
@@ -495,6 +505,7 @@ impl Rejection {
             | Self::PredecessorEnded { .. }
             | Self::MachineInUse { .. }
             | Self::Full { .. }
+            | Self::Shared { .. }
             | Self::AddressTaken(_)
             | Self::RevokesOneself(_)
             | Self::LastAdministrator(_)

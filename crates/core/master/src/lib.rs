@@ -69,8 +69,12 @@ pub struct Settings {
     pub silent_share_max: Share,
     /// How long dead jobs are kept.
     pub dead_jobs_for: Span,
-    /// The maximum number of dead jobs that are kept.
+    /// The maximum number of dead jobs that are kept. Beyond it the oldest of the user who has most is
+    /// forgotten.
     pub dead_jobs_max: usize,
+    /// The maximum number of tasks of dead jobs that are kept. Beyond it the oldest job of the user who
+    /// has most of them is forgotten.
+    pub dead_tasks_max: u64,
     /// The time between two rounds of estimates of reservations.
     pub estimate_interval: Span,
     /// How fast reservations follow the usage.
@@ -90,6 +94,7 @@ impl Default for Settings {
             silent_share_max: Share::THIRD,
             dead_jobs_for: Span::from_secs(24 * 3_600),
             dead_jobs_max: 10_000,
+            dead_tasks_max: 4_000_000,
             estimate_interval: Span::from_secs(5),
             pace: Pace::default(),
         }

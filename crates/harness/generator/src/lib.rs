@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use cell::{
     AcquireLock, AddMachine, AddReplica, AddUser, CloseLockSession, ControlUpdate, DeleteFile,
-    DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota,
-    Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
+    DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill,
+    MeterQuota, Mutation, OpenLockSession, Oversell, ReleaseLock, RemoveMachine, RemoveReplica,
     RenewLockSession, ResizeJob, RestartJob, ResumeRescheduling, RevokeMachine, RevokeQuota,
     RevokeUser, Service, SetAttributes, SetCapability, SetLimits, SetPlatform, SetService,
     UndrainMachine, UpdateAction, UpdateJob, UseCapability, WriteFile,
@@ -253,6 +253,7 @@ pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
         4 => values.spec.clone().prop_map(Mutation::Submit),
         3 => mutation!(values, Kill { owner: user, job: job, tasks: tasks }),
         3 => updates(values),
+        1 => mutation!(values, ForgetJob { owner: user, job: job }),
     ];
     prop_oneof![
         7 => jobs,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, ExecEnd, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform,
-    SetReclamation, UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
+    Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLogs, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
@@ -74,6 +74,13 @@ fn requested(by: Option<UserName>, words: &[&str]) -> Result<Request, ScriptErro
             let owner = owner.ok_or_else(|| ScriptError::NoUser((*address).to_owned()))?;
             let by = by.unwrap_or_else(|| owner.clone());
             Ok(Request { by, mutation: Mutation::Kill(Kill { owner, job, tasks }) })
+        }
+        ["forget-job", address] => {
+            let Address { user, job, .. } = address.parse()?;
+            let owner = user.or_else(|| by.clone());
+            let owner = owner.ok_or_else(|| ScriptError::NoUser((*address).to_owned()))?;
+            let by = by.unwrap_or_else(|| owner.clone());
+            Ok(Request { by, mutation: Mutation::ForgetJob(ForgetJob { owner, job }) })
         }
         words => {
             if let Some((by, mutation)) = update::request(by.as_ref(), words)? {

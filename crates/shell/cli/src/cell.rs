@@ -61,7 +61,7 @@ fn status(cell: Target<'_>, args: &ListArgs) -> Done {
     }
     with_cell(cell, async |mut connection| {
         show::repeat(args, async || {
-            let request = v1::CellStatusRequest { at: args.at() };
+            let request = v1::CellStatusRequest { at: args.at(), state_hash: true };
             let status = connection
                 .ask(request, async |mut client, request| client.cell_status(request).await)
                 .await?;

@@ -19,6 +19,7 @@ mod example;
 mod exec;
 mod exit;
 mod follow;
+mod forget;
 mod kill;
 mod last_lines;
 mod limits;
@@ -184,6 +185,11 @@ pub enum Command {
     Autoscaler(autoscaler::AutoscalerArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
+    /// Forget jobs that have ended, before the cell does so by itself.
+    ///
+    /// Every job of that name that has ended is forgotten, with its tasks, and its name no longer leads
+    /// to its logs. A live job of that name stays. For the owner of the job, and administrators.
+    Forget(forget::ForgetArgs),
     /// Drain machines for maintenance: the same as bourg machine drain.
     Drain(machine::DrainArgs),
     /// Make drained machines available again: the same as bourg machine undrain.
@@ -526,6 +532,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
         Command::Autoscaler(args) => autoscaler::autoscaler(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
+        Command::Forget(args) => forget::forget(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,
         Command::Update(args) => update::update(cell, &args)?,
         Command::Resize(args) => update::resize(cell, &args)?,

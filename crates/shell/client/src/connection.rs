@@ -370,12 +370,12 @@ impl Connection {
         Ok(v1::RequestId { session, sequence: self.sequence })
     }
 
-    /// Requests the status of the cell.
+    /// Requests the status of the cell, without the digest of its state.
     ///
     /// # Errors
     /// As for [`ask`](Self::ask).
     pub async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Error> {
-        let request = v1::CellStatusRequest { at: None };
+        let request = v1::CellStatusRequest { at: None, state_hash: false };
         self.ask(request, async |mut client, request| client.cell_status(request).await).await
     }
 }

@@ -241,10 +241,10 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
         Question::Capabilities(asked) => Answer::Capabilities(reads.capabilities(&asked)),
         Question::Services(asked) => Answer::Services(reads.services(asked)?),
         Question::Names(asked) => Answer::Names(reads.names(asked)?),
-        Question::Cell(_) => Answer::Cell(v1::CellStatusResponse {
+        Question::Cell(asked) => Answer::Cell(v1::CellStatusResponse {
             term: origin.term.0,
             violations: cell.check().len() as u64,
-            ..reads.cell_status()
+            ..reads.cell_status(asked.state_hash)
         }),
         Question::Checkpoint(_) => return Ok(Answered::Pieces(Box::new(cell), origin)),
     };

@@ -155,9 +155,9 @@ impl Reads<'_> {
         })
     }
 
-    /// The cell itself; the serving replica adds what only it knows. The digest takes time in
-    /// proportion to the cell's size.
-    pub(super) fn cell_status(&self) -> v1::CellStatusResponse {
+    /// The cell itself; the serving replica adds what only it knows. The digest, if it is asked for,
+    /// takes time in proportion to the cell's size.
+    pub(super) fn cell_status(&self, state_hash: bool) -> v1::CellStatusResponse {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let (mut up, mut unreachable, mut down) = (0, 0, 0);
         for machine in self.cell.machines() {
@@ -172,7 +172,10 @@ impl Reads<'_> {
             name: self.cell.name().map(ToString::to_string).unwrap_or_default(),
             index: self.cell.index().0,
             time: self.now.0,
-            state_hash: proto::image::state_hash(self.cell).to_string(),
+            state_hash: match state_hash {
+                true => proto::image::state_hash(self.cell).to_string(),
+                false => String::new(),
+            },
             level: self.cell.level().0,
             machines: count(self.cell.machine_count()),
             machines_up: up,

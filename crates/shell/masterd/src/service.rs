@@ -7,6 +7,7 @@ mod enrolment;
 mod event_digests;
 pub(crate) mod event_watch;
 mod exec;
+mod forget;
 mod forwarding;
 mod gate;
 mod health;
@@ -325,6 +326,10 @@ impl Borgmaster for Service {
         .await
     }
 
+    async fn forget(&self, request: Request<v1::ForgetRequest>) -> Answer<v1::ForgetResponse> {
+        self.forget_a_job(request).await
+    }
+
     async fn restart(&self, request: Request<v1::RestartRequest>) -> Answer<v1::RestartResponse> {
         self.restart_a_job(request).await
     }
@@ -624,9 +629,12 @@ impl Borgmaster for Service {
             (self.core.view().cell.index(), self.core.clone(), by.clone());
         let make = move || {
             let view = core.view();
-            Reads::of(&view, &asker).cell_status()
+            Reads::of(&view, &asker).cell_status(asked.state_hash)
         };
-        let answer = self.summary.since(asked_at, make).await?;
+        let answer = match asked.state_hash {
+            true => self.summary.since(asked_at, make).await?,
+            false => make(),
+        };
         // The rest changes without operations, or depends on the caller.
         let view = self.core.view();
         let is_newest = view.cell.index().0 == answer.index;

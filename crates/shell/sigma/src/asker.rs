@@ -259,7 +259,7 @@ impl Asker {
     }
 
     pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Problem> {
-        let request = v1::CellStatusRequest { at: self.at };
+        let request = v1::CellStatusRequest { at: self.at, state_hash: true };
         self.ask(request, async |mut c, r| c.cell_status(r).await).await
     }
 

@@ -21,6 +21,7 @@ mod ports;
 mod reference;
 mod restart;
 mod saver;
+mod size;
 mod template;
 #[cfg(test)]
 mod testing;

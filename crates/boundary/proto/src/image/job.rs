@@ -47,7 +47,7 @@ impl From<&Job> for v1::JobImage {
             update: job.update.as_deref().map(Into::into),
             history: job.history.iter().map(Into::into).collect(),
             disrupted: job.disrupted.iter().map(|at| at.0).collect(),
-            tasks: job.tasks().map(|(_, task)| task.into()).collect(),
+            tasks: tasks(job),
         }
     }
 }
@@ -81,9 +81,52 @@ impl TryFrom<v1::JobImage> for Job {
             waits_for: job.waits_for.into_iter().map(CollectionId).collect(),
             parent: job.parent.map(CollectionId),
             alloc_set: job.alloc_set.map(CollectionId),
-            tasks: read::list(job.tasks, "tasks")?,
+            tasks: repeated(job.tasks).field("tasks")?,
         }))
     }
+}
+
+/// Its tasks; those that are the same as the one before are only counted.
+fn tasks(job: &Job) -> Vec<v1::TaskImage> {
+    let (mut images, mut last) = (Vec::<v1::TaskImage>::new(), None);
+    let mut add = |task, times: usize| {
+        let times = u32::try_from(times).unwrap_or(u32::MAX);
+        match images.last_mut().filter(|_| last == Some(task)) {
+            Some(image) => image.repeated = image.repeated.saturating_add(times),
+            None => {
+                let repeated = times.saturating_sub(1);
+                images.push(v1::TaskImage { repeated, ..v1::TaskImage::from(task) });
+            }
+        }
+        last = Some(task);
+    };
+    for (tasks, times) in job.task_runs() {
+        match tasks.split_first() {
+            Some((first, others)) if others.iter().all(|other| other == first) => {
+                add(first, tasks.len().saturating_mul(times));
+            }
+            _ => (0..times).flat_map(|_| tasks).for_each(|task| add(task, 1)),
+        }
+    }
+    images
+}
+
+fn repeated(images: Vec<v1::TaskImage>) -> Result<Vec<Task>, Malformed> {
+    let most = spec::limits::TASKS_MAX as usize;
+    let mut tasks = Vec::with_capacity(images.len());
+    for (position, image) in images.into_iter().enumerate() {
+        let is = i64::from(image.repeated);
+        if image.repeated as usize > most.saturating_sub(tasks.len()) {
+            let most = i64::from(spec::limits::TASKS_MAX);
+            let fault = Fault::OutOfRange { is, least: 0, most };
+            return Err(fault).field("repeated").element(position);
+        }
+        let times = image.repeated as usize;
+        let task = Task::try_from(image).element(position)?;
+        tasks.extend(std::iter::repeat_n(task.clone(), times));
+        tasks.push(task);
+    }
+    Ok(tasks)
 }
 
 fn descriptions(
@@ -128,6 +171,7 @@ impl From<&Task> for v1::TaskImage {
             reserved: task.reserved.as_deref().map(|reserved| (&reserved.amount).into()),
             newest_sample: newest_sample.map(|at| at.0),
             version: task.version.0,
+            repeated: 0,
             state: Some(state),
         }
     }

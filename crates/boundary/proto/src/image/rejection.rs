@@ -2,8 +2,8 @@
 
 use cell::Rejection;
 use model::{
-    CollectionId, Dimension, GrantId, LockMode, LockSessionId, LogIndex, ReplicaId, SessionId,
-    TaskId, TaskIndex, Version,
+    Beyond, CollectionId, Dimension, GrantId, LockMode, LockSessionId, LogIndex, ReplicaId,
+    SessionId, TaskId, TaskIndex, Version,
 };
 
 use crate::error::{At, Fault, Malformed};
@@ -73,6 +73,11 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::Full { what, has, most } => {
                 Why::Full(rejection::Full { what: what.clone(), has: *has, most: *most })
             }
+            Rejection::Shared { what, why, next } => Why::Shared(rejection::Shared {
+                what: what.clone(),
+                why: Some((*why).into()),
+                next: next.clone(),
+            }),
             Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
             Rejection::RevokesOneself(user) => Why::RevokesOneself(user.to_string()),
             Rejection::LastAdministrator(user) => Why::LastAdministrator(user.to_string()),
@@ -195,6 +200,11 @@ impl TryFrom<v1::Rejection> for Rejection {
                 who: not_allowed.who,
             },
             Why::Full(full) => Self::Full { what: full.what, has: full.has, most: full.most },
+            Why::Shared(shared) => Self::Shared {
+                what: shared.what,
+                why: shared.why.ok_or(Fault::UnknownKind).field("why").field("shared")?.into(),
+                next: shared.next,
+            },
             Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
             Why::RevokesOneself(user) => Self::RevokesOneself(read::name(&user, "revokesOneself")?),
             Why::LastAdministrator(user) => {
@@ -271,4 +281,24 @@ fn alloc_too_small(small: &rejection::AllocTooSmall) -> Result<Rejection, Malfor
 
 fn shortage(dimension: Dimension, asked: u64, has: u64) -> rejection::Shortage {
     rejection::Shortage { dimension: dimension::number(dimension), asked, has }
+}
+
+impl From<Beyond> for rejection::shared::Why {
+    fn from(beyond: Beyond) -> Self {
+        use rejection::shared;
+        match beyond {
+            Beyond::Share { own, share } => Self::Share(shared::Share { own, share }),
+            Beyond::Bound { all, max } => Self::Bound(shared::Bound { all, max }),
+        }
+    }
+}
+
+impl From<rejection::shared::Why> for Beyond {
+    fn from(why: rejection::shared::Why) -> Self {
+        use rejection::shared::Why;
+        match why {
+            Why::Share(share) => Self::Share { own: share.own, share: share.share },
+            Why::Bound(bound) => Self::Bound { all: bound.all, max: bound.max },
+        }
+    }
 }

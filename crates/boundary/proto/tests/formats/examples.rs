@@ -12,11 +12,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, Grant,
-    GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec, RemoveMachine,
-    RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform, SetReclamation, SkipReason,
-    UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, ForgetJob,
+    Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec,
+    RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling, RevokeQuota,
+    RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform, SetReclamation,
+    SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
@@ -262,6 +262,7 @@ fn requests() -> Vec<Mutation> {
         Mutation::Submit(Arc::new(full_job())),
         kill(TaskSelection::All),
         kill(TaskSelection::Some(vec![range, (TaskIndex(7), TaskIndex(7))])),
+        Mutation::ForgetJob(ForgetJob { owner: name("ana"), job: name("web") }),
         Mutation::AddMachine(AddMachine { name: name("m1"), address: "10.0.0.1:4711".to_owned() }),
         Mutation::DrainMachine(DrainMachine {
             machine: name("m1"),
@@ -539,6 +540,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::ControlUpdate(_) => "control update",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
             Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",
+            Mutation::ForgetJob(_) => "forget job",
             Mutation::AddMachine(_) => "add machine",
             Mutation::DrainMachine(_) => "drain machine",
             Mutation::UndrainMachine(_) => "undrain machine",

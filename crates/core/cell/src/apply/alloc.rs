@@ -41,6 +41,15 @@ impl Cell {
         let Kind::AllocSet { users } = &set.spec.kind else {
             return Err(Rejection::NotAnAllocSet { user, name });
         };
+        let most = set.priority_for_inside();
+        if spec.priority > most {
+            let priority = spec.priority;
+            return Err(Rejection::WrongState(format!(
+                "a task in an alloc has at most the priority of the alloc: {} would have {priority}, and {user}/{name} has {most}; \
+                 give it {most} or less, or raise the priority of {user}/{name} first (bourg update), and close that update (bourg update close {user}/{name})",
+                spec.name
+            )));
+        }
         let admitted = *by == set.owner || users.contains(by);
         if !admitted && !self.may(by, Capability::AdministerJobs) {
             let what = format!("submit jobs into {user}/{name}");
@@ -48,6 +57,28 @@ impl Cell {
             return Err(not_allowed(by, what, &others, Capability::AdministerJobs));
         }
         Ok(Entered { set: set.id, by_capability: !admitted })
+    }
+
+    /// Rejects a description of an alloc set with a lower priority than a job has that runs in it.
+    pub(super) fn jobs_inside_fit(&self, set: &Job, spec: &JobSpec) -> Result<(), Rejection> {
+        if !set.spec.kind.is_alloc_set() {
+            return Ok(());
+        }
+        let inside = self.children(set.id).filter_map(|id| self.jobs.get(id));
+        let inside = inside.filter(|job| job.alloc_set == Some(set.id));
+        let highest = inside.max_by_key(|job| job.highest_priority());
+        let Some(job) = highest.filter(|job| job.highest_priority() > spec.priority) else {
+            return Ok(());
+        };
+        let (priority, most) = (job.highest_priority(), spec.priority);
+        let (set, job) = (
+            format!("{}/{}", set.owner, set.spec.name),
+            format!("{}/{}", job.owner, job.spec.name),
+        );
+        Err(Rejection::WrongState(format!(
+            "a task in an alloc has at most the priority of the alloc: {job} runs in {set} with {priority}, and {set} \
+             would have {most}; lower the priority of {job} first (bourg update)"
+        )))
     }
 
     /// The tasks that run in an alloc.

@@ -238,7 +238,7 @@ impl Cell {
             let replaceable = !job.spec.kind.is_alloc_set() && job.alloc_set.is_none();
             replaceable
                 && job.state == crate::JobState::Running
-                && self.tasks < crate::bounds::TASKS_MAX
+                && self.tasks < crate::bounds::TASKS_MAX.max()
                 && job.rows() < spec::limits::TASKS_MAX
                 && job.extra_tasks().all(|(_, task)| task.up_since().is_some())
                 && !job.has_ended_extra()
@@ -302,7 +302,7 @@ impl Cell {
             self.pending.insert(id);
         }
         let after = Tallied::of(job);
-        self.tally.replace(before, after);
+        self.tally.replace(&job.owner, before, after);
         self.recharge_task(id, index, &[]);
     }
 }

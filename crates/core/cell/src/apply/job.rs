@@ -1,4 +1,4 @@
-//! Submitting, killing and forgetting jobs.
+//! Submitting and killing jobs.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use super::quota::charges;
 use super::update::Opening;
 use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
-use crate::bounds::TASKS_MAX;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
@@ -152,11 +151,8 @@ impl Cell {
         if self.service(by, &spec.name).is_some() {
             return Err(Rejection::NameOfService { user: by.clone(), name: spec.name.clone() });
         }
-        let tasks = self.tasks.saturating_add(spec.tasks.into());
-        if tasks > TASKS_MAX {
-            let (what, has) = ("tasks".to_owned(), self.tasks);
-            return Err(Rejection::Full { what, has, most: TASKS_MAX });
-        }
+        self.room_for_tasks(by, by, spec.tasks, spec.tasks)?;
+        self.room_for_description(by, by, spec)?;
         self.check_needed_capabilities(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
@@ -164,7 +160,7 @@ impl Cell {
         let last = self.last_collection.0;
         let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
         self.last_collection = id;
-        self.tasks = tasks;
+        self.tasks = self.tasks.saturating_add(spec.tasks.into());
         let waits = !waits_for.is_empty();
         for other in &waits_for {
             self.waiting.insert((*other, id));
@@ -211,7 +207,7 @@ impl Cell {
             self.pending.insert(id);
         }
         self.recharge(by, &[], &charges(&job));
-        self.tally.add(Tallied::of(&job));
+        self.tally.add(by, Tallied::of(&job));
         self.jobs.insert(id, Arc::new(job));
         self.used_for(by, id, spec, events);
         self.job_names.insert((by.clone(), spec.name.clone(), id));
@@ -298,19 +294,5 @@ impl Cell {
                 true
             }
         }
-    }
-
-    /// Removes a dead job. A live one is kept.
-    pub(super) fn forget(&mut self, id: CollectionId) {
-        let Some(job) = self.jobs.get(id) else { return };
-        if job.is_alive() {
-            return;
-        }
-        self.job_names.remove(&(job.owner.clone(), job.spec.name.clone(), id));
-        self.tasks = self.tasks.saturating_sub(job.rows().into());
-        self.updating.remove(&id);
-        self.replaced.remove(&id);
-        self.tally.remove(Tallied::of(job));
-        self.jobs.remove(id);
     }
 }

@@ -8,9 +8,8 @@ use model::{FilePath, LockMode, LockSessionId, LogIndex, Sequencer, Span, UserNa
 use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{
-    FILE_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, FILES_OF_A_USER_MAX, LOCK_HOLDERS_MAX,
-    LOCK_LEASE_MAX, LOCK_LEASE_MIN, LOCK_SESSIONS_EXPIRED_MAX, LOCK_SESSIONS_MAX,
-    LOCK_SESSIONS_OF_A_USER_MAX, LOCKS_OF_A_SESSION_MAX,
+    FILE_BYTES_MAX, LOCK_HOLDERS_MAX, LOCK_LEASE_MAX, LOCK_LEASE_MIN, LOCK_SESSIONS_EXPIRED_MAX,
+    LOCKS_OF_A_SESSION_MAX,
 };
 use crate::{
     Cell, Content, EventKind, Holder, Lock, LockChange, LockSession, Rejection, Reply, Subject,
@@ -43,10 +42,7 @@ impl Change for OpenLockSession {
         let last = cell.locks.last_session.0;
         let next = last.checked_add(1).ok_or_else(|| super::ids_used_up("lock session ids", last));
         let id = LockSessionId(next?);
-        let of_user = cell.locks.sessions_of_users.get(by).copied().unwrap_or_default();
-        let most = LOCK_SESSIONS_OF_A_USER_MAX;
-        full(&format!("lock sessions of {by}"), of_user.into(), most.into())?;
-        full("lock sessions", cell.locks.sessions.len() as u64, LOCK_SESSIONS_MAX as u64)?;
+        cell.room_for_lock_session(by)?;
         let session = LockSession { user: by.clone(), lease: self.lease, renewed: cell.time };
         cell.locks.last_session = id;
         cell.locks.keep_session(id, session);
@@ -135,7 +131,7 @@ impl Change for WriteFile {
             cell.own_lock_session(session, by)?;
             cell.room_in_session(session, &self.path)?;
         }
-        cell.room_for_file(&self.path, self.content.len() as u64)?;
+        cell.room_for_content(by, &self.path, self.content.len() as u64)?;
         let mut file = cell.locks.file_or_new(&self.path, cell.index);
         file.content = Some(Content {
             bytes: Arc::clone(&self.content),
@@ -225,8 +221,9 @@ impl Change for AcquireLock {
         let held = file.lock.as_ref().map_or(0, |lock| lock.holders.len());
         full(&format!("holders of the lock of {path}"), held as u64, LOCK_HOLDERS_MAX as u64)?;
         cell.room_in_session(*session, path)?;
-        let content = file.content.as_ref().map_or(0, |content| content.bytes.len());
-        cell.room_for_file(path, content as u64)?;
+        if file.content.is_none() && file.lock.is_none() {
+            cell.room_for_bare_lock(by, path)?;
+        }
         let lock = file.lock.get_or_insert_with(|| Lock { mode: *mode, holders: Vec::new() });
         lock.holders.push(Holder { session: *session, generation: cell.index, at: cell.time });
         cell.locks.put(file);
@@ -347,32 +344,6 @@ impl Cell {
         };
         let most = LOCKS_OF_A_SESSION_MAX as u64;
         full(&format!("locks and ephemeral files of session {id}"), files.len() as u64, most)
-    }
-
-    /// Rejects a file, new or with a new content, for which there is no room.
-    fn room_for_file(&self, path: &FilePath, content: u64) -> Result<(), Rejection> {
-        let old = self.file(path);
-        if old.is_none() {
-            let user = path.user();
-            let of_user = self.locks.files_of_users.get(user).copied().unwrap_or_default();
-            let most = FILES_OF_A_USER_MAX;
-            full(&format!("files of {user}"), of_user.into(), most.into())?;
-            full("files", self.locks.files.len() as u64, FILES_MAX as u64)?;
-        }
-        let before = old.map_or(0, |file| {
-            let content = file.content.as_ref().map_or(0, |content| content.bytes.len());
-            path.bytes() + content as u64
-        });
-        let others = self.locks.bytes.saturating_sub(before);
-        let (has, more) = (self.locks.bytes, path.bytes() + content);
-        if others.saturating_add(more) > FILES_BYTES_MAX && more > before {
-            return Err(Rejection::Full {
-                what: "bytes of files".to_owned(),
-                has,
-                most: FILES_BYTES_MAX,
-            });
-        }
-        Ok(())
     }
 
     /// Releases a lock that the session holds.

@@ -10,8 +10,8 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DeleteService, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
+    DeleteFile, DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
+    Kill, MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
     RemoveReplica, RenewLockSession, Reply, ResizeJob, RestartJob, ResumeRescheduling,
     RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
     SetPlatform, SetReclamation, SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
@@ -107,6 +107,8 @@ mutations! {
     Submit(Arc<JobSpec>),
     /// Kill a job, or some of its tasks.
     Kill(Kill),
+    /// Forget the jobs of a name that have ended.
+    ForgetJob(ForgetJob),
     /// Update a live job, or some of its tasks.
     UpdateJob(UpdateJob),
     /// Change the number of tasks of a live job.

@@ -72,6 +72,8 @@ impl Change for RestartJob {
         let id = restart.id;
         if let Some(job) = cell.jobs.get(id) {
             let (owner, spec) = (job.owner.clone(), Arc::clone(&job.spec));
+            let starts = u32::try_from(restart.starts.len()).unwrap_or(u32::MAX);
+            cell.room_for_tasks(&owner, by, 0, starts)?;
             let (had, mut after) = (charges(job), cell.clone());
             after.restart(by, &restart, &mut Events::default());
             let asked = after.charges_of(id);

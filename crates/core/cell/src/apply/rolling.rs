@@ -220,7 +220,7 @@ impl Cell {
                 self.pending.insert(id);
             }
         }
-        self.tally.replace(before, Tallied::of(job));
+        self.tally.replace(&job.owner, before, Tallied::of(job));
         self.recharge_task(id, index, &charged);
         true
     }
@@ -459,8 +459,9 @@ impl Cell {
         job.others.retain(|(version, _)| *version != update.from);
         (job.spec, job.version) = (spec, update.from);
         job.ports = job.spec.task.all_ports().into_iter().collect();
+        job.description_bytes = job.measured();
         let owner = job.owner.clone();
-        self.tally.replace(tallied, Tallied::of(job));
+        self.tally.replace(&owner, tallied, Tallied::of(job));
         let version = update.to;
         self.edit_update(id, |update| {
             update.state = UpdateState::Undoing { since: now, by };
@@ -539,7 +540,9 @@ impl Cell {
     fn end_update(&mut self, id: CollectionId, owner: &UserName, before: &[(Band, Total)]) {
         self.updating.remove(&id);
         if let Some(job) = self.jobs.get_mut(id) {
+            let tallied = Tallied::of(job);
             job.forget_descriptions();
+            self.tally.replace(owner, tallied, Tallied::of(job));
         }
         let after = self.charges_of(id);
         self.recharge(owner, before, &after);
@@ -656,5 +659,6 @@ impl crate::Job {
             needed.extend(alive.map(|(_, task)| task.version));
         }
         self.others.retain(|(version, _)| needed.contains(version));
+        self.description_bytes = self.measured();
     }
 }

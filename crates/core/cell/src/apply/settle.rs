@@ -65,7 +65,7 @@ impl Cell {
                 events.add(Subject::Task(instance), EventKind::Enable);
             }
         }
-        self.tally.replace(before, Tallied::of(job));
+        self.tally.replace(&job.owner, before, Tallied::of(job));
         if job.pending() > 0 {
             self.pending.insert(id);
         }

@@ -54,7 +54,7 @@ impl Cell {
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
-        self.tally.replace(before, Tallied::of(job));
+        self.tally.replace(&job.owner, before, Tallied::of(job));
         if let Some(machine) = self.machines.get_mut(id) {
             machine.place(instance, &demand, &placed);
             if let Some(alloc) = alloc {
@@ -177,7 +177,7 @@ impl Cell {
         let (after, pending) = (Tallied::of(job), job.pending());
         let (owner, bands) = (job.owner.clone(), charged_bands(job));
         let recharged = job.charged_limit(instance.index);
-        self.tally.replace(tallied, after);
+        self.tally.replace(&owner, tallied, after);
         // If others are pending, the job is listed already.
         if pending == 1 {
             self.pending.insert(instance.collection);
@@ -221,7 +221,7 @@ impl Cell {
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
-        self.tally.replace(before, Tallied::of(job));
+        self.tally.replace(&job.owner, before, Tallied::of(job));
         if job.pending() == 0 {
             self.pending.remove(&id);
         }
@@ -242,6 +242,8 @@ impl Cell {
         if job.advance(transition, JobState::Dead { at: now, death }).is_err() {
             return;
         }
+        // What is left of it is kept for a while.
+        job.tasks.compact();
         events.add(Subject::Job(id), kind);
         for predecessor in std::mem::take(&mut job.waits_for) {
             self.waiting.remove(&(predecessor, id));

@@ -11,7 +11,7 @@ use super::capability::not_allowed;
 use super::limits::{differs_in_limits, without_own_limit};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
-use crate::bounds::{TASKS_MAX, VERSIONS_KEPT_MAX};
+use crate::bounds::{DESCRIPTIONS_OF_A_JOB_BYTES_MAX, VERSIONS_KEPT_MAX};
 use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
@@ -299,6 +299,34 @@ impl Job {
         history.drain(..too_many);
     }
 
+    /// Drops the oldest versions that are kept only to be looked at, until the rest is small enough.
+    fn keep_few_bytes(&mut self) {
+        self.forget_descriptions();
+        while self.description_bytes > DESCRIPTIONS_OF_A_JOB_BYTES_MAX && !self.history.is_empty() {
+            Arc::make_mut(&mut self.history).remove(0);
+            self.forget_descriptions();
+        }
+    }
+
+    /// Rejects a further version of a job whose tasks have many already, unless it replaces them all.
+    fn room_for_version(&self, opening: &Opening<'_>) -> Result<(), Rejection> {
+        let moves = self.open_update().is_some_and(|update| {
+            let paused = matches!(update.state, UpdateState::Paused { .. });
+            paused || update.is_moving()
+        });
+        let replaces_all = *opening.tasks == TaskSelection::All && !moves;
+        let bytes = self.bytes_in_use().saturating_add(opening.spec.bytes());
+        if replaces_all || bytes <= DESCRIPTIONS_OF_A_JOB_BYTES_MAX {
+            return Ok(());
+        }
+        let job = format!("{}/{}", self.owner, self.spec.name);
+        Err(Rejection::WrongState(format!(
+            "the tasks of {job} have too many versions of its description: with this one it would have {bytes} bytes of them, \
+             and the maximum is {DESCRIPTIONS_OF_A_JOB_BYTES_MAX}; wait until its update has ended (bourg update status {job}) \
+             and update all of its tasks, or undo it (bourg update undo {job})"
+        )))
+    }
+
     /// Gives the description to which an undo goes the number of tasks that somebody asked for by itself,
     /// or that came into force with what succeeded: that number is no part of what is undone.
     fn resize_to_undo(&mut self, from: Version, opening: &Opening<'_>) {
@@ -432,11 +460,12 @@ impl Cell {
             self.alloc_set_for(&owner, spec, set)?;
         }
         self.allocs_would_still_hold(job, spec, tasks)?;
-        let added = u64::from(spec.tasks.saturating_sub(job.rows()));
-        if self.tasks.saturating_add(added) > TASKS_MAX {
-            let (what, has) = ("tasks".to_owned(), self.tasks);
-            return Err(Rejection::Full { what, has, most: TASKS_MAX });
-        }
+        self.jobs_inside_fit(job, spec)?;
+        let added = spec.tasks.saturating_sub(job.rows());
+        let wait = spec.tasks.saturating_sub(job.counts().alive());
+        self.room_for_tasks(&owner, by, added, wait)?;
+        job.room_for_version(opening)?;
+        self.room_for_description(&owner, by, spec)?;
         self.within_quota(&owner, spec).map_err(Rejection::Quota)?;
         self.open_unchecked(by, id, opening, events);
         let version = self.jobs.get(id).map_or(Version(0), |job| job.last_version);
@@ -465,9 +494,9 @@ impl Cell {
         (job.spec, job.version, job.last_version) = (Arc::clone(spec), to, to);
         job.ports = spec.task.all_ports().into_iter().collect();
         job.update = Some(Arc::new(update));
-        job.forget_descriptions();
+        job.keep_few_bytes();
         let stage = job.state.stage();
-        self.tally.replace(tallied, Tallied::of(job));
+        self.tally.replace(&owner, tallied, Tallied::of(job));
         self.recharge(&owner, &before, &self.charges_of(id));
         self.updating.insert(id);
         events.add(Subject::Job(id), EventKind::UpdateOpened { from, to, changes });

@@ -40,10 +40,14 @@ impl Cell {
         if locks.changed > self.index {
             found.add(Violation::LockIndexes);
         }
-        found.at_most("files", locks.files.len(), FILES_MAX);
-        found.at_most("lock sessions", locks.sessions.len(), LOCK_SESSIONS_MAX);
-        let bytes = usize::try_from(locks.bytes).unwrap_or(usize::MAX);
-        found.at_most("bytes of files", bytes, usize::try_from(FILES_BYTES_MAX).unwrap_or(0));
+        for (what, has, bound) in [
+            ("files", locks.held.files, FILES_MAX),
+            ("lock sessions", locks.sessions.len() as u64, LOCK_SESSIONS_MAX),
+            ("bytes of files", locks.held.bytes, FILES_BYTES_MAX),
+        ] {
+            let number = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
+            found.at_most(what, number(has), number(bound.max()));
+        }
     }
 
     fn check_file(&self, file: &File, found: &mut Violations) {

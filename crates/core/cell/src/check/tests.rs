@@ -137,7 +137,7 @@ fn whatever_is_spoilt_is_named() {
         ),
         (|cell| cell.tasks = 2, &["the cell: 2 tasks stored, 3 counted"]),
         (
-            |cell| cell.tally.0[0] = Stages { queued: 1, dead: 2, ..Stages::default() },
+            |cell| cell.tally.bands[0] = Stages { queued: 1, dead: 2, ..Stages::default() },
             &[
                 "the free band: 1 queued tasks stored, 0 counted",
                 "the free band: 2 dead tasks stored, 0 counted",

@@ -84,6 +84,14 @@ pub enum Violation {
         /// The parent.
         parent: CollectionId,
     },
+    /// A job has a higher priority than the allocs in which it runs.
+    #[error("job {job} has a higher priority than alloc set {set}, in which it runs")]
+    PriorityInside {
+        /// The job.
+        job: CollectionId,
+        /// The alloc set.
+        set: CollectionId,
+    },
     /// An index of relations between jobs does not match the jobs.
     #[error("the index and the jobs disagree on whether job {job} {what} job {other}")]
     Relation {
@@ -616,12 +624,14 @@ pub enum Violation {
 }
 
 /// What a count belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// The cell.
     Cell,
     /// A band.
     Band(Band),
+    /// A user.
+    User(UserName),
     /// A job.
     Job(CollectionId),
 }
@@ -631,6 +641,7 @@ impl std::fmt::Display for Counted {
         match self {
             Self::Cell => f.write_str("the cell"),
             Self::Band(band) => write!(f, "the {band} band"),
+            Self::User(user) => write!(f, "user {user}"),
             Self::Job(id) => write!(f, "job {id}"),
         }
     }

@@ -55,6 +55,7 @@ pub struct Job {
     // Derived from the tasks and the description.
     pub(crate) counts: Counts,
     pub(crate) ports: Arc<[PortName]>,
+    pub(crate) description_bytes: u64,
 }
 
 /// The state of a job.
@@ -461,7 +462,7 @@ impl Job {
         let mut counts = Counts::default();
         tasks.iter().for_each(|task| counts.count(task));
         let ports = spec.task.all_ports().into_iter().collect();
-        Self {
+        let mut job = Self {
             id,
             owner,
             spec,
@@ -480,7 +481,10 @@ impl Job {
             tasks: tasks.into_iter().collect(),
             counts,
             ports,
-        }
+            description_bytes: 0,
+        };
+        job.description_bytes = job.measured();
+        job
     }
 
     /// Applies a transition to the job as a whole, with its new state.

@@ -109,10 +109,10 @@ pub(crate) struct Locks {
     pub(crate) changed: LogIndex,
 
     // Derived: recomputed when an image is loaded.
-    /// Size of all files, in bytes.
-    pub(crate) bytes: u64,
-    /// Number of files per user; users without any have no entry.
-    pub(crate) files_of_users: OrdMap<Arc<str>, u32>,
+    /// What all users have.
+    pub(crate) held: HeldFiles,
+    /// What each user has; users without anything have no entry.
+    pub(crate) held_by_users: OrdMap<Arc<str>, HeldFiles>,
     /// Number of lock sessions per user; users without any have no entry.
     pub(crate) sessions_of_users: OrdMap<UserName, u32>,
     /// The files that a session locks, or whose content is deleted with it; sessions without any have no
@@ -120,6 +120,43 @@ pub(crate) struct Locks {
     pub(crate) of_sessions: OrdMap<LockSessionId, OrdSet<FilePath>>,
     /// The sessions by the end of their lease.
     pub(crate) by_expiry: OrdSet<(Time, LockSessionId)>,
+}
+
+/// What users have of the lock service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeldFiles {
+    /// Files with a content.
+    pub(crate) files: u64,
+    /// Their size in bytes, paths included.
+    pub(crate) bytes: u64,
+    /// Locks of files without a content.
+    pub(crate) bare_locks: u64,
+}
+
+impl HeldFiles {
+    /// What a file takes.
+    fn of(file: &File) -> Self {
+        match file.content {
+            Some(_) => Self { files: 1, bytes: file.size(), bare_locks: 0 },
+            None => Self { files: 0, bytes: 0, bare_locks: 1 },
+        }
+    }
+
+    fn plus(self, more: Self) -> Self {
+        Self {
+            files: self.files.saturating_add(more.files),
+            bytes: self.bytes.saturating_add(more.bytes),
+            bare_locks: self.bare_locks.saturating_add(more.bare_locks),
+        }
+    }
+
+    fn minus(self, less: Self) -> Self {
+        Self {
+            files: self.files.saturating_sub(less.files),
+            bytes: self.bytes.saturating_sub(less.bytes),
+            bare_locks: self.bare_locks.saturating_sub(less.bare_locks),
+        }
+    }
 }
 
 /// Adds to a count, or subtracts from it and removes it at 0.
@@ -138,8 +175,7 @@ impl Locks {
     pub(crate) fn put(&mut self, file: File) {
         self.changed = self.changed.max(file.changed);
         if let Some(old) = self.files.remove(&file.path) {
-            self.bytes = self.bytes.saturating_sub(old.size());
-            count(&mut self.files_of_users, old.path.user().into(), false);
+            self.change_held(&old, HeldFiles::minus);
             for session in old.sessions() {
                 let mut of_session = self.of_sessions.remove(&session).unwrap_or_default();
                 of_session.remove(&old.path);
@@ -151,14 +187,31 @@ impl Locks {
         if file.content.is_none() && file.lock.is_none() {
             return;
         }
-        self.bytes = self.bytes.saturating_add(file.size());
-        count(&mut self.files_of_users, file.path.user().into(), true);
+        self.change_held(&file, HeldFiles::plus);
         for session in file.sessions() {
             let mut of_session = self.of_sessions.remove(&session).unwrap_or_default();
             of_session.insert(file.path.clone());
             self.of_sessions.insert(session, of_session);
         }
         self.files.insert(file.path.clone(), Arc::new(file));
+    }
+
+    fn change_held(&mut self, file: &File, change: fn(HeldFiles, HeldFiles) -> HeldFiles) {
+        let (user, of) = (file.path.user(), HeldFiles::of(file));
+        self.held = change(self.held, of);
+        let own = change(self.held_by(user), of);
+        if own == HeldFiles::default() {
+            self.held_by_users.remove(user);
+        } else if let Some(kept) = self.held_by_users.get_mut(user) {
+            *kept = own;
+        } else {
+            self.held_by_users.insert(user.into(), own);
+        }
+    }
+
+    /// What a user has.
+    pub(crate) fn held_by(&self, user: &str) -> HeldFiles {
+        self.held_by_users.get(user).copied().unwrap_or_default()
     }
 
     /// A file to be changed, or a new one that has nothing yet.
@@ -247,6 +300,6 @@ impl crate::Cell {
     /// Number of files, locks without a content included, their size, and the number of lock sessions.
     #[must_use]
     pub fn file_totals(&self) -> (usize, u64, usize) {
-        (self.locks.files.len(), self.locks.bytes, self.locks.sessions.len())
+        (self.locks.files.len(), self.locks.held.bytes, self.locks.sessions.len())
     }
 }

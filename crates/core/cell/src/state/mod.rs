@@ -35,7 +35,7 @@ pub use reservation::Reserved;
 pub(crate) use services::Services;
 pub use session::Session;
 pub use tally::Stages;
-pub(crate) use tally::{Tallied, Tally};
+pub(crate) use tally::{Taken, Tallied, Tally};
 pub use update::{
     Changing, PastVersion, SkipReason, Update, UpdateFailure, UpdateState, VersionEnd,
 };
@@ -384,7 +384,13 @@ impl Cell {
 
     /// Number of tasks in each stage, per band, lowest band first.
     pub fn stages(&self) -> impl Iterator<Item = (Band, Stages)> {
-        Band::ALL.into_iter().zip(self.tally.0)
+        Band::ALL.into_iter().zip(self.tally.bands)
+    }
+
+    /// Number of tasks of a user in each stage.
+    #[must_use]
+    pub fn stages_of(&self, user: &UserName) -> Stages {
+        self.tally.of_user(user).stages
     }
 
     /// A task.

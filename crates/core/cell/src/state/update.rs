@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Appclass, End, Generation, InstanceId, Resources, Span, TaskIndex, TaskSelection, Time,
-    UserName, Version,
+    Appclass, End, Generation, InstanceId, Priority, Resources, Span, TaskIndex, TaskSelection,
+    Time, UserName, Version,
 };
 use spec::{JobSpec, RestartWhen, UpdatePolicy};
 
 use super::{Death, Health, Job, KillReason, Phase, Placement, Task, TaskState};
+use crate::lifecycle::Stage;
 
 /// An update of a job. A job has at most one; when it has ended it is kept until the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -317,6 +318,49 @@ impl Job {
             return Some(&self.spec);
         }
         self.others.iter().find(|(other, _)| *other == version).map(|(_, spec)| spec)
+    }
+
+    /// Its tasks in order, in pieces with the number of times that each is repeated: many tasks that are
+    /// the same are looked at once.
+    pub fn task_runs(&self) -> impl Iterator<Item = (&[Task], usize)> {
+        self.tasks.runs()
+    }
+
+    /// The size of its descriptions, earlier versions included.
+    pub(crate) fn measured(&self) -> u64 {
+        let others = self.others.iter().map(|(_, spec)| spec.bytes());
+        others.fold(self.spec.bytes(), u64::saturating_add)
+    }
+
+    /// The size of the descriptions, the current one included, that its live tasks have or an undo goes
+    /// to.
+    pub(crate) fn bytes_in_use(&self) -> u64 {
+        self.descriptions_in_use().fold(0, |sum, spec| sum.saturating_add(spec.bytes()))
+    }
+
+    /// The descriptions that its live tasks have or get without a further update: the current one, that
+    /// to which an undo goes, and those of tasks that were not changed.
+    pub(crate) fn descriptions_in_use(&self) -> impl Iterator<Item = &Arc<JobSpec>> {
+        let mut used: BTreeSet<Version> = [self.version].into();
+        used.extend(self.open_update().map(|update| update.from));
+        if !self.others.is_empty() {
+            let alive = self.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
+            used.extend(alive.map(|(_, task)| task.version));
+        }
+        used.into_iter().filter_map(|version| self.description(version))
+    }
+
+    /// The highest priority that its tasks have or get without a further update.
+    pub(crate) fn highest_priority(&self) -> Priority {
+        let used = self.descriptions_in_use().map(|spec| spec.priority);
+        used.max().unwrap_or(self.spec.priority)
+    }
+
+    /// The highest priority that tasks in its allocs may have: the lowest that an alloc has or gets
+    /// without a further update.
+    pub(crate) fn priority_for_inside(&self) -> Priority {
+        let used = self.descriptions_in_use().map(|spec| spec.priority);
+        used.min().unwrap_or(self.spec.priority)
     }
 
     /// The stored versions of its description besides the current one, oldest first.

@@ -101,7 +101,7 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
 #[test]
 fn what_is_asked_of_an_alloc_is_what_it_has_left() {
     session(&expect![[r#"
-        > submit ana/room 1 allocs=none cpu=400 ram=256
+        > submit ana/room 1 allocs=none cpu=400 ram=256 priority=400
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
         job 1
@@ -138,7 +138,7 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
         job 5
         > assign 5-0-1 m1 evicting 2-0-1
         refused: 2-0-1 cannot be evicted for it: it runs in an alloc, and evicting it would not free the machine's resources
-        > submit ana/room 1 allocs=none cpu=200 ram=256
+        > submit ana/room 1 allocs=none cpu=200 ram=256 priority=400
         refused: alloc 1/0 would have 0.2 cores of CPU, but the tasks in it use 0.3 cores: nothing was changed
         > submit ana/web 2 in=room cpu=401 ram=64
         UPDATE_OPEN job 2
@@ -151,7 +151,7 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
         UPDATE_RUNNING 2-0-1
         UPDATE_PENDING 2-1-1
         job 2, updated
-        > submit ana/room 1 allocs=none cpu=900 ram=256
+        > submit ana/room 1 allocs=none cpu=900 ram=256 priority=400
         UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
@@ -159,11 +159,11 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
         > assign 2-1-1 m1 in 1-0-1
         SCHEDULE 2-1-1 on 1 in 1-0-1
         accepted
-        > submit ana/room 1 allocs=none cpu=1200 ram=256
+        > submit ana/room 1 allocs=none cpu=1200 ram=256 priority=400
         UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         job 1, updated
-        > submit ana/room 1 allocs=eve cpu=900 ram=256
+        > submit ana/room 1 allocs=eve cpu=900 ram=256 priority=400
         UPDATE_OPEN job 1
         UPDATE_RUNNING job 1
         UPDATE_RUNNING 1-0-1
@@ -383,7 +383,7 @@ fn more_important_work_evicts_an_alloc_with_all_that_is_in_it() {
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)
         job 1
-        > submit ana/web 1 in=room cpu=300 ram=64 priority=400
+        > submit ana/web 1 in=room cpu=300 ram=64 priority=105
         SUBMIT job 2 (new)
         SUBMIT 2-0-1 (new)
         job 2
@@ -529,5 +529,69 @@ fn who_owns_an_alloc_set_says_who_is_in_it() {
         USE_CAPABILITY job 1 administer-jobs
         STOP 1-0-1 (kill, by root)
         killed 1
+    "#]]);
+}
+
+#[test]
+fn a_task_in_an_alloc_has_at_most_the_priority_of_the_alloc() {
+    session(&expect![[r#"
+        > submit ana/room 1 allocs=ben priority=100
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > submit ana/web 1 in=room priority=150
+        refused: a task in an alloc has at most the priority of the alloc: web would have production(150), and ana/room has best-effort-batch(100); give it best-effort-batch(100) or less, or raise the priority of ana/room first (bourg update), and close that update (bourg update close ana/room)
+        > submit ana/web 1 in=room priority=100
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > update ana/web 1 in=room priority=101
+        refused: a task in an alloc has at most the priority of the alloc: web would have best-effort-batch(101), and ana/room has best-effort-batch(100); give it best-effort-batch(100) or less, or raise the priority of ana/room first (bourg update), and close that update (bourg update close ana/room)
+        > update ana/room 1 allocs=ben priority=99
+        refused: a task in an alloc has at most the priority of the alloc: ana/web runs in ana/room with best-effort-batch(100), and ana/room would have free(99); lower the priority of ana/web first (bourg update)
+        > update ana/room 1 allocs=ben priority=120
+        UPDATE_OPEN job 1
+        UPDATE_PENDING job 1
+        UPDATE_PENDING 1-0-1
+        version 2
+        > update ana/web 1 in=room priority=120
+        refused: a task in an alloc has at most the priority of the alloc: web would have production(120), and ana/room has best-effort-batch(100); give it best-effort-batch(100) or less, or raise the priority of ana/room first (bourg update), and close that update (bourg update close ana/room)
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > started 1-0-1
+        START 1-0-1 on 1
+        > update ana/web 1 in=room priority=120
+        refused: a task in an alloc has at most the priority of the alloc: web would have production(120), and ana/room has best-effort-batch(100); give it best-effort-batch(100) or less, or raise the priority of ana/room first (bourg update), and close that update (bourg update close ana/room)
+        > update ana/room 1 allocs=ben priority=110
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        version 3
+        > control undo ana/room
+        UPDATE_UNDO job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_UNDONE job 1
+        version 3
+        > kill ana/web
+        KILL 2-0-1 (by ana)
+        KILL job 2 (by ana)
+        killed 1
+        > update ana/room 1 allocs=ben priority=90
+        UPDATE_OPEN job 1
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_SUCCEED job 1
+        version 4
+        > show
+        0 s
+        job 1 ana/room running
+          update 1 to 4 succeeded
+          1-0-1 healthy on 1 []
+        job 2 ana/web dead
+          2-0-1 killed by ana
+        m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

@@ -27,6 +27,7 @@ mod saving;
 mod script;
 mod services;
 mod sessions;
+mod shares;
 mod shortages;
 mod shown;
 mod unreachable;

@@ -23,8 +23,8 @@ use crate::metrics::Metrics;
 /// The number of records after which a new checkpoint is written.
 const EVERY: u64 = 100_000;
 /// The same in bytes of records: consensus keeps them in memory back to the older of the newest two
-/// checkpoints.
-const EVERY_BYTES: u64 = 256 << 20;
+/// checkpoints, at most twice as many.
+const EVERY_BYTES: u64 = 64 << 20;
 
 /// When and where to write checkpoints.
 pub(crate) struct Checkpoints {

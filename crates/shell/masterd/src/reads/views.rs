@@ -26,8 +26,16 @@ const NEAREST_AMONG: usize = 500;
 /// [`Reads::job`]: super::Reads::job
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
     let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
-    for (_, task) in job.tasks().take(job.spec.tasks as usize) {
-        count(&mut counts, &task.state);
+    let mut left = job.spec.tasks as usize;
+    for (tasks, times) in job.task_runs() {
+        let whole = left.checked_div(tasks.len()).unwrap_or(0).min(times);
+        let times_of = |times: usize| u32::try_from(times).unwrap_or(u32::MAX);
+        tasks.iter().for_each(|task| count(&mut counts, &task.state, times_of(whole)));
+        left -= whole * tasks.len();
+        if whole < times {
+            tasks.iter().take(left).for_each(|task| count(&mut counts, &task.state, 1));
+            break;
+        }
     }
     let state = match &job.state {
         JobState::Queued => v1::JobState::Queued,
@@ -114,21 +122,24 @@ pub(crate) fn health(placement: &Placement) -> Health {
     }
 }
 
-fn count(counts: &mut v1::JobCounts, state: &TaskState) {
+fn count(counts: &mut v1::JobCounts, state: &TaskState, times: u32) {
+    let add = |count: &mut u32| *count = count.saturating_add(times);
     match state {
-        TaskState::Queued { .. } => counts.queued += 1,
-        TaskState::Pending { .. } => counts.pending += 1,
+        TaskState::Queued { .. } => add(&mut counts.queued),
+        TaskState::Pending { .. } => add(&mut counts.pending),
         TaskState::Running(placement) => {
-            counts.scheduled += 1;
+            add(&mut counts.scheduled);
             if let Phase::Started { .. } = placement.phase {
-                counts.running += 1;
-                counts.healthy += u32::from(health(placement) == Health::Healthy);
+                add(&mut counts.running);
+                if health(placement) == Health::Healthy {
+                    add(&mut counts.healthy);
+                }
             }
         }
         TaskState::Dead { death, .. } => match death {
-            Death::Finished => counts.finished += 1,
-            Death::Failed => counts.failed += 1,
-            Death::Killed(_) => counts.killed += 1,
+            Death::Finished => add(&mut counts.finished),
+            Death::Failed => add(&mut counts.failed),
+            Death::Killed(_) => add(&mut counts.killed),
         },
     }
 }

@@ -161,8 +161,10 @@ pub(crate) async fn compare(shared: Arc<Shared>) {
 async fn state(caller: &mut Caller, at: Option<u64>) -> Option<(usize, v1::CellStatusResponse)> {
     caller.turns();
     let at = at.map(|index| v1::Moment { at: Some(v1::moment::At::Index(index)) });
-    let (how, asked) =
-        (ClientSettings { patience: ATTEMPT, ..USUAL }, v1::CellStatusRequest { at });
+    let (how, asked) = (
+        ClientSettings { patience: ATTEMPT, ..USUAL },
+        v1::CellStatusRequest { at, state_hash: true },
+    );
     let answer =
         caller.ask(how, asked, async |mut client, request| client.cell_status(request).await).await;
     match answer {
@@ -223,7 +225,7 @@ pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> 
         for place in places {
             caller.at = place;
             let how = ClientSettings { patience: ATTEMPT, ..USUAL };
-            let asked = v1::CellStatusRequest { at: None };
+            let asked = v1::CellStatusRequest { at: None, state_hash: true };
             let answer = caller
                 .ask(how, asked, async |mut client, request| client.cell_status(request).await)
                 .await;

@@ -8,8 +8,8 @@ use cell::{
 };
 use generator::{Values, sequencer};
 use model::{
-    Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, LockMode, LockSessionId,
-    LogIndex, SessionId, TaskId, TaskIndex, Time, Version,
+    Beyond, Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, LockMode,
+    LockSessionId, LogIndex, SessionId, TaskId, TaskIndex, Time, Version,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
@@ -333,6 +333,13 @@ fn rejection() -> BoxedStrategy<Rejection> {
                 has,
                 most
             }),
+            (word(), any::<bool>(), any::<(u64, u64)>(), word()).prop_map(
+                |(what, share, (a, b), next)| {
+                    let bound = Beyond::Bound { all: a, max: b };
+                    let why = if share { Beyond::Share { own: a, share: b } } else { bound };
+                    Rejection::Shared { what, why, next }
+                }
+            ),
             name().prop_map(Rejection::AddressTaken),
             Just(Rejection::NotStopped),
             name().prop_map(Rejection::RevokesOneself),

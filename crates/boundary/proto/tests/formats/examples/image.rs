@@ -11,10 +11,10 @@ use cell::{
     Submission, Task, TaskState, Update, UpdateFailure, UpdateState, User, VersionEnd,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
-    LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery, NoticeReason,
-    Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName,
-    Version,
+    Band, Beyond, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId,
+    Level, LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery,
+    NoticeReason, Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time,
+    UserName, Version,
 };
 use spec::{Autoscale, CpuRam, JobSpec, Kind, TaskSpec};
 
@@ -551,6 +551,8 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::NoSuchTask { last: 7 },
         Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
         Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
+        Rejection::Shared { what: text(), why: Beyond::Share { own: 5, share: 4 }, next: text() },
+        Rejection::Shared { what: text(), why: Beyond::Bound { all: 5, max: 5 }, next: text() },
         Rejection::AddressTaken(name("m1")),
     ];
     let alloc = instance(1).task();

@@ -1,0 +1,135 @@
+//! Whether a user may take more of what the users of a cell share: see [`model::SharedBound`].
+
+use model::{Asker, FilePath, Held, SharedBound, UserName};
+use spec::JobSpec;
+
+use crate::bounds::{
+    BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
+    TASKS_MAX, WAITING_TASKS_MAX,
+};
+use crate::{Cell, Rejection};
+
+/// What is shared, and what a user does who needs more of it.
+struct Thing {
+    what: &'static str,
+    next: &'static str,
+}
+
+const TASKS: Thing = Thing {
+    what: "tasks in the cell, dead ones included",
+    next: "forget jobs that have ended (bourg forget JOB), or kill some first",
+};
+
+const WAITING_TASKS: Thing = Thing {
+    what: "tasks that wait for a machine or for other jobs",
+    next: "wait until more of them run, or kill some (bourg kill JOB)",
+};
+
+const DESCRIPTIONS: Thing = Thing {
+    what: "bytes of job descriptions",
+    next: "forget jobs that have ended (bourg forget JOB), or make the descriptions smaller",
+};
+
+const FILES: Thing =
+    Thing { what: "files", next: "delete some first (bourg lock list, bourg lock delete PATH)" };
+
+const BYTES_OF_FILES: Thing = Thing {
+    what: "bytes of files",
+    next: "delete some first (bourg lock list, bourg lock delete PATH)",
+};
+
+const BARE_LOCKS: Thing =
+    Thing { what: "locks of files without a content", next: "release some first" };
+
+const LOCK_SESSIONS: Thing =
+    Thing { what: "lock sessions", next: "close some first, or wait until their leases end" };
+
+impl Cell {
+    /// How a user asks for more.
+    pub(super) fn asker(&self, by: &UserName) -> Asker {
+        if self.is_administrator(by) { Asker::Administrator } else { Asker::User }
+    }
+
+    /// Rejects more tasks of a user's jobs than there is room for: `added` new ones, and `wait` that begin
+    /// to wait.
+    pub(super) fn room_for_tasks(
+        &self,
+        owner: &UserName,
+        by: &UserName,
+        added: u32,
+        wait: u32,
+    ) -> Result<(), Rejection> {
+        let (all, own) = (self.tally.all().stages, self.tally.of_user(owner).stages);
+        let asker = self.asker(by);
+        let tasks = Held { all: self.tasks, own: own.all() };
+        take(TASKS_MAX, tasks, added.into(), asker, &TASKS)?;
+        let waiting = Held { all: all.waiting(), own: own.waiting() };
+        take(WAITING_TASKS_MAX, waiting, wait.into(), asker, &WAITING_TASKS)
+    }
+
+    /// Rejects another description of a user's job for which there is no room.
+    pub(super) fn room_for_description(
+        &self,
+        owner: &UserName,
+        by: &UserName,
+        spec: &JobSpec,
+    ) -> Result<(), Rejection> {
+        let own = self.tally.of_user(owner).description_bytes;
+        let held = Held { all: self.tally.description_bytes, own };
+        take(DESCRIPTIONS_BYTES_MAX, held, spec.bytes(), self.asker(by), &DESCRIPTIONS)
+    }
+
+    /// Rejects a file with a new content of so many bytes for which there is no room.
+    pub(super) fn room_for_content(
+        &self,
+        by: &UserName,
+        path: &FilePath,
+        content: u64,
+    ) -> Result<(), Rejection> {
+        let (locks, asker) = (&self.locks, self.asker(by));
+        let (all, own) = (locks.held, locks.held_by(path.user()));
+        let before = self.file(path).and_then(|file| file.content.as_ref());
+        let before = before.map(|content| path.bytes().saturating_add(content.bytes.len() as u64));
+        let files = Held { all: all.files, own: own.files };
+        take(FILES_MAX, files, u64::from(before.is_none()), asker, &FILES)?;
+        let bytes = Held { all: all.bytes, own: own.bytes };
+        let more = path.bytes().saturating_add(content).saturating_sub(before.unwrap_or_default());
+        take(FILES_BYTES_MAX, bytes, more, asker, &BYTES_OF_FILES)
+    }
+
+    /// Rejects a lock of a file that does not exist if there is no room for it.
+    pub(super) fn room_for_bare_lock(
+        &self,
+        by: &UserName,
+        path: &FilePath,
+    ) -> Result<(), Rejection> {
+        let (all, own) = (self.locks.held, self.locks.held_by(path.user()));
+        let held = Held { all: all.bare_locks, own: own.bare_locks };
+        take(BARE_LOCKS_MAX, held, 1, self.asker(by), &BARE_LOCKS)
+    }
+
+    /// Rejects one more lock session for which there is no room.
+    pub(super) fn room_for_lock_session(&self, by: &UserName) -> Result<(), Rejection> {
+        let own = self.locks.sessions_of_users.get(by).copied().unwrap_or_default();
+        let held = Held { all: self.locks.sessions.len() as u64, own: own.into() };
+        take(LOCK_SESSIONS_MAX, held, 1, self.asker(by), &LOCK_SESSIONS)
+    }
+}
+
+fn take(
+    bound: SharedBound,
+    held: Held,
+    more: u64,
+    asker: Asker,
+    thing: &Thing,
+) -> Result<(), Rejection> {
+    // Who asks for no more is not rejected for what is held already.
+    if more == 0 {
+        return Ok(());
+    }
+    bound.take(held, more, asker).map_err(|why| Rejection::Shared {
+        what: thing.what.to_owned(),
+        why,
+        next: thing.next.to_owned(),
+    })
+}
