@@ -130,6 +130,12 @@ fn differs(
             }
         }
         TaskStatus::Ended(end, usage) => {
+            // It was not seen to run.
+            let has_run =
+                matches!(end, End::Exited { .. } | End::Signalled { .. } | End::OutOfMemory { .. });
+            if has_run && placement.phase == Phase::Starting && placement.stop.is_none() {
+                observations.push(Observation::Started { instance });
+            }
             let (end, usage) = (cell.kept_end(end), *usage);
             observations.push(Observation::Ended { instance, end, usage });
         }
