@@ -3,6 +3,9 @@
 /// On a request: asks for a linearizable read; otherwise the answer may be stale. Its value is
 /// `true`.
 pub const CONSISTENT: &str = "consistent";
+/// On a request to a master: asks for the addresses of all masters of the cell. On the response: the
+/// addresses, separated by commas.
+pub const MASTERS: &str = "masters";
 /// On a rejection of the peer: its [`Cause`](crate::transport::Cause), as in metrics.
 pub const CAUSE: &str = "cause";
 /// On a rejection by the cell that a program can do something about: which one, as [`BEING_KILLED`].

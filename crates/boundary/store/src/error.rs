@@ -266,6 +266,17 @@ impl Error {
         }
     }
 
+    /// Where the events go on after those that the error is about.
+    #[must_use]
+    pub fn goes_on(&self) -> Option<Cursor> {
+        match self {
+            Self::EventsTooLate { oldest } => Some(*oldest),
+            Self::EventsLost { complete_from, .. } => Some(*complete_from),
+            Self::DamagedEvents { next, .. } => *next,
+            _ => None,
+        }
+    }
+
     /// The offset of the damage in its file.
     pub(crate) fn damaged_at(&self) -> Option<u64> {
         match self {

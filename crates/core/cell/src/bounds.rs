@@ -33,6 +33,15 @@ pub const ATTRIBUTES_MAX: usize = 256;
 /// Maximum length, in characters, of an attribute's name or value; a longer reported one is cut
 /// off.
 pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
+/// Maximum capacity of a machine: 8,192 cores, 256 TiB of memory, 64 PiB of disk and 1 TiB a second.
+/// Of what a machine reports beyond it only so much counts, and its attribute
+/// [`REJECTED_REPORT`](model::attribute::REJECTED_REPORT) says so.
+pub const MACHINE_CAPACITY_MAX: model::Resources = model::Resources {
+    cpu: model::MilliCores(8_192_000),
+    ram: model::Bytes(256 << 40),
+    disk: model::Bytes(64 << 50),
+    disk_rate: model::Bytes(1 << 40),
+};
 /// Maximum number of ranges of a machine's ports that are in use by something they were not
 /// assigned to; what a machine reports beyond it is dropped.
 pub const HELD_PORTS_MAX: usize = 256;

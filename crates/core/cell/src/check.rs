@@ -272,6 +272,15 @@ impl Cell {
         for (switch, machine) in BTreeSet::symmetric_difference(&kept, &said) {
             found.add(Violation::Switch { machine: *machine, switch: switch.to_string() });
         }
+        for machine in self.machines() {
+            let range = machine.report.task_network;
+            let first = range.map(|range| range.network().to_bits());
+            let is_kept =
+                first.is_none_or(|first| self.task_networks.get(&first) == Some(&machine.id));
+            if !is_kept {
+                found.add(Violation::TaskNetwork(machine.id));
+            }
+        }
         found.count(Counted::Cell, "machines", self.machines.len() as u64, machines);
         if let Some(problem) = self.logs.problem() {
             found.add(Violation::LogSettings(problem));

@@ -307,6 +307,9 @@ impl Cell {
                 cell.draining.insert(bare.id);
             }
             if bare.report.not_ready.is_some() {
+            if let Some(range) = bare.report.task_network {
+                cell.task_networks.insert(range.network().to_bits(), bare.id);
+            }
                 cell.not_ready.insert(bare.id);
             }
             cell.machines.insert(machine.id, Arc::new(bare));

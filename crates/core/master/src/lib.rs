@@ -24,6 +24,7 @@ mod observe;
 mod order;
 mod proposal;
 
+mod allowance;
 mod controller;
 mod failure_detector;
 mod fraction;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use borglet::Report;
 use cell::{Cell, MachineState, Op};
-use model::{MachineId, MachineReport, Span, Stamp, Time};
+use model::{MachineId, MachineReport, Span, Stamp, Time, attribute};
 
+use crate::allowance::Allowance;
 use crate::proposal::Proposal;
 use crate::{Answer, Poll, Reachability, Settings, order};
 
@@ -34,6 +35,9 @@ pub(crate) struct Link {
     pub(crate) observing: Proposal,
     /// A proposed description.
     pub(crate) describing: Proposal,
+    /// How often it may describe itself, and when a description that waits is proposed.
+    allowance: Allowance,
+    held: Option<Time>,
     /// The last description that was proposed.
     described: Option<Arc<MachineReport>>,
     /// Whether another replica described the machine in another way after its last report here.
@@ -75,6 +79,8 @@ impl Link {
             heard: false,
             observing: Proposal::None,
             describing: Proposal::None,
+            allowance: Allowance::new(first_poll),
+            held: None,
             described: None,
             contradicted: false,
             turning: Proposal::None,
@@ -185,7 +191,24 @@ impl Link {
         }
     }
 
-    /// The description to propose, unless one is in flight.
+    /// Whether its changes are held back.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// What a machine says, and that its changes are held back if so.
+    pub(crate) fn said(&mut self, now: Time, report: Arc<MachineReport>) -> Arc<MachineReport> {
+        self.held = self.allowance.exceeded(now);
+        if self.held.is_none() {
+            return report;
+        }
+        let mut said = MachineReport::clone(&report);
+        let often = "it changes more often than once a second".to_owned();
+        said.attributes.insert(attribute::CHANGES_HELD_BACK.to_owned(), often);
+        Arc::new(said)
+    }
+
+    /// The description to propose, unless one is in flight or it has to wait.
     pub(crate) fn describe(
         &mut self,
         now: Time,
@@ -195,6 +218,11 @@ impl Link {
         if self.contradicted || self.describing.is_awaited(now) {
             return None;
         }
+        if let Err(when) = self.allowance.take(now) {
+            self.held = Some(when);
+            return None;
+        }
+        self.held = None;
         self.describing.make(now, settings);
         self.described = Some(Arc::clone(&report));
         Some(report)
@@ -260,12 +288,15 @@ impl Link {
 
     /// Whether any proposal is considered lost.
     pub(crate) fn is_overdue(&self, now: Time) -> bool {
-        [self.observing, self.describing, self.turning].iter().any(|made| made.is_overdue(now))
+        let all = [self.observing, self.describing, self.turning];
+        let is_held = self.held.is_some_and(|when| when <= now);
+        is_held || all.iter().any(|made| made.is_overdue(now))
     }
 
     /// When the first of the proposals will be considered lost.
     pub(crate) fn again(&self, now: Time) -> Option<Time> {
         let all = [self.observing, self.describing, self.turning];
-        all.iter().filter_map(|made| made.again()).filter(|again| *again > now).min()
+        let made = all.iter().filter_map(|made| made.again());
+        made.chain(self.held).filter(|again| *again > now).min()
     }
 }

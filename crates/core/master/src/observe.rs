@@ -27,7 +27,7 @@ pub(crate) fn compare(
 ) {
     link.agrees = false;
     let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
-    let said = cell.kept_report(&report.machine);
+    let said = link.said(now, cell.kept_report(id, &report.machine));
     let new = machine.report != said || machine.state == MachineState::Joining;
     if !new {
         link.describing.end();
@@ -66,7 +66,7 @@ pub(crate) fn compare(
         | Observation::Health { .. }
         | Observation::NotHealthyYet { .. } => false,
     });
-    link.agrees = !new && observations.is_empty();
+    link.agrees = !new && observations.is_empty() && !link.is_held();
     if observations.is_empty() {
         link.observing.end();
     } else {
@@ -95,7 +95,7 @@ pub(crate) fn rejection(
         Some(said) => drop(report.attributes.insert(NAME.to_owned(), said)),
         None => drop(report.attributes.remove(NAME)),
     }
-    let report = link.describe(now, cell.kept_report(&Arc::new(report)), settings)?;
+    let report = link.describe(now, cell.kept_report(id, &Arc::new(report)), settings)?;
     Some(Action::Propose(Op::DescribeMachine { machine: id, report }))
 }
 
@@ -130,6 +130,12 @@ fn differs(
             }
         }
         TaskStatus::Ended(end, usage) => {
+            // It was not seen to run.
+            let has_run =
+                matches!(end, End::Exited { .. } | End::Signalled { .. } | End::OutOfMemory { .. });
+            if has_run && placement.phase == Phase::Starting && placement.stop.is_none() {
+                observations.push(Observation::Started { instance });
+            }
             let (end, usage) = (cell.kept_end(end), *usage);
             observations.push(Observation::Ended { instance, end, usage });
         }

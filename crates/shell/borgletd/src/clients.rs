@@ -196,7 +196,7 @@ impl Clients {
         let credentials = key.credentials(answer.certificate, own.ca_pem().to_owned())?;
         self.0.masters.told(answer.masters);
         let masters = self.0.masters.all();
-        let cell = toml::to_string(&CellFile { cell: own.cell().to_owned(), masters })?;
+        let cell = toml::to_string(&CellFile::new(own.cell().to_owned(), masters))?;
         self.own(&key_file, 0o400, uid)?;
         self.write(&path, CELL_FILE, &cell, uid)?;
         self.write(&path, &format!("{USER_STEM}.ca.pem"), credentials.ca_pem(), uid)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use client::known::{file_of, is_there, name_of, places};
+use client::known::{file_of, is_there, masters_of, name_of, places};
 use client::{CELL_FILE, Connection};
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ struct Row {
     answers: bool,
     /// Why it does not answer; empty if it does.
     trouble: String,
+    /// The addresses of the masters that are tried, in this order.
+    masters: Vec<String>,
     /// The client directory.
     directory: PathBuf,
     /// Whether `bourg dev` registered it.
@@ -63,14 +65,15 @@ pub(super) fn cells(args: &CellsArgs) -> Done {
     let listing = Listing {
         items: &shown,
         name: |of: &Row| of.name.clone(),
-        headings: &["NAME", "CELL", "STATE", "DIRECTORY"],
-        wide: 0,
+        headings: &["NAME", "CELL", "STATE", "DIRECTORY", "MASTERS"],
+        wide: 1,
         row: |of: &Row| {
             let state = match (of.answers, of.trouble.as_str()) {
                 (true, _) => "answers".to_owned(),
                 (false, trouble) => format!("does not answer: {trouble}"),
             };
-            vec![of.name.clone(), of.cell.clone(), state, of.directory.display().to_string()]
+            let directory = of.directory.display().to_string();
+            vec![of.name.clone(), of.cell.clone(), state, directory, of.masters.join(", ")]
         },
     };
     output::list(&args.output, &listing)
@@ -85,7 +88,8 @@ async fn look(path: &Path) -> Row {
         () => request_status(path).await.err().unwrap_or_default(),
     };
     let answers = trouble.is_empty();
-    Row { name: name_of(path), cell, answers, trouble, directory, by_dev: path.is_symlink() }
+    let (masters, by_dev) = (masters_of(path), path.is_symlink());
+    Row { name: name_of(path), cell, answers, trouble, masters, directory, by_dev }
 }
 
 /// Requests the cell's status; the error says why that failed.

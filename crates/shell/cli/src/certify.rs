@@ -59,7 +59,7 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
     user::make(&args.to, "--to")?;
     let (whom, to) = (&args.identity, args.to.display());
     if let Identity::User(_) = whom {
-        let file = CellFile { cell: authority.cell().to_owned(), masters: args.master.clone() };
+        let file = CellFile::new(authority.cell().to_owned(), args.master.clone());
         client::write(&args.to, &file, &credentials)?;
         output::say(&format!(
             "{whom}: can use the cell with {to}\nnext: bourg --cell {to} status\n"

@@ -105,6 +105,8 @@ impl From<client::Error> for Failure {
         let text = format!("error: {error}");
         match error {
             Error::Answer(status) => status.into(),
+            Error::NoMaster { .. } => Self::new(Code::NoMaster, text)
+                .next("check that the cell is running; `bourg dev` starts one on this machine"),
             Error::NoSuchCell(_) | Error::NoneKnown => {
                 Self::new(Code::NoMaster, text).next("start a cell on this machine: bourg dev")
             }

@@ -9,14 +9,15 @@ use std::time::{Duration, SystemTime};
 
 use model::Span;
 use proto::v1;
-use rpc::metadata::{CONSISTENT, RETRY_AFTER};
+use rpc::metadata::{CONSISTENT, MASTERS, RETRY_AFTER};
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::service::names_client::NamesClient;
 use rpc::{Credentials, Expect, Identity, Role, Rotating};
-use tonic::metadata::MetadataValue;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::masters::Masters;
 use crate::{CELL_FILE, CellFile, Error, Notice, USER_STEM, known};
 
 /// The timeout of a request.
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(50);
 /// How long to retry a busy master, by default.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long the addresses that a master reported are not asked for again, while it answers.
+const LEARNED_FOR: Duration = Duration::from_secs(60);
 /// The maximum retry delay that a master can request, in milliseconds; longer ones are cut to this.
 const BUSY_WAIT_MS_MAX: u64 = 60_000;
 
@@ -56,6 +59,21 @@ impl Deref for MasterClient {
     }
 }
 
+impl MasterClient {
+    /// A client of the master at an address, which connects lazily.
+    fn connect(master: &str, credentials: &Rotating) -> Result<Self, rpc::Error> {
+        let expect = Expect::Role(Role::Master);
+        Ok(Self::over(rpc::transport::connect(master, credentials, &expect)?))
+    }
+
+    fn over(channel: Channel) -> Self {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let names = NamesClient::new(channel.clone()).max_decoding_message_size(most);
+        let users = BorgmasterClient::new(channel).max_decoding_message_size(most);
+        Self { users, names }
+    }
+}
+
 impl DerefMut for MasterClient {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.users
@@ -76,6 +94,11 @@ enum Call {
 pub struct Connection {
     /// The replicas of its master with their addresses; the first one is called first.
     masters: VecDeque<(String, MasterClient)>,
+    /// Their addresses, and when a master reported them last.
+    addresses: Masters,
+    learned: Option<tokio::time::Instant>,
+    /// For connections to masters that are learned; `None` over a given channel.
+    credentials: Option<Rotating>,
     /// The user, or the owner of the task, that the certificate names.
     user: Option<String>,
     consistent: bool,
@@ -123,18 +146,19 @@ impl Connection {
         };
         let (expires, ca_pem) = (Some(credentials.expires()), credentials.ca_pem().to_owned());
         let credentials = Rotating::new(credentials).map_err(|error| unusable(&error))?;
-        let client = |master: &String| {
-            let expect = Expect::Role(Role::Master);
-            let channel = rpc::transport::connect(master, &credentials, &expect)?;
-            let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-            let names = NamesClient::new(channel.clone()).max_decoding_message_size(most);
-            let users = BorgmasterClient::new(channel).max_decoding_message_size(most);
-            Ok((master.clone(), MasterClient { users, names }))
+        let addresses = Masters::read(&directory, &file);
+        let client = |master: String| {
+            let client = MasterClient::connect(&master, &credentials)?;
+            Ok((master, client))
         };
-        let masters = file.masters.iter().map(client).collect::<Result<_, rpc::Error>>();
+        let masters = addresses.in_order().into_iter().map(client);
+        let masters = masters.collect::<Result<_, rpc::Error>>();
         let masters = masters.map_err(|error| unusable(&error))?;
         Ok(Self {
             masters,
+            addresses,
+            learned: None,
+            credentials: Some(credentials),
             user,
             consistent: target.consistent,
             notify: target.notify,
@@ -153,11 +177,11 @@ impl Connection {
     /// A connection over a channel to a replica that is authenticated already, as `user`.
     #[must_use]
     pub fn over(channel: Channel, user: String, cell: String, notify: fn(&Notice)) -> Self {
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let names = NamesClient::new(channel.clone()).max_decoding_message_size(most);
-        let users = BorgmasterClient::new(channel).max_decoding_message_size(most);
         Self {
-            masters: VecDeque::from([(String::new(), MasterClient { users, names })]),
+            masters: VecDeque::from([(String::new(), MasterClient::over(channel))]),
+            addresses: Masters::default(),
+            learned: None,
+            credentials: None,
             user: Some(user),
             consistent: false,
             notify,
@@ -166,7 +190,7 @@ impl Connection {
             directory: PathBuf::new(),
             // The replica checks it.
             expires: None,
-            file: CellFile { cell, masters: Vec::new() },
+            file: CellFile::new(cell, Vec::new()),
             ca_pem: String::new(),
             patience: BUSY_PATIENCE,
             busy_reported: false,
@@ -174,9 +198,11 @@ impl Connection {
         }
     }
 
-    /// What another client directory of this cell needs: the cell file and the CA certificate.
+    /// What another client directory of this cell needs: the cell file, with the masters that are
+    /// known now, and the CA certificate.
     pub fn cell_file(&self) -> (CellFile, String) {
-        (self.file.clone(), self.ca_pem.clone())
+        let file = CellFile::new(self.file.cell.clone(), self.addresses.current());
+        (file, self.ca_pem.clone())
     }
 
     /// The client directory; empty for a connection [`over`](Self::over) a channel.
@@ -209,7 +235,14 @@ impl Connection {
         if self.expires.is_none_or(|expires| SystemTime::now() < expires)
             || !refused.contains(&status.code())
         {
-            return Error::Answer(status);
+            return match self.credentials {
+                Some(_) if is_unreachable(&status) => Error::NoMaster {
+                    tried: self.masters.iter().map(|(address, _)| address.clone()).collect(),
+                    listed: self.addresses.files(&self.directory),
+                    status,
+                },
+                _ => Error::Answer(status),
+            };
         }
         let why = rpc::transport::explain(&status);
         Error::Expired { directory: self.directory.clone(), why }
@@ -230,7 +263,10 @@ impl Connection {
             let mut request = self.request(message.clone());
             request.set_timeout(TIMEOUT);
             match Box::pin(call(self.client(), request)).await {
-                Ok(response) => return Ok(response.into_inner()),
+                Ok(response) => {
+                    self.learn(response.metadata());
+                    return Ok(response.into_inner());
+                }
                 Err(status) => self.before_another(Call::Unary, begun, status).await?,
             }
         }
@@ -272,6 +308,32 @@ impl Connection {
     /// Fails over to the next replica, since this one's last answer was incomplete.
     pub fn elsewhere(&mut self) {
         self.masters.rotate_left(1);
+        self.learned = None;
+    }
+
+    /// Learns the addresses of the masters from an answer, and keeps them in the client directory. One
+    /// that cannot be written is not an error: the next command learns them again.
+    fn learn(&mut self, answer: &MetadataMap) {
+        let told = answer.get(MASTERS).and_then(|told| told.to_str().ok());
+        let (Some(told), Some(credentials)) = (told, &self.credentials) else { return };
+        self.learned = Some(tokio::time::Instant::now());
+        let Some((here, client)) = self.masters.front().cloned() else { return };
+        if !self.addresses.learn(told, &here) {
+            return;
+        }
+        let _read_only = self.addresses.write(&self.directory, rand());
+        let mut before: Vec<_> = self.masters.drain(..).skip(1).collect();
+        let others = self.addresses.in_order().into_iter().filter(|address| *address != here);
+        let others = others.filter_map(|address| {
+            let known = before.iter().position(|(known, _)| *known == address);
+            let client = match known {
+                Some(known) => before.swap_remove(known).1,
+                None => MasterClient::connect(&address, credentials).ok()?,
+            };
+            Some((address, client))
+        });
+        self.masters.extend(others);
+        self.masters.push_front((here, client));
     }
 
     /// The replica to call next.
@@ -317,6 +379,10 @@ impl Connection {
         if self.consistent {
             request.metadata_mut().insert(CONSISTENT, MetadataValue::from_static("true"));
         }
+        let is_known = self.learned.is_some_and(|learned| learned.elapsed() < LEARNED_FOR);
+        if self.addresses.learns() && !is_known {
+            request.metadata_mut().insert(MASTERS, MetadataValue::from_static("true"));
+        }
         request
     }
 
@@ -339,7 +405,10 @@ impl Connection {
         let begun = tokio::time::Instant::now();
         loop {
             match Box::pin(call(self.client(), self.request(message.clone()))).await {
-                Ok(response) => return Ok(response.into_inner()),
+                Ok(response) => {
+                    self.learn(response.metadata());
+                    return Ok(response.into_inner());
+                }
                 Err(status) => self.before_another(Call::Stream, begun, status).await?,
             }
         }
@@ -389,6 +458,14 @@ fn expires_soon(directory: &Path, credentials: &Credentials) -> Option<Notice> {
     let left = credentials.expires().duration_since(now).unwrap_or_default();
     let left = Span(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
     Some(Notice::Expires { directory: directory.to_owned(), left })
+}
+
+/// Whether a call failed because there is no connection to the master: a status that a master itself
+/// returned has no source.
+fn is_unreachable(status: &Status) -> bool {
+    use std::error::Error as _;
+    let has_cause = status.source().is_some();
+    has_cause && status.code() == tonic::Code::Unavailable && !rpc::transport::is_distrust(status)
 }
 
 /// How long to wait before retrying a request that a busy master rejected: the delay that the

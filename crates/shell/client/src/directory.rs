@@ -18,6 +18,22 @@ pub struct CellFile {
     pub cell: String,
     /// The addresses of its masters, as `host:port`.
     pub masters: Vec<String>,
+    /// Whether the client learns the other masters of the cell from these. Without that it calls
+    /// these alone, for example those at the other end of a tunnel.
+    #[serde(default = "learns", skip_serializing_if = "std::clone::Clone::clone")]
+    pub learn: bool,
+}
+
+impl CellFile {
+    /// The file for a cell with these masters.
+    #[must_use]
+    pub fn new(cell: String, masters: Vec<String>) -> Self {
+        Self { cell, masters, learn: learns() }
+    }
+}
+
+fn learns() -> bool {
+    true
 }
 
 /// Writes a client directory.

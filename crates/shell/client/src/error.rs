@@ -41,9 +41,28 @@ pub enum Error {
         /// The error of the call.
         why: String,
     },
-    /// A master returned an error, or none answered.
+    /// No master can be reached.
+    #[error(
+        "no master answers at {}, as {} says: {}",
+        .tried.join(", "),
+        said_by(.listed),
+        rpc::transport::explain(.status)
+    )]
+    NoMaster {
+        /// Their addresses.
+        tried: Vec<String>,
+        /// The files of the client directory that list them.
+        listed: Vec<PathBuf>,
+        /// The failure of the last call.
+        status: Status,
+    },
+    /// A master returned an error.
     #[error("{}", rpc::transport::explain(.0))]
     Answer(Status),
+}
+
+fn said_by(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" or ")
 }
 
 impl Error {

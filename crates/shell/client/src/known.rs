@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::masters::Masters;
 use crate::{CELL_FILE, CellFile, Error};
 
 /// The timeout of the connection that checks whether a master listens.
@@ -61,6 +62,13 @@ pub fn name_of(path: &Path) -> String {
 #[must_use]
 pub fn file_of(directory: &Path) -> Option<CellFile> {
     toml::from_str(&std::fs::read_to_string(directory.join(CELL_FILE)).ok()?).ok()
+}
+
+/// The addresses of the masters that a client directory lists or has learned.
+#[must_use]
+pub fn masters_of(directory: &Path) -> Vec<String> {
+    let file = file_of(directory);
+    file.map(|file| Masters::read(directory, &file).in_order()).unwrap_or_default()
 }
 
 /// Whether a cell may be running. If `bourg dev` registered it, checks whether that process runs.

@@ -12,6 +12,7 @@ mod connection;
 mod directory;
 mod error;
 pub mod known;
+mod masters;
 
 pub use connection::{Connection, MasterClient, Target};
 pub use directory::{CELL_FILE, CellFile, USER_STEM, write, write_file};

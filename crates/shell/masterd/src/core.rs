@@ -318,10 +318,11 @@ impl Thread {
         tracing::info!("continues from the cell of index {index}, which another replica sent");
         self.origin = Origin { term, restore_epoch };
         self.checkpoints.began_at(index);
-        self.recorder.resume(index.next());
+        // They have the events before.
+        self.know_peers();
+        self.recorder.resume(index.next(), restore_epoch);
         // They start again from a snapshot.
         self.followers.clear();
-        self.know_peers();
     }
 
     /// Updates the list of the other replicas.

@@ -154,7 +154,8 @@ impl Replica {
         let kept = Retention::new(KEPT.0, KEPT.1);
         let (recorder, keeper) = events::start(
             &data.events(),
-            LogIndex(1),
+            (LogIndex(1), recovered.restore_epoch),
+            peers.handle(),
             kept,
             to_core.clone(),
             Arc::clone(&metrics),

@@ -156,7 +156,8 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
     let (recorder, keeper) = events::start(
         &directory.events(),
-        next,
+        (next, epoch),
+        peers.handle(),
         options.events,
         to_core.clone(),
         Arc::clone(&metrics),

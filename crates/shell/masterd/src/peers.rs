@@ -6,6 +6,8 @@
 //! that its own state does not contain yet, and has to answer: so each sends its address when it
 //! connects.
 
+pub(crate) mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

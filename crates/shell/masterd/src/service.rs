@@ -5,6 +5,7 @@ mod checkpoint_download;
 mod dispatch;
 mod enrolment;
 mod event_digests;
+mod event_transfer;
 pub(crate) mod event_watch;
 mod exec;
 mod forget;

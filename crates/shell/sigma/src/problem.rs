@@ -43,10 +43,11 @@ impl Problem {
 
 impl From<client::Error> for Problem {
     fn from(error: client::Error) -> Self {
-        let client::Error::Answer(status) = &error else {
-            return Self::new(StatusCode::BAD_GATEWAY, error.to_string());
-        };
         let what = error.to_string();
+        let (client::Error::Answer(status) | client::Error::NoMaster { status, .. }) = &error
+        else {
+            return Self::new(StatusCode::BAD_GATEWAY, what);
+        };
         let cause = status.metadata().get(rpc::metadata::CAUSE);
         let revoked = cause.is_some_and(|cause| cause == Cause::Revoked.as_str());
         match status.code() {

@@ -9,3 +9,10 @@ pub const REJECTS_ORDERS: &str = "rejects-orders";
 pub const OBEY: &str = "obey";
 /// The number of threads that each of its physical cores runs at once.
 pub const THREADS_PER_CORE: &str = "threads-per-core";
+/// The prefix of the attributes that only administrators set: a machine that reports one is not
+/// believed. What jobs trust belongs here, such as `admin/gpu`.
+pub const ADMIN_PREFIX: &str = "admin/";
+/// On a machine whose report the cell does not believe in every part: what it does not, and why.
+pub const REJECTED_REPORT: &str = "rejected-report";
+/// On a machine whose description changes so often that changes wait: how often they may.
+pub const CHANGES_HELD_BACK: &str = "changes-held-back";

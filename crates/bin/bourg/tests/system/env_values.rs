@@ -74,7 +74,7 @@ fn only(cell: &Cell, user: &str, replica: usize) -> String {
     let known = fs::read_to_string(&file).expect("it is there");
     let masters = known.split('"').filter(|text| text.starts_with("127.0.0.1:"));
     let address = masters.collect::<Vec<_>>()[replica - 1];
-    let text = format!("cell = \"dev\"\nmasters = [\"{address}\"]\n");
+    let text = format!("cell = \"dev\"\nmasters = [\"{address}\"]\nlearn = false\n");
     fs::write(file, text).expect("it can be written");
     name
 }

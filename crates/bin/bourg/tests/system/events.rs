@@ -8,9 +8,13 @@ use tonic::Code;
 
 use crate::cell::{Cell, Role};
 use crate::eventually::{PATIENCE, until};
+use crate::grown::Grown;
 use crate::pages::{Of, metrics, value, value_is};
-use crate::relations;
 use crate::security::{issued, to, wait};
+use crate::{processes, relations};
+
+/// A job that stays pending: there is no machine.
+const JOB: &str = "(import 'borg.libsonnet').batch('audited', cmd=['true']) { priority: 'free' }";
 
 /// The names of events, each with its subject's task or job: `SUBMIT web/0`.
 fn names(lines: &str) -> Vec<String> {
@@ -167,6 +171,61 @@ fn what_a_restored_cell_does_not_have_is_a_line_among_its_events() {
     let first: Value =
         serde_json::from_str(lines.lines().next().unwrap_or_default()).expect("JSON");
     assert_eq!(first["gap"]["until"]["index"], next.to_string());
+}
+
+/// The words of the events that are shown, by a client directory.
+#[track_caller]
+fn shown(cell: &Grown, of: &str) -> String {
+    cell.terminal.ok(&format!("bourg --cell {of} events --from 1"))
+}
+
+/// Who did what is known after the loss of every replica but one directory, and after that one is
+/// replaced, too.
+#[test]
+fn events_survive_a_restoration_and_the_replica_that_had_them() {
+    let (cell, first) = Grown::found(&[]);
+    cell.ok("user add ben");
+    cell.terminal.write("job.bcl", JOB);
+    cell.ok("run --detach job.bcl");
+    cell.ok("checkpoint save saved");
+    cell.ok("user add zoe");
+    let index = cell.terminal.ok("bourg checkpoint verify saved -o index");
+    let has = |text: &str, who: &str| text.lines().any(|line| line.contains(who));
+    let before = shown(&cell, "ana");
+    assert!(["ben", "zoe", "ana/audited"].iter().all(|who| has(&before, who)), "{before}");
+    processes::signal(first.pid(), Signal::SIGKILL);
+    first.ends();
+
+    let load = "bourg checkpoint load saved --dir again --tls r1 --replace-cell";
+    let told = cell.terminal.types(load);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let says = format!("those after index {} stay there", index.trim());
+    assert!(
+        told.stderr.contains("events are taken over") && told.stderr.contains(&says),
+        "{}",
+        told.stderr
+    );
+    let again = cell.starts("again", &cell.at[0], &[]);
+    cell.has_voters(1);
+    let is_whole = |text: &str| {
+        let same =
+            before.lines().take_while(|line| !line.contains("zoe")).all(|line| has(text, line));
+        same && has(text, "ben") && has(text, "ana/audited") && !text.contains("are not stored")
+    };
+    let restored = shown(&cell, "ana");
+    assert!(is_whole(&restored) && !has(&restored, "zoe"), "{restored}");
+
+    // A replica that begins with a snapshot takes the events before it from another.
+    let _second = cell.adds("r2", &cell.at[1]);
+    cell.has_voters(2);
+    let only = format!("bourg master certify user/ana --dir r2 --to two --master {}", cell.at[1]);
+    cell.terminal.ok(&only);
+    cell.terminal.ok("echo 'learn = false' >> two/cell.toml");
+    until("the second has all events", || is_whole(&shown(&cell, "two")));
+    cell.ok("master remove 1");
+    again.ends();
+    cell.has_voters(1);
+    assert!(is_whole(&shown(&cell, "two")), "{}", shown(&cell, "two"));
 }
 
 #[test]

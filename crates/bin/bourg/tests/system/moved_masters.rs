@@ -74,3 +74,78 @@ fn machines_and_schedulers_follow_masters_that_move() {
         kill(process);
     }
 }
+
+/// A client directory of a user that lists the masters at these addresses only.
+#[track_caller]
+fn directory(cell: &Grown, to: &str, masters: &[&str]) {
+    let masters = masters.iter().map(|at| format!(" --master {at}")).collect::<String>();
+    cell.terminal.ok(&format!("bourg master certify user/ana --dir r1 --to {to}{masters}"));
+}
+
+#[test]
+fn clients_follow_masters_that_move() {
+    let (cell, first) = Grown::found(&[]);
+    for to in ["one", "unused", "alone", "locked"] {
+        directory(&cell, to, &[&cell.at[0]]);
+    }
+    cell.terminal.ok("echo 'learn = false' >> alone/cell.toml");
+    cell.terminal.ok("bourg --cell one user add ben --dir ben");
+    let second = cell.adds("r2", &cell.at[1]);
+    cell.has_voters(2);
+    let third = cell.adds("r3", &cell.at[2]);
+    cell.has_voters(3);
+    let all = cell.at.each_ref().map(|at| at.as_str());
+
+    // Any command learns, whichever service it calls. A file system that is read-only is no error.
+    cell.terminal.ok("mount --bind locked locked && mount -o remount,bind,ro locked");
+    for line in
+        ["--cell one bns list", "--cell ben status", "--cell alone status", "--cell locked status"]
+    {
+        cell.terminal.ok(&format!("bourg {line}"));
+    }
+    cell.terminal.ok("umount locked");
+    let learned = |of: &str| {
+        let text = std::fs::read_to_string(cell.terminal.path(&format!("{of}/masters.toml")));
+        text.map(|text| all.map(|at| text.split("masters").any(|part| part.contains(at))))
+    };
+    for of in ["one", "ben"] {
+        assert_eq!(learned(of).ok(), Some([true; 3]), "{of}");
+    }
+    for of in ["unused", "alone", "locked"] {
+        assert!(learned(of).is_err(), "{of}");
+    }
+    cell.terminal.ok("bourg --cell one user add cho --dir cho");
+    let cho = std::fs::read_to_string(cell.terminal.path("cho/cell.toml")).expect("it is there");
+    assert!(all.iter().all(|at| cho.contains(at)), "the current ones are handed out: {cho}");
+
+    // The only master that these directories were given is gone for good.
+    cell.ok("master remove 1");
+    first.ends();
+    cell.has_voters(2);
+    for of in ["one", "ben", "cho"] {
+        for line in ["status", "master list", "bns list"] {
+            cell.terminal.ok(&format!("bourg --cell {of} {line}"));
+        }
+        assert!(
+            !cell
+                .terminal
+                .ok(&format!("cat {of}/masters.toml"))
+                .contains(&format!("masters = [\"{}\"", all[0]))
+        );
+    }
+    for of in ["unused", "alone"] {
+        let ended = cell.terminal.types(&format!("bourg --cell {of} status"));
+        assert_eq!(ended.code, 6, "{}", ended.stderr);
+        let says = format!("no master answers at {}, as {of}/cell.toml says: ", all[0]);
+        assert!(ended.stderr.contains(&says), "{}", ended.stderr);
+    }
+
+    // All are off: the error names all that were tried, and where they are from.
+    for replica in [second, third] {
+        kill(replica);
+    }
+    let ended = cell.terminal.types("bourg --cell one status");
+    assert_eq!(ended.code, 6, "{}", ended.stderr);
+    assert!(all.iter().all(|at| ended.stderr.contains(at)), "{}", ended.stderr);
+    assert!(ended.stderr.contains("one/cell.toml or one/masters.toml"), "{}", ended.stderr);
+}

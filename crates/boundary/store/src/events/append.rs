@@ -60,6 +60,13 @@ impl Events {
         Ok(true)
     }
 
+    /// Records that the events between those that are stored and a position are lost.
+    pub(super) fn skip_to(&mut self, begin: Cursor) -> Result<()> {
+        self.roll(begin, 0)?;
+        self.through = self.through.max(begin.index.saturating_sub(1));
+        Ok(())
+    }
+
     /// Appends the events that are not stored yet and returns how many were new. Events must be in
     /// order and continue what was appended before; batch boundaries have no meaning. Readers see
     /// them at once; they are durable only after [`Self::sync`], or after many more appends.

@@ -43,6 +43,7 @@
 //! damaged segment ends before it, the next one records what is lost, and readers are told.
 
 mod append;
+mod fill;
 mod open;
 mod read;
 mod retain;
@@ -51,6 +52,7 @@ use std::path::PathBuf;
 
 pub use crate::cursor::Cursor;
 pub use append::Events;
+pub use fill::{Handed, Source, Take};
 pub use open::Opened;
 pub use read::{Limit, Reader};
 

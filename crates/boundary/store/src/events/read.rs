@@ -36,6 +36,8 @@ impl Limit {
 pub struct Reader {
     directory: PathBuf,
     open: Option<Open>,
+    /// The highest mark that was read.
+    marked: Option<u64>,
 }
 
 /// A segment being read.
@@ -52,7 +54,7 @@ impl Reader {
     /// A reader of the stream in this directory.
     #[must_use]
     pub fn open(directory: impl AsRef<Path>) -> Self {
-        Self { directory: directory.as_ref().to_owned(), open: None }
+        Self { directory: directory.as_ref().to_owned(), open: None, marked: None }
     }
 
     /// A reader of the stream in a data directory, which another process may hold.
@@ -91,6 +93,10 @@ impl Reader {
             let event = match open.next()? {
                 Next::Event(event) => event,
                 Next::Passed => continue,
+                Next::Mark(through) => {
+                    self.marked = self.marked.max(Some(through));
+                    continue;
+                }
                 Next::End => match self.go_on(open, events > 0)? {
                     Step::On(next) => {
                         open = next;
@@ -112,6 +118,12 @@ impl Reader {
         let at = open.at;
         self.open = Some(open);
         Ok(at)
+    }
+
+    /// The highest index up to which all events are stored or recorded as lost, as far as the files
+    /// read until now say.
+    pub(super) fn marked(&self) -> Option<u64> {
+        self.marked
     }
 
     /// The position of the first event at or after a time, in microseconds since 1970. `None` if
@@ -145,7 +157,7 @@ impl Reader {
                     Next::Event(event) if event.time_us >= time_us => {
                         return Ok(Some(event.cursor()));
                     }
-                    Next::Event(_) | Next::Passed => {}
+                    Next::Event(_) | Next::Passed | Next::Mark(_) => {}
                     Next::End => break,
                 }
             }
@@ -325,6 +337,8 @@ enum Next<'a> {
     Event(Event<'a>),
     /// An event that was not requested.
     Passed,
+    /// A mark: all events up to this index are there, or stated as lost.
+    Mark(u64),
     /// Nothing that is complete.
     End,
 }
@@ -339,6 +353,7 @@ impl Open {
                 event if event.cursor() >= self.at => Next::Event(event),
                 _ => Next::Passed,
             },
+            Found::Record(record) if record.kind == Kind::HardState => Next::Mark(record.index),
             Found::Record(_) => Next::Passed,
             Found::Nothing | Found::Bad(_) => Next::End,
         })

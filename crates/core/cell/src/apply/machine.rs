@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{End, GcuFactor, HeldPorts, MachineId, MachineName, MachineReport, Span, UserName};
+use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
 
 use super::task::Again;
-use super::{Events, ids_used_up, saving, text_bounds};
+use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
-use crate::bounds::{
-    ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
-};
+use crate::bounds::{ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
 use crate::{
     Cell, Death, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply, StopReason,
     Subject, attribute,
@@ -86,6 +84,8 @@ impl Change for RemoveMachine {
             }
         }
         cell.saving_ends(id, events);
+        let range = cell.machines.get(id).and_then(|machine| machine.report.task_network);
+        cell.task_network_changes(id, (range, None), events);
         cell.machine_names.remove(name);
         cell.draining.remove(&id);
         cell.not_ready.remove(&id);
@@ -202,18 +202,6 @@ impl Change for SetPlatform {
 }
 
 impl Cell {
-    /// A machine's report as the cell stores it: truncated to the bounds.
-    #[must_use]
-    pub fn kept_report(&self, report: &Arc<MachineReport>) -> Arc<MachineReport> {
-        let report = bounded_report(report);
-        if report.held_ports.is_empty() && report.saving.is_empty() {
-            return report;
-        }
-        let held_ports = bounded_ports(&report.held_ports);
-        let saving = saving::bounded(&report.saving);
-        Arc::new(MachineReport { held_ports, saving, ..MachineReport::clone(&report) })
-    }
-
     pub(crate) fn only_administrators(
         &self,
         by: &UserName,
@@ -280,7 +268,7 @@ impl Cell {
         report: &Arc<MachineReport>,
         events: &mut Events,
     ) {
-        let report = self.kept_report(report);
+        let report = self.kept_report(id, report);
         let Some(machine) = self.machines.get(id) else { return };
         let joins = machine.state == MachineState::Joining;
         let before = Arc::clone(&machine.report);
@@ -288,6 +276,7 @@ impl Cell {
             let after = Arc::clone(&report);
             self.change_machine(id, joins, events, |machine| machine.report = report);
             self.saving_changes(id, &before, &after, events);
+            self.task_network_changes(id, (before.task_network, after.task_network), events);
         }
         if let Some(machine) = self.machines.get_mut(id)
             && joins
@@ -413,36 +402,4 @@ impl Cell {
         };
         events.add(Subject::Machine(id), EventKind::MachineBack);
     }
-}
-
-/// A bounded number of ports, sorted and without duplicates.
-fn bounded_ports(said: &[HeldPorts]) -> Vec<HeldPorts> {
-    let mut said: Vec<_> = said.iter().filter(|held| !held.ports.is_empty()).collect();
-    said.sort_unstable();
-    let mut kept: Vec<HeldPorts> = Vec::new();
-    for held in said {
-        let is_new = kept.last().is_none_or(|last| held.ports.first > last.ports.last);
-        if is_new && kept.len() < HELD_PORTS_MAX {
-            let by = held.by.chars().take(ATTRIBUTE_CHARACTERS_MAX).collect();
-            kept.push(HeldPorts { by, ..*held });
-        }
-    }
-    kept
-}
-
-/// A report with a bounded number and length of attributes, and a bounded reason.
-fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
-    let long = |text: &String| text.chars().nth(ATTRIBUTE_CHARACTERS_MAX).is_some();
-    let attributes = &report.attributes;
-    let within = attributes.len() <= ATTRIBUTES_MAX
-        && !report.not_ready.as_ref().is_some_and(long)
-        && !attributes.iter().any(|(name, value)| long(name) || long(value));
-    if within {
-        return Arc::clone(report);
-    }
-    let cut = |text: &String| text.chars().take(ATTRIBUTE_CHARACTERS_MAX).collect();
-    let kept = attributes.iter().take(ATTRIBUTES_MAX);
-    let attributes = kept.map(|(name, value)| (cut(name), cut(value))).collect();
-    let not_ready = report.not_ready.as_ref().map(cut);
-    Arc::new(MachineReport { attributes, not_ready, ..MachineReport::clone(report) })
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod alloc;
 pub(crate) mod assign;
+mod belief;
 pub(crate) mod budget;
 pub(crate) mod capability;
 pub(crate) mod control;

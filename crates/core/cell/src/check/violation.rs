@@ -356,6 +356,9 @@ pub enum Violation {
         /// The recomputed sums.
         counted: Box<Sums>,
     },
+    /// The index of task networks does not match the machines' reports.
+    #[error("the index does not say that the task network of machine {0} is its own")]
+    TaskNetwork(MachineId),
     /// The index of switches does not match the machines' attributes.
     #[error(
         "the index and the machine disagree on whether machine {machine} is at switch {switch}"

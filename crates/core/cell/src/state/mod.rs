@@ -98,6 +98,8 @@ pub struct Cell {
     /// The machines that can run no tasks.
     pub(crate) not_ready: OrdSet<MachineId>,
     /// Pairs of a switch and a machine that is connected to it.
+    /// The machines that have addresses for tasks, by the first address. They do not overlap.
+    pub(crate) task_networks: OrdMap<u32, MachineId>,
     pub(crate) switches: OrdSet<(Arc<str>, MachineId)>,
     /// Pairs of a job and a job that waits for it.
     pub(crate) waiting: OrdSet<(CollectionId, CollectionId)>,
@@ -154,6 +156,7 @@ impl Cell {
             not_ready: OrdSet::new(),
             switches: OrdSet::new(),
             waiting: OrdSet::new(),
+            task_networks: OrdMap::new(),
             children: OrdSet::new(),
             sessions_by_use: OrdSet::new(),
             sessions_of_users: OrdSet::new(),

@@ -33,6 +33,47 @@ fn a_machine_says_what_it_is_and_its_operators_say_more() {
     "#]]);
 }
 
+/// A machine speaks for itself only: what others have, and what administrators decide, is not its to say.
+#[test]
+fn a_machine_is_not_believed_about_others() {
+    session(&expect![[r#"
+        > describe m1 network=10.64.5.0/24 is=gpu:none
+        ATTRIBUTE machine 1 gpu = none
+        > say m1 admin/gpu=H200
+        ATTRIBUTE machine 1 admin/gpu = H200
+        done
+        > describe m2 network=10.64.5.128/25 is=admin/gpu:H200 is=gpu:H200 cpu=99999999999
+        UPDATE machine 2 to 8192 cores, 1 GiB
+        ATTRIBUTE machine 2 gpu = H200
+        ATTRIBUTE machine 2 rejected-report = task network 10.64.5.128/25: machine m1 has it; cpu 99999999.999 cores: the maximum is 8192 cores; attribute admin/gpu: only administrators set it
+        > describe m2 network=10.64.0.0/16 is=gpu:H200
+        UPDATE machine 2 to 1 core, 1 GiB
+        ATTRIBUTE machine 2 rejected-report = task network 10.64.0.0/16: machine m1 has it
+        > describe m2 network=10.64.5.0/24 is=gpu:H200
+        ATTRIBUTE machine 2 rejected-report = task network 10.64.5.0/24: machine m1 has it
+        > describe m2 network=10.64.6.0/24 is=gpu:H200
+        ATTRIBUTE machine 2 rejected-report gone
+        > describe m2 network=10.64.5.0/24 is=gpu:H200
+        ATTRIBUTE machine 2 rejected-report = task network 10.64.5.0/24: machine m1 has it
+        > describe m1 is=admin/gpu:none
+        ATTRIBUTE machine 1 gpu gone
+        ATTRIBUTE machine 1 rejected-report = attribute admin/gpu: only administrators set it
+        > show
+        0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > describe m2 network=10.64.5.0/24 is=gpu:H200
+        ATTRIBUTE machine 2 rejected-report gone
+        > describe m1 network=10.64.5.0/24
+        ATTRIBUTE machine 1 rejected-report = task network 10.64.5.0/24: machine m2 has it
+        > remove m2
+        REMOVE machine 2
+        done
+        > describe m1 network=10.64.5.0/24
+        ATTRIBUTE machine 1 rejected-report gone
+    "#]]);
+}
+
 #[test]
 fn tasks_are_placed_where_their_hard_constraints_hold() {
     session(&expect![[r#"

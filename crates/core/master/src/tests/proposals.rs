@@ -281,6 +281,35 @@ fn an_older_answer_that_arrives_after_a_newer_one_changes_nothing() {
     assert_eq!(world.lost(), "");
 }
 
+/// A machine whose attributes flap does not fill the log, says so, and is believed again when it is calm.
+#[test]
+fn a_machine_that_changes_all_the_time_is_described_now_and_then() {
+    let held = model::attribute::CHANGES_HELD_BACK;
+    let mut world = World::running();
+    world.said();
+    let describes = |world: &mut World, number: u32| {
+        let mut flaps = MachineReport::clone(&machine());
+        flaps.attributes.insert("load".to_owned(), number.to_string());
+        world.version += 1;
+        let stamp = Stamp { restore_epoch: RestoreEpoch::NEVER, term: Term(3), index: LogIndex(7) };
+        world.reported_of(false, stamp, Arc::new(flaps), &RUNNING);
+        world.said().matches("describe").count()
+    };
+    let mut all = 0;
+    for number in 0..800 {
+        world.now = world.now + Span::from_millis(10);
+        all += describes(&mut world, number);
+    }
+    assert!((30..=40).contains(&all), "{all} descriptions in 8 s");
+    let attributes =
+        |world: &World| world.cell.machine(M1).expect("it is there").attributes().clone();
+    // What it says last is not lost, and it is no longer marked when it has been calm.
+    assert!(attributes(&world).contains_key(held), "{:?}", attributes(&world));
+    (0..60).for_each(|_| drop(world.after(1_000)));
+    assert_eq!(attributes(&world)["load"], "799");
+    assert!(!attributes(&world).contains_key(held), "{:?}", attributes(&world));
+}
+
 /// Each replica would otherwise repeat its own last report, and the log would be full of them.
 #[test]
 fn a_description_by_another_replica_is_not_contradicted_before_the_machine_reports_again() {

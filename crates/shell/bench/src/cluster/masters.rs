@@ -92,7 +92,7 @@ impl Masters {
             let others = others.map(|other| (other.id, other.address.clone()));
             ReplicaIdentity::new(replica.id, others).write(&replica.directory)?;
         }
-        let file = CellFile { cell: NAME.to_owned(), masters: masters.addresses() };
+        let file = CellFile::new(NAME.to_owned(), masters.addresses());
         let user = masters.issue(&Identity::User(NAME.to_owned()))?;
         client::write(&masters.client(), &file, &user)?;
         Ok(masters)

@@ -16,9 +16,10 @@ use anyhow::{Context, ensure};
 use cell::{Cell, Image};
 use masterd::identity::{FIRST, ReplicaIdentity};
 use masterd::restorations;
-use model::{ReplicaId, RestoreEpoch};
+use model::{LogIndex, ReplicaId, RestoreEpoch};
 use rpc::Authority;
 use store::DataDirectory;
+use store::events::{Events, Reader};
 use store::log::{Kind, Log, Options, RecordRef};
 
 use super::{LoadArgs, sound, unusable};
@@ -34,11 +35,13 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     is_free(&directory)?;
     replaces(&cell, args)?;
     let former = args.tls.as_deref().map(|tls| authority_of(tls, &cell)).transpose()?;
+    let events = former.as_deref().and_then(|tls| events_of(tls, origin));
     let epoch = epoch(args, &cell, origin, former.as_deref())?;
     let origin = Origin { restore_epoch: epoch, ..origin };
     let alone = cell.restored().image().of_one_replica(FIRST, None);
     let itself = ReplicaIdentity::new(FIRST, []).restored(epoch, members(&cell));
-    make(&directory, &alone, &itself, origin, former.as_deref())?;
+    let takes = Takes { tls: former.as_deref(), events };
+    make(&directory, &alone, &itself, origin, takes)?;
 
     let (shown, name) = (args.dir.display(), name(&cell));
     let (index, time) = (cell.index(), moment::shown(cell.time()));
@@ -131,7 +134,7 @@ fn epoch(
     origin: Origin,
     tls: Option<&Path>,
 ) -> Result<RestoreEpoch, Failure> {
-    let former = tls.and_then(Path::parent).map_or(0, newest_epoch);
+    let former = tls.and_then(Path::parent).map_or(0, |former| newest_epoch(former).counter);
     let mut highest = origin.restore_epoch.counter.max(former);
     if let Some(tls) = tls {
         let authority = Authority::open(tls).map_err(|error| unusable(&error.into()))?;
@@ -150,12 +153,29 @@ fn epoch(
     Ok(RestoreEpoch { counter: epoch, random: drawn() })
 }
 
-/// The counter of the restore epoch of the newest readable checkpoint in a data directory; 0 without one, since
-/// then the cell was never restored.
-fn newest_epoch(directory: &Path) -> u64 {
+/// The restore epoch of the newest readable checkpoint in a data directory. Without one the cell was
+/// never restored.
+fn newest_epoch(directory: &Path) -> RestoreEpoch {
     let listed = store::checkpoint::list(directory.join("checkpoints")).unwrap_or_default();
     let mut read = listed.iter().filter_map(|found| checkpoint::read_image(&found.path).ok());
-    read.next().map_or(0, |(_, origin)| origin.restore_epoch.counter)
+    read.next().map_or(RestoreEpoch::NEVER, |(_, origin)| origin.restore_epoch)
+}
+
+/// The events of the former master with this authority, if its directory has any: of the history
+/// that the checkpoint is a moment of.
+fn events_of(tls: &Path, origin: Origin) -> Option<Reader> {
+    let former = tls.parent()?;
+    let events = Reader::of_data_directory(former).ok()?;
+    let (theirs, ours) = (newest_epoch(former), origin.restore_epoch);
+    if theirs != ours {
+        let former = former.display();
+        eprintln!(
+            "the events in {former} are not taken over: they are of restore epoch {theirs}, and the \
+             checkpoint is of {ours}"
+        );
+        return None;
+    }
+    Some(events)
 }
 
 /// Says who was asked for the highest restore epoch.
@@ -180,13 +200,19 @@ pub(crate) fn drawn() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// What the new directory takes over from that of the former master.
+struct Takes<'a> {
+    tls: Option<&'a Path>,
+    events: Option<Reader>,
+}
+
 /// Creates the directory under a temporary name and renames it once complete.
 fn make(
     directory: &Path,
     image: &Image,
     itself: &ReplicaIdentity,
     origin: Origin,
-    former: Option<&Path>,
+    takes: Takes<'_>,
 ) -> anyhow::Result<()> {
     let parent = directory.parent().context("not the path of a directory")?;
     let name = directory.file_name().context("not the path of a directory")?;
@@ -199,7 +225,7 @@ fn make(
         "{} exists, left from an interrupted run: remove it",
         unfinished.display()
     );
-    let filled = fill(&unfinished, image, origin, former);
+    let filled = fill(&unfinished, image, origin, takes);
     let done = filled.and_then(|()| itself.write(&unfinished)).and_then(|()| {
         fs::rename(&unfinished, directory)
             .and_then(|()| File::open(parent)?.sync_all())
@@ -211,15 +237,34 @@ fn make(
     done
 }
 
-fn fill(path: &Path, image: &Image, origin: Origin, former: Option<&Path>) -> anyhow::Result<()> {
+fn fill(path: &Path, image: &Image, origin: Origin, takes: Takes<'_>) -> anyhow::Result<()> {
     let data = DataDirectory::create(path)?;
-    match (former, &image.name) {
+    match (takes.tls, &image.name) {
         (Some(former), _) => drop(Authority::copy(former, data.tls())?),
         (None, Some(name)) => drop(Authority::create(data.tls(), name.as_str())?),
         (None, None) => {}
     }
+    if let Some(events) = takes.events {
+        take_over(&data, events, image.index)?;
+    }
     let (mut log, _) = Log::open(data.log(), Options::default())?;
     begin_anew(&data, &mut log, image, origin)
+}
+
+/// Takes over the former master's events up to an operation. Those after it are of changes that the
+/// new cell does not have.
+fn take_over(data: &DataDirectory, mut former: Reader, index: LogIndex) -> anyhow::Result<()> {
+    let (mut events, _) = Events::open(data.events(), store::events::Options::default())?;
+    let next = index.0.saturating_add(1);
+    let lost = events.resume_from(next, &mut [&mut former], &|| false)?;
+    events.sync(index.0)?;
+    if let Some(last) = events.last() {
+        let some = if lost == Some(true) { " some before that are missing;" } else { "" };
+        eprintln!(
+            "the former master's events are taken over, up to {last};{some} those after index {index} stay there"
+        );
+    }
+    Ok(())
 }
 
 /// Writes what a master needs to continue from an image: the image as a checkpoint, and a log that

@@ -80,7 +80,8 @@ pub(super) struct LoadArgs {
     #[arg(long)]
     dir: PathBuf,
     /// The data directory of the cell's former master, whose certificate authority is reused so
-    /// that existing certificates stay valid. Default: a new authority.
+    /// that existing certificates stay valid, and whose events up to the checkpoint are taken over.
+    /// Default: a new authority, and no events.
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
     /// The counter of the new cell's restore epoch. Machines reject orders of a cell with a lower

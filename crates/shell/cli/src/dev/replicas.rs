@@ -188,7 +188,7 @@ pub(super) fn certify(
         }
     }
     let addresses = masters.iter().map(|replica| replica.address.clone());
-    let file = CellFile { cell: name.to_string(), masters: addresses.collect() };
+    let file = CellFile::new(name.to_string(), addresses.collect());
     client::write(&directory.join("client"), &file, &issue(Identity::User(user.to_string()))?)?;
     Ok(tls)
 }

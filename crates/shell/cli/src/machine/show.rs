@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use client::Target;
-use model::{Bytes, GcuFactor, MachineName, Priority, Resources, Time};
+use model::{Bytes, GcuFactor, MachineName, Priority, Resources, Time, attribute};
 use process::machine_words::{held_ports, ports, task_network};
 use proto::v1::usage_request::{self, Of};
 use proto::{v1, word};
@@ -179,6 +179,12 @@ fn state(machine: &v1::MachineStatus) -> String {
     if obey::rejects(machine).is_some() {
         state += ", rejects orders";
     }
+    if machine.attributes.contains_key(attribute::REJECTED_REPORT) {
+        state += ", not believed";
+    }
+    if machine.attributes.contains_key(attribute::CHANGES_HELD_BACK) {
+        state += ", changes too often";
+    }
     if machine.shut_out {
         state += ", revoked";
     }
@@ -261,6 +267,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if machine.suspect {
         let why = "many tasks crashed on it recently: it may be faulty";
         rows.push(["suspect", why].map(str::to_owned));
+    }
+    if let Some(why) = machine.attributes.get(attribute::REJECTED_REPORT) {
+        rows.push(["not believed".to_owned(), why.escape_debug().to_string()]);
     }
     if let Some(stamp) = obey::rejects(machine) {
         let why = format!(

@@ -11,14 +11,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cell::{Applied, Cell};
-use model::{LogIndex, Time};
+use model::{LogIndex, RestoreEpoch, Time};
 use prost::encoding::{decode_varint, encode_varint};
 use store::Retention;
-use store::events::{Event, Events, Options};
+use store::events::{Event, Events, Options, Source};
 use tokio::sync::{mpsc as async_mpsc, watch};
 
 use crate::message::Message;
 use crate::metrics::Metrics;
+use crate::peers;
+use crate::peers::events::OfPeer;
 use crate::threads::Component;
 
 /// The maximum number of steps whose events wait for the thread.
@@ -61,8 +63,9 @@ enum Work {
         at: Time,
         events: Vec<u8>,
     },
-    /// All events from this operation on follow; missing events before it are lost.
-    Resume(LogIndex),
+    /// All events from this operation on follow. Missing events before it are taken over from other
+    /// replicas of this restoration; what none of them has is lost.
+    Resume(LogIndex, RestoreEpoch),
     /// Make all events up to this operation durable, then answer.
     Sync(LogIndex, mpsc::Sender<()>),
 }
@@ -72,6 +75,8 @@ pub(crate) struct Recorder {
     /// Events up to this operation were stored before the start: replay generates them again,
     /// faster than they could be compared.
     there: LogIndex,
+    /// The restoration that the history continues from.
+    epoch: RestoreEpoch,
     to_thread: SyncSender<Vec<Work>>,
     waiting: Vec<Work>,
     bytes: usize,
@@ -96,7 +101,7 @@ impl Recorder {
             }
             self.waiting.retain(|work| matches!(work, Work::Sync(..)));
             // At the front: a later sync then covers the statement that they are lost.
-            self.waiting.insert(0, Work::Resume(index));
+            self.waiting.insert(0, Work::Resume(index, self.epoch));
             self.bytes = 0;
         }
         self.bytes += events.len();
@@ -106,8 +111,9 @@ impl Recorder {
     }
 
     /// All events from an operation on follow; missing events before it are not available here.
-    pub(crate) fn resume(&mut self, index: LogIndex) {
-        self.waiting.push(Work::Resume(index));
+    pub(crate) fn resume(&mut self, index: LogIndex, epoch: RestoreEpoch) {
+        self.epoch = epoch;
+        self.waiting.push(Work::Resume(index, epoch));
     }
 
     /// Asks that all events up to an operation become durable; the receiver tells when they are.
@@ -156,28 +162,31 @@ impl Keeper {
     }
 }
 
-/// Opens the files of a directory and starts the thread; the next operation is `next`.
+/// Opens the files of a directory and starts the thread; the next operation is `next`, of a history
+/// that continues from a restoration.
 pub(crate) fn start(
     directory: &Path,
-    next: LogIndex,
+    (next, epoch): (LogIndex, RestoreEpoch),
+    peers: peers::Handle,
     retention: Retention,
     to_core: async_mpsc::Sender<Message>,
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<(Recorder, Keeper)> {
-    let (mut events, opened) = Events::open(directory, Options::default())?;
+    let (events, opened) = Events::open(directory, Options::default())?;
     for damage in &opened.damage {
         tracing::error!("events are lost: {damage}");
     }
-    if events.resume(next.0)? {
-        tracing::warn!("some events before operation {next} are missing");
-    }
-    let there = LogIndex(events.complete_up_to());
+    let there = LogIndex(events.complete_up_to().max(next.0.saturating_sub(1)));
     let (to_thread, from_core) = sync_channel(QUEUE);
+    let first = vec![Work::Resume(next, epoch)];
+    metrics.events.queue.inc();
+    to_thread.try_send(first).context("the queue of events is new")?;
     let (tell, kept) = watch::channel(0);
     let stopping = Arc::new(AtomicBool::new(false));
     let handed_over = Arc::new(AtomicUsize::new(0));
     let thread = Thread {
         events,
+        peers,
         retention,
         tell,
         stopping: Arc::clone(&stopping),
@@ -194,12 +203,13 @@ pub(crate) fn start(
     };
     let thread = std::thread::Builder::new().name("events".to_owned()).spawn(run)?;
     let waiting = Vec::new();
-    let recorder = Recorder { there, to_thread, waiting, bytes: 0, handed_over, metrics };
+    let recorder = Recorder { there, epoch, to_thread, waiting, bytes: 0, handed_over, metrics };
     Ok((recorder, Keeper { thread, stopping, kept }))
 }
 
 struct Thread {
     events: Events,
+    peers: peers::Handle,
     retention: Retention,
     tell: watch::Sender<u64>,
     stopping: Arc<AtomicBool>,
@@ -222,8 +232,8 @@ impl Thread {
                         self.metrics.events.kept.set(at.0);
                         self.metrics.events.waiting_bytes.dec_by(events.len() as u64);
                     }
-                    Work::Resume(index) => {
-                        if self.patiently(|events| events.resume(index.0))?.is_none() {
+                    Work::Resume(index, epoch) => {
+                        if !self.resume(index, epoch)? {
                             return Ok(());
                         }
                     }
@@ -242,6 +252,30 @@ impl Thread {
             self.tell.send_modify(|kept| *kept += 1);
         }
         Ok(())
+    }
+
+    /// Takes the events before an operation that are missing here over from other replicas. Returns
+    /// whether that ended before the process does.
+    fn resume(&mut self, index: LogIndex, epoch: RestoreEpoch) -> anyhow::Result<bool> {
+        let (peers, stopping) = (self.peers.clone(), Arc::clone(&self.stopping));
+        let before = self.events.last();
+        let resumed = self.patiently(|events| {
+            let others = peers.others().into_iter();
+            let mut others: Vec<_> = others
+                .map(|replica| OfPeer { peers: &peers, replica, epoch, stopping: &stopping })
+                .collect();
+            let mut sources: Vec<&mut dyn Source> =
+                others.iter_mut().map(|other| -> &mut dyn Source { other }).collect();
+            events.resume_from(index.0, &mut sources, &|| stopping.load(Ordering::Relaxed))
+        })?;
+        let Some(lost) = resumed.flatten() else { return Ok(false) };
+        if lost {
+            tracing::warn!("some events before operation {index} are missing");
+        }
+        if self.events.last() > before {
+            tracing::info!("took missing events before operation {index} over from other replicas");
+        }
+        Ok(true)
     }
 
     fn append(
@@ -289,6 +323,11 @@ impl Thread {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use model::ReplicaId;
+    use rpc::{Authority, Identity, Rotating, Validity};
+
     use super::*;
 
     /// An event of so many bytes, encoded for the queue.
@@ -305,9 +344,18 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let retention = Retention::new(1 << 30, Duration::from_secs(1));
         let (to_core, _core) = async_mpsc::channel(1);
+        let authority = Authority::create(directory.path().join("tls"), "lab");
+        let authority = authority.expect("an authority");
+        let issued = authority.issue(&Identity::Master, Validity::lasting(FULL_DISK_WAIT * 60));
+        let credentials = Rotating::new(issued.expect("a certificate")).expect("credentials");
+        let alone = (ReplicaId(1), "");
+        let peers = peers::start(&credentials, alone, BTreeMap::new(), to_core.clone());
+        let peers = peers.expect("the threads start");
         let begin = |metrics: &Arc<Metrics>| {
             let (path, to_core) = (directory.path(), to_core.clone());
-            start(path, LogIndex(1), retention, to_core, Arc::clone(metrics)).expect("it opens")
+            let begin = (LogIndex(1), RestoreEpoch::NEVER);
+            start(path, begin, peers.handle(), retention, to_core, Arc::clone(metrics))
+                .expect("it opens")
         };
         let end = |recorder, keeper: Keeper| {
             drop(recorder);
@@ -347,7 +395,9 @@ mod tests {
         let metrics = Arc::<Metrics>::default();
         let counted = Arc::clone(&metrics);
         let (there, waiting) = (LogIndex(0), Vec::new());
-        let mut recorder = Recorder { there, to_thread, waiting, bytes: 0, handed_over, metrics };
+        let epoch = RestoreEpoch::NEVER;
+        let mut recorder =
+            Recorder { there, epoch, to_thread, waiting, bytes: 0, handed_over, metrics };
         // One event each.
         let large = one_of(WAITING_BYTES_MAX / 2);
         for index in 1..=2 {
@@ -361,7 +411,7 @@ mod tests {
             .iter()
             .map(|work| match work {
                 Work::Append { index, .. } => format!("append {index}"),
-                Work::Resume(index) => format!("resume {index}"),
+                Work::Resume(index, _) => format!("resume {index}"),
                 Work::Sync(index, _) => format!("sync {index}"),
             })
             .collect();

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use axum::http::{Request, Response};
+use axum::http::{HeaderMap, HeaderValue, Request, Response};
+use process::renewal;
+use rpc::metadata::MASTERS;
 use rpc::service::borgmaster_server::{BorgmasterServer, SERVICE_NAME};
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service as Serves};
@@ -38,6 +40,14 @@ fn is_users(path: &str) -> bool {
     method.is_some_and(|method| method.starts_with('/'))
 }
 
+/// Adds the addresses of all masters to an answer.
+fn tell_masters(core: &Core, headers: &mut HeaderMap) {
+    let addresses = renewal::addresses(&core.view().cell).join(",");
+    if let Ok(addresses) = HeaderValue::from_str(&addresses) {
+        headers.insert(MASTERS, addresses);
+    }
+}
+
 impl Serves<Request<Body>> for Front {
     type Response = Response<Body>;
     type Error = Infallible;
@@ -48,17 +58,29 @@ impl Serves<Request<Body>> for Front {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let asks_for_masters = request.headers().contains_key(MASTERS);
+        let passed = Arc::clone(&self.passed);
         if !is_users(request.uri().path()) {
-            return Box::pin(self.others.call(request));
+            let answered = self.others.call(request);
+            return Box::pin(async move {
+                let mut response = answered.await?;
+                if asks_for_masters {
+                    tell_masters(&passed.0, response.headers_mut());
+                }
+                Ok(response)
+            });
         }
-        let (mut users, passed) = (self.users.clone(), Arc::clone(&self.passed));
+        let mut users = self.users.clone();
         Box::pin(async move {
             let (core, requests) = &*passed;
             let (begun, times) = (Instant::now(), requests.of(request.uri().path()));
-            let response = match gate::wait(core, request.headers()).await {
+            let mut response = match gate::wait(core, request.headers()).await {
                 Ok(()) => users.call(request).await?,
                 Err(status) => status.into_http(),
             };
+            if asks_for_masters {
+                tell_masters(core, response.headers_mut());
+            }
             times.add(&response, begun.elapsed());
             Ok(response)
         })

@@ -65,6 +65,16 @@ impl EventSource {
         let digests = Digests::default();
         Self { directory: directory.to_owned(), more, followers, readers, digests }
     }
+
+    /// A reader of the stored events.
+    pub(super) fn reader(&self) -> Reader {
+        Reader::open(&self.directory)
+    }
+
+    /// A counter that increases whenever there is more to read.
+    pub(super) fn more(&self) -> watch::Receiver<u64> {
+        self.more.clone()
+    }
 }
 
 /// A client's filter.
@@ -500,7 +510,7 @@ impl Reading {
         match next {
             Ok(next) => Ok(Batch { events, next, past, gap: None }),
             // Nothing was read: what was before it came with an earlier call.
-            Err(error) => match goes_on(&error).filter(|until| *until > at) {
+            Err(error) => match error.goes_on().filter(|until| *until > at) {
                 Some(until) => {
                     let gap = Some(Gap { from: at, until });
                     Ok(Batch { events, next: until, past, gap })
@@ -559,16 +569,6 @@ fn place(cursor: Cursor) -> v1::EventCursor {
 impl std::convert::From<Gap> for v1::EventGap {
     fn from(gap: Gap) -> Self {
         Self { from: Some(place(gap.from)), until: Some(place(gap.until)) }
-    }
-}
-
-/// Where the events go on after those that an error is about.
-fn goes_on(error: &store::Error) -> Option<Cursor> {
-    match error {
-        store::Error::EventsTooLate { oldest } => Some(*oldest),
-        store::Error::EventsLost { complete_from, .. } => Some(*complete_from),
-        store::Error::DamagedEvents { next, .. } => *next,
-        _ => None,
     }
 }
 

@@ -17,7 +17,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::caller::Caller;
 use crate::message::Message;
 use crate::peers::{PARCEL_BYTES_MAX, SUPERSEDED};
-use crate::service::{Answer, Service, malformed, unexpected, usage};
+use crate::service::event_transfer::Transfers;
+use crate::service::{Answer, Service, Streamed, malformed, unexpected, usage};
 use crate::{bounds, request};
 
 /// The largest cell that is accepted, in bytes of its image.
@@ -31,11 +32,13 @@ pub(crate) struct Replicas {
     checkpoints: PathBuf,
     /// One snapshot is installed at a time.
     installing: Arc<Mutex<()>>,
+    transfers: Transfers,
 }
 
 impl Replicas {
     pub(crate) fn server(service: Service, checkpoints: PathBuf) -> ReplicationServer<Self> {
-        ReplicationServer::new(Self { service, checkpoints, installing: Arc::default() })
+        let (installing, transfers) = (Arc::default(), Transfers::default());
+        ReplicationServer::new(Self { service, checkpoints, installing, transfers })
             .max_decoding_message_size(PARCEL_BYTES_MAX)
             .max_encoding_message_size(PARCEL_BYTES_MAX)
     }
@@ -211,6 +214,15 @@ impl Replication for Replicas {
         });
         let used = used.await.map_err(|error| Status::internal(error.to_string()))??;
         Ok(Response::new(usage::answer(used)))
+    }
+
+    type EventsStream = Streamed<::replication::v1::EventsPart>;
+
+    async fn events(
+        &self,
+        request: Request<::replication::v1::EventsQuery>,
+    ) -> Answer<Self::EventsStream> {
+        self.service.hand_over_events(&self.transfers, request.into_inner()).await
     }
 
     async fn r#yield(

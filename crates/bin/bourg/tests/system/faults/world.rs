@@ -168,7 +168,7 @@ impl World {
         let only = self.terminal.path("only");
         std::fs::create_dir_all(&only).expect("a directory");
         self.user().write(&only, "user").expect("it can be written");
-        let text = format!("cell = 'faults'\nmasters = ['{}']\n", endpoint(host));
+        let text = format!("cell = 'faults'\nmasters = ['{}']\nlearn = false\n", endpoint(host));
         std::fs::write(only.join("cell.toml"), text).expect("it can be written");
         self.terminal.types(&line.replacen("bourg ", "exec bourg --cell only ", 1))
     }
