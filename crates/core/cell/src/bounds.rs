@@ -3,7 +3,8 @@
 
 use model::SharedBound;
 
-/// Maximum number of open sessions; beyond it the least recently used one is closed.
+/// Maximum number of open sessions; beyond it the least recently used one of the user who has most is
+/// closed.
 pub const SESSIONS_MAX: usize = 10_000;
 /// Maximum number of open sessions per user; beyond it the least recently used session of that user
 /// is closed.
@@ -115,8 +116,8 @@ pub const BARE_LOCKS_MAX: SharedBound = SharedBound::new(100_000);
 pub const LOCK_SESSIONS_EXPIRED_MAX: usize = 16;
 /// Maximum number of Borgmaster replicas, including those that wait or are leaving.
 pub const REPLICAS_MAX: usize = 9;
-/// Maximum number of services.
-pub const SERVICES_MAX: usize = 10_000;
+/// Maximum number of services. Users share it; one more is rejected.
+pub const SERVICES_MAX: SharedBound = SharedBound::new(10_000);
 /// Maximum number of services per user.
 pub const SERVICES_OF_A_USER_MAX: usize = 1_000;
 /// Maximum number of users beside its owner whose jobs may be behind a service.

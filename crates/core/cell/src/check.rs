@@ -322,6 +322,10 @@ impl Cell {
         for (_, used, session) in kept.symmetric_difference(&of_users).cloned() {
             found.add(Violation::SessionUse { session, used });
         }
+        for (number, user) in &self.users_by_sessions {
+            let (kept, is) = (*number as u64, self.own_sessions(user).count() as u64);
+            found.count(Counted::User(user.clone()), "sessions", kept, is);
+        }
         for (id, session) in &self.sessions {
             found.id("session", id.0, self.last_session.0, true);
             found.at_most("answers of a session", session.answers.len(), ANSWERS_MAX);

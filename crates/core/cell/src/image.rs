@@ -307,9 +307,9 @@ impl Cell {
                 cell.draining.insert(bare.id);
             }
             if bare.report.not_ready.is_some() {
-            if let Some(range) = bare.report.task_network {
-                cell.task_networks.insert(range.network().to_bits(), bare.id);
-            }
+                if let Some(range) = bare.report.task_network {
+                    cell.task_networks.insert(range.network().to_bits(), bare.id);
+                }
                 cell.not_ready.insert(bare.id);
             }
             cell.machines.insert(machine.id, Arc::new(bare));
@@ -324,7 +324,7 @@ impl Cell {
             if cell.sessions.contains_key(&id) {
                 return Err(ImageError::Twice { what: "session", which: id.to_string() });
             }
-            cell.keep_session(id, session);
+            cell.add_session(id, session);
         }
         cell.locks.last_session = image.last_lock_session;
         for (id, session) in image.lock_sessions {

@@ -66,8 +66,8 @@ pub use state::{
     FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
     LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
     Notices, PastVersion, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
-    Reserved, Session, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse, Update,
-    UpdateFailure, UpdateState, User, VersionEnd, attribute, crashes,
+    Reserved, Session, SharedUse, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse,
+    Update, UpdateFailure, UpdateState, User, VersionEnd, attribute, crashes,
 };
 
 pub use total::Total;

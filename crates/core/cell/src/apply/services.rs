@@ -8,7 +8,7 @@ use super::capability::not_allowed;
 use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{
-    SERVICE_LABELS_CHARACTERS_MAX, SERVICES_MAX, SERVICES_OF_A_USER_MAX, USERS_OF_A_SERVICE_MAX,
+    SERVICE_LABELS_CHARACTERS_MAX, SERVICES_OF_A_USER_MAX, USERS_OF_A_SERVICE_MAX,
 };
 use crate::{Cell, EventKind, Rejection, Reply, Service, Subject};
 
@@ -71,7 +71,7 @@ impl Change for SetService {
         if before.is_none() {
             let of_user = cell.services_of(owner).count();
             full(&format!("services of {owner}"), of_user as u64, SERVICES_OF_A_USER_MAX as u64)?;
-            full("services", cell.services.by_name.len() as u64, SERVICES_MAX as u64)?;
+            cell.room_for_service(by, owner, of_user as u64)?;
         }
         cell.services.put(Arc::clone(service));
         cell.change_of_service(by, owner, events);

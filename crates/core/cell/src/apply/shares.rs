@@ -5,7 +5,7 @@ use spec::JobSpec;
 
 use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
-    TASKS_MAX, WAITING_TASKS_MAX,
+    SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use crate::{Cell, Rejection};
 
@@ -40,6 +40,9 @@ const BYTES_OF_FILES: Thing = Thing {
 
 const BARE_LOCKS: Thing =
     Thing { what: "locks of files without a content", next: "release some first" };
+
+const SERVICES: Thing =
+    Thing { what: "services", next: "delete some first (bourg service delete NAME)" };
 
 const LOCK_SESSIONS: Thing =
     Thing { what: "lock sessions", next: "close some first, or wait until their leases end" };
@@ -106,6 +109,18 @@ impl Cell {
         let (all, own) = (self.locks.held, self.locks.held_by(path.user()));
         let held = Held { all: all.bare_locks, own: own.bare_locks };
         take(BARE_LOCKS_MAX, held, 1, self.asker(by), &BARE_LOCKS)
+    }
+
+    /// Rejects one more service of a user who has so many, for which there is no room.
+    pub(super) fn room_for_service(
+        &self,
+        by: &UserName,
+        owner: &UserName,
+        own: u64,
+    ) -> Result<(), Rejection> {
+        debug_assert_eq!(own, self.services_of(owner).count() as u64);
+        let held = Held { all: self.services.by_name.len() as u64, own };
+        take(SERVICES_MAX, held, 1, self.asker(by), &SERVICES)
     }
 
     /// Rejects one more lock session for which there is no room.

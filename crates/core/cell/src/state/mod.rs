@@ -12,6 +12,7 @@ mod rescheduling;
 mod reservation;
 mod services;
 mod session;
+mod shared_use;
 mod tally;
 mod update;
 mod user;
@@ -34,6 +35,7 @@ pub use rescheduling::Rescheduling;
 pub use reservation::Reserved;
 pub(crate) use services::Services;
 pub use session::Session;
+pub use shared_use::SharedUse;
 pub use tally::Stages;
 pub(crate) use tally::{Taken, Tallied, Tally};
 pub use update::{
@@ -107,6 +109,8 @@ pub struct Cell {
     pub(crate) children: OrdSet<(CollectionId, CollectionId)>,
     pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
     pub(crate) sessions_of_users: OrdSet<(UserName, LogIndex, SessionId)>,
+    /// Users with sessions, by the number of them.
+    pub(crate) users_by_sessions: OrdSet<(usize, UserName)>,
     pub(crate) tasks: u64,
     pub(crate) tally: Tally,
 }
@@ -160,6 +164,7 @@ impl Cell {
             children: OrdSet::new(),
             sessions_by_use: OrdSet::new(),
             sessions_of_users: OrdSet::new(),
+            users_by_sessions: OrdSet::new(),
             tasks: 0,
             tally: Tally::default(),
         }

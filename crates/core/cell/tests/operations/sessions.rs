@@ -229,9 +229,9 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         > open dora
         session 20000
         > request 2#1 as ana submit ana/web 1
-        refused: session 2 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
+        job 1
         > request 2#3 as ana submit ana/web 1
-        refused: session 2 is not open (it expired or never existed): open a new one and check what was done before you repeat a request
+        job 1, unchanged
     "#]]);
 }
 

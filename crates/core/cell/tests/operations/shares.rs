@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::bounds::{
-    DESCRIPTIONS_OF_A_JOB_BYTES_MAX, FILE_BYTES_MAX, FILES_BYTES_MAX, LOCK_SESSIONS_MAX, TASKS_MAX,
-    WAITING_TASKS_MAX,
+    DESCRIPTIONS_OF_A_JOB_BYTES_MAX, FILE_BYTES_MAX, FILES_BYTES_MAX, LOCK_SESSIONS_MAX,
+    SESSIONS_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
 use cell::{
     AcquireLock, Cell, ControlUpdate, Death, DeleteFile, ForgetJob, Image, Job, JobParts, JobState,
@@ -193,6 +193,45 @@ fn a_user_with_all_the_lock_sessions_it_can_have_leaves_room_for_others() {
     assert_eq!(sessions, LOCK_SESSIONS_MAX.of_users() / 2);
     for by in ["bob", "root"] {
         lock_session(&mut cell, by);
+    }
+}
+
+#[test]
+fn whoever_opens_most_sessions_loses_its_own() {
+    let mut cell = cell_with(0, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
+    let mut open = |by: &str| cell.apply(Time(5), &Op::OpenSession { user: user(by) });
+    open("ana");
+    // Ten users with as many as one may have, and then more.
+    for number in 0..SESSIONS_MAX + 500 {
+        open(&format!("greedy{}", number % 11));
+    }
+    let id = RequestId { session: SessionId(1), sequence: 1 };
+    let mutation = forget("ana");
+    let outcome = cell.apply(Time(5), &Op::Request { id, by: user("ana"), mutation }).outcome;
+    let gone = Outcome::Request(Err(Rejection::NoSuchSession(SessionId(1))));
+    assert_ne!(outcome, gone, "ana has one, and it was not used for the longest time");
+    assert_eq!(cell.session_count(), SESSIONS_MAX);
+    assert_eq!(cell.check(), []);
+}
+
+#[test]
+fn who_holds_how_much_is_shown() {
+    let mut cell = cell_with(2, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
+    assert_eq!(write(&mut cell, "bob", "/bob/1", 10), Ok(()));
+    let shown = cell.shared_use();
+    let held = |name: &str, by: &str| {
+        let of = shown.iter().find(|of| of.name == name).expect("a bound of that name");
+        of.holders.get(&user(by)).copied()
+    };
+    for (name, by, amount) in [
+        ("tasks", "ana", Some(2 * u64::from(MANY))),
+        ("waiting-tasks", "ana", Some(2 * u64::from(MANY))),
+        ("tasks", "bob", None),
+        ("files", "bob", Some(1)),
+        ("file-bytes", "bob", Some(16)),
+        ("services", "bob", None),
+    ] {
+        assert_eq!(held(name, by), amount, "{name} of {by}");
     }
 }
 

@@ -31,22 +31,31 @@ impl Used {
 }
 
 /// All bounds that users share.
-pub(crate) fn used(_cell: &Cell, of_replica: &[Streams]) -> Vec<Used> {
+pub(crate) fn used(cell: &Cell, of_replica: &[Streams]) -> Vec<Used> {
+    let of_cell = cell.shared_use().into_iter().map(|of| Used {
+        name: of.name,
+        max: of.bound.max(),
+        rejected: None,
+        holders: most_first(of.holders),
+    });
     let of_replica = of_replica.iter().map(|streams| {
         let limiter = streams.limiter();
         let holders = limiter.holders().into_iter().map(|(user, held)| (user, held as u64));
-        let mut holders: Vec<_> = holders.collect();
-        holders.sort_unstable_by(|one, other| {
-            (Reverse(one.1), &one.0).cmp(&(Reverse(other.1), &other.0))
-        });
         Used {
             name: streams.name(),
             max: limiter.max() as u64,
             rejected: Some(limiter.rejected()),
-            holders,
+            holders: most_first(holders),
         }
     });
-    of_replica.collect()
+    of_cell.chain(of_replica).collect()
+}
+
+fn most_first(holders: impl IntoIterator<Item = (UserName, u64)>) -> Vec<(UserName, u64)> {
+    let mut holders: Vec<_> = holders.into_iter().collect();
+    holders
+        .sort_unstable_by(|one, other| (Reverse(one.1), &one.0).cmp(&(Reverse(other.1), &other.0)));
+    holders
 }
 
 /// The answer for a caller: administrators see who holds most, others what they hold themselves.
