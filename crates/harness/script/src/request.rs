@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, ExecEnd, GrantQuota, IssueReplicaToken, IssueToken, Kill,
-    MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform,
-    SetReclamation, UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, GrantQuota, IssueReplicaToken, IssueToken,
+    Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLogs, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
@@ -140,6 +140,11 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         ["use", capability, job] => UseCapability {
             capability: capability.parse()?,
             collection: CollectionId(number(job)?),
+        }
+        .into(),
+        ["end-saver", machine_name, instance] => EndSaver {
+            machine: machine(machine_name)?,
+            instance: value(instance, "an instance such as 1-0-1")?,
         }
         .into(),
         ["exec", instance, command @ ..] if !command.is_empty() => RecordExec {

@@ -36,6 +36,7 @@ mod reclaim;
 mod restart;
 mod restore;
 mod run;
+mod saver;
 mod selection;
 mod service;
 mod show;
@@ -205,6 +206,9 @@ pub enum Command {
     /// Manage capabilities: the named privileges of users.
     #[command(subcommand)]
     Capability(capability::Command),
+    /// List and end savers: what runs after the end of tasks, and the data that machines keep for it.
+    #[command(subcommand)]
+    Saver(saver::Command),
     /// Hold locks, and read and write small files, of the cell's lock service.
     #[command(subcommand)]
     Lock(lock::Command),
@@ -544,6 +548,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::ExampleBatch(args) => example::batch(args.samples, args.seed),
         Command::Quota(command) => quota::quota(cell, &command)?,
         Command::Capability(command) => capability::capability(cell, &command)?,
+        Command::Saver(command) => saver::saver(cell, &command)?,
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EndCommandWithClient => lock::guard::run(),
