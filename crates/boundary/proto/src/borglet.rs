@@ -38,7 +38,7 @@ impl TryFrom<v1::Order> for Order {
         let logs = read::optional(order.logs, "logs")?;
         let overrules = order.overrules.map(Into::into);
         let saver_ends = order.saver_ends.into_iter().map(saver::read_end);
-        let saver_ends = saver_ends.collect::<Result<_, _>>().field("saverEnds")?;
+        let saver_ends = Arc::new(saver_ends.collect::<Result<_, _>>().field("saverEnds")?);
         Ok(Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends })
     }
 }

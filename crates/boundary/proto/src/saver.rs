@@ -106,6 +106,8 @@ pub(crate) fn end((instance, by): (&InstanceId, &UserName)) -> v1::SaverEnd {
 }
 
 /// The opposite.
-pub(crate) fn read_end(end: v1::SaverEnd) -> Result<(InstanceId, UserName), Malformed> {
-    Ok((read::required(end.instance, "instance")?.into(), read::name(&end.by, "by")?))
+pub(crate) fn read_end(
+    v1::SaverEnd { instance, by }: v1::SaverEnd,
+) -> Result<(InstanceId, UserName), Malformed> {
+    Ok((read::required(instance, "instance")?.into(), read::name(&by, "by")?))
 }

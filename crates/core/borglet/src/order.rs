@@ -30,7 +30,7 @@ pub struct Order {
     /// The ended instances of which the cell knows what became of their data.
     pub settled: Vec<InstanceId>,
     /// The savers of ended instances that are to end, with their data, and who has asked for that.
-    pub saver_ends: BTreeMap<InstanceId, UserName>,
+    pub saver_ends: Arc<BTreeMap<InstanceId, UserName>>,
     /// The settings for the output of all tasks; `None`: those that were in force before.
     pub logs: Option<LogSettings>,
 }

@@ -285,7 +285,7 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             tasks,
             stops,
             settled,
-            saver_ends,
+            saver_ends: Arc::new(saver_ends),
             logs,
         },
     )

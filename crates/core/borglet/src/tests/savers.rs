@@ -118,7 +118,7 @@ fn an_order_ends_savers_that_run_and_those_that_wait() {
     world.fails(1);
     let by = UserName::new("root").expect("a name");
     let ends = [0, 1, 7].map(|index| (instance(index), by.clone()));
-    let ending = Order { saver_ends: ends.into(), ..order(7, Vec::new()) };
+    let ending = Order { saver_ends: Arc::new(ends.into()), ..order(7, Vec::new()) };
     let mut effects = Vec::new();
     world.borglet.obey(world.now, ending.clone(), &mut effects).expect("a newer order");
     let said = "given up: root has ended it (1 attempt, the last: exit code 1)";
