@@ -10,7 +10,7 @@ use crate::cell;
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::job::{appclass, appclass_number, priority};
-use crate::{notice, read, v1};
+use crate::{notice, read, saver, v1};
 use v1::task_report::{Running, Status};
 
 impl From<&Order> for v1::Order {
@@ -21,7 +21,8 @@ impl From<&Order> for v1::Order {
         let settled = order.settled.iter().map(|instance| (*instance).into()).collect();
         let logs = order.logs.as_ref().map(Into::into);
         let (stamp, overrules) = (Some(order.stamp.into()), order.overrules.map(Into::into));
-        Self { stamp, overrules, allocs, tasks, stops, settled, logs }
+        let saver_ends = order.saver_ends.iter().map(saver::end).collect();
+        Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends }
     }
 }
 
@@ -36,7 +37,9 @@ impl TryFrom<v1::Order> for Order {
         let stops = read::list(order.stops, "stops")?;
         let logs = read::optional(order.logs, "logs")?;
         let overrules = order.overrules.map(Into::into);
-        Ok(Self { stamp, overrules, allocs, tasks, stops, settled, logs })
+        let saver_ends = order.saver_ends.into_iter().map(saver::read_end);
+        let saver_ends = Arc::new(saver_ends.collect::<Result<_, _>>().field("saverEnds")?);
+        Ok(Self { stamp, overrules, allocs, tasks, stops, settled, logs, saver_ends })
     }
 }
 

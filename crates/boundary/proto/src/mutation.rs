@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, ForgetJob,
-    GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec,
-    RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota,
-    RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation, SetService,
-    UndrainMachine, UseCapability,
+    AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, EndSaver,
+    ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell,
+    RecordExec, RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation,
+    SetService, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -104,6 +104,10 @@ impl From<&Mutation> for MutationMessage {
                 let (capability, collection) = (capability.to_string(), collection.0);
                 Self::UseCapability(op::UseCapability { capability, collection })
             }
+            Mutation::EndSaver(EndSaver { machine, instance }) => Self::EndSaver(op::EndSaver {
+                machine: machine.to_string(),
+                instance: Some((*instance).into()),
+            }),
             Mutation::RecordExec(RecordExec { instance, command, end }) => {
                 Self::RecordExec(op::RecordExec {
                     instance: Some((*instance).into()),
@@ -291,6 +295,10 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::UseCapability(used) => Self::UseCapability(UseCapability {
                 capability: read::word(&used.capability, "capability").field("useCapability")?,
                 collection: CollectionId(used.collection),
+            }),
+            MutationMessage::EndSaver(end) => Self::EndSaver(EndSaver {
+                machine: read::name(&end.machine, "machine").field("endSaver")?,
+                instance: read::required(end.instance, "instance").field("endSaver")?.into(),
             }),
             MutationMessage::RecordExec(record) => Self::RecordExec(RecordExec {
                 instance: read::required(record.instance, "instance").field("recordExec")?.into(),

@@ -1,7 +1,7 @@
 //! The data of ended instances that savers are to save: `cell.proto`, `borglet.proto`.
 
 use borglet::KeptData;
-use model::{Bytes, SaverOutcome, Saving, Time};
+use model::{Bytes, InstanceId, SaverOutcome, Saving, Time, UserName};
 
 use crate::duration::duration;
 use crate::error::{Fault, Malformed};
@@ -98,4 +98,16 @@ impl TryFrom<v1::KeptData> for KeptData {
             outcome: read::optional(kept.outcome, "outcome")?,
         })
     }
+}
+
+/// The message for a saver that is to end, and who has asked for that.
+pub(crate) fn end((instance, by): (&InstanceId, &UserName)) -> v1::SaverEnd {
+    v1::SaverEnd { instance: Some((*instance).into()), by: by.to_string() }
+}
+
+/// The opposite.
+pub(crate) fn read_end(
+    v1::SaverEnd { instance, by }: v1::SaverEnd,
+) -> Result<(InstanceId, UserName), Malformed> {
+    Ok((read::required(instance, "instance")?.into(), read::name(&by, "by")?))
 }

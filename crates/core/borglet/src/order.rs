@@ -1,5 +1,6 @@
 //! Orders to a Borglet, and its reports.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub struct Order {
     pub stops: Vec<Stop>,
     /// The ended instances of which the cell knows what became of their data.
     pub settled: Vec<InstanceId>,
+    /// The savers of ended instances that are to end, with their data, and who has asked for that.
+    pub saver_ends: Arc<BTreeMap<InstanceId, UserName>>,
     /// The settings for the output of all tasks; `None`: those that were in force before.
     pub logs: Option<LogSettings>,
 }

@@ -277,6 +277,7 @@ impl Borglet {
             .map(|desired| (desired.instance, desired))
             .collect();
         self.savers.settled(&order.settled, effects);
+        self.savers.end_by_order(&order.saver_ends);
         let mut stops: BTreeMap<InstanceId, Stop> =
             order.stops.into_iter().map(|stop| (stop.instance, stop)).collect();
         self.retire_ended(&desired, &stops, effects);

@@ -17,6 +17,7 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
     order.overrules = said.and_then(|stamp| stamp.parse().ok());
     let settled = machine.report.saving.iter().filter(|saving| saving.outcome.is_some());
     order.settled = settled.map(|saving| saving.instance).collect();
+    order.saver_ends = Arc::clone(&machine.saver_ends);
     let instances = machine.instances();
     for instance in instances {
         let Some((job, placement)) = placed(cell, *instance) else { continue };

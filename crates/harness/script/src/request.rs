@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddReplica, AddUser, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
-    Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
+    AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken,
+    IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
     ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
     SetLogs, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
 };
@@ -147,6 +147,11 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
         ["use", capability, job] => UseCapability {
             capability: capability.parse()?,
             collection: CollectionId(number(job)?),
+        }
+        .into(),
+        ["end-saver", machine_name, instance] => EndSaver {
+            machine: machine(machine_name)?,
+            instance: value(instance, "an instance such as 1-0-1")?,
         }
         .into(),
         ["exec", instance, command @ ..] if !command.is_empty() => RecordExec {

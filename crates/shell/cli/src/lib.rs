@@ -38,6 +38,7 @@ mod reclaim;
 mod restart;
 mod restore;
 mod run;
+mod saver;
 mod selection;
 mod service;
 mod show;
@@ -217,6 +218,9 @@ pub enum Command {
     /// Administrators see the users who hold most, others what they hold themselves. The limits of calls
     /// are those of the replica that answers.
     Limits(limits::LimitsArgs),
+    /// List and end savers: what runs after the end of tasks, and the data that machines keep for it.
+    #[command(subcommand)]
+    Saver(saver::Command),
     /// Hold locks, and read and write small files, of the cell's lock service.
     #[command(subcommand)]
     Lock(lock::Command),
@@ -558,6 +562,7 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Quota(command) => quota::quota(cell, &command)?,
         Command::Capability(command) => capability::capability(cell, &command)?,
         Command::Limits(args) => limits::limits(cell, &args)?,
+        Command::Saver(command) => saver::saver(cell, &command)?,
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EndCommandWithClient => lock::guard::run(),

@@ -68,6 +68,14 @@ fn two_tasks_on_one_machine_have_the_same_port_at_addresses_and_names_of_their_o
         assert!(hosts.contains(&format!("{} web-{from}\n", addresses[from])), "{hosts}");
         // It sees no other interface, and may have any port.
         assert_eq!(inside("ls /proc/sys/net/ipv4/conf"), "all\ndefault\neth0\nlo\n");
+        // No address but its own, at either end, and no packets from another one.
+        assert!(!inside("cat /proc/net/if_inet6").contains("eth0"));
+        for interface in interfaces(&addresses) {
+            let all = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+            assert!(!all.contains(&interface), "{all}");
+            let checks = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
+            assert_eq!(std::fs::read_to_string(checks).expect("a setting").trim(), "1");
+        }
     }
     let shown = cell.ok("bourg status web");
     assert!(shown.contains(&format!("{} http=80", addresses[0])), "{shown}");

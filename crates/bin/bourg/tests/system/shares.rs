@@ -70,6 +70,20 @@ fn savers_that_hang_take_no_data_of_others() {
     assert!(kept().contains("ana/early/0"), "{}", kept());
     let events = cell.ok("bourg events ana/early");
     assert!(!events.contains("SAVER_GIVEN_UP"), "{events}");
+
+    // The greedy user is revoked, and an administrator ends what it has left.
+    let said = cell.fails(3, "bourg --cell ./ana saver end mal/junk");
+    assert!(said.contains("ana may not end savers of mal"), "{said}");
+    cell.ok("bourg user revoke mal");
+    cell.ok("bourg saver end mal");
+    soon("nothing of it is kept", || cell.ok("bourg saver list mal -o name").is_empty());
+    assert_eq!(cell.ok("bourg saver list -o name"), "ana/early/0\n");
+    cell.ok("bourg --cell ./ana saver end ana/early");
+    soon("an owner ends their own", || cell.ok("bourg saver list -o name").is_empty());
+    let events = cell.ok("bourg events ana/early");
+    assert!(events.contains("SAVER_GIVEN_UP") && events.contains("ana has ended it"), "{events}");
+    let said = cell.fails(2, "bourg saver end ana/early/0");
+    assert!(said.contains("no machine keeps data of ana/early/0"), "{said}");
 }
 
 #[test]

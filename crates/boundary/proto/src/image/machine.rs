@@ -8,7 +8,7 @@ use cell::{Drain, Machine, MachineState};
 use model::{CollectionId, MachineId, TaskId, TaskIndex, Time};
 
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{read, saver, v1};
 use v1::machine_image::{self, State};
 
 impl From<&Machine> for v1::MachineImage {
@@ -37,6 +37,7 @@ impl From<&Machine> for v1::MachineImage {
             crashes: machine.crashes.iter().map(crash).collect(),
             credentials: machine.credentials.as_deref().map(Into::into),
             next_address: machine.next_address.to_bits(),
+            saver_ends: machine.saver_ends.iter().map(saver::end).collect(),
         }
     }
 }
@@ -59,6 +60,8 @@ impl TryFrom<v1::MachineImage> for Machine {
         machine.operator_attributes = Arc::new(image.operator_attributes);
         machine.next_port = read::small(image.next_port, u16::MAX, "nextPort")?;
         machine.next_address = Ipv4Addr::from_bits(image.next_address);
+        let ends = image.saver_ends.into_iter().map(saver::read_end).collect::<Result<_, _>>();
+        machine.saver_ends = Arc::new(ends.field("saverEnds")?);
         let crash = |crash: machine_image::Crash| {
             let (collection, index) = (CollectionId(crash.collection), TaskIndex(crash.index));
             let user = read::name(&crash.user, "user")?;

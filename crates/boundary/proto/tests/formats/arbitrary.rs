@@ -272,19 +272,20 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     let stop = (instance(), reasons, any::<String>(), of(any::<u64>().prop_map(Span))).prop_map(
         |(instance, reason, cause, notice_max)| Stop { instance, reason, cause, notice_max },
     );
-    let settled = vec(instance(), 0..3);
+    let settled = (vec(instance(), 0..3), btree_map(instance(), name(), 0..3));
     let bytes = || quantity().prop_map(Bytes);
     let logs = (any_span(), bytes(), of(bytes()));
     let logs = of(logs.prop_map(|(keep, max, machine)| LogSettings { keep, max, machine }));
     let stamps = (stamp(), of(stamp()));
     (stamps, vec(alloc, 0..3), vec(desired, 0..3), vec(stop, 0..3), settled, logs).prop_map(
-        |((stamp, overrules), allocs, tasks, stops, settled, logs)| Order {
+        |((stamp, overrules), allocs, tasks, stops, (settled, saver_ends), logs)| Order {
             stamp,
             overrules,
             allocs,
             tasks,
             stops,
             settled,
+            saver_ends: Arc::new(saver_ends),
             logs,
         },
     )

@@ -12,11 +12,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cell::{
-    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, ExecEnd, ForgetJob,
-    Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell, RecordExec,
-    RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling, RevokeQuota,
-    RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform, SetReclamation,
-    SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep, UseCapability,
+    AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
+    ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
+    RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform,
+    SetReclamation, SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
+    UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
@@ -303,6 +304,7 @@ fn requests() -> Vec<Mutation> {
         control(UpdateAction::Undo, None),
         control(UpdateAction::Close, None),
         Mutation::UndrainMachine(UndrainMachine { machine: name("m1") }),
+        Mutation::EndSaver(EndSaver { machine: name("m1"), instance: instance(2) }),
         Mutation::RemoveMachine(RemoveMachine { machine: name("m1") }),
         Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
@@ -544,6 +546,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::AddMachine(_) => "add machine",
             Mutation::DrainMachine(_) => "drain machine",
             Mutation::UndrainMachine(_) => "undrain machine",
+            Mutation::EndSaver(_) => "end saver",
             Mutation::RemoveMachine(_) => "remove machine",
             Mutation::SetAttributes(_) => "set attributes",
             Mutation::SetPlatform(_) => "set platform",

@@ -264,6 +264,16 @@ impl Savers {
         }
     }
 
+    /// The owners of these, or administrators, give their data up.
+    pub(super) fn end_by_order(&mut self, ends: &BTreeMap<InstanceId, UserName>) {
+        for (instance, by) in ends {
+            let kept = self.0.get_mut(instance).filter(|keeping| keeping.is_kept());
+            if let Some(keeping) = kept {
+                keeping.giving_up = Some(format!("{by} has ended it"));
+            }
+        }
+    }
+
     /// Gives up what is over or has no room, and starts the savers that are due. `uid` is a user id
     /// that nothing else uses, for the data of allocs.
     pub(super) fn settle(

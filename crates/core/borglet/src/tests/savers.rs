@@ -112,6 +112,25 @@ fn a_saver_runs_at_once_and_again_until_it_succeeds() {
 }
 
 #[test]
+fn an_order_ends_savers_that_run_and_those_that_wait() {
+    let (mut world, _) = World::keeps(0);
+    world.keep(1);
+    world.fails(1);
+    let by = UserName::new("root").expect("a name");
+    let ends = [0, 1, 7].map(|index| (instance(index), by.clone()));
+    let ending = Order { saver_ends: Arc::new(ends.into()), ..order(7, Vec::new()) };
+    let mut effects = Vec::new();
+    world.borglet.obey(world.now, ending.clone(), &mut effects).expect("a newer order");
+    let said = "given up: root has ended it (1 attempt, the last: exit code 1)";
+    assert_eq!(words(&effects), format!("persist 7, kill the saver of 1-0-1, 1-1-1 {said}"));
+    effects.clear();
+    world.borglet.obey(world.now, ending, &mut effects).expect("the same order");
+    assert_eq!(words(&effects), "", "once");
+    let ended = world.input(Input::SaverEnded(instance(0), Err("signal 9".to_owned())));
+    assert_eq!(ended, "1-0-1 given up: root has ended it (1 attempt, the last: signal 9)");
+}
+
+#[test]
 fn what_is_still_kept_is_not_forgotten() {
     let (mut world, _) = World::keeps(0);
     let settled = Order { settled: vec![instance(0)], ..order(7, Vec::new()) };

@@ -10,11 +10,12 @@ use spec::JobSpec;
 use crate::apply::Events;
 use crate::{
     AcquireLock, AddMachine, AddReplica, AddUser, Cell, CloseLockSession, ControlUpdate,
-    DeleteFile, DeleteService, DrainMachine, ForgetJob, GrantQuota, IssueReplicaToken, IssueToken,
-    Kill, MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock, RemoveMachine,
-    RemoveReplica, RenewLockSession, Reply, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs,
-    SetPlatform, SetReclamation, SetService, UndrainMachine, UpdateJob, UseCapability, WriteFile,
+    DeleteFile, DeleteService, DrainMachine, EndSaver, ForgetJob, GrantQuota, IssueReplicaToken,
+    IssueToken, Kill, MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock,
+    RemoveMachine, RemoveReplica, RenewLockSession, Reply, ResizeJob, RestartJob,
+    ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
+    SetLimits, SetLogs, SetPlatform, SetReclamation, SetService, UndrainMachine, UpdateJob,
+    UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -153,6 +154,8 @@ mutations! {
     UseCapability(UseCapability),
     /// Record the beginning or the end of a command inside a task.
     RecordExec(RecordExec),
+    /// See [`EndSaver`].
+    EndSaver(EndSaver),
     /// Grant a capability to a user, or take it away.
     SetCapability(SetCapability),
     /// Add a replica of the Borgmaster.

@@ -1,11 +1,69 @@
 //! What became of the data that machines keep of ended tasks and allocs, for their savers. A machine
 //! reports each outcome until an order confirms that the cell has recorded it.
 
-use model::{MachineId, MachineReport, SaverOutcome, Saving};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use model::{InstanceId, MachineId, MachineName, MachineReport, SaverOutcome, Saving, UserName};
+
+use super::mutation::Change;
 use super::{Events, cut};
 use crate::bounds::SAVING_MAX;
-use crate::{Cell, EventKind, Subject};
+use crate::{Cell, EventKind, Rejection, Reply, Subject};
+
+/// Ends the saver of a task or an alloc that has ended, and gives its data up: for its owner and
+/// administrators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndSaver {
+    /// The machine that keeps the data.
+    pub machine: MachineName,
+    /// The instance that has ended.
+    pub instance: InstanceId,
+}
+
+impl Change for EndSaver {
+    /// Requires the job, which is looked up when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// The machine's order says it; the event comes when the machine has done it.
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let owner = cell.jobs.get(self.instance.collection).map(|job| &job.owner);
+        if owner != Some(by) {
+            let who = owner.map_or_else(|| "a forgotten job".to_owned(), ToString::to_string);
+            cell.only_administrators(by, || format!("end savers of {who}"))?;
+        }
+        let id = cell.machine_id(&self.machine)?;
+        let Some(machine) = cell.machines.get_mut(id) else {
+            return Err(Rejection::NoSuchMachine(self.machine.clone()));
+        };
+        if !is_kept(&machine.report, self.instance) {
+            let (name, instance) = (&self.machine, self.instance);
+            return Err(Rejection::Impossible(format!(
+                "machine {name} keeps no data of instance {instance} any more: bourg saver list shows what \
+                 is kept"
+            )));
+        }
+        if machine.saver_ends.get(&self.instance) != Some(by) {
+            Arc::make_mut(&mut machine.saver_ends).insert(self.instance, by.clone());
+            events.reorder(id);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// Whether a machine reports that it keeps the data of an instance, and that nothing became of it yet.
+fn is_kept(report: &MachineReport, instance: InstanceId) -> bool {
+    let place = report.saving.binary_search_by_key(&instance, |one| one.instance);
+    let saving = place.ok().and_then(|place| report.saving.get(place));
+    saving.is_some_and(|saving| saving.outcome.is_none())
+}
 
 /// What a machine keeps, bounded, by instance.
 pub(super) fn bounded(said: &[Saving]) -> Vec<Saving> {
@@ -33,6 +91,13 @@ impl Cell {
         after: &MachineReport,
         events: &mut Events,
     ) {
+        if let Some(machine) = self.machines.get_mut(machine)
+            && !machine.saver_ends.is_empty()
+        {
+            let mut ends: BTreeMap<_, _> = machine.saver_ends.as_ref().clone();
+            ends.retain(|instance, _| is_kept(after, *instance));
+            machine.saver_ends = Arc::new(ends);
+        }
         let find = |report: &'_ MachineReport, saving: &Saving| {
             let place = report.saving.binary_search_by_key(&saving.instance, |one| one.instance);
             place.ok().and_then(|place| report.saving.get(place).cloned())

@@ -54,6 +54,8 @@ pub struct Machine {
     pub report: Arc<MachineReport>,
     /// Attributes set by operators, which override those it reports.
     pub operator_attributes: Arc<BTreeMap<String, String>>,
+    /// Whose savers are to end, and who has asked for that; until the machine reports what became of them.
+    pub saver_ends: Arc<BTreeMap<InstanceId, UserName>>,
     /// Where the search for a free port starts, so that a port is not reused at once.
     pub next_port: u16,
     /// Where the search for a free address starts, so that an address is not reused at once.
@@ -143,6 +145,7 @@ impl Machine {
             drain: None,
             report: Arc::default(),
             operator_attributes: Arc::default(),
+            saver_ends: Arc::default(),
             next_port: 0,
             next_address: Ipv4Addr::UNSPECIFIED,
             crashes: Vec::new(),

@@ -127,6 +127,41 @@ fn what_became_of_data_is_an_event_once() {
 }
 
 #[test]
+fn an_owner_and_administrators_end_savers_and_nobody_else() {
+    session(&expect![[r#"
+        > submit ana/web 2 saver=save
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
+        > describe m1 saving=1-0-1:kept saving=1-1-1:saved saving=9-0-1:kept
+        SAVED 1-1-1 on 1 (2 attempts)
+        > as bob end-saver m1 1-0-1
+        refused: bob may not end savers of ana: an administrator may
+        > as ana end-saver m1 1-0-1
+        done
+        > as ana end-saver m1 1-0-1
+        done
+        > end-saver m1 1-0-1
+        done
+        > as ana end-saver m1 1-1-1
+        refused: machine m1 keeps no data of instance 1-1-1 any more: bourg saver list shows what is kept
+        > as ana end-saver m1 1-5-1
+        refused: machine m1 keeps no data of instance 1-5-1 any more: bourg saver list shows what is kept
+        > as ana end-saver m9 1-0-1
+        refused: there is no machine m9
+        > as ana end-saver m1 9-0-1
+        refused: ana may not end savers of a forgotten job: an administrator may
+        > end-saver m1 9-0-1
+        done
+        > describe m1 saving=1-0-1:ana-has-ended-it saving=9-0-1:kept
+        SAVER_GIVEN_UP 1-0-1 on 1 (ana-has-ended-it)
+        > end-saver m1 1-0-1
+        refused: machine m1 keeps no data of instance 1-0-1 any more: bourg saver list shows what is kept
+    "#]]);
+}
+
+#[test]
 fn data_that_is_given_up_is_an_event_also_where_it_is_only_gone() {
     session(&expect![[r#"
         > describe m1 saving=1-0-1:kept saving=1-1-1:too-late

@@ -163,7 +163,7 @@ impl Which {
     }
 }
 
-async fn machines(
+pub(crate) async fn machines(
     connection: &mut Connection,
     labels: String,
     names: &[MachineName],
@@ -176,7 +176,7 @@ async fn machines(
 }
 
 /// Applies one change to a machine.
-async fn change(
+pub(crate) async fn change(
     connection: &mut Connection,
     machine: &str,
     change: Change,

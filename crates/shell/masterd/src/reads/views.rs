@@ -465,6 +465,7 @@ pub(crate) fn saving(cell: &Cell, machine: &Machine) -> Vec<v1::SavingStatus> {
         bytes: i64::try_from(saving.bytes.0).unwrap_or(i64::MAX),
         attempts: saving.attempts,
         until: saving.until.0,
+        instance: Some(saving.instance.into()),
     };
     kept.map(status).collect()
 }

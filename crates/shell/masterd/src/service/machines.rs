@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    DrainMachine, Machine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform,
+    DrainMachine, EndSaver, Machine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform,
     UndrainMachine, attribute,
 };
 use master::Spread;
@@ -35,6 +35,11 @@ impl Service {
                 Mutation::DrainMachine(DrainMachine { machine, reason, deadline, force })
             }
             Change::Undrain(_) => Mutation::UndrainMachine(UndrainMachine { machine }),
+            Change::EndSaver(end) => {
+                let missing = || Status::invalid_argument("the instance is missing");
+                let instance = end.instance.ok_or_else(missing)?.into();
+                Mutation::EndSaver(EndSaver { machine, instance })
+            }
             Change::Remove(_) => Mutation::RemoveMachine(RemoveMachine { machine }),
             Change::SetAttributes(said) => {
                 Mutation::SetAttributes(SetAttributes { machine, changes: attributes(said)? })

@@ -210,6 +210,7 @@ fn machines() -> Vec<Machine> {
     down.report = Arc::new(machine_report());
     let mut up = machine(3, "m3", MachineState::Up);
     up.report = Arc::new(machine_report());
+    up.saver_ends = Arc::new([(instance(3), name("ana"))].into());
     up.operator_attributes = Arc::new(words([("platform", "arm64"), ("rack", "r1")]));
     up.drain = Some(Arc::new(Drain {
         since: Time(8),
