@@ -78,6 +78,7 @@ mod restored_twice;
 mod rootless;
 mod security;
 mod services;
+mod shares;
 mod shown;
 mod sigma;
 mod sim;
