@@ -109,7 +109,7 @@ fn check(script: &Script<'_>) {
         }
     }
 
-    let options = Options { segment_bytes: 4 << 10 };
+    let options = Options { segment_bytes: 4 << 10, ..Options::default() };
     let (mut events, opened) = match Events::open(scratch.path(), options) {
         Ok(opened) => opened,
         Err(error @ Error::NewerFormat { .. }) if !script.crash => {

@@ -326,6 +326,37 @@ fn what_was_deleted_is_stated_and_nothing_else() {
     assert_eq!(left.last().map(|e| e.cursor), cursors(121..=122).last().copied());
 }
 
+/// The size of a stream's files, as the disk has them.
+fn on_disk(directory: &std::path::Path) -> u64 {
+    event_files(directory).iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+}
+
+#[test]
+fn the_maximum_size_holds_at_any_time_whatever_one_operation_appends() {
+    for (bytes_max, of_an_event, events_each) in
+        [(64 << 10, 900, 3), (64 << 10, 1, 900), (64 << 10, 3_000, 30), (32 << 10, 1_000, 1)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut events, _) = Events::open(dir.path(), Options::of_at_most(bytes_max)).unwrap();
+        let payload = vec![7; of_an_event];
+        for index in 1..=30 {
+            let batch: Vec<_> = (0..events_each)
+                .map(|sub| Event { index, sub, time_us: index, payload: &payload })
+                .collect();
+            for some in batch.chunks(50) {
+                events.append(some).unwrap();
+                let (said, is) = (events.bytes(), on_disk(dir.path()));
+                assert!(said <= bytes_max && is <= bytes_max, "{said} and {is} of {bytes_max}");
+            }
+        }
+        // What is left is the newest, and without a gap.
+        let from = events.reader().oldest().unwrap().unwrap();
+        let left = read_all(&mut events.reader(), from);
+        assert_eq!(left.last().map(|event| event.cursor), Some(at(30, events_each - 1)));
+        assert!(on_disk(dir.path()) > bytes_max / 2, "as much is kept as fits");
+    }
+}
+
 #[test]
 fn other_names_are_left_alone_and_unfinished_segments_removed() {
     let dir = tempfile::tempdir().unwrap();

@@ -113,7 +113,7 @@ fn events_wait_for_room_and_come_once() {
     on_small_disk(1 << 20, |path| {
         let directory = path.join("events");
         fs::create_dir(&directory).unwrap();
-        let options = events::Options { segment_bytes: 64 << 10 };
+        let options = events::Options { segment_bytes: 64 << 10, bytes_max: u64::MAX };
         let (mut events, _) = Events::open(&directory, options).unwrap();
         let payload = [7; 1000];
         let event = |index| Event { index, sub: 0, time_us: index, payload: &payload };

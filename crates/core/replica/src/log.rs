@@ -136,6 +136,18 @@ impl Memory {
         self.entries.back().map_or(self.base.0, |entry| entry.index)
     }
 
+    /// The records after one of that term and up to another; `None` if some of them are not here.
+    pub(crate) fn between(
+        &self,
+        (after, term): (LogIndex, Term),
+        to: LogIndex,
+    ) -> Option<Vec<LogEntry>> {
+        if after > to || self.term(after.0).ok() != Some(term.0) {
+            return None;
+        }
+        (after.0.saturating_add(1)..=to.0).map(|index| self.get(index).cloned()).collect()
+    }
+
     fn get(&self, index: u64) -> Option<&LogEntry> {
         let position = index.checked_sub(self.base.0.0 + 1)?;
         self.entries.get(usize::try_from(position).ok()?)

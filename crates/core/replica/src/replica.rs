@@ -210,6 +210,12 @@ impl<C: Codec> Replica<C> {
         &self.cell
     }
 
+    /// The applied records after one; `None` if some are no longer in memory, or it is not applied yet.
+    #[must_use]
+    pub fn records_after(&self, index: LogIndex, term: Term) -> Option<Vec<LogEntry>> {
+        self.node.store().between((index, term), self.cell.index())
+    }
+
     /// When the names of that state changed.
     #[must_use]
     pub fn names(&self) -> &Changes {
@@ -234,14 +240,12 @@ impl<C: Codec> Replica<C> {
         (leader > 0).then_some(ReplicaId(leader))
     }
 
-    /// Whether consensus has elected this replica in its current term. It may not have applied what
-    /// was committed before it yet: see [`Self::is_serving`].
+    /// Whether it is elected in its term, and may lack what is committed: see [`Self::is_serving`].
     pub(crate) fn is_elected(&self) -> bool {
         self.node.raft.state == StateRole::Leader
     }
 
-    /// Whether this replica is elected, has everything that was ever acknowledged, and the caller
-    /// knows.
+    /// Whether it is elected, has everything that was ever acknowledged, and the caller knows.
     pub(crate) fn is_serving(&self) -> bool {
         self.is_elected() && self.master.is_leading() && self.told.1 == self.term()
     }

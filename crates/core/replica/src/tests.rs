@@ -252,6 +252,34 @@ fn a_restart_arrives_at_the_same_state() {
     assert_eq!(world.replica.cell().machine_count(), 2);
 }
 
+/// A follower goes on from what it has, as long as the records after it are in memory.
+#[test]
+fn the_records_after_an_applied_one_are_there_until_a_checkpoint_covers_them() {
+    let mut world = World::bootstrapped();
+    world.settle(vec![Input::OpenSession(Ticket(9), user())]);
+    world.settle((1..=5).map(|n| add_machine(n, &format!("m{n}"))).collect());
+    let last = world.replica.cell().index();
+    let term = |from: u64| if from == 0 { Term(0) } else { Term(1) };
+    for from in 0..=last.0 {
+        let records = world.replica.records_after(LogIndex(from), term(from));
+        let records = records.expect("they are in memory");
+        let after = world.disk.iter().filter(|entry| entry.index.0 > from);
+        assert!(records.iter().eq(after), "after {from}");
+    }
+    assert_eq!(world.replica.records_after(last.next(), Term(1)), None, "it is not applied yet");
+    assert_eq!(world.replica.records_after(last, Term(2)), None, "of another history");
+    // What is not durable is not applied.
+    world.step(vec![add_machine(6, "m6")]);
+    assert_eq!(world.replica.records_after(last, Term(1)), Some(Vec::new()));
+    let persisted = world.sync();
+    world.step(persisted);
+    world.settle(vec![Input::Checkpointed(last)]);
+    let gone = world.replica.records_after(LogIndex(last.0 - 1), Term(1));
+    assert_eq!(gone, None, "they are gone");
+    let records = world.replica.records_after(last, Term(1)).map(|records| records.len());
+    assert_eq!(records, Some(1));
+}
+
 /// However many operations one step applies, the events of each are generated directly after it;
 /// and a restart generates them again.
 #[test]

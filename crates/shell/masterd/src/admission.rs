@@ -9,6 +9,10 @@
 //! machines and the master itself: however much users request, a machine's report finds room. Reads
 //! are answered from views and never wait here. A follower counts the requests that it forwards in
 //! the same way.
+//!
+//! Beside that, the tasks that a user changes are bounded: see [`changed_tasks`].
+
+pub(crate) mod changed_tasks;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cell::{Cell, Mutation, Total};
-use model::{Band, Time, UserName};
+use model::{Band, Beyond, Time, UserName};
 use spec::JobSpec;
 use tonic::Status;
 
+use self::changed_tasks::{ChangedTasks, Wait};
 use crate::rate_limited_log::Tally;
 use crate::request::{Principal, Request};
 use rpc::metadata::RETRY_AFTER;
@@ -158,6 +163,8 @@ pub(crate) struct Shed {
     asked: Asked,
     /// The number of the caller's own waiting requests, if they are the cause.
     own: Option<usize>,
+    /// That the caller has changed many tasks, if that is the cause.
+    changed: Option<Beyond>,
     /// When to retry.
     pub(crate) retry_after: Duration,
 }
@@ -166,6 +173,13 @@ pub(crate) struct Shed {
 impl std::fmt::Display for Shed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (what, ms) = (self.asked.words(), self.retry_after.as_millis());
+        if let Some(changed) = self.changed {
+            return write!(
+                f,
+                "too many tasks are changed at once, and the last changes have to be worked off first: \
+                 {changed}; try again in {ms} ms"
+            );
+        }
         match self.own {
             None => write!(
                 f,
@@ -195,6 +209,7 @@ impl From<Shed> for Status {
 pub(crate) struct Admission {
     limits: Limits,
     waiting: Mutex<Waiting>,
+    changed: Mutex<ChangedTasks>,
     answered: AtomicU64,
     rate: Mutex<Rate>,
     shed: Tally,
@@ -247,6 +262,7 @@ impl Admission {
         Arc::new(Self {
             limits,
             waiting: Mutex::default(),
+            changed: Mutex::default(),
             answered: AtomicU64::new(0),
             rate: Mutex::new(rate),
             shed: Tally::default(),
@@ -273,6 +289,23 @@ impl Admission {
         waiting.add(by.as_ref(), load);
         drop(waiting);
         Ok(Counted { admission: Arc::clone(self), asked, by, load })
+    }
+
+    /// Takes in a user's change to so many tasks.
+    pub(crate) fn change_tasks(
+        &self,
+        asked: Asked,
+        now: Time,
+        user: &UserName,
+        tasks: u64,
+    ) -> Result<(), Shed> {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = changed.take(now, user, tasks);
+        drop(changed);
+        taken.map_err(|Wait { why, retry_after }| {
+            let shed = self.shed(asked, None, 1);
+            Shed { changed: Some(why), retry_after, ..shed }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -316,7 +349,7 @@ impl Admission {
                  the last of them {what}"
             );
         });
-        Shed { asked, own, retry_after: retry_after(excess, self.per_second()) }
+        Shed { asked, own, changed: None, retry_after: retry_after(excess, self.per_second()) }
     }
 
     /// Answers per second.

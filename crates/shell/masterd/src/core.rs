@@ -34,8 +34,9 @@ use crate::threads::Component;
 use crate::view::View;
 use crate::{agents, peers};
 
-/// The maximum lag of a follower, in records.
-const FOLLOWER_QUEUE: usize = 16_384;
+/// The maximum number of records that wait for a follower. One that lags further goes on with those that
+/// consensus has in memory.
+const FOLLOWER_QUEUE: usize = 1_024;
 /// The maximum age of a view whose only outdated part is the other replicas' progress.
 const VIEW_AGE: Duration = Duration::from_millis(50);
 /// The maximum number of messages in a step.
@@ -235,9 +236,14 @@ impl Thread {
                 self.reading.insert(ticket, answer);
                 Some(Input::Read(ticket))
             }
-            Message::Follow(answer) => {
+            Message::Follow(has, answer) => {
                 let (to_follower, entries) = mpsc::channel(FOLLOWER_QUEUE);
-                let following = Following { cell: self.replica.cell().clone(), entries };
+                let origin = self.origin;
+                let has = has.filter(|has| has.restore_epoch == origin.restore_epoch);
+                let records = has.and_then(|has| self.replica.records_after(has.index, has.term));
+                let cell = records.is_none().then(|| self.replica.cell().clone());
+                let records = records.unwrap_or_default();
+                let following = Following { cell, origin, records, entries };
                 if answer.send(following).is_ok() {
                     self.followers.push(to_follower);
                     self.publish();
@@ -321,7 +327,7 @@ impl Thread {
         // They have the events before.
         self.know_peers();
         self.recorder.resume(index.next(), restore_epoch);
-        // They start again from a snapshot.
+        // They go on from an image.
         self.followers.clear();
     }
 
@@ -335,7 +341,7 @@ impl Thread {
     fn committed(&mut self, entry: &LogEntry) {
         self.checkpoints.committed(entry.data.len());
         self.origin.term = entry.term;
-        // A follower whose queue is full has fallen too far behind and starts again.
+        // A follower whose queue is full asks for the records that it lacks.
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 

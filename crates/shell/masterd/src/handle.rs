@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use replica::Input;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::admission::changed_tasks::changed_by;
 use crate::admission::{Admission, Asked, Counted, Shed};
 use crate::bounds;
 use crate::disk::log::ToLog;
 use crate::identity::Dismissed;
-use crate::message::{Answered, Asker, Following, Message};
+use crate::message::{Answered, Asker, CellCopy, Following, Message};
 use crate::request::{Principal, Request};
 use crate::view::View;
 
@@ -110,8 +111,19 @@ impl Core {
     /// Counts a request of so many bytes as waiting, until the returned value is dropped.
     pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
         let view = self.view();
-        let asked = Asked::of(ask, &view.cell, view.now());
-        self.count_as(asked, ask.by(), bytes)
+        let (cell, now) = (&view.cell, view.now());
+        let asked = Asked::of(ask, cell, now);
+        let counted = self.count_as(asked, ask.by(), bytes)?;
+        // What another replica decides counts there.
+        if view.leads_elsewhere().is_none()
+            && let Request::Mutate(_, by, mutation) = ask
+            && !cell.is_administrator(&by.user)
+        {
+            let tasks = changed_by(mutation, &by.user, cell);
+            let taken = self.admission.change_tasks(asked, now, &by.user, tasks);
+            taken.map_err(NotTaken::Overloaded)?;
+        }
+        Ok(counted)
     }
 
     /// The same before the exact request is known.
@@ -146,10 +158,10 @@ impl Core {
         answered.await.ok()
     }
 
-    /// Follows the cell's records.
-    pub(crate) async fn follow(&self) -> Option<Following> {
+    /// Follows the cell's records, on from what is there already.
+    pub(crate) async fn follow(&self, has: Option<CellCopy>) -> Option<Following> {
         let (answer, answered) = oneshot::channel();
-        self.to_core.send(Message::Follow(answer)).await.ok()?;
+        self.to_core.send(Message::Follow(has, answer)).await.ok()?;
         answered.await.ok()
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cell::{Cell, Outcome};
-use model::{LogIndex, ReplicaId};
+use checkpoint::Origin;
+use model::{LogIndex, ReplicaId, RestoreEpoch, Term};
 use replica::{Input, LogEntry, Refusal};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,8 +20,8 @@ pub(crate) enum Message {
     Request(Request, Asker),
     /// A reader waits until the view has everything that was acknowledged anywhere before.
     Read(oneshot::Sender<()>),
-    /// A client wants to follow the cell's records.
-    Follow(oneshot::Sender<Following>),
+    /// A client wants to follow the cell's records, on from what it has.
+    Follow(Option<CellCopy>, oneshot::Sender<Following>),
     /// A checkpoint was written, or failed.
     Checkpointed(anyhow::Result<Written>),
     /// The cell was checked; the number of violated invariants.
@@ -44,10 +45,27 @@ pub(crate) struct Asker {
 /// The answer, with the index at which it was given.
 pub(crate) type Answered = Result<(LogIndex, Outcome), Refusal>;
 
-/// The cell at an index, and every record after it. A follower that falls too far behind gets its
-/// channel closed.
+/// What a follower has of the cell already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CellCopy {
+    /// The index of its last operation.
+    pub(crate) index: LogIndex,
+    /// Its term: with it the index tells one history from another.
+    pub(crate) term: Term,
+    /// The restoration that it continues from.
+    pub(crate) restore_epoch: RestoreEpoch,
+}
+
+/// Where a follower goes on from, and every record after it. A follower whose queue is full gets its
+/// channel closed, and goes on with [`Message::Follow`].
 pub(crate) struct Following {
-    pub(crate) cell: Cell,
+    /// The cell; `None` if the records after the follower's copy are there.
+    pub(crate) cell: Option<Cell>,
+    /// The term of the cell's last operation, and the restoration that it continues from.
+    pub(crate) origin: Origin,
+    /// The records after the cell or the copy up to now, which share their memory with consensus.
+    pub(crate) records: Vec<LogEntry>,
+    /// Those that come.
     pub(crate) entries: mpsc::Receiver<LogEntry>,
 }
 

@@ -63,13 +63,13 @@ fn run(options: &Options) -> anyhow::Result<()> {
             shutdown::requested().await;
             notify::stopping();
         });
-        let mut failures = Failures::default();
+        let (mut failures, mut copy) = (Failures::default(), None);
         // After a lost connection, or if the replica knows no leader, try the next one.
         for turn in 0_usize.. {
             let all = masters.all();
             let master = all.get(turn % all.len().max(1)).context("no master is given")?;
             // Connect anew each time, since a connection keeps the certificate that it began with.
-            let followed = async { follow(client(master)?, &masters).await };
+            let followed = async { follow(client(master)?, &masters, &mut copy).await };
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
@@ -88,8 +88,8 @@ fn run(options: &Options) -> anyhow::Result<()> {
     })
 }
 
-/// The outcome of a proposal: its instances, and the answer.
-type Outcome = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
+/// The outcome of a proposal.
+type Outcome = Result<v1::ProposeResponse, tonic::Status>;
 
 /// What failed last at each master: a master that is gone for long is not told of at each attempt.
 #[derive(Default)]
@@ -118,43 +118,68 @@ fn is_about_replicas(op: &Op) -> bool {
     }
 }
 
+/// What a scheduler keeps when it loses its connection: it goes on with the records after its copy.
+struct Copy {
+    scheduler: Scheduler,
+    /// The master's clock, advanced locally: the local wall clock may differ.
+    clock: Clock,
+    /// What the copy is, in the master's words.
+    has: v1::CellCopy,
+    /// The instances of a proposal whose outcome is not known.
+    proposed: Vec<InstanceId>,
+    /// Whether every record that came could be applied.
+    is_good: bool,
+}
+
 /// Follows the master with a copy of the cell until the connection is lost. `masters` learns where
 /// the replicas are.
 async fn follow(
     mut client: SchedulingClient<Channel>,
     masters: &Masters,
+    kept: &mut Option<Copy>,
 ) -> anyhow::Result<std::convert::Infallible> {
     let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
-    let mut stream = client.follow(v1::FollowRequest {}).await.map_err(explained)?.into_inner();
-    // Use the master's clock, advanced locally: the local wall clock may differ.
-    let (cell, mut clock) = first_copy(&mut stream).await?;
-    let scheduler = &mut Scheduler::new(cell);
+    kept.take_if(|copy| !copy.is_good);
+    let has = kept.as_ref().map(|copy| copy.has.clone());
+    let request = v1::FollowRequest { has };
+    let mut stream = client.follow(request).await.map_err(explained)?.into_inner();
+    let copy = begin(&mut stream, kept).await?;
     notify::ready();
-    masters.told(renewal::addresses(scheduler.cell()));
-    tracing::info!("following the master from index {}", scheduler.cell().index());
+    masters.told(renewal::addresses(copy.scheduler.cell()));
+    tracing::info!("following the master from index {}", copy.scheduler.cell().index());
+    let lost = std::mem::take(&mut copy.proposed);
+    // What became of them may be in the records that come.
+    let mut rest_until = match lost.is_empty() {
+        true => copy.clock.now(),
+        false => copy.clock.now() + REJECTED_DELAY,
+    };
+    copy.scheduler.not_judged(lost);
     let mut proposal = None;
     let mut next = None;
-    let mut rest_until = clock.now();
     loop {
-        if proposal.is_none() && clock.now() < rest_until {
+        if proposal.is_none() && copy.clock.now() < rest_until {
             next = Some(next.map_or(rest_until, |next: Time| next.min(rest_until)));
         } else if proposal.is_none() {
-            let plan = scheduler.pass(clock.now());
+            let plan = copy.scheduler.pass(copy.clock.now());
             next = plan.next;
             if !plan.assignments.is_empty() {
                 tracing::debug!("proposing {} at {}", plan.assignments.len(), plan.made_at);
+                let instances = plan.assignments.iter().map(|assignment| assignment.instance);
+                copy.proposed = instances.collect();
                 proposal = Some(Box::pin(propose(client.clone(), plan)));
             }
         }
         // While a proposal is pending, ignore timers: overdue ones would fire at once, again and
         // again.
-        let due = next.filter(|_| proposal.is_none()).map(|next: Time| clock.instant(next));
+        let due = next.filter(|_| proposal.is_none()).map(|next: Time| copy.clock.instant(next));
         tokio::select! {
             message = stream.message() => {
-                apply(scheduler, &mut clock, masters, message.map_err(explained)?)?;
+                let mut message = Some(message);
                 // Apply everything that has already arrived before the pass.
-                while let Some(message) = ready(&mut stream).await {
-                    apply(scheduler, &mut clock, masters, message.map_err(explained)?)?;
+                while let Some(arrived) = message {
+                    let arrived = arrived.map_err(explained)?;
+                    apply(copy, masters, arrived.context("the master closed the stream")?)?;
+                    message = ready(&mut stream).await;
                 }
             }
             outcome = async { match &mut proposal {
@@ -162,7 +187,7 @@ async fn follow(
                 None => std::future::pending().await,
             } } => {
                 proposal = None;
-                if let Err(status) = &outcome.1 {
+                if let Err(status) = &outcome {
                     let lost = [tonic::Code::Unavailable, tonic::Code::Unauthenticated];
                     anyhow::ensure!(
                         !lost.contains(&status.code()),
@@ -170,8 +195,9 @@ async fn follow(
                         rpc::transport::explain(status)
                     );
                 }
-                if settle(scheduler, outcome) {
-                    rest_until = clock.now() + REJECTED_DELAY;
+                let instances = std::mem::take(&mut copy.proposed);
+                if settle(&mut copy.scheduler, instances, outcome) {
+                    rest_until = copy.clock.now() + REJECTED_DELAY;
                 }
             }
             () = async { match due {
@@ -182,21 +208,37 @@ async fn follow(
     }
 }
 
-/// Receives the current state of the cell; returns it with its clock.
-async fn first_copy(stream: &mut Streaming<v1::Followed>) -> anyhow::Result<(Cell, Clock)> {
+/// Goes on with the copy that is there, or receives the current state of the cell.
+async fn begin<'a>(
+    stream: &mut Streaming<v1::Followed>,
+    kept: &'a mut Option<Copy>,
+) -> anyhow::Result<&'a mut Copy> {
     let mut image = Vec::new();
-    let time = loop {
+    let (time, has) = loop {
         let message = stream.message().await?.context("the master closed the stream")?;
         match message.what {
+            Some(v1::followed::What::Resumed(_)) => {
+                let copy = kept.as_mut().context("there is no copy to go on from")?;
+                // The replica's clock may be behind that of the one before.
+                copy.clock = Clock::showing(Time(message.time));
+                copy.clock.advance_to(copy.scheduler.cell().time());
+                return Ok(copy);
+            }
             Some(v1::followed::What::Image(piece)) => image.extend_from_slice(&piece),
-            Some(v1::followed::What::ImageComplete(_)) => break Time(message.time),
+            Some(v1::followed::What::ImageComplete(_)) => {
+                let has = message.copy.context("the master does not say what the image is")?;
+                break (Time(message.time), has);
+            }
             _ => anyhow::bail!("received an operation before the image was complete"),
         }
     };
+    // The old copy makes room first.
+    *kept = None;
     let mut clock = Clock::showing(time);
     let cell = Cell::from_image(proto::image::read_image(&image)?)?;
     clock.advance_to(cell.time());
-    Ok((cell, clock))
+    let scheduler = Scheduler::new(cell);
+    Ok(kept.insert(Copy { scheduler, clock, has, proposed: Vec::new(), is_good: true }))
 }
 
 /// The next message, if it has already arrived.
@@ -213,15 +255,17 @@ async fn ready(
     .await
 }
 
-fn apply(
-    scheduler: &mut Scheduler,
-    clock: &mut Clock,
-    masters: &Masters,
-    message: Option<v1::Followed>,
-) -> anyhow::Result<()> {
-    let message = message.unwrap_or_default();
+/// Applies a record to the copy. If that fails, nobody knows what the copy is worth.
+fn apply(copy: &mut Copy, masters: &Masters, message: v1::Followed) -> anyhow::Result<()> {
+    let applied = apply_record(copy, masters, message);
+    copy.is_good = applied.is_ok();
+    applied
+}
+
+fn apply_record(copy: &mut Copy, masters: &Masters, message: v1::Followed) -> anyhow::Result<()> {
+    let Copy { scheduler, clock, has, .. } = copy;
     let Some(v1::followed::What::Committed(committed)) = message.what else {
-        anyhow::bail!("the master closed the stream");
+        anyhow::bail!("received something else than an operation");
     };
     clock.advance_to(Time(message.time));
     let expected = LogIndex(scheduler.cell().index().0 + 1);
@@ -230,6 +274,7 @@ fn apply(
         "received record {} instead of {expected}",
         committed.index
     );
+    (has.index, has.term) = (committed.index, committed.term);
     if committed.record.is_empty() {
         scheduler.follow(scheduler.cell().time(), &Op::Nothing);
         return Ok(());
@@ -251,18 +296,17 @@ fn apply(
 }
 
 async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Outcome {
-    let instances = plan.assignments.iter().map(|assignment| assignment.instance).collect();
     let mut request = tonic::Request::new(v1::ProposeRequest {
         made_at: plan.made_at.0,
         assignments: plan.assignments.iter().map(Into::into).collect(),
     });
     request.set_timeout(PROPOSAL_TIMEOUT);
-    (instances, client.propose(request).await.map(tonic::Response::into_inner))
+    client.propose(request).await.map(tonic::Response::into_inner)
 }
 
 /// Whether any assignment was rejected. The copy shows the effect of each: until it has caught up
 /// with the master, the same plan would be rejected for the same reason.
-fn settle(scheduler: &mut Scheduler, (instances, outcome): Outcome) -> bool {
+fn settle(scheduler: &mut Scheduler, instances: Vec<InstanceId>, outcome: Outcome) -> bool {
     match outcome {
         Ok(outcome) => {
             for (instance, cause) in instances.iter().zip(&outcome.refused) {

@@ -7,6 +7,7 @@
 
 mod borglets;
 mod cell;
+mod cell_shares;
 mod emulator;
 mod eventually;
 mod http;
@@ -55,6 +56,7 @@ mod lab;
 mod locks;
 mod logs;
 mod lost;
+mod machine_shares;
 mod machines;
 mod memory;
 mod metrics;
@@ -78,7 +80,6 @@ mod restored_twice;
 mod rootless;
 mod security;
 mod services;
-mod shares;
 mod shown;
 mod sigma;
 mod sim;

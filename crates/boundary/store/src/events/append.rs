@@ -188,6 +188,8 @@ impl Events {
 
     /// Starts a new segment that contains all events from `begin` on.
     fn roll(&mut self, begin: Cursor, needed_bytes: u32) -> Result<()> {
+        let new = u64::from(self.options.segment_bytes().max(needed_bytes));
+        self.make_room(new)?;
         let header = begin.begin_after(self.last_time_us);
         let mark = (self.mark > 0).then(|| mark(self.mark));
         let bytes = self.options.segment_bytes();

@@ -76,12 +76,25 @@ pub struct Options {
     /// The size at which a segment is preallocated, in bytes, which is also the unit of deletion.
     /// Clamped to 4 KiB to 1 GiB.
     pub segment_bytes: u64,
+    /// The maximum size of all segments, which holds at any time: before a segment begins, the oldest are
+    /// deleted until there is room for it. The segment that takes appends is never deleted.
+    pub bytes_max: u64,
 }
 
 impl Default for Options {
-    /// Segments of 16 MiB.
+    /// Segments of 16 MiB, as many as come.
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20 }
+        Self { segment_bytes: 16 << 20, bytes_max: u64::MAX }
+    }
+}
+
+impl Options {
+    /// Segments that together never have more than this size: of 16 MiB, or smaller if only few of them
+    /// fitted.
+    #[must_use]
+    pub fn of_at_most(bytes_max: u64) -> Self {
+        let segment_bytes = (bytes_max / 8).min(Self::default().segment_bytes);
+        Self { segment_bytes, bytes_max }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::Segment;
 use super::append::Events;
 use crate::retention::Retention;
 use crate::{Error, Result, disk};
@@ -19,7 +20,24 @@ impl Events {
     pub fn retain(&mut self, retention: &Retention, now_us: u64) -> Result<usize> {
         self.appender.check_poison()?;
         let sizes: Vec<_> = self.segments.iter().map(|s| (s.file_bytes, s.last_time_us)).collect();
-        let surplus = surplus(&sizes, retention, now_us);
+        self.delete_oldest(surplus(&sizes, retention, now_us))
+    }
+
+    /// Deletes as many of the oldest segments as are needed for a new one to fit into the maximum size.
+    pub(super) fn make_room(&mut self, new_bytes: u64) -> Result<()> {
+        let mut bytes = self.bytes().saturating_add(new_bytes);
+        let beyond = |segment: &&Segment| {
+            let beyond = bytes > self.options.bytes_max;
+            bytes = bytes.saturating_sub(segment.file_bytes);
+            beyond
+        };
+        let (_, sealed) = self.segments.split_last().unzip();
+        let surplus = sealed.unwrap_or_default().iter().take_while(beyond).count();
+        self.delete_oldest(surplus).map(drop)
+    }
+
+    /// Deletes so many of the oldest segments; returns how many were there.
+    fn delete_oldest(&mut self, surplus: usize) -> Result<usize> {
         for deleted in 0..surplus {
             let Some(oldest) = self.segments.first() else { return Ok(deleted) };
             fs::remove_file(&oldest.path).map_err(Error::io("delete", &oldest.path, 0))?;

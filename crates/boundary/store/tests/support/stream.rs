@@ -8,7 +8,7 @@ use store::Error;
 use store::events::{Cursor, Event, Events, Limit, Options, Reader};
 
 /// Small segments, so that a test sees many of them.
-pub const SMALL: Options = Options { segment_bytes: 4096 };
+pub const SMALL: Options = Options { segment_bytes: 4096, bytes_max: u64::MAX };
 
 /// An event with its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]

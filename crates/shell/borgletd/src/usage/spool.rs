@@ -46,7 +46,8 @@ impl Spool {
         let directory = data.join(DIRECTORY);
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
-        let (mut events, found) = Events::open(&directory, Options { segment_bytes: FILE_BYTES })?;
+        let (mut events, found) =
+            Events::open(&directory, Options { segment_bytes: FILE_BYTES, ..Options::default() })?;
         for damage in found.damage {
             tracing::warn!("kept usage is damaged: {damage}");
         }

@@ -172,7 +172,8 @@ pub(crate) fn start(
     to_core: async_mpsc::Sender<Message>,
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<(Recorder, Keeper)> {
-    let (events, opened) = Events::open(directory, Options::default())?;
+    let options = Options::of_at_most(retention.bytes);
+    let (events, opened) = Events::open(directory, options)?;
     for damage in &opened.damage {
         tracing::error!("events are lost: {damage}");
     }

@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
-use cell::Outcome;
-use model::LogIndex;
+use cell::{Cell, Outcome};
+use checkpoint::Origin;
+use model::{LogIndex, Term};
 use prost::Message as _;
 use proto::v1;
+use proto::v1::followed::What;
+use replica::LogEntry;
 use rpc::Identity;
 use rpc::service::scheduling_server::Scheduling;
 use tokio::sync::mpsc;
@@ -14,7 +17,8 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::message::Following;
+use crate::handle::Core;
+use crate::message::{CellCopy, Following};
 use crate::request;
 use crate::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
 
@@ -31,52 +35,16 @@ impl Scheduling for Service {
 
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Answer<Self::FollowStream> {
         let name = self.scheduler(&request)?;
-        self.leader(Instant::now() + LEADERLESS_MAX).await?;
-        let following = self.core.follow().await;
-        let following = following.ok_or_else(|| Status::unavailable("the master is stopping"))?;
-        let Following { cell, mut entries } = following;
-        tracing::info!("scheduler {name} follows from index {}", cell.index());
-        let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
-        let core = self.core.clone();
-        tokio::spawn(async move {
-            use v1::followed::What;
-            // The cell of this moment is dropped with its image: a scheduler follows for as long as
-            // it runs.
-            let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
-            let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
-            for what in pieces.chain([What::ImageComplete(true)]) {
-                let message = v1::Followed { what: Some(what), time: core.view().now().0 };
-                if to_scheduler.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
-            let mut alone = std::pin::pin!(core.without_leader_for(LEADERLESS_MAX));
-            let ended = loop {
-                let entry = tokio::select! {
-                    entry = entries.recv() => entry,
-                    () = to_scheduler.closed() => return,
-                    () = &mut alone => {
-                        break Status::unavailable("this replica knows no leader: follow another");
-                    }
-                };
-                let Some(entry) = entry else {
-                    break Status::out_of_range(
-                        "too far behind, or the master is stopping: start again",
-                    );
-                };
-                let committed = v1::Committed {
-                    index: entry.index.0,
-                    level: entry.level.0,
-                    record: entry.data.to_vec(),
-                };
-                let (what, time) = (Some(What::Committed(committed)), core.view().now().0);
-                let message = v1::Followed { what, time };
-                if to_scheduler.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            };
-            let _gone = to_scheduler.send(Err(ended)).await;
+        let has = request.into_inner().has.and_then(|has| {
+            let restore_epoch = has.restore_epoch.parse().ok()?;
+            Some(CellCopy { index: LogIndex(has.index), term: Term(has.term), restore_epoch })
         });
+        self.leader(Instant::now() + LEADERLESS_MAX).await?;
+        let following = self.core.follow(has).await;
+        let following = following.ok_or_else(|| Status::unavailable("the master is stopping"))?;
+        let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
+        let sender = Sender { core: self.core.clone(), name, to_scheduler };
+        tokio::spawn(sender.run(following, has));
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 
@@ -120,7 +88,94 @@ impl Scheduling for Service {
     }
 }
 
-fn image_pieces(cell: &cell::Cell) -> Vec<Vec<u8>> {
+/// Sends a scheduler what it follows.
+struct Sender {
+    core: Core,
+    name: String,
+    to_scheduler: mpsc::Sender<Result<v1::Followed, Status>>,
+}
+
+/// The scheduler is gone.
+struct Gone;
+
+impl Sender {
+    async fn run(self, following: Following, has: Option<CellCopy>) {
+        let Self { core, to_scheduler, .. } = &self;
+        let Following { cell, origin, mut records, mut entries } = following;
+        let Ok(mut copy) = self.begin(cell, origin, has).await else { return };
+        let mut alone = std::pin::pin!(core.without_leader_for(LEADERLESS_MAX));
+        let ended = loop {
+            for entry in std::mem::take(&mut records) {
+                (copy.index, copy.term) = (entry.index, entry.term);
+                if self.send(What::Committed(committed(entry)), None).await.is_err() {
+                    return;
+                }
+            }
+            let entry = tokio::select! {
+                entry = entries.recv() => entry,
+                () = to_scheduler.closed() => return,
+                () = &mut alone => {
+                    break Status::unavailable("this replica knows no leader: follow another");
+                }
+            };
+            records = match entry {
+                Some(entry) => vec![entry],
+                None => match core.follow(Some(copy)).await {
+                    Some(Following { cell: None, records, entries: more, .. }) => {
+                        entries = more;
+                        records
+                    }
+                    Some(_) => break Status::out_of_range("too far behind: start again"),
+                    None => break Status::unavailable("the master is stopping"),
+                },
+            };
+        };
+        let _gone = to_scheduler.send(Err(ended)).await;
+    }
+
+    /// Sends the image, or that none is needed. Returns what the scheduler then has.
+    async fn begin(
+        &self,
+        cell: Option<Cell>,
+        origin: Origin,
+        has: Option<CellCopy>,
+    ) -> Result<CellCopy, Gone> {
+        let Some(cell) = cell else {
+            let has = has.ok_or(Gone)?;
+            tracing::info!("scheduler {} goes on from index {}", self.name, has.index);
+            self.send(What::Resumed(true), None).await?;
+            return Ok(has);
+        };
+        let Origin { term, restore_epoch } = origin;
+        let copy = CellCopy { index: cell.index(), term, restore_epoch };
+        tracing::info!("scheduler {} follows from index {}", self.name, copy.index);
+        // The cell of this moment is dropped with its image: a scheduler follows for as long as it runs.
+        let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
+        for piece in pieces.unwrap_or_default() {
+            self.send(What::Image(piece), None).await?;
+        }
+        self.send(What::ImageComplete(true), Some(copy)).await?;
+        Ok(copy)
+    }
+
+    async fn send(&self, what: What, copy: Option<CellCopy>) -> Result<(), Gone> {
+        let time = self.core.view().now().0;
+        let copy = copy.map(|copy| v1::CellCopy {
+            index: copy.index.0,
+            restore_epoch: copy.restore_epoch.to_string(),
+            term: copy.term.0,
+        });
+        let message = v1::Followed { what: Some(what), time, copy };
+        self.to_scheduler.send(Ok(message)).await.map_err(|_| Gone)
+    }
+}
+
+fn committed(entry: LogEntry) -> v1::Committed {
+    let (index, level, term) = (entry.index.0, entry.level.0, entry.term.0);
+    v1::Committed { index, level, record: entry.data.to_vec(), term }
+}
+
+fn image_pieces(cell: &Cell) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();
     proto::image::write_image(&cell.image(), &mut |bytes| {
