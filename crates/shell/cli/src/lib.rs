@@ -19,6 +19,7 @@ mod example;
 mod exec;
 mod exit;
 mod follow;
+mod imports;
 mod kill;
 mod last_lines;
 mod lock;
@@ -63,6 +64,7 @@ pub use self::checkpoint::load::begin_anew;
 pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
 pub use self::exit::{Code, Done, Failure, TABLE};
 pub use self::master::change as change_replicas;
+use self::imports::ImportArgs;
 use self::moment::{Moment, Since};
 use self::output::Format;
 
@@ -241,6 +243,9 @@ pub enum Command {
         /// The file.
         file: PathBuf,
     },
+        /// What it may import.
+        #[command(flatten)]
+        imports: ImportArgs,
 }
 
 #[derive(Debug, Args)]
@@ -248,6 +253,8 @@ struct DevArgs {
     /// A BCL or JSON file with jobs to run in the cell.
     file: Option<PathBuf>,
     /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
+    #[command(flatten)]
+    imports: ImportArgs,
     #[arg(long)]
     dir: Option<PathBuf>,
     /// The cell's name.
@@ -286,6 +293,8 @@ struct RunArgs {
     /// A BCL or JSON file.
     file: PathBuf,
     /// Only show what it would do: the same as bourg plan.
+    #[command(flatten)]
+    imports: ImportArgs,
     #[arg(long, conflicts_with_all = ["detach", "wait", "timeout"])]
     plan: bool,
     /// Return as soon as the jobs are admitted.
@@ -303,11 +312,13 @@ struct RunArgs {
 #[derive(Debug, Args)]
 struct EvalArgs {
     /// A BCL or JSON file.
-    #[arg(required_unless_present = "library")]
+    #[arg(required_unless_present = "print_library")]
     file: Option<PathBuf>,
     /// Print the built-in library instead.
     #[arg(long)]
-    library: bool,
+    print_library: bool,
+    #[command(flatten)]
+    imports: ImportArgs,
 }
 
 #[derive(Debug, Args)]
@@ -547,15 +558,15 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EndCommandWithClient => lock::guard::run(),
-        Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,
+        Command::EvaluateHere { file, imports } => evaluate::in_this_process(&file, imports)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn eval(args: &EvalArgs) -> Done {
     match &args.file {
-        Some(file) if !args.library => {
-            let jobs = evaluate::evaluate(file)?;
+        Some(file) if !args.print_library => {
+            let jobs = evaluate::evaluate(file, &args.imports)?;
             output::print(&format!("{}\n", proto::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),
