@@ -7,8 +7,8 @@ use cell::{
     AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, GrantQuota,
     IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine,
     RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
-    SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation, SetService, UndrainMachine,
-    UseCapability,
+    SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, SetService,
+    UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -21,10 +21,11 @@ impl From<&Mutation> for MutationMessage {
     fn from(mutation: &Mutation) -> Self {
         match mutation {
             Mutation::Submit(spec) => Self::Submit(spec.as_ref().into()),
-            Mutation::Kill(Kill { owner, job, tasks }) => Self::Kill(op::Kill {
+            Mutation::Kill(Kill { owner, job, tasks, now }) => Self::Kill(op::Kill {
                 owner: owner.to_string(),
                 job: job.to_string(),
                 tasks: Some(tasks.into()),
+                now: *now,
             }),
             Mutation::AddMachine(AddMachine { name, address }) => {
                 Self::AddMachine(op::AddMachine {
@@ -69,6 +70,9 @@ impl From<&Mutation> for MutationMessage {
                 })
             }
             Mutation::SetLogs(SetLogs(settings)) => Self::SetLogs(settings.into()),
+            Mutation::SetNoticeMax(SetNoticeMax(most)) => {
+                Self::SetNoticeMax(crate::duration(*most))
+            }
             Mutation::SetReclamation(SetReclamation(setting)) => {
                 Self::SetReclamation(setting.to_string())
             }
@@ -167,6 +171,7 @@ impl TryFrom<MutationMessage> for Mutation {
                 owner: read::name(&kill.owner, "owner").field("kill")?,
                 job: read::name(&kill.job, "job").field("kill")?,
                 tasks: read::message(kill.tasks, "tasks").field("kill")?,
+                now: kill.now,
             }),
             MutationMessage::AddMachine(add) => Self::AddMachine(AddMachine {
                 name: read::name(&add.name, "name").field("addMachine")?,
@@ -207,6 +212,9 @@ impl TryFrom<MutationMessage> for Mutation {
             }),
             MutationMessage::SetLogs(set) => {
                 Self::SetLogs(SetLogs(set.try_into().field("setLogs")?))
+            }
+            MutationMessage::SetNoticeMax(most) => {
+                Self::SetNoticeMax(SetNoticeMax(read::span(Some(most), "setNoticeMax")?))
             }
             MutationMessage::SetReclamation(setting) => {
                 Self::SetReclamation(SetReclamation(read::word(&setting, "setReclamation")?))

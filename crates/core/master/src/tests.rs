@@ -45,7 +45,12 @@ const M1: MachineId = MachineId(1);
 /// Ana kills tasks of a job of hers.
 fn kill(job: &str, tasks: TaskSelection) -> Mutation {
     let owner = UserName::new("ana").expect("a name");
-    Mutation::Kill(cell::Kill { owner, job: model::JobName::new(job).expect("a name"), tasks })
+    Mutation::Kill(cell::Kill {
+        owner,
+        job: model::JobName::new(job).expect("a name"),
+        tasks,
+        now: false,
+    })
 }
 
 impl World {
@@ -258,11 +263,6 @@ fn a_machine_is_described_ordered_and_observed() {
     assert_eq!(world.tick(), "order 9 [1-1-1]", "its end is known: it may be forgotten there");
 }
 
-#[test]
-fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
-    let mut world = World::new();
-    world.tick();
-    world.answer(true, 3, &[]);
 /// A program that ended before the first poll that could have seen it run has run nevertheless.
 #[test]
 fn a_program_that_has_ended_was_started() {
@@ -310,6 +310,11 @@ fn a_program_that_has_ended_was_started() {
     assert!(seen.contains("Ended") && !seen.contains("Started"), "{seen}");
 }
 
+#[test]
+fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
     world.submit(1);
     world.assign(0);
     world.tick();

@@ -251,7 +251,8 @@ macro_rules! mutation {
 pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
     let jobs = prop_oneof![
         4 => values.spec.clone().prop_map(Mutation::Submit),
-        3 => mutation!(values, Kill { owner: user, job: job, tasks: tasks }),
+        3 => (values.user.clone(), values.job.clone(), values.tasks.clone(), any::<bool>())
+            .prop_map(|(owner, job, tasks, now)| Mutation::Kill(Kill { owner, job, tasks, now })),
         3 => updates(values),
     ];
     prop_oneof![
@@ -423,8 +424,8 @@ mod tests {
         let made: Vec<Mutation> = seeded(&Values::few(), 1).take(3_000).collect();
         let kinds: BTreeSet<&str> = made.iter().map(Mutation::name).collect();
         // Records of commands only add events, and no client can send them; the settings of
-        // logs and of reclamation concern nothing else in a cell.
-        let others = ["RecordExec", "SetLogs", "SetReclamation"];
+        // logs, of notices and of reclamation concern nothing else in a cell.
+        let others = ["RecordExec", "SetLogs", "SetNoticeMax", "SetReclamation"];
         let all = Mutation::NAMES.iter().copied().filter(|name| !others.contains(name));
         assert_eq!(kinds, all.collect());
         assert_eq!(seeded(&Values::few(), 1).take(3_000).collect::<Vec<_>>(), made);

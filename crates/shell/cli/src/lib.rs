@@ -29,6 +29,7 @@ mod machine;
 pub mod master;
 mod metrics;
 mod moment;
+mod notice_max;
 pub mod output;
 mod plan;
 mod proxy;
@@ -63,8 +64,8 @@ use proto::v1;
 pub use self::checkpoint::load::begin_anew;
 pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
 pub use self::exit::{Code, Done, Failure, TABLE};
-pub use self::master::change as change_replicas;
 use self::imports::ImportArgs;
+pub use self::master::change as change_replicas;
 use self::moment::{Moment, Since};
 use self::output::Format;
 
@@ -242,19 +243,19 @@ pub enum Command {
     EvaluateHere {
         /// The file.
         file: PathBuf,
-    },
         /// What it may import.
         #[command(flatten)]
         imports: ImportArgs,
+    },
 }
 
 #[derive(Debug, Args)]
 struct DevArgs {
     /// A BCL or JSON file with jobs to run in the cell.
     file: Option<PathBuf>,
-    /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
     #[command(flatten)]
     imports: ImportArgs,
+    /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
     #[arg(long)]
     dir: Option<PathBuf>,
     /// The cell's name.
@@ -292,9 +293,9 @@ struct DevArgs {
 struct RunArgs {
     /// A BCL or JSON file.
     file: PathBuf,
-    /// Only show what it would do: the same as bourg plan.
     #[command(flatten)]
     imports: ImportArgs,
+    /// Only show what it would do: the same as bourg plan.
     #[arg(long, conflicts_with_all = ["detach", "wait", "timeout"])]
     plan: bool,
     /// Return as soon as the jobs are admitted.
@@ -398,6 +399,9 @@ struct LogsArgs {
 
 #[derive(Debug, Args)]
 struct KillArgs {
+    /// Kill without notice: SIGKILL at once, also for tasks that are being stopped already.
+    #[arg(long)]
+    now: bool,
     /// Jobs, or some of their tasks: user/job, job, user/job/7, user/job/0-4.
     #[arg(required_unless_present = "labels")]
     jobs: Vec<Address>,
