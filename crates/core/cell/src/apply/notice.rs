@@ -7,8 +7,6 @@ use super::Events;
 use crate::apply::mutation::Change;
 use crate::{Cell, EventKind, KillReason, Rejection, Reply, StopReason, Subject};
 
-/// The longest notice in a new cell.
-pub const NOTICE_MAX_DEFAULT: Span = Span::from_secs(300);
 /// The longest notice that can be set: a day, as long as a description may ask for.
 const NOTICE_MAX: Span = Span::from_secs(86_400);
 

@@ -130,7 +130,7 @@ impl Cell {
             rescheduling: Rescheduling::Allowed,
             notices: Notices::default(),
             logs: LogSettings::default(),
-            notice_max: crate::NOTICE_MAX_DEFAULT,
+            notice_max: crate::bounds::NOTICE_MAX_DEFAULT,
             reclamation: Reclamation::default(),
             users: OrdMap::new(),
             quota: Quota::default(),

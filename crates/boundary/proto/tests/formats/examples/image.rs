@@ -43,7 +43,7 @@ pub(crate) fn full_image() -> Image {
         rescheduling: Rescheduling::Allowed,
         notices: Notices::default(),
         logs: spec::LogSettings::default(),
-        notice_max: cell::NOTICE_MAX_DEFAULT,
+        notice_max: cell::bounds::NOTICE_MAX_DEFAULT,
         reclamation: Reclamation::default(),
         users: Vec::new(),
         metering: Metering::default(),
