@@ -565,6 +565,7 @@ impl Life {
             owner: user("ben"),
             job: JobName::new("nothing").expect("a name"),
             tasks: TaskSelection::All,
+            now: false,
         };
         self.may_not("ben", Mutation::Kill(nobodys));
         let beyond = TaskSelection::Some(vec![(TaskIndex(9), TaskIndex(9))]);

@@ -7,8 +7,8 @@ use cell::{
     AddMachine, AddReplica, AddUser, CloseLockSession, DeleteService, DrainMachine, EndSaver,
     ForgetJob, GrantQuota, IssueReplicaToken, IssueToken, Kill, MeterQuota, Mutation, Oversell,
     RecordExec, RemoveMachine, RemoveReplica, RenewLockSession, ResumeRescheduling, RevokeMachine,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetPlatform, SetReclamation,
-    SetService, UndrainMachine, UseCapability,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLogs, SetNoticeMax, SetPlatform,
+    SetReclamation, SetService, UndrainMachine, UseCapability,
 };
 use model::{CollectionId, GrantId, LockSessionId, ReplicaId, Time};
 
@@ -21,10 +21,11 @@ impl From<&Mutation> for MutationMessage {
     fn from(mutation: &Mutation) -> Self {
         match mutation {
             Mutation::Submit(spec) => Self::Submit(spec.as_ref().into()),
-            Mutation::Kill(Kill { owner, job, tasks }) => Self::Kill(op::Kill {
+            Mutation::Kill(Kill { owner, job, tasks, now }) => Self::Kill(op::Kill {
                 owner: owner.to_string(),
                 job: job.to_string(),
                 tasks: Some(tasks.into()),
+                now: *now,
             }),
             Mutation::ForgetJob(ForgetJob { owner, job }) => {
                 Self::ForgetJob(op::ForgetJob { owner: owner.to_string(), job: job.to_string() })
@@ -72,6 +73,9 @@ impl From<&Mutation> for MutationMessage {
                 })
             }
             Mutation::SetLogs(SetLogs(settings)) => Self::SetLogs(settings.into()),
+            Mutation::SetNoticeMax(SetNoticeMax(most)) => {
+                Self::SetNoticeMax(crate::duration(*most))
+            }
             Mutation::SetReclamation(SetReclamation(setting)) => {
                 Self::SetReclamation(setting.to_string())
             }
@@ -174,6 +178,7 @@ impl TryFrom<MutationMessage> for Mutation {
                 owner: read::name(&kill.owner, "owner").field("kill")?,
                 job: read::name(&kill.job, "job").field("kill")?,
                 tasks: read::message(kill.tasks, "tasks").field("kill")?,
+                now: kill.now,
             }),
             MutationMessage::ForgetJob(forget) => Self::ForgetJob(ForgetJob {
                 owner: read::name(&forget.owner, "owner").field("forgetJob")?,
@@ -218,6 +223,9 @@ impl TryFrom<MutationMessage> for Mutation {
             }),
             MutationMessage::SetLogs(set) => {
                 Self::SetLogs(SetLogs(set.try_into().field("setLogs")?))
+            }
+            MutationMessage::SetNoticeMax(most) => {
+                Self::SetNoticeMax(SetNoticeMax(read::span(Some(most), "setNoticeMax")?))
             }
             MutationMessage::SetReclamation(setting) => {
                 Self::SetReclamation(SetReclamation(read::word(&setting, "setReclamation")?))

@@ -552,7 +552,7 @@ impl Borglet {
                 Phase::Stopping { next, notice, untold, .. } if *next <= now => {
                     if let Some(told) = untold.take() {
                         *next = now + told.length;
-                        *notice = GivenNotice::due(*next, true);
+                        *notice = GivenNotice::due(now, *next, true);
                         effects.push(Effect::Terminate(*instance, told));
                         continue;
                     }

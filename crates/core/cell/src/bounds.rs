@@ -43,6 +43,8 @@ pub const MACHINE_CAPACITY_MAX: model::Resources = model::Resources {
     disk: model::Bytes(64 << 50),
     disk_rate: model::Bytes(1 << 40),
 };
+/// The longest notice of tasks in a new cell.
+pub const NOTICE_MAX_DEFAULT: model::Span = model::Span::from_secs(300);
 /// Maximum number of ranges of a machine's ports that are in use by something they were not
 /// assigned to; what a machine reports beyond it is dropped.
 pub const HELD_PORTS_MAX: usize = 256;

@@ -278,6 +278,8 @@ pub enum EventKind {
     },
     /// The settings for the output of tasks changed.
     LogSettings(LogSettings),
+    /// The longest notice of tasks was set.
+    NoticeMax(Span),
     /// The setting of resource reclamation changed.
     Reclamation(Reclamation),
     /// A lock was acquired, or is no longer held.
@@ -522,6 +524,7 @@ impl EventKind {
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
             Self::LogSettings(_) => "LOG_SETTINGS",
+            Self::NoticeMax(_) => "NOTICE_MAX",
             Self::Reclamation(_) => "RECLAMATION",
             Self::Lock { change: LockChange::Acquired, .. } => "LOCK",
             Self::Lock { change: LockChange::Released, .. } => "UNLOCK",
@@ -602,6 +605,7 @@ impl fmt::Display for KillReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(user) => write!(f, "by {user}"),
+            Self::Now(user) => write!(f, "by {user}, without notice"),
             Self::ParentEnded(parent) => write!(f, "its parent, job {parent}, ended"),
             Self::AllocSetEnded(set) => {
                 write!(f, "the alloc set that it ran in, job {set}, ended")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use model::{
     Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Reclamation, ReplicaId, Serial, SessionId, Time, UserName,
+    MachineId, MachineName, Reclamation, ReplicaId, Serial, SessionId, Span, Time, UserName,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -38,6 +38,8 @@ pub struct Image {
     pub notices: Notices,
     /// How long the output of tasks is kept, and how much of it.
     pub logs: LogSettings,
+    /// The longest notice of tasks.
+    pub notice_max: Span,
     /// How near to the usage reservations may come.
     pub reclamation: Reclamation,
     /// The users who were added or revoked, by name.
@@ -173,6 +175,7 @@ impl Cell {
             rescheduling: self.rescheduling.clone(),
             notices: self.notices,
             logs: self.logs,
+            notice_max: self.notice_max,
             reclamation: self.reclamation,
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
@@ -230,6 +233,7 @@ impl Cell {
             rescheduling: image.rescheduling,
             notices: image.notices,
             logs: image.logs,
+            notice_max: image.notice_max,
             reclamation: image.reclamation,
             quota: Quota {
                 metering: image.metering,
@@ -303,13 +307,13 @@ impl Cell {
             if let Some(switch) = bare.attribute(attribute::SWITCH) {
                 cell.switches.insert((switch.into(), bare.id));
             }
+            if let Some(range) = bare.report.task_network {
+                cell.task_networks.insert(range.network().to_bits(), bare.id);
+            }
             if bare.drain.is_some() {
                 cell.draining.insert(bare.id);
             }
             if bare.report.not_ready.is_some() {
-                if let Some(range) = bare.report.task_network {
-                    cell.task_networks.insert(range.network().to_bits(), bare.id);
-                }
                 cell.not_ready.insert(bare.id);
             }
             cell.machines.insert(machine.id, Arc::new(bare));

@@ -43,6 +43,7 @@ pub use apply::locks::{
 pub use apply::logs::SetLogs;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
+pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;

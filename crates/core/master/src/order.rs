@@ -54,7 +54,9 @@ fn placed(cell: &Cell, instance: InstanceId) -> Option<(&Job, &Placement)> {
 fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Option<Stop> {
     let reason = why.notice_reason();
     let (cause, notice_max) = match why {
-        StopReason::Kill(KillReason::User(user)) => (format!("killed by {user}"), None),
+        StopReason::Kill(KillReason::User(user) | KillReason::Now(user)) => {
+            (format!("killed by {user}"), None)
+        }
         StopReason::Kill(KillReason::ParentEnded(parent)) => {
             (format!("its parent {} ended", job_name(cell, *parent)), None)
         }
@@ -75,7 +77,22 @@ fn stop(cell: &Cell, instance: InstanceId, job: &Job, why: &StopReason) -> Optio
         StopReason::Evict(other) => (format!("evicted: {other}"), None),
     };
     let is_task = !job.spec.kind.is_alloc_set();
+    let notice_max = bounded(cell, instance, job, notice_max);
     is_task.then_some(Stop { instance, reason, cause, notice_max })
+}
+
+/// The longest notice of a task: as whoever preempts it said, within the maximum of the cell. A task whose
+/// own notice is shorter needs no bound.
+fn bounded(cell: &Cell, instance: InstanceId, job: &Job, said: Option<Span>) -> Option<Span> {
+    if cell.stops_at_once(instance) {
+        return Some(Span::ZERO);
+    }
+    let (own, most) =
+        (job.described(instance.index).task(instance.index).notice, cell.notice_max());
+    match said {
+        Some(said) => Some(said.min(most)),
+        None => (own > most).then_some(most),
+    }
 }
 
 /// What the job of the preempting task allows its victims.

@@ -45,7 +45,12 @@ const M1: MachineId = MachineId(1);
 /// Ana kills tasks of a job of hers.
 fn kill(job: &str, tasks: TaskSelection) -> Mutation {
     let owner = UserName::new("ana").expect("a name");
-    Mutation::Kill(cell::Kill { owner, job: model::JobName::new(job).expect("a name"), tasks })
+    Mutation::Kill(cell::Kill {
+        owner,
+        job: model::JobName::new(job).expect("a name"),
+        tasks,
+        now: false,
+    })
 }
 
 impl World {
@@ -258,58 +263,58 @@ fn a_machine_is_described_ordered_and_observed() {
     assert_eq!(world.tick(), "order 9 [1-1-1]", "its end is known: it may be forgotten there");
 }
 
+/// A program that ended before the first poll that could have seen it run has run nevertheless.
 #[test]
-fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
-    let mut world = World::new();
-    world.tick();
-    world.answer(true, 3, &[]);
-    /// A program that ended before the first poll that could have seen it run has run nevertheless.
-    #[test]
-    fn a_program_that_has_ended_was_started() {
-        let end = |reason: &str| reason.to_owned();
-        let oom = End::OutOfMemory { limit: Bytes(1), peak: Bytes(1) };
-        for (end, is_killed, is_started) in [
-            (End::Exited { code: 0 }, false, true),
-            (End::Exited { code: 3 }, false, true),
-            (End::Signalled { signal: 9 }, false, true),
-            (oom, false, true),
-            (End::Exited { code: 0 }, true, false),
-            (End::NotStarted { reason: end("no such file") }, false, false),
-            (End::Lost { reason: end("it rebooted") }, false, false),
-            (End::OutOfResources { reason: end("memory") }, false, false),
-        ] {
-            let mut world = World::new();
-            world.tick();
-            world.answer(true, 3, &[]);
-            world.submit(1);
-            world.assign(0);
-            world.tick();
-            if is_killed {
-                world.request(kill("web", TaskSelection::All));
-                world.tick();
-            }
-            let ended = [(0, TaskStatus::Ended(end.clone(), model::FinalUsage::UNMEASURED))];
-            let stamp = world.cell.index().0;
-            let seen = world.answer(true, stamp, &ended);
-            let first = seen.split("Ended").next().unwrap_or_default();
-            assert_eq!(first.contains("Started"), is_started, "{end:?}: {seen}");
-            assert!(seen.contains("Ended"), "{end:?}: {seen}");
-        }
-        // Not twice for one that was seen to run.
+fn a_program_that_has_ended_was_started() {
+    let end = |reason: &str| reason.to_owned();
+    let oom = End::OutOfMemory { limit: Bytes(1), peak: Bytes(1) };
+    for (end, is_killed, is_started) in [
+        (End::Exited { code: 0 }, false, true),
+        (End::Exited { code: 3 }, false, true),
+        (End::Signalled { signal: 9 }, false, true),
+        (oom, false, true),
+        (End::Exited { code: 0 }, true, false),
+        (End::NotStarted { reason: end("no such file") }, false, false),
+        (End::Lost { reason: end("it rebooted") }, false, false),
+        (End::OutOfResources { reason: end("memory") }, false, false),
+    ] {
         let mut world = World::new();
         world.tick();
         world.answer(true, 3, &[]);
         world.submit(1);
         world.assign(0);
         world.tick();
-        let started = Observation::Started { instance: instance(0, 1) };
-        world.apply(&Op::Observe { machine: M1, observations: vec![started] });
-        let end = TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED);
+        if is_killed {
+            world.request(kill("web", TaskSelection::All));
+            world.tick();
+        }
+        let ended = [(0, TaskStatus::Ended(end.clone(), model::FinalUsage::UNMEASURED))];
         let stamp = world.cell.index().0;
-        let seen = world.answer(true, stamp, &[(0, end)]);
-        assert!(seen.contains("Ended") && !seen.contains("Started"), "{seen}");
+        let seen = world.answer(true, stamp, &ended);
+        let first = seen.split("Ended").next().unwrap_or_default();
+        assert_eq!(first.contains("Started"), is_started, "{end:?}: {seen}");
+        assert!(seen.contains("Ended"), "{end:?}: {seen}");
     }
+    // Not twice for one that was seen to run.
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    world.submit(1);
+    world.assign(0);
+    world.tick();
+    let started = Observation::Started { instance: instance(0, 1) };
+    world.apply(&Op::Observe { machine: M1, observations: vec![started] });
+    let end = TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED);
+    let stamp = world.cell.index().0;
+    let seen = world.answer(true, stamp, &[(0, end)]);
+    assert!(seen.contains("Ended") && !seen.contains("Started"), "{seen}");
+}
 
+#[test]
+fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
     world.submit(1);
     world.assign(0);
     world.tick();

@@ -379,7 +379,7 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
     world.answers();
     let id = RequestId { session: SessionId(7), sequence: 1 };
     let job = "web".parse().expect("a name");
-    let kill = cell::Kill { owner: user(), job, tasks: model::TaskSelection::All };
+    let kill = cell::Kill { owner: user(), job, tasks: model::TaskSelection::All, now: false };
     let mutation = Mutation::Kill(kill);
     world.settle(vec![Input::Request(Ticket(1), id, user(), mutation)]);
     let refused = Outcome::Request(Err(Rejection::NoSuchSession(SessionId(7))));

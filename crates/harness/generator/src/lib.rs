@@ -251,7 +251,8 @@ macro_rules! mutation {
 pub fn mutation(values: &Values) -> BoxedStrategy<Mutation> {
     let jobs = prop_oneof![
         4 => values.spec.clone().prop_map(Mutation::Submit),
-        3 => mutation!(values, Kill { owner: user, job: job, tasks: tasks }),
+        3 => (values.user.clone(), values.job.clone(), values.tasks.clone(), any::<bool>())
+            .prop_map(|(owner, job, tasks, now)| Mutation::Kill(Kill { owner, job, tasks, now })),
         3 => updates(values),
         1 => mutation!(values, ForgetJob { owner: user, job: job }),
     ];
@@ -424,9 +425,9 @@ mod tests {
         let made: Vec<Mutation> = seeded(&Values::few(), 1).take(3_000).collect();
         let kinds: BTreeSet<&str> = made.iter().map(Mutation::name).collect();
         // Savers end on machines, of which there are none here. Records of commands only add events, and no
-        // client can send them; the settings of
-        // logs and of reclamation concern nothing else in a cell.
-        let others = ["EndSaver", "RecordExec", "SetLogs", "SetReclamation"];
+        // client can send them; the settings of logs, of notices and of reclamation concern nothing else in a
+        // cell.
+        let others = ["EndSaver", "RecordExec", "SetLogs", "SetNoticeMax", "SetReclamation"];
         let all = Mutation::NAMES.iter().copied().filter(|name| !others.contains(name));
         assert_eq!(kinds, all.collect());
         assert_eq!(seeded(&Values::few(), 1).take(3_000).collect::<Vec<_>>(), made);

@@ -6,7 +6,7 @@ use cell::{
     AddMachine, AddReplica, AddUser, EndSaver, ExecEnd, ForgetJob, GrantQuota, IssueReplicaToken,
     IssueToken, Kill, MeterQuota, Mutation, Oversell, RecordExec, RemoveMachine, RemoveReplica,
     ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLogs, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
+    SetLogs, SetNoticeMax, SetPlatform, SetReclamation, UndrainMachine, UseCapability,
 };
 use model::{
     Address, CollectionId, GrantId, MachineName, ReplicaId, Resources, Span, Time, UserName,
@@ -68,12 +68,13 @@ fn requested(by: Option<UserName>, words: &[&str]) -> Result<Request, ScriptErro
                 (None, None) => Err(ScriptError::NoUser((*address).to_owned())),
             }
         }
-        ["kill", address] => {
+        [word @ ("kill" | "kill-now"), address] => {
+            let now = *word == "kill-now";
             let Address { user, job, tasks } = address.parse()?;
             let owner = user.or_else(|| by.clone());
             let owner = owner.ok_or_else(|| ScriptError::NoUser((*address).to_owned()))?;
             let by = by.unwrap_or_else(|| owner.clone());
-            Ok(Request { by, mutation: Mutation::Kill(Kill { owner, job, tasks }) })
+            Ok(Request { by, mutation: Mutation::Kill(Kill { owner, job, tasks, now }) })
         }
         ["forget-job", address] => {
             let Address { user, job, .. } = address.parse()?;
@@ -120,6 +121,7 @@ fn administration(words: &[&str]) -> Result<Mutation, ScriptError> {
             SetPlatform { platform: (*platform).to_owned(), factor: factor.parse()? }.into()
         }
         ["logs", options @ ..] => SetLogs(log_settings(options)?).into(),
+        ["notice-max", seconds] => SetNoticeMax(crate::words::seconds(seconds)?).into(),
         ["reclaim", setting] => {
             let setting = setting.parse().map_err(|_| not(setting, "a setting of reclamation"))?;
             SetReclamation(setting).into()

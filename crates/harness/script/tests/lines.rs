@@ -38,6 +38,7 @@ const LINES: &[&str] = &[
     "remove m1",
     "say m1 rack=r1 ssd",
     "platform p 1.5",
+    "notice-max 60",
     "logs keep=60 machine=5",
     "reclaim aggressive",
     "resume",

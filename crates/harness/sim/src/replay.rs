@@ -128,7 +128,10 @@ impl Replay {
                 let ranges = tasks.iter().filter_map(index).map(|index| (index, index));
                 let tasks = TaskSelection::Some(ranges.collect());
                 let (owner, job) = (job.owner.clone(), job.name.clone());
-                Some(Action::Request(client, Mutation::Kill(Kill { owner, job, tasks })))
+                Some(Action::Request(
+                    client,
+                    Mutation::Kill(Kill { owner, job, tasks, now: false }),
+                ))
             }
         }
     }

@@ -111,7 +111,7 @@ async fn one(client: &mut Client, run: usize) -> Result<Run, Failure> {
     };
     let exec = first_output(connection, address.clone()).await?;
     let id = Some(connection.request_id().await?);
-    let request = v1::KillRequest { id, job: Some(address), tasks: None };
+    let request = v1::KillRequest { id, job: Some(address), tasks: None, now: false };
     connection.ask(request, async |mut client, request| client.kill(request).await).await?;
     // The stream ends when the job is dead: the next run finds an idle cell.
     while statuses.message().await?.is_some() {}

@@ -7,6 +7,7 @@ use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::log_settings::{self, LogsArgs};
+use super::notice_max::{self, NoticeMaxArgs};
 use super::reclaim::{self, ReclaimArgs};
 use super::show::{self, Shown};
 use super::{ListArgs, output, run, with_cell};
@@ -36,6 +37,11 @@ enum Command {
     /// not production are placed by reservations. off: reservations return to the limits within minutes.
     /// baseline: the largest margin; medium: the default; aggressive: the smallest.
     Reclaim(ReclaimArgs),
+    /// Show the longest notice of tasks, or change it.
+    ///
+    /// A task has its own notice between SIGTERM and SIGKILL, at most this one: when it is killed, drained,
+    /// updated or preempted. It also shortens the time of tasks that are being stopped already.
+    NoticeMax(NoticeMaxArgs),
     /// Resume marking unreachable machines down although many are, so that their tasks are
     /// rescheduled.
     ///
@@ -51,6 +57,7 @@ pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
         Some(Command::Status(list)) => status(cell, list),
         Some(Command::Logs(args)) => log_settings::logs(cell, args),
         Some(Command::Reclaim(args)) => reclaim::reclaim(cell, args),
+        Some(Command::NoticeMax(args)) => notice_max::notice_max(cell, args),
         Some(Command::ResumeRescheduling) => resume(cell),
     }
 }

@@ -2,15 +2,16 @@
 //! that every evaluation terminates and no file can harm the caller.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bcl::{Loaded, Loader, NotLoaded, Settings};
+use bcl::Settings;
 use nix::sys::resource::{Resource, setrlimit};
 use spec::JobSpec;
 
+use crate::imports::{Files, ImportArgs, read_bounded};
 use crate::{Failure, output};
 
 /// The maximum time of an evaluation.
@@ -29,7 +30,7 @@ const STACK: usize = 16 << 20;
 pub(crate) const COMMAND: &str = "evaluate-in-this-process";
 
 /// Evaluates a file in a child process.
-pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
+pub(crate) fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))
@@ -38,6 +39,7 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
     let mut child = Command::new(program)
         .arg(COMMAND)
         .arg(file)
+        .args(imports.flags())
         // By default the allocator reserves a GiB of address space at its start, which exceeds the
         // limit.
         .env("MIMALLOC_ARENA_RESERVE", ALLOCATOR_RESERVES_KIB)
@@ -105,7 +107,7 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
 }
 
 /// The child: evaluates the file and prints its jobs as a JSON array.
-pub(crate) fn in_this_process(file: &Path) -> Result<(), Failure> {
+pub(crate) fn in_this_process(file: &Path, imports: ImportArgs) -> Result<(), Failure> {
     let limit =
         |resource, most| setrlimit(resource, most, most).context("cannot set a resource limit");
     limit(Resource::RLIMIT_AS, MEMORY_MAX)?;
@@ -114,7 +116,7 @@ pub(crate) fn in_this_process(file: &Path) -> Result<(), Failure> {
     let file = file.to_owned();
     let evaluated = std::thread::Builder::new()
         .stack_size(STACK)
-        .spawn(move || text_of(&file))
+        .spawn(move || text_of(&file, &imports))
         .context("cannot start a thread")?
         .join();
     let text = match evaluated {
@@ -124,7 +126,7 @@ pub(crate) fn in_this_process(file: &Path) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn text_of(file: &Path) -> Result<String, Failure> {
+fn text_of(file: &Path, imports: &ImportArgs) -> Result<String, Failure> {
     let name = file.to_string_lossy().into_owned();
     let source = read_bounded(file).map_err(|error| {
         Failure::usage(format!("error: cannot read {}: {error}", name.escape_debug()))
@@ -134,35 +136,9 @@ fn text_of(file: &Path) -> Result<String, Failure> {
         let name = name.escape_debug();
         return Err(Failure::usage(format!("error: {name} is longer than {most} MiB")));
     }
+    let mut files = Files::new(file, imports);
     let jobs =
-        bcl::evaluate(&name, &source, &mut Files, &Settings::default()).map_err(Failure::usage)?;
+        bcl::evaluate(&name, &source, &mut files, &Settings::default()).map_err(Failure::usage)?;
     let jobs: Vec<proto::v1::JobSpec> = jobs.iter().map(Into::into).collect();
     serde_json::to_string(&jobs).map_err(Failure::failed)
-}
-
-fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
-    let most = bcl::limits::SOURCE_BYTES_MAX as u64;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Resolves imports as files, relative to the importing file.
-struct Files;
-
-impl Loader for Files {
-    fn load(&mut self, from: &str, path: &str) -> Result<Loaded, NotLoaded> {
-        let beside = Path::new(from).parent().unwrap_or(Path::new(""));
-        let found: PathBuf = beside.join(path);
-        let name = found.to_string_lossy().into_owned();
-        match read_bounded(&found) {
-            Ok(content) => Ok(Loaded { name, content }),
-            Err(error) => Err(NotLoaded { tried: vec![(name, error.to_string())] }),
-        }
-    }
-
-    fn trace(&mut self, text: &str) {
-        let shown: String = text.chars().take(1_000).flat_map(char::escape_debug).collect();
-        eprintln!("trace: {shown}");
-    }
 }

@@ -28,7 +28,7 @@ pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
         for chosen in chosen {
             let id = Some(connection.request_id().await?);
             let (job, tasks) = (Some(chosen.job.clone()), Some((&chosen.tasks).into()));
-            let request = v1::KillRequest { id, job, tasks };
+            let request = v1::KillRequest { id, job, tasks, now: args.now };
             let answer = connection
                 .ask(request, async |mut client, request| client.kill(request).await)
                 .await?;

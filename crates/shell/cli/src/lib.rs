@@ -20,6 +20,7 @@ mod exec;
 mod exit;
 mod follow;
 mod forget;
+mod imports;
 mod kill;
 mod last_lines;
 mod limits;
@@ -30,6 +31,7 @@ mod machine;
 pub mod master;
 mod metrics;
 mod moment;
+mod notice_max;
 pub mod output;
 mod plan;
 mod proxy;
@@ -65,6 +67,7 @@ use proto::v1;
 pub use self::checkpoint::load::begin_anew;
 pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
 pub use self::exit::{Code, Done, Failure, TABLE};
+use self::imports::ImportArgs;
 pub use self::master::change as change_replicas;
 use self::moment::{Moment, Since};
 use self::output::Format;
@@ -256,6 +259,9 @@ pub enum Command {
     EvaluateHere {
         /// The file.
         file: PathBuf,
+        /// What it may import.
+        #[command(flatten)]
+        imports: ImportArgs,
     },
 }
 
@@ -263,6 +269,8 @@ pub enum Command {
 struct DevArgs {
     /// A BCL or JSON file with jobs to run in the cell.
     file: Option<PathBuf>,
+    #[command(flatten)]
+    imports: ImportArgs,
     /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -301,6 +309,8 @@ struct DevArgs {
 struct RunArgs {
     /// A BCL or JSON file.
     file: PathBuf,
+    #[command(flatten)]
+    imports: ImportArgs,
     /// Only show what it would do: the same as bourg plan.
     #[arg(long, conflicts_with_all = ["detach", "wait", "timeout"])]
     plan: bool,
@@ -319,11 +329,13 @@ struct RunArgs {
 #[derive(Debug, Args)]
 struct EvalArgs {
     /// A BCL or JSON file.
-    #[arg(required_unless_present = "library")]
+    #[arg(required_unless_present = "print_library")]
     file: Option<PathBuf>,
     /// Print the built-in library instead.
     #[arg(long)]
-    library: bool,
+    print_library: bool,
+    #[command(flatten)]
+    imports: ImportArgs,
 }
 
 #[derive(Debug, Args)]
@@ -403,6 +415,9 @@ struct LogsArgs {
 
 #[derive(Debug, Args)]
 struct KillArgs {
+    /// Kill without notice: SIGKILL at once, also for tasks that are being stopped already.
+    #[arg(long)]
+    now: bool,
     /// Jobs, or some of their tasks: user/job, job, user/job/7, user/job/0-4.
     #[arg(required_unless_present = "labels")]
     jobs: Vec<Address>,
@@ -566,15 +581,15 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Lock(command) => return lock::lock(cell, command),
         Command::Events(args) => events::events(cell, &args)?,
         Command::EndCommandWithClient => lock::guard::run(),
-        Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,
+        Command::EvaluateHere { file, imports } => evaluate::in_this_process(&file, imports)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn eval(args: &EvalArgs) -> Done {
     match &args.file {
-        Some(file) if !args.library => {
-            let jobs = evaluate::evaluate(file)?;
+        Some(file) if !args.print_library => {
+            let jobs = evaluate::evaluate(file, &args.imports)?;
             output::print(&format!("{}\n", proto::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),

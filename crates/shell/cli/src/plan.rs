@@ -11,6 +11,7 @@ use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};
 use crate::exit::{Code, Done, Failure};
+use crate::imports::ImportArgs;
 use crate::output::{self, Format};
 use crate::{evaluate, with_cell};
 
@@ -19,6 +20,8 @@ pub(crate) struct PlanArgs {
     /// A BCL or JSON file.
     file: PathBuf,
     #[command(flatten)]
+    imports: ImportArgs,
+    #[command(flatten)]
     change: ChangeArgs,
     /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
@@ -26,7 +29,7 @@ pub(crate) struct PlanArgs {
 }
 
 pub(crate) fn plan(cell: Target<'_>, args: &PlanArgs) -> Done {
-    let jobs = evaluate::evaluate(&args.file)?;
+    let jobs = evaluate::evaluate(&args.file, &args.imports)?;
     if jobs.is_empty() {
         return Err(Failure::usage(format!("error: {} has no jobs", args.file.display())));
     }

@@ -17,6 +17,7 @@ use super::moment::{self, Moment, When};
 use super::output::{self, Format};
 use super::with_cell;
 use crate::evaluate;
+use crate::imports::ImportArgs;
 
 /// The subcommands of `bourg quota`.
 #[derive(Debug, Subcommand)]
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Check {
         /// A BCL or JSON file.
         file: PathBuf,
+        #[command(flatten)]
+        imports: ImportArgs,
     },
     /// Set how far a lower band may be granted: best-effort-batch or mid.
     Oversell {
@@ -119,7 +122,7 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
             Ok(())
         }),
         Command::Show(args) => show(cell, args),
-        Command::Check { file } => check(cell, file),
+        Command::Check { file, imports } => check(cell, file, imports),
         Command::Oversell { band, percent } => with_cell(cell, async |mut connection| {
             let oversell = v1::op::Oversell { band: band.to_string(), percent: *percent };
             change(&mut connection, Change::Oversell(oversell)).await?;
@@ -190,8 +193,8 @@ fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
     })
 }
 
-fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
-    let jobs = evaluate::evaluate(file)?;
+fn check(cell: Target<'_>, file: &std::path::Path, imports: &ImportArgs) -> Done {
+    let jobs = evaluate::evaluate(file, imports)?;
     with_cell(cell, async |mut connection| {
         let request = v1::CheckQuotaRequest { jobs: jobs.iter().map(Into::into).collect() };
         let answer = connection

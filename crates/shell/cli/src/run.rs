@@ -90,7 +90,7 @@ impl Wait {
 }
 
 pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
-    let jobs = evaluate::evaluate(&args.file)?;
+    let jobs = evaluate::evaluate(&args.file, &args.imports)?;
     with_cell(cell, async |mut connection| {
         if args.plan {
             let request = |_: &JobSpec| v1::PlanRequest::default();

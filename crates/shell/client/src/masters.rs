@@ -59,7 +59,7 @@ impl Masters {
         let gone = self.given.iter().filter(|address| !self.learned.contains(address));
         self.current()
             .into_iter()
-            .chain(gone.cloned().filter(|_| !self.learned.is_empty()))
+            .chain(gone.filter(|_| !self.learned.is_empty()).cloned())
             .collect()
     }
 

@@ -207,7 +207,7 @@ impl Client {
     /// Kills a job.
     pub async fn kill(&mut self, job: JobName) -> anyhow::Result<()> {
         let owner = self.by.user.clone();
-        let kill = Kill { owner, job, tasks: TaskSelection::All };
+        let kill = Kill { owner, job, tasks: TaskSelection::All, now: false };
         self.ask(Mutation::Kill(kill)).await.map(drop)
     }
 

@@ -185,6 +185,7 @@ impl Reads<'_> {
             notices: notices::shares(self.cell.notices()),
             logs: Some(self.cell.log_settings().into()),
             reclamation: Some(views::reclamation(self.cell)),
+            notice_max: Some(proto::duration(self.cell.notice_max())),
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),

@@ -19,6 +19,7 @@ mod log_settings;
 mod logs;
 mod machines;
 pub(crate) mod names;
+mod notice_max;
 mod quota;
 mod read;
 mod reclamation;
@@ -312,12 +313,12 @@ impl Borgmaster for Service {
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
         let by = self.anyone(&request).await?;
         let bytes = request.get_ref().encoded_len();
-        let (v1::KillRequest { id, job, tasks }, asked) = split(request);
+        let (v1::KillRequest { id, job, tasks, now }, asked) = split(request);
         let tasks = selection(tasks)?;
         let (owner, job) = job_address(&by.user, &job.unwrap_or_default())?;
         self.own(&by, &asked, || may_touch(&by.user, &owner, &job))?;
         let user = owner.to_string();
-        let kill = Kill { owner, job, tasks };
+        let kill = Kill { owner, job, tasks, now };
         self.change((id, by, bytes), kill, |index, reply| match reply {
             Reply::Killed { tasks: killed, .. } => {
                 Some(v1::KillResponse { index, killed: *killed, user })
@@ -374,6 +375,14 @@ impl Borgmaster for Service {
     ) -> Answer<v1::SetReclamationResponse> {
         let by = self.caller(&request)?;
         self.set_the_reclamation(by, request.into_inner()).await
+    }
+
+    async fn set_notice_max(
+        &self,
+        request: Request<v1::SetNoticeMaxRequest>,
+    ) -> Answer<v1::SetNoticeMaxResponse> {
+        let by = self.caller(&request)?;
+        self.set_the_notice_max(by, request.into_inner()).await
     }
 
     async fn set_logs(&self, request: Request<v1::SetLogsRequest>) -> Answer<v1::SetLogsResponse> {

@@ -125,7 +125,7 @@ fn killed(record: &Record, why: &KillReason) -> String {
         KillReason::PredecessorEnded(_) => {
             format!("{user}/{job}, which it was to run after, did not finish")
         }
-        KillReason::User(_) | KillReason::Removed => why.to_string(),
+        KillReason::User(_) | KillReason::Now(_) | KillReason::Removed => why.to_string(),
     }
 }
 
@@ -209,6 +209,7 @@ fn detail(record: &Record) -> String {
             format!("{path} {mode} by {user}, session {session}, generation {generation}")
         }
         EventKind::Reclamation(setting) => setting.to_string(),
+        EventKind::NoticeMax(most) => most.to_string(),
         EventKind::LogSettings(LogSettings { keep, max, machine }) => {
             let machine = machine.map(|bytes| format!(", {bytes} on each machine"));
             format!("{keep}, {max} of each task{}", machine.unwrap_or_default())

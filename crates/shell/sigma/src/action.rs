@@ -164,7 +164,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
         Action::KillJob => {
             let job = v1::JobAddress { user: user.clone(), job: job.clone() };
             let tasks = v1::TaskSelection { all: true, ranges: Vec::new() };
-            let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks) };
+            let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks), now: false };
             let killed = asker.ask(request, async |mut c, r| c.kill(r).await).await?.killed;
             let tasks = process::event_words::tasks(killed);
             format!("{name}: {tasks} killed.")
@@ -175,7 +175,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
             let ranges = vec![v1::IndexRange { first: index, last: index }];
             let job = v1::JobAddress { user: user.clone(), job: job.clone() };
             let tasks = v1::TaskSelection { all: false, ranges };
-            let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks) };
+            let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks), now: false };
             let killed = asker.ask(request, async |mut c, r| c.kill(r).await).await?.killed;
             match killed {
                 0 => format!("{name}/{task} had ended already."),

@@ -137,6 +137,41 @@ fn what_is_no_file_is_refused() {
     assert!(said.contains("/dev/zero"), "{said}");
 }
 
+/// A file from somebody else does not put into a job what only its reader can see.
+#[test]
+fn a_file_imports_what_is_beside_it_and_what_its_user_allows() {
+    let terminal = Terminal::new();
+    terminal.ok("mkdir -p jobs/parts lib && echo hidden > secret && ln -s ../secret jobs/link");
+    terminal.write("lib/part.libsonnet", "{ LIB: 'yes' }");
+    terminal.write("jobs/parts/part.libsonnet", "{ PART: 'yes' }");
+    let job = |import: &str| {
+        let text = format!(
+            "(import 'borg.libsonnet').batch('x', cmd=['true']) {{ env: {{ GOT: std.toString({import}) }} }}"
+        );
+        terminal.write("jobs/job.bcl", text);
+    };
+    let secret = terminal.path("secret").display().to_string();
+    for path in ["../secret", "link", &secret, "parts/../../secret"] {
+        job(&format!("importstr '{path}'"));
+        for command in ["eval jobs/job.bcl", "plan jobs/job.bcl", "run jobs/job.bcl"] {
+            let said = terminal.fails(2, &format!("bourg {command}"));
+            assert!(!said.contains("hidden"), "{said}");
+            let says = "outside of jobs, the folder of the file: to allow it, name its folder with \
+                        --library DIR, or pass --allow-imports";
+            assert!(said.contains(says), "{said}");
+        }
+        let json = terminal.ok("bourg eval --allow-imports jobs/job.bcl");
+        assert!(json.contains("hidden"), "{json}");
+    }
+    job("import 'parts/part.libsonnet'");
+    assert!(terminal.ok("bourg eval jobs/job.bcl").contains("PART"));
+    assert!(terminal.ok("cd jobs && bourg eval job.bcl").contains("PART"));
+    job("import 'part.libsonnet'");
+    terminal.fails(2, "bourg eval jobs/job.bcl");
+    assert!(terminal.ok("bourg eval jobs/job.bcl --library lib").contains("LIB"));
+    assert!(terminal.ok("cd jobs && bourg eval job.bcl --library ../lib").contains("LIB"));
+}
+
 #[test]
 fn what_is_right_is_printed_as_json() {
     let terminal = Terminal::new();
@@ -144,5 +179,5 @@ fn what_is_right_is_printed_as_json() {
     assert!(json.contains(r#""name": "shards""#) && json.contains(r#""name": "index""#), "{json}");
     terminal.ok("bourg eval $EXAMPLES/overrides.bcl > canonical.json");
     assert_eq!(terminal.ok("bourg eval canonical.json"), json, "plain JSON works too");
-    assert!(terminal.ok("bourg eval --library").contains("service(name, tasks=1"));
+    assert!(terminal.ok("bourg eval --print-library").contains("service(name, tasks=1"));
 }

@@ -196,3 +196,37 @@ fn an_alloc_is_saved_when_it_leaves() {
     assert_eq!(received(port), "together\n");
     until("it is an event", || cell.ok("bourg events room").contains("SAVED"));
 }
+
+/// A task that ignores SIGTERM and wants a day before SIGKILL holds its room no longer than others say.
+#[test]
+fn a_long_notice_holds_nobody_up() {
+    let cell = Cell::start();
+    let machine = cell.ok("bourg machines -o name").trim().to_owned();
+    let script = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
+    job(&cell, "hog", script, "notice: '1d', priority: 'free'");
+    let runs = || {
+        cell.ok("bourg run --detach hog.bcl");
+        until("it runs", || cell.types("bourg logs hog/0").stdout.contains("ready"));
+    };
+    assert_eq!(cell.ok("bourg cell notice-max"), "5 m\n");
+
+    // The operator's maximum holds for what is being stopped already.
+    runs();
+    cell.ok("bourg kill --detach hog");
+    cell.ok("bourg cell notice-max 1s");
+    cell.job("hog", "is dead", |job| job["state"] == "killed");
+    cell.ok("bourg cell notice-max 5m");
+    let events = cell.ok("bourg events --from 1");
+    assert!(events.contains("NOTICE_MAX"), "{events}");
+    cell.fails(2, "bourg cell notice-max 2d");
+
+    // Who is in a hurry says so, also when it was killed before.
+    runs();
+    cell.ok("bourg kill --detach hog");
+    cell.ok("bourg kill --now hog");
+
+    // A forced drain ends at its deadline.
+    runs();
+    cell.ok(&format!("bourg machine drain {machine} --by 2s --force"));
+    assert_eq!(cell.ok("bourg machines -o state"), "drained\n");
+}

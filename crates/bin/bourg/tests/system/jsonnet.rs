@@ -8,7 +8,7 @@ use crate::tools::needs;
 fn debians_jsonnet_evaluates_every_example_to_the_same_jobs() {
     needs("jsonnet", "jsonnet");
     let terminal = Terminal::new();
-    terminal.ok("bourg eval --library > borg.libsonnet");
+    terminal.ok("bourg eval --print-library > borg.libsonnet");
     let examples = terminal.ok("ls $EXAMPLES");
     let examples: Vec<&str> = examples.lines().filter(|name| name.ends_with(".bcl")).collect();
     assert!(examples.len() >= 7, "{examples:?}");

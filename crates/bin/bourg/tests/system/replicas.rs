@@ -379,6 +379,7 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
             id: Some(v1::RequestId { session, sequence }),
             job: Some(address.clone()),
             tasks: None,
+            now: false,
         };
         let submit = |sequence| v1::SubmitRequest {
             id: Some(v1::RequestId { session, sequence }),

@@ -261,6 +261,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
                 wire.given_number(3, machine.0);
             }
         }),
+        EventKind::NoticeMax(most) => wire.message(150, |wire| span(wire, *most)),
         EventKind::Reclamation(setting) => wire.given_text(130, setting.name()),
         EventKind::Bootstrapped => wire.nothing(33),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),
@@ -398,6 +399,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
         KillReason::AllocSetEnded(CollectionId(id)) => wire.given_number(4, *id),
         KillReason::Removed => wire.nothing(5),
+        KillReason::Now(user) => wire.given_text(6, user.as_str()),
     }
 }
 

@@ -226,6 +226,7 @@ impl From<&EventKind> for Kind {
                 Self::ServiceDeleted(services::name(owner, name))
             }
             EventKind::LogSettings(settings) => Self::LogSettings(settings.into()),
+            EventKind::NoticeMax(most) => Self::NoticeMax(crate::duration(*most)),
             EventKind::Reclamation(setting) => Self::Reclamation(setting.to_string()),
             EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
@@ -400,6 +401,7 @@ impl TryFrom<Kind> for EventKind {
                 Self::ServiceDeleted { owner, name }
             }
             Kind::LogSettings(set) => Self::LogSettings(set.try_into().field("logSettings")?),
+            Kind::NoticeMax(most) => Self::NoticeMax(read::span(Some(most), "noticeMax")?),
             Kind::Reclamation(setting) => Self::Reclamation(read::word(&setting, "reclamation")?),
             Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },

@@ -113,7 +113,7 @@ fn related(kind: &EventKind) -> Option<CollectionId> {
         KillReason::ParentEnded(id)
         | KillReason::AllocSetEnded(id)
         | KillReason::PredecessorEnded(id) => Some(*id),
-        KillReason::User(_) | KillReason::Removed => None,
+        KillReason::User(_) | KillReason::Now(_) | KillReason::Removed => None,
     };
     match kind {
         EventKind::Submit { cause: PendingCause::Evicted(cause) }

@@ -98,6 +98,8 @@ fn head(image: &Image) -> v1::ImageHead {
         services: image.services.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         notices: notices::counts(&image.notices),
+        notice_max: (image.notice_max != cell::bounds::NOTICE_MAX_DEFAULT)
+            .then(|| crate::duration(image.notice_max)),
         logs: (image.logs != LogSettings::default()).then(|| (&image.logs).into()),
         reclamation: reclamation(image.reclamation),
         users: image.users.iter().map(user::user).collect(),
@@ -222,6 +224,10 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         rescheduling: rescheduling_of(head.rescheduling)?,
         notices: notices::notices_of(head.notices.as_ref())?,
         logs: read::optional(head.logs, "logs")?.unwrap_or_default(),
+        notice_max: match head.notice_max {
+            Some(most) => read::span(Some(most), "noticeMax")?,
+            None => cell::bounds::NOTICE_MAX_DEFAULT,
+        },
         reclamation: reclamation_of(&head.reclamation)?,
         users,
         metering,

@@ -15,9 +15,9 @@ use cell::{
     AddMachine, AddUser, Assignment, Certificate, ControlUpdate, DrainMachine, EndSaver, ExecEnd,
     ForgetJob, Grant, GrantQuota, Kill, MeterQuota, Mutation, Observation, Op, Oversell,
     RecordExec, RemoveMachine, RequestId, Reservation, ResizeJob, RestartJob, ResumeRescheduling,
-    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetPlatform,
-    SetReclamation, SkipReason, UndrainMachine, UpdateAction, UpdateFailure, UpdateJob, UpdateStep,
-    UseCapability,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetLimits, SetLogs, SetNoticeMax,
+    SetPlatform, SetReclamation, SkipReason, UndrainMachine, UpdateAction, UpdateFailure,
+    UpdateJob, UpdateStep, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, GcuFactor,
@@ -256,7 +256,8 @@ fn ends() -> Vec<End> {
 
 fn requests() -> Vec<Mutation> {
     let range = (TaskIndex(0), TaskIndex(4));
-    let kill = |tasks| Mutation::Kill(Kill { owner: name("ana"), job: name("web"), tasks });
+    let kill =
+        |tasks| Mutation::Kill(Kill { owner: name("ana"), job: name("web"), tasks, now: false });
     let changes = [("rack", Some("r1")), ("note", Some("")), ("switch", None)];
     let changes = changes.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));
     vec![
@@ -310,6 +311,13 @@ fn requests() -> Vec<Mutation> {
         Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
         Mutation::SetLogs(SetLogs(log_settings())),
         Mutation::SetReclamation(SetReclamation(Reclamation::Baseline)),
+        Mutation::SetNoticeMax(SetNoticeMax(Span::from_secs(60))),
+        Mutation::Kill(Kill {
+            owner: name("ana"),
+            job: name("web"),
+            tasks: TaskSelection::All,
+            now: true,
+        }),
     ]
 }
 
@@ -540,6 +548,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::RestartJob(_) => "restart job",
             Mutation::SetLimits(_) => "set limits",
             Mutation::ControlUpdate(_) => "control update",
+            Mutation::Kill(Kill { now: true, .. }) => "kill now",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
             Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",
             Mutation::ForgetJob(_) => "forget job",
@@ -552,6 +561,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetPlatform(_) => "set platform",
             Mutation::SetLogs(_) => "set logs",
             Mutation::SetReclamation(_) => "set reclamation",
+            Mutation::SetNoticeMax(_) => "set notice max",
             Mutation::ResumeRescheduling(ResumeRescheduling) => "resume rescheduling",
             Mutation::AddUser(_) => "add user",
             Mutation::RevokeUser(_) => "revoke user",

@@ -217,7 +217,7 @@ impl Life {
                     0 => TaskSelection::All,
                     _ => TaskSelection::Some(vec![(first, last)]),
                 };
-                self.request(Mutation::Kill(Kill { owner, job: name, tasks }));
+                self.request(Mutation::Kill(Kill { owner, job: name, tasks, now: false }));
             }
             Step::KillAlloc(which) => self.kill_alloc(which),
             Step::Lock(which) => self.change(ana(), locks::of_locks(&self.cell, which)),

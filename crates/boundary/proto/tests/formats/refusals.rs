@@ -185,6 +185,7 @@ fn a_malformed_record_is_refused_with_its_place() {
             owner: "ana".to_owned(),
             job: "web".to_owned(),
             tasks,
+            now: false,
         })))
     };
     let observe = |observation| {

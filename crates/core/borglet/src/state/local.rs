@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Appclass, End, FinalUsage, Resources, Span, Time};
+use model::{Appclass, End, FinalUsage, NoticeReason, Resources, Span, Time};
 
 use super::notice::{self, GivenNotice};
 use super::{Effect, Rule};
@@ -154,8 +154,11 @@ impl Local {
     ) {
         if let Phase::Starting | Phase::Running(_) = self.phase {
             let runs = matches!(self.phase, Phase::Running(_));
-            // Who preempts it does not wait longer than it said.
-            let is_bounded = stop.as_ref().is_some_and(|stop| stop.notice_max.is_some());
+            // Who preempts it, or is in a hurry, does not wait longer than it said.
+            let is_bounded = stop.as_ref().is_some_and(|stop| {
+                let is_preempted = stop.reason == NoticeReason::Preempted;
+                stop.notice_max.is_some_and(|most| is_preempted || most == Span::ZERO)
+            });
             let told = notice::of(self.launch.desired.spec.notice, stop);
             if self.serves() && !is_bounded && leave > Span::ZERO {
                 let (next, notice) = (now + leave, GivenNotice::none_due());
@@ -163,9 +166,24 @@ impl Local {
                 return;
             }
             let next = now + told.length;
-            let notice = GivenNotice::due(next, runs);
+            let notice = GivenNotice::due(now, next, runs);
             effects.push(Effect::Terminate(self.launch.instance, told));
             self.phase = Phase::Stopping { next, why, notice, untold: None };
+        } else if let Some(most) = stop.and_then(|stop| stop.notice_max) {
+            self.shorten_notice(now, most);
+        }
+    }
+
+    /// It is being stopped, and has less time for it than it was told.
+    fn shorten_notice(&mut self, now: Time, most: Span) {
+        let Phase::Stopping { next, notice, untold, .. } = &mut self.phase else { return };
+        if let Some(told) = untold {
+            told.length = told.length.min(most);
+            if most == Span::ZERO {
+                *next = (*next).min(now);
+            }
+        } else if let Some(deadline) = notice.shorten(most) {
+            *next = (*next).min(deadline.max(now));
         }
     }
 

@@ -20,11 +20,13 @@ pub(super) enum GivenNotice {
     /// Its program has never run, or it is ended without notice: there is nobody to tell.
     NoneDue,
     /// It has time until its deadline.
-    Due { deadline: Time },
+    Due { begun: Time, deadline: Time },
     /// It is known how much it had.
     Delivered(NoticeDelivery),
     /// Its program did not run yet when its time began.
-    NotRunning,
+    NotRunning { begun: Time },
+    /// Its program began to run after its time did.
+    Late { begun: Time },
 }
 
 impl GivenNotice {
@@ -33,24 +35,36 @@ impl GivenNotice {
         Self::NoneDue
     }
 
-    /// It has time until its deadline, if its program runs.
-    pub(super) fn due(deadline: Time, runs: bool) -> Self {
-        if runs { Self::Due { deadline } } else { Self::NotRunning }
+    /// It has time from now until its deadline, if its program runs.
+    pub(super) fn due(begun: Time, deadline: Time, runs: bool) -> Self {
+        if runs { Self::Due { begun, deadline } } else { Self::NotRunning { begun } }
     }
 
     /// Its program runs only now, so it has less time than it was promised.
     pub(super) fn started(&mut self) {
-        if let Self::NotRunning = self {
-            *self = Self::Delivered(NoticeDelivery::Partial);
+        if let Self::NotRunning { begun } = *self {
+            *self = Self::Late { begun };
         }
     }
 
     /// It is killed now.
     pub(super) fn killed(&mut self, now: Time) {
-        if let Self::Due { deadline } = *self {
-            let full = deadline <= now;
-            let delivery = if full { NoticeDelivery::Full } else { NoticeDelivery::Partial };
-            *self = Self::Delivered(delivery);
+        *self = match *self {
+            Self::Due { deadline, .. } if deadline <= now => Self::Delivered(NoticeDelivery::Full),
+            Self::Due { .. } | Self::Late { .. } => Self::Delivered(NoticeDelivery::Partial),
+            other => other,
+        };
+    }
+
+    /// Its notice lasts at most so long. The new deadline, if it has one.
+    pub(super) fn shorten(&mut self, most: Span) -> Option<Time> {
+        match self {
+            Self::Due { begun, deadline } => {
+                *deadline = (*deadline).min(*begun + most);
+                Some(*deadline)
+            }
+            Self::NotRunning { begun } | Self::Late { begun } => Some(*begun + most),
+            Self::NoneDue | Self::Delivered(_) => None,
         }
     }
 
@@ -64,7 +78,8 @@ impl GivenNotice {
     /// Whether the task, which has ended, had its notice; none if none was due.
     pub(super) fn delivery(self) -> Option<NoticeDelivery> {
         match self {
-            Self::NoneDue | Self::NotRunning => None,
+            Self::NoneDue | Self::NotRunning { .. } => None,
+            Self::Late { .. } => Some(NoticeDelivery::Partial),
             // It ended by itself.
             Self::Due { .. } => Some(NoticeDelivery::Full),
             Self::Delivered(delivery) => Some(delivery),

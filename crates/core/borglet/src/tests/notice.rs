@@ -62,6 +62,46 @@ fn the_notice_is_the_tasks_own_bounded_by_whoever_preempts_it() {
     }
 }
 
+/// The operator's maximum, a kill without notice, and the end of a forced drain concern tasks that are being
+/// stopped already, too.
+#[test]
+fn a_notice_becomes_shorter_while_it_lasts_and_never_longer() {
+    // The first maximum, what has passed, the second maximum, and how long until it is killed.
+    for (first, passed, second, left) in [
+        (None, 1_000, Some(4_000), 3_000),
+        (None, 5_000, Some(4_000), 0),
+        (None, 1_000, Some(0), 0),
+        (None, 1_000, Some(60_000), OWN - 1_000),
+        (None, 1_000, None, OWN - 1_000),
+        (Some(4_000), 1_000, Some(2_000), 1_000),
+        (Some(4_000), 1_000, Some(8_000), 3_000),
+        (Some(4_000), 1_000, None, 3_000),
+    ] {
+        let case = format!("{first:?} {passed} {second:?}");
+        let mut world = World::with_a_task();
+        world.stop(NoticeReason::Killed, first.map(Span::from_millis));
+        assert_eq!(world.after(passed), "", "{case}");
+        let stop = Stop {
+            instance: instance(0),
+            reason: NoticeReason::Killed,
+            cause: "because".to_owned(),
+            notice_max: second.map(Span::from_millis),
+        };
+        let mut effects = Vec::new();
+        let order = Order { stops: vec![stop], ..order(7, Vec::new()) };
+        world.borglet.obey(world.now, order, &mut effects).expect("a newer order");
+        let told = effects.iter().any(|effect| matches!(effect, Effect::Terminate(..)));
+        assert!(!told, "{case}: once");
+        if left > 0 {
+            assert_eq!(world.after(left - 1), "", "{case}");
+            assert_eq!(world.after(1), "kill 1-0-1", "{case}");
+        } else {
+            let killed = effects.iter().any(|effect| matches!(effect, Effect::Kill(_)));
+            assert!(killed || world.after(0) == "kill 1-0-1", "{case}");
+        }
+    }
+}
+
 #[test]
 fn a_notice_is_delivered_in_full_if_the_task_had_all_of_its_time_or_ended_by_itself() {
     type Happens = fn(&mut World);

@@ -208,13 +208,18 @@ impl Cell {
         let Some(drain) = machine.drain.clone().filter(|drain| drain.expired.is_none()) else {
             return;
         };
-        let forced = drain.force && drain.deadline.is_some_and(|deadline| deadline <= self.time);
         for instance in instances {
+            // So that its notice ends with the drain.
+            let forced = drain.is_over(self.time + self.notice_of(*instance));
             let there = self.placement(*instance).is_some_and(|placed| placed.machine == id);
             if there && (forced || self.may_disrupt(*instance).is_ok()) {
                 let why = StopReason::Evict(EvictionCause::MachineShutdown);
                 self.stop(*instance, &why, events);
             }
+        }
+        if drain.is_over(self.time) {
+            // What is still being stopped has no more time.
+            events.reorder(id);
         }
     }
 

@@ -59,13 +59,15 @@ pub struct Kill {
     pub job: JobName,
     /// The tasks to kill.
     pub tasks: TaskSelection,
+    /// Whether they get no notice, also if they are being stopped already.
+    pub now: bool,
 }
 
 impl Kill {
     /// Kills tasks of the job with this job's name.
     #[must_use]
     pub fn of(job: &Job, tasks: TaskSelection) -> Self {
-        Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks }
+        Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks, now: false }
     }
 }
 
@@ -81,7 +83,7 @@ impl Change for Kill {
         by: &UserName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        let Self { owner, job, tasks } = self;
+        let Self { owner, job, tasks, now } = self;
         let job = cell
             .job_named(owner, job)
             .ok_or_else(|| Rejection::NoSuchJob { user: owner.clone(), name: job.clone() })?;
@@ -100,7 +102,10 @@ impl Change for Kill {
         if *tasks == TaskSelection::All && job.spec.kind.is_alloc_set() {
             cell.kill_jobs_in(id, events);
         }
-        let why = KillReason::User(by.clone());
+        let why = match now {
+            true => KillReason::Now(by.clone()),
+            false => KillReason::User(by.clone()),
+        };
         for index in tasks.of(last.saturating_add(1)) {
             killed += u32::from(cell.kill_task(id, index, &why, events));
         }

@@ -17,6 +17,7 @@ pub(crate) mod locks;
 pub(crate) mod logs;
 pub(crate) mod machine;
 pub(crate) mod mutation;
+pub(crate) mod notice;
 pub(crate) mod observe;
 pub(crate) mod op;
 pub(crate) mod quota;

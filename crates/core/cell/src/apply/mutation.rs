@@ -14,8 +14,8 @@ use crate::{
     IssueToken, Kill, MeterQuota, OpenLockSession, Oversell, RecordExec, Rejection, ReleaseLock,
     RemoveMachine, RemoveReplica, RenewLockSession, Reply, ResizeJob, RestartJob,
     ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability,
-    SetLimits, SetLogs, SetPlatform, SetReclamation, SetService, UndrainMachine, UpdateJob,
-    UseCapability, WriteFile,
+    SetLimits, SetLogs, SetNoticeMax, SetPlatform, SetReclamation, SetService, UndrainMachine,
+    UpdateJob, UseCapability, WriteFile,
 };
 
 /// A mutation.
@@ -134,6 +134,8 @@ mutations! {
     SetPlatform(SetPlatform),
     /// Set how long the output of tasks is kept, and how much of it.
     SetLogs(SetLogs),
+    /// Set the longest notice of tasks.
+    SetNoticeMax(SetNoticeMax),
     /// Set how near to the usage reservations may come.
     SetReclamation(SetReclamation),
     /// Issue a certificate to a user, who may be new.

@@ -97,10 +97,12 @@ impl Cell {
             None => true,
             Some(StopReason::Evict(_)) => matches!(why, StopReason::Kill(_)),
             // A task that is being removed can still be killed: then an undo does not bring it back.
+            // Who is in a hurry need not wait for the notice of somebody who was not.
+            Some(StopReason::Kill(KillReason::Now(_))) => false,
             Some(StopReason::Kill(KillReason::Removed)) => {
                 matches!(why, StopReason::Kill(why) if *why != KillReason::Removed)
             }
-            Some(StopReason::Kill(_)) => false,
+            Some(StopReason::Kill(_)) => matches!(why, StopReason::Kill(KillReason::Now(_))),
         };
         if may && task.generation == instance.generation {
             events.reorder(placement.machine);

@@ -629,10 +629,14 @@ impl Cell {
 pub(super) fn wants_revival(task: &crate::Task) -> bool {
     use crate::{Death, KillReason};
     match &task.state {
-        TaskState::Running(placement) => matches!(placement.killed(), Some(KillReason::User(_))),
+        TaskState::Running(placement) => {
+            matches!(placement.killed(), Some(KillReason::User(_) | KillReason::Now(_)))
+        }
         TaskState::Dead { death, .. } => match death {
             Death::Failed => true,
-            Death::Killed(why) => matches!(why, KillReason::User(_) | KillReason::Removed),
+            Death::Killed(why) => {
+                matches!(why, KillReason::User(_) | KillReason::Now(_) | KillReason::Removed)
+            }
             Death::Finished => false,
         },
         _ => false,

@@ -210,6 +210,8 @@ pub enum Death {
 pub enum KillReason {
     /// A user killed it.
     User(UserName),
+    /// A user killed it without notice.
+    Now(UserName),
     /// The parent of its job ended.
     ParentEnded(CollectionId),
     /// The alloc set in which its job ran ended.

@@ -127,10 +127,19 @@ pub struct Drain {
     pub reason: String,
     /// When it ends at the latest; `None`: it goes on until the machine is empty.
     pub deadline: Option<Time>,
-    /// Whether it then evicts what is left, beyond the budgets.
+    /// Whether it is over then: what is left is evicted, beyond the budgets, so that its notice ends at
+    /// the deadline.
     pub force: bool,
     /// When it ended because of its deadline. Nothing more is evicted, and still nothing is placed.
     pub expired: Option<Time>,
+}
+
+impl Drain {
+    /// Whether it evicts whatever is left at a moment, without regard to budgets.
+    #[must_use]
+    pub fn is_over(&self, at: Time) -> bool {
+        self.force && self.deadline.is_some_and(|deadline| deadline <= at)
+    }
 }
 
 impl Machine {

@@ -48,7 +48,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use model::{
     Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
-    LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId, TaskId, Time, UserName,
+    LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId, Span, TaskId, Time, UserName,
 };
 use spec::LogSettings;
 
@@ -66,6 +66,7 @@ pub struct Cell {
     pub(crate) rescheduling: Rescheduling,
     pub(crate) notices: Notices,
     pub(crate) logs: LogSettings,
+    pub(crate) notice_max: Span,
     pub(crate) reclamation: Reclamation,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
@@ -99,9 +100,9 @@ pub struct Cell {
     pub(crate) draining: OrdSet<MachineId>,
     /// The machines that can run no tasks.
     pub(crate) not_ready: OrdSet<MachineId>,
-    /// Pairs of a switch and a machine that is connected to it.
     /// The machines that have addresses for tasks, by the first address. They do not overlap.
     pub(crate) task_networks: OrdMap<u32, MachineId>,
+    /// Pairs of a switch and a machine that is connected to it.
     pub(crate) switches: OrdSet<(Arc<str>, MachineId)>,
     /// Pairs of a job and a job that waits for it.
     pub(crate) waiting: OrdSet<(CollectionId, CollectionId)>,
@@ -133,6 +134,7 @@ impl Cell {
             rescheduling: Rescheduling::Allowed,
             notices: Notices::default(),
             logs: LogSettings::default(),
+            notice_max: crate::bounds::NOTICE_MAX_DEFAULT,
             reclamation: Reclamation::default(),
             users: OrdMap::new(),
             quota: Quota::default(),
@@ -158,9 +160,9 @@ impl Cell {
             replaced: OrdSet::new(),
             draining: OrdSet::new(),
             not_ready: OrdSet::new(),
+            task_networks: OrdMap::new(),
             switches: OrdSet::new(),
             waiting: OrdSet::new(),
-            task_networks: OrdMap::new(),
             children: OrdSet::new(),
             sessions_by_use: OrdSet::new(),
             sessions_of_users: OrdSet::new(),

@@ -264,6 +264,66 @@ fn a_victim_must_be_there_and_be_enough() {
     "#]]);
 }
 
+/// Whoever may kill a task may do so without notice, also when somebody else has killed it with notice.
+#[test]
+fn who_is_in_a_hurry_kills_without_notice() {
+    session(&expect![[r#"
+        > submit ana/web 3
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
+        job 1
+        > assign 1-0-1 m1; 1-1-1 m1; 1-2-1 m2
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        SCHEDULE 1-2-1 on 2
+        accepted
+        accepted
+        accepted
+        > kill ana/web/0
+        STOP 1-0-1 (kill, by ana)
+        killed 1
+        > kill-now ana/web/0-1
+        STOP 1-0-1 (kill, by ana, without notice)
+        STOP 1-1-1 (kill, by ana, without notice)
+        killed 2
+        > kill ana/web/0-1
+        killed 0
+        > kill-now ana/web/0
+        killed 0
+        > as ben kill-now ana/web/2
+        refused: ben may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
+        > drain m2
+        DRAIN machine 2 ()
+        STOP 1-2-1 (evict, machine shutdown)
+        1 leave
+        > kill-now ana/web/2
+        STOP 1-2-1 (kill, by ana, without notice)
+        killed 1
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 [], stopping (kill, by ana, without notice)
+          1-1-1 starting on 1 [], stopping (kill, by ana, without notice)
+          1-2-1 starting on 2 [], stopping (kill, by ana, without notice)
+        m1 up [1-0-1 1-1-1] takes 0.2 cores, 128 MiB, ports [], 4 free
+        m2 up, draining [1-2-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        > ended 1-0-1 signal 9
+        KILL 1-0-1 (by ana, without notice)
+        > as ana notice-max 60
+        refused: ana may not set the longest notice: an administrator may
+        > notice-max 60
+        NOTICE_MAX the cell
+        done
+        > notice-max 60
+        done
+        > notice-max 100000
+        refused: a notice of 1 d 3 h: the maximum is 1 d
+    "#]]);
+}
+
 #[test]
 fn a_machine_is_drained_used_again_and_removed() {
     session(&expect![[r#"

@@ -344,6 +344,7 @@ fn a_chain_may_be_as_long_as_there_are_jobs() {
         owner: user("ana"),
         job: "j1".parse().expect("a name"),
         tasks: TaskSelection::All,
+        now: false,
     });
     cell.apply(Time::ZERO, &request(JOBS + 1, kill));
     assert_eq!(cell.jobs().filter(|job| job.is_alive()).count(), 0);

@@ -2,7 +2,7 @@
 //! allow, over all machines together. Where a budget allows none, a replacement is started first
 //! (paper, section 4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{BudgetExhausted, Cell, Drain, Machine, MachineState, Op, Room, UpdateState};
 use model::{CollectionId, InstanceId, MachineId, Span, Time};
@@ -23,11 +23,14 @@ pub(crate) struct Drains {
     /// When operations were proposed and have not been applied yet.
     machines: BTreeMap<MachineId, Time>,
     jobs: BTreeMap<CollectionId, Time>,
+    /// The machines whose forced drain is over, and which were told so.
+    over: BTreeSet<MachineId>,
 }
 
 impl Drains {
     pub(crate) fn new(now: Time) -> Self {
-        Self { looked: now, next: Some(now), machines: BTreeMap::new(), jobs: BTreeMap::new() }
+        let (machines, jobs, over) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { looked: now, next: Some(now), machines, jobs, over }
     }
 }
 
@@ -51,6 +54,10 @@ impl Controller for Drains {
         self.jobs.retain(|_, proposed| *proposed + again > *now);
         let awaited = self.machines.values().chain(self.jobs.values()).min();
         self.next = awaited.map(|proposed| *proposed + again);
+        self.over.retain(|id| {
+            let drain = cell.machine(*id).and_then(|machine| machine.drain.as_deref());
+            drain.is_some_and(|drain| drain.is_over(*now))
+        });
         let mut rooms = Rooms { cell, now: *now, rooms: BTreeMap::new() };
         let mut blocked = Vec::new();
         for machine in cell.drained_machines() {
@@ -61,7 +68,8 @@ impl Controller for Drains {
             if machine.instances().is_empty() || self.machines.contains_key(&machine.id) {
                 continue;
             }
-            let found = step(&mut rooms, machine, drain, &mut blocked);
+            let is_told = self.over.contains(&machine.id);
+            let found = step(&mut rooms, (machine, is_told), drain, &mut blocked);
             self.next = earliest(self.next, found.1);
             if let Some(op) = found.0 {
                 self.machines.insert(machine.id, *now);
@@ -99,6 +107,10 @@ impl Controller for Drains {
         match op {
             Op::EvictDraining { machine, .. } | Op::ExpireDrain { machine } => {
                 self.machines.remove(machine);
+                let drain = cell.machine(*machine).and_then(|machine| machine.drain.as_deref());
+                if drain.is_some_and(|drain| drain.is_over(cell.time())) {
+                    self.over.insert(*machine);
+                }
             }
             Op::StartReplacement { job } | Op::RemoveReplacements { job } => {
                 self.jobs.remove(job);
@@ -141,7 +153,7 @@ impl Rooms<'_> {
 /// budget is added to `blocked`.
 fn step(
     rooms: &mut Rooms<'_>,
-    machine: &Machine,
+    (machine, is_told): (&Machine, bool),
     drain: &Drain,
     blocked: &mut Vec<BudgetExhausted>,
 ) -> (Option<Op>, Option<Time>) {
@@ -149,7 +161,8 @@ fn step(
     let leaving = cell.to_leave(id);
     if drain.deadline.is_some_and(|deadline| deadline <= now) {
         let op = match drain.force {
-            true if leaving.is_empty() => None,
+            // What is being stopped already is told that its time is over, once.
+            true if leaving.is_empty() && is_told => None,
             true => Some(Op::EvictDraining { machine: id, instances: leaving }),
             false => Some(Op::ExpireDrain { machine: id }),
         };
@@ -159,8 +172,16 @@ fn step(
     if machine.state != MachineState::Up {
         return (None, drain.deadline);
     }
-    let mut instances = Vec::new();
+    let (mut instances, mut next) = (Vec::new(), drain.deadline);
     for instance in leaving {
+        // Its notice ends at the deadline.
+        let notice = cell.notice_of(instance);
+        if drain.is_over(now + notice) {
+            instances.push(instance);
+            continue;
+        }
+        let forced = drain.deadline.filter(|_| drain.force);
+        next = earliest(next, forced.map(|deadline| Time(deadline.0.saturating_sub(notice.0))));
         match rooms.take(instance) {
             Ok(()) => instances.push(instance),
             // What else leaves in this turn may be the reason.
@@ -169,7 +190,7 @@ fn step(
         }
     }
     let op = (!instances.is_empty()).then_some(Op::EvictDraining { machine: id, instances });
-    (op, drain.deadline)
+    (op, next)
 }
 
 /// Whether a job still needs its replacements, even if all its tasks are up: one has to leave a

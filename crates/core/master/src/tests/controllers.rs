@@ -292,3 +292,103 @@ fn a_replacement_makes_room_for_a_task_that_waits_and_the_leader_is_woken_for_th
     world.now = world.now + Span::from_secs(100);
     assert_eq!(drained(&mut world), Vec::<String>::new(), "it makes room, and the other stays");
 }
+
+/// A job whose tasks have so many seconds of notice, and whose budget lets one be down.
+fn with_notice(world: &mut World, tasks: u32, seconds: u64) {
+    let name = model::JobName::new("web").expect("a name");
+    let task = TaskSpec { notice: Span::from_secs(seconds), ..TaskSpec::of(vec!["x".to_owned()]) };
+    let mut spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
+    spec.disruptions.at_once = Some(1);
+    world.submit_spec(spec);
+}
+
+/// The longest notices in the next order of the machine.
+fn notices(world: &World) -> Vec<Option<u64>> {
+    let order = order::for_machine(&world.cell, M1, Stamp::default());
+    order.stops.iter().map(|stop| stop.notice_max.map(|most| most.as_millis() / 1_000)).collect()
+}
+
+#[test]
+fn a_notice_is_bounded_by_the_cell_and_by_whoever_is_in_a_hurry() {
+    for (own, most, expected) in
+        [(10, None, None), (86_400, None, Some(300)), (10, Some(5), Some(5))]
+    {
+        let mut world = World::new();
+        world.tick();
+        world.answer(true, 3, &[]);
+        with_notice(&mut world, 2, own);
+        world.assign(0);
+        world.assign(1);
+        if let Some(most) = most {
+            world.request(Mutation::SetNoticeMax(cell::SetNoticeMax(Span::from_secs(most))));
+        }
+        let some = TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(0))]);
+        world.request(kill("web", some.clone()));
+        assert_eq!(notices(&world), [expected], "{own} {most:?}");
+        // It bounds what is being stopped already.
+        world.request(Mutation::SetNoticeMax(cell::SetNoticeMax(Span::from_secs(2))));
+        assert_eq!(notices(&world), [Some(2)], "{own} {most:?}");
+        let Mutation::Kill(kill) = kill("web", some) else { unreachable!("it kills") };
+        world.request(Mutation::Kill(cell::Kill { now: true, ..kill }));
+        assert_eq!(notices(&world), [Some(0)], "{own} {most:?}");
+    }
+}
+
+/// It begins with the notice of each task before the deadline, and at the deadline nobody has time any more.
+#[test]
+fn a_forced_drain_ends_at_its_deadline_whatever_the_notice() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    with_notice(&mut world, 3, 86_400);
+    for index in 0..3 {
+        world.assign(index);
+        let started = Observation::Started { instance: instance(index, 1) };
+        world.apply(&Op::Observe { machine: M1, observations: vec![started] });
+    }
+    let deadline = world.now + Span::from_secs(1_000);
+    let machine = MachineName::new("m1").expect("a name");
+    let mut drain = cell::DrainMachine::of(machine, "");
+    (drain.deadline, drain.force) = (Some(deadline), true);
+    world.request(Mutation::DrainMachine(drain));
+    let stopping = |world: &World| {
+        world.cell.machine(M1).map(|machine| {
+            let stops =
+                |id: &&InstanceId| world.cell.placement(**id).is_some_and(|at| at.stop.is_some());
+            machine.instances().iter().filter(stops).count()
+        })
+    };
+    assert_eq!(stopping(&world), Some(1), "the budget allows one");
+    let step = |world: &mut World| {
+        let controllers = world.master.leading.as_mut().expect("it leads");
+        let (mut actions, settings) = (Vec::new(), Settings::default());
+        let (now, cell) = (world.now, &world.cell);
+        for controller in
+            controllers.all_mut().into_iter().filter(|controller| controller.name() == "drains")
+        {
+            controller.run(&mut Turn { now, cell, settings: &settings, actions: &mut actions });
+        }
+        for action in actions {
+            if let Action::Propose(op) = action {
+                world.apply(&op);
+            }
+        }
+    };
+    step(&mut world);
+    // The longest notice is five minutes.
+    world.now = Time(deadline.0 - 301_000_000);
+    step(&mut world);
+    assert_eq!(stopping(&world), Some(1));
+    let due =
+        world.master.controllers().find(|(name, _)| *name == "drains").and_then(|(_, due)| due);
+    assert!(due.is_some_and(|due| due <= Time(deadline.0 - 300_000_000)), "{due:?}");
+    world.now = Time(deadline.0 - 300_000_000);
+    step(&mut world);
+    assert_eq!(stopping(&world), Some(3), "beyond the budget");
+    assert_eq!(notices(&world), [Some(300); 3]);
+    world.now = deadline;
+    step(&mut world);
+    assert_eq!(notices(&world), [Some(0); 3]);
+    world.now = deadline + Span::from_secs(60);
+    assert_eq!(drained(&mut world), Vec::<String>::new(), "it was told");
+}

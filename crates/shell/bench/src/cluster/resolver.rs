@@ -266,7 +266,7 @@ async fn kill(connection: &mut Connection, job: &str, index: u32) -> Result<(), 
     let job = Some(v1::JobAddress { user: String::new(), job: job.to_owned() });
     let ranges = vec![v1::IndexRange { first: index, last: index }];
     let tasks = v1::TaskSelection { all: false, ranges };
-    let request = v1::KillRequest { id, job, tasks: Some(tasks) };
+    let request = v1::KillRequest { id, job, tasks: Some(tasks), now: false };
     let answer =
         connection.ask(request, async |mut client, request| client.kill(request).await).await?;
     if answer.killed != 1 {

@@ -75,7 +75,7 @@ async fn one(
             client.submit(v1::SubmitRequest { id, spec: Some((&spec).into()) }).await?;
         } else {
             let job = v1::JobAddress { user: String::new(), job: spec.name.to_string() };
-            client.kill(v1::KillRequest { id, job: Some(job), tasks: None }).await?;
+            client.kill(v1::KillRequest { id, job: Some(job), tasks: None, now: false }).await?;
         }
         let ended = Instant::now();
         if window.has(ended) {

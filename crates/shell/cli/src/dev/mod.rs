@@ -30,7 +30,8 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
     let isolation = linux::machine::preflight()
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
     // Reject an invalid file before anything is started.
-    let jobs = args.file.as_deref().map(evaluate::evaluate).transpose()?;
+    let evaluate = |file| evaluate::evaluate(file, &args.imports);
+    let jobs = args.file.as_deref().map(evaluate).transpose()?;
     process::block_on(&runtime()?, async {
         let validity = format!("{}ms", args.certificate_validity.as_millis());
         let validity = ("certificate-validity", validity);

@@ -102,7 +102,7 @@ fn is_killed_by_user(job: &v1::JobStatus) -> bool {
     use v1::state_reason::Reason;
 
     let reason = job.state_reason.as_ref().and_then(|reason| reason.reason.as_ref());
-    matches!(reason, Some(Reason::Killed(v1::KillReason { why: Some(Why::User(_)) })))
+    matches!(reason, Some(Reason::Killed(v1::KillReason { why: Some(Why::User(_) | Why::Now(_)) })))
 }
 
 /// The failure of a job that did not reach the awaited state in time.

@@ -15,6 +15,7 @@ use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};
 use crate::exit::{Code, Done, Failure};
+use crate::imports::ImportArgs;
 use crate::moment::shown;
 use crate::output::{self, Format};
 use crate::{evaluate, job_address, with_cell};
@@ -31,6 +32,8 @@ pub(crate) struct UpdateArgs {
     /// A BCL or JSON file with the new descriptions.
     #[arg(required = true)]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    imports: ImportArgs,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -127,7 +130,7 @@ fn open(cell: Target<'_>, args: &UpdateArgs) -> Done {
     let Some(file) = &args.file else {
         return Err(Failure::usage("error: no file is given"));
     };
-    let jobs = evaluate::evaluate(file)?;
+    let jobs = evaluate::evaluate(file, &args.imports)?;
     if jobs.is_empty() {
         return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
     }

@@ -184,6 +184,7 @@ fn ask(user: &str, priority: Option<&str>) -> Request {
             owner: user.parse().expect("a name"),
             job: "web".parse().expect("a name"),
             tasks: TaskSelection::All,
+            now: false,
         }),
     };
     Request::Mutate(id, Caller::of(user), mutation)

@@ -249,6 +249,7 @@ pub(crate) fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskS
 fn stop_reason(cell: &Cell, why: &StopReason) -> String {
     match why {
         StopReason::Kill(KillReason::User(user)) => format!("killed by {user}"),
+        StopReason::Kill(KillReason::Now(user)) => format!("killed by {user} without notice"),
         StopReason::Kill(why) => format!("killed: {}", kill_reason(cell, why)),
         StopReason::Evict(cause) => format!("evicted: {}", eviction_cause(cell, *cause)),
     }
@@ -256,7 +257,7 @@ fn stop_reason(cell: &Cell, why: &StopReason) -> String {
 
 fn kill_reason(cell: &Cell, why: &KillReason) -> String {
     match why {
-        KillReason::User(user) => format!("by {user}"),
+        KillReason::User(user) | KillReason::Now(user) => format!("by {user}"),
         KillReason::ParentEnded(parent) => {
             format!("its parent {} ended", job_name(cell, *parent))
         }

@@ -471,7 +471,7 @@ async fn perform(
         }
         Asked::Kill => {
             let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
-            let request = v1::KillRequest { id, job: Some(address), tasks: None };
+            let request = v1::KillRequest { id, job: Some(address), tasks: None, now: false };
             let done =
                 caller.ask(how, request, async |mut client, request| client.kill(request).await);
             match done.await {

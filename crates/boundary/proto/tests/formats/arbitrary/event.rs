@@ -40,6 +40,7 @@ fn pending_cause() -> impl Strategy<Value = PendingCause> {
 fn kill_reason() -> impl Strategy<Value = KillReason> {
     prop_oneof![
         name().prop_map(KillReason::User),
+        name().prop_map(KillReason::Now),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
         collection().prop_map(KillReason::AllocSetEnded),

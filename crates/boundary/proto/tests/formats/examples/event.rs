@@ -205,6 +205,7 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
         EventKind::LogSettings(super::log_settings()),
         EventKind::Reclamation(Reclamation::Baseline),
+        EventKind::NoticeMax(Span::from_secs(60)),
         EventKind::Bootstrapped,
         EventKind::LevelRaised { to: Level(2) },
     ]
@@ -288,6 +289,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::Platform { .. } => "platform",
         EventKind::LogSettings(_) => "log settings",
         EventKind::Reclamation(_) => "reclamation",
+        EventKind::NoticeMax(_) => "notice max",
         EventKind::Lock { change: LockChange::Acquired, .. } => "lock acquired",
         EventKind::Lock { change: LockChange::Released, .. } => "lock released",
         EventKind::Lock { change: LockChange::Expired, .. } => "lock expired",

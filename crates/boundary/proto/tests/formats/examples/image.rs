@@ -43,6 +43,7 @@ pub(crate) fn full_image() -> Image {
         rescheduling: Rescheduling::Allowed,
         notices: Notices::default(),
         logs: spec::LogSettings::default(),
+        notice_max: cell::bounds::NOTICE_MAX_DEFAULT,
         reclamation: Reclamation::default(),
         users: Vec::new(),
         metering: Metering::default(),
@@ -75,6 +76,7 @@ pub(crate) fn image_of_an_owned_cell() -> Image {
     let mut image = full_image();
     image.users = users();
     image.logs = super::log_settings();
+    image.notice_max = Span::from_secs(60);
     image.reclamation = Reclamation::Aggressive;
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());

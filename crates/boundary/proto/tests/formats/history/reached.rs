@@ -87,7 +87,6 @@ fn histories_reach_every_state_and_every_event() {
         task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
-        task: pending, evicted
         task: pending, failed
         task: pending, finished
         task: pending, lost
@@ -325,7 +324,7 @@ fn of_death(death: &Death) -> String {
 
 fn of_kill(why: &KillReason) -> String {
     match why {
-        KillReason::User(_) => "killed by a user".to_owned(),
+        KillReason::User(_) | KillReason::Now(_) => "killed by a user".to_owned(),
         KillReason::ParentEnded(_) => "killed with its parent".to_owned(),
         KillReason::PredecessorEnded(_) => "killed with its predecessor".to_owned(),
         KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),

@@ -47,7 +47,7 @@ fn request(by: &str, mutation: Mutation) -> Request {
 
 fn kill(by: &str) -> Request {
     let (owner, job) = (by.parse().expect("a name"), "web".parse().expect("a name"));
-    request(by, Mutation::Kill(Kill { owner, job, tasks: TaskSelection::All }))
+    request(by, Mutation::Kill(Kill { owner, job, tasks: TaskSelection::All, now: false }))
 }
 
 #[tokio::test]

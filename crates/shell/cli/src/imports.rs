@@ -1,0 +1,180 @@
+//! Which files a BCL file may import. A file may come from somebody else, and whatever it imports is
+//! shown with the job: so only what is beside it or below, unless the user says otherwise.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use bcl::{Loaded, Loader, NotLoaded};
+use clap::Args;
+
+/// The flags about imports.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ImportArgs {
+    /// A folder of libraries from which files may import, besides their own folder; repeatable. An
+    /// import that is not beside the importing file is looked for there.
+    #[arg(long = "library", value_name = "DIR")]
+    libraries: Vec<PathBuf>,
+    /// Let the file import any file that you can read, not only from its own folder and below. Its
+    /// content becomes part of the job.
+    #[arg(long)]
+    allow_imports: bool,
+}
+
+impl ImportArgs {
+    /// The same flags for another process.
+    pub(crate) fn flags(&self) -> Vec<std::ffi::OsString> {
+        let libraries = self.libraries.iter();
+        let mut flags: Vec<_> =
+            libraries.flat_map(|library| ["--library".into(), library.into()]).collect();
+        flags.extend(self.allow_imports.then(|| "--allow-imports".into()));
+        flags
+    }
+}
+
+/// Resolves imports as files, relative to the importing file, and then to the libraries.
+pub(crate) struct Files {
+    /// The folders from which files may be imported, without symlinks; `None` for any.
+    allowed: Option<Vec<PathBuf>>,
+    /// The folder of the evaluated file, as it was given.
+    folder: PathBuf,
+    libraries: Vec<PathBuf>,
+}
+
+impl Files {
+    /// For the imports of a file.
+    pub(crate) fn new(file: &Path, imports: &ImportArgs) -> Self {
+        let folder = match file.parent() {
+            Some(folder) if folder != Path::new("") => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let libraries = imports.libraries.clone();
+        let all = std::iter::once(&folder).chain(&libraries);
+        // A folder that is not there has no files.
+        let all = all.filter_map(|folder| folder.canonicalize().ok()).collect();
+        let allowed = (!imports.allow_imports).then_some(all);
+        Self { allowed, folder, libraries }
+    }
+
+    /// Reads a file if it may be imported, wherever symlinks lead; the error says why not.
+    fn read(&self, found: &Path) -> Result<Vec<u8>, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let Some(allowed) = &self.allowed else { return read_bounded(found).map_err(failed) };
+        let real = found.canonicalize().map_err(failed)?;
+        if allowed.iter().any(|folder| real.starts_with(folder)) {
+            return read_bounded(&real).map_err(failed);
+        }
+        Err(format!(
+            "it is outside of {}, the folder of the file: to allow it, name its folder with --library \
+             DIR, or pass --allow-imports if you trust the file with all that you can read",
+            self.folder.display()
+        ))
+    }
+}
+
+impl Loader for Files {
+    fn load(&mut self, from: &str, path: &str) -> Result<Loaded, NotLoaded> {
+        let beside = Path::new(from).parent().unwrap_or(Path::new(""));
+        let folders = std::iter::once(beside).chain(self.libraries.iter().map(PathBuf::as_path));
+        let mut tried: Vec<(String, String)> = Vec::new();
+        for folder in folders {
+            let found = folder.join(path);
+            let name = found.to_string_lossy().into_owned();
+            if tried.iter().any(|(before, _)| *before == name) {
+                continue;
+            }
+            match self.read(&found) {
+                Ok(content) => return Ok(Loaded { name, content }),
+                Err(why) => tried.push((name, why)),
+            }
+        }
+        Err(NotLoaded { tried })
+    }
+
+    fn trace(&mut self, text: &str) {
+        let shown: String = text.chars().take(1_000).flat_map(char::escape_debug).collect();
+        eprintln!("trace: {shown}");
+    }
+}
+
+/// Reads a file, or a byte more than a source may have.
+pub(crate) fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let most = bcl::limits::SOURCE_BYTES_MAX as u64;
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_below_the_file_or_a_library_is_imported_wherever_links_lead() {
+        let place = tempfile::tempdir().expect("a directory");
+        let at = |path: &str| place.path().join(path);
+        for folder in ["jobs/below", "jobs-2", "lib/deep"] {
+            fs::create_dir_all(at(folder)).expect("a folder");
+        }
+        for file in ["jobs/a", "jobs/below/b", "jobs-2/c", "lib/d", "lib/deep/e", "secret"] {
+            fs::write(at(file), file).expect("a file");
+        }
+        for (link, to) in [
+            ("jobs/inside", "below/b"),
+            ("jobs/outside", "../secret"),
+            ("jobs/out", ".."),
+            ("jobs/through", "inside"),
+            ("lib/outside", "../secret"),
+            ("jobs/to-lib", "../lib/d"),
+        ] {
+            symlink(to, at(link)).expect("a link");
+        }
+        let secret = at("secret").display().to_string();
+        let [none, library, all] = [(None, false), (Some(at("lib")), false), (None, true)].map(
+            |(library, allow_imports)| ImportArgs {
+                libraries: library.into_iter().collect(),
+                allow_imports,
+            },
+        );
+        // The path, and whether it is read without flags, with the library, and with any file allowed.
+        for (path, reads) in [
+            ("a", [true, true, true]),
+            ("./below/../a", [true, true, true]),
+            ("below/b", [true, true, true]),
+            ("inside", [true, true, true]),
+            ("through", [true, true, true]),
+            ("../jobs/a", [true, true, true]),
+            ("../secret", [false, false, true]),
+            ("below/../../secret", [false, false, true]),
+            // A folder whose name begins with that of the file's.
+            ("../jobs-2/c", [false, false, true]),
+            ("outside", [false, false, true]),
+            ("out/secret", [false, false, true]),
+            ("out/jobs/a", [true, true, true]),
+            (&secret, [false, false, true]),
+            ("d", [false, true, false]),
+            ("deep/e", [false, true, false]),
+            ("to-lib", [false, true, true]),
+            ("nothing", [false, false, false]),
+        ] {
+            let file = at("jobs/job.bcl");
+            for (imports, reads) in [&none, &library, &all].into_iter().zip(reads) {
+                let mut files = Files::new(&file, imports);
+                let loaded = files.load(&file.to_string_lossy(), path);
+                assert_eq!(loaded.is_ok(), reads, "{path} {imports:?}: {loaded:?}");
+            }
+        }
+        let mut files = Files::new(&at("jobs/job.bcl"), &none);
+        let file = at("jobs/job.bcl").display().to_string();
+        let tried = files.load(&file, "outside").expect_err("it leads outside").tried;
+        assert!(tried[0].1.contains("--allow-imports"), "{tried:?}");
+        // What a library imports is beside it.
+        let mut files = Files::new(&at("jobs/job.bcl"), &library);
+        let loaded = files.load(&file, "deep/e").expect("it is there");
+        assert!(files.load(&loaded.name, "../d").is_ok());
+        assert!(files.load(&loaded.name, "../outside").is_err());
+    }
+}
