@@ -60,7 +60,7 @@ impl<T: Clone + PartialEq> Row<T> {
         for chunk in &mut self.chunks {
             match &last {
                 Some(last) if Arc::ptr_eq(last, chunk) || last == chunk => {
-                    *chunk = Arc::clone(last)
+                    *chunk = Arc::clone(last);
                 }
                 _ => last = Some(Arc::clone(chunk)),
             }

@@ -169,6 +169,9 @@ mod tests {
         }))
     }
 
+    /// A second, the dead jobs, and which are forgotten then.
+    type Case = (u64, Vec<Arc<Job>>, &'static [u64]);
+
     /// What is forgotten of these at a second, if at most four jobs with 100 tasks are kept.
     fn forgotten(second: u64, jobs: Vec<Arc<Job>>) -> Vec<u64> {
         let image =
@@ -186,7 +189,7 @@ mod tests {
         let anas = |jobs: std::ops::RangeInclusive<u64>, tasks| {
             [bobs()].into_iter().chain(jobs.map(move |id| dead(id, "ana", id, tasks))).collect()
         };
-        let cases: [(u64, Vec<Arc<Job>>, &[u64]); 6] = [
+        let cases: [Case; 6] = [
             (9, anas(2..=4, 1), &[]),
             (9, anas(2..=6, 1), &[2, 3]),
             // By the weight in tasks.

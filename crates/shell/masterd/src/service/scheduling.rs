@@ -107,7 +107,7 @@ impl Sender {
         let ended = loop {
             for entry in std::mem::take(&mut records) {
                 (copy.index, copy.term) = (entry.index, entry.term);
-                if self.send(What::Committed(committed(entry)), None).await.is_err() {
+                if self.send(What::Committed(committed(&entry)), None).await.is_err() {
                     return;
                 }
             }
@@ -170,7 +170,7 @@ impl Sender {
     }
 }
 
-fn committed(entry: LogEntry) -> v1::Committed {
+fn committed(entry: &LogEntry) -> v1::Committed {
     let (index, level, term) = (entry.index.0, entry.level.0, entry.term.0);
     v1::Committed { index, level, record: entry.data.to_vec(), term }
 }
