@@ -17,7 +17,8 @@ pub const TASKS_MAX: SharedBound = SharedBound::new(10_000_000);
 /// Maximum number of tasks that wait for other jobs or for a machine. Users share it; what would make
 /// more of them wait is rejected. Tasks that wait again because they failed or were evicted count, too,
 /// and always may.
-pub const WAITING_TASKS_MAX: SharedBound = SharedBound::new(2_000_000);
+/// A cell of 100,000 machines that is loaded at once has 1,500,000 of them.
+pub const WAITING_TASKS_MAX: SharedBound = SharedBound::new(4_000_000);
 /// Maximum number of machines.
 pub const MACHINES_MAX: u64 = 1_000_000;
 /// Maximum length, in characters, of a reason that a machine reports; the rest is cut off.
