@@ -345,7 +345,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let retention = Retention::new(1 << 30, Duration::from_secs(1));
         let (to_core, _core) = async_mpsc::channel(1);
-        let authority = Authority::create(directory.path().join("tls"), "lab");
+        let authority = Authority::create(directory.path(), "lab");
         let authority = authority.expect("an authority");
         let issued = authority.issue(&Identity::Master, Validity::lasting(FULL_DISK_WAIT * 60));
         let credentials = Rotating::new(issued.expect("a certificate")).expect("credentials");
