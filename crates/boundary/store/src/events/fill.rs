@@ -135,7 +135,7 @@ mod tests {
     /// A stream with the events of some operations: two for each, in small segments.
     fn stream(has: &[(u64, u64)]) -> (tempfile::TempDir, Events) {
         let directory = tempfile::tempdir().expect("a directory");
-        let options = Options { segment_bytes: 4 << 10 };
+        let options = Options { segment_bytes: 4 << 10, ..Options::default() };
         let (mut events, _) = Events::open(directory.path(), options).expect("it opens");
         for (first, last) in has {
             events.resume(*first).expect("there is room");

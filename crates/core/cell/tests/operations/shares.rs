@@ -128,6 +128,7 @@ fn a_user_with_all_the_waiting_tasks_it_can_have_leaves_room_for_others() {
         owner: user("ana"),
         job: "big".parse().expect("a name"),
         tasks: TaskSelection::All,
+        now: false,
     };
     assert_eq!(ask(&mut cell, "ana", kill.into()), Ok(()));
     assert_eq!(submit(&mut cell, "ana", "more", MANY / 2), Ok(()));
