@@ -39,6 +39,7 @@ mod restarts;
 pub mod restorations;
 mod service;
 mod sigma_server;
+mod streams;
 mod threads;
 mod unresponsive;
 mod usage;

@@ -29,7 +29,7 @@ use tonic::{Code, Status};
 
 use crate::chunks;
 use crate::reads::Reads;
-use crate::service::streams::{Holder, Streams};
+use crate::streams::{Holder, Streams};
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";

@@ -34,7 +34,6 @@ mod service_discovery;
 mod service_endpoints;
 mod services;
 mod sigma;
-pub(crate) mod streams;
 mod summary;
 mod task_metrics;
 mod tasks;
@@ -58,11 +57,10 @@ use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Limiter, Refusals, Turns};
 use rpc::{Authority, Identity};
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
 use self::event_watch::EventSource;
-use self::streams::{Streams, holding};
 use self::summary::Summary;
 use self::tasks::split;
 use crate::caller::tasks::{may_submit, may_touch};
@@ -71,6 +69,7 @@ use crate::metrics::{Metrics, Requests};
 use crate::past::Past;
 use crate::reads::rejections::rejected;
 use crate::reads::{Reads, few, job_address, selection};
+use crate::streams::Streams;
 use crate::usage_history::UsageHistory;
 use crate::{agents, peers, request};
 
@@ -111,6 +110,17 @@ pub(crate) struct Service {
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// A stream that holds a value until it ends: what waits for a reader takes memory until then.
+fn holding<T: 'static>(
+    held: impl Send + 'static,
+    stream: impl Stream<Item = Result<T, Status>> + Send + 'static,
+) -> Streamed<T> {
+    Box::pin(stream.map(move |message| {
+        let _held = &held;
+        message
+    }))
+}
 
 /// The maximum number of streams of its health, in all and per client.
 const HEALTH_WATCHERS_MAX: usize = 256;

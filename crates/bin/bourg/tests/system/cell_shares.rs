@@ -43,6 +43,29 @@ fn who_changes_too_many_tasks_waits_and_others_do_not() {
 }
 
 #[test]
+fn who_holds_how_much_is_shown_to_administrators_and_their_own_to_others() {
+    let cell = with_two();
+    cell.ok("bourg --cell ./ana run big.bcl --detach");
+    let row = |said: &str, limit: &str| {
+        let row = said.lines().find(|line| line.split_whitespace().next() == Some(limit));
+        row.map(|row| row.split_whitespace().skip(1).collect::<Vec<_>>().join(" "))
+    };
+    let said = cell.ok("bourg limits");
+    assert_eq!(row(&said, "tasks").as_deref(), Some("100000 10000000 4950000 ana 100000"));
+    assert_eq!(row(&said, "waiting-tasks").as_deref(), Some("100000 4000000 1950000 ana 100000"));
+    let said = cell.ok("bourg --cell ./ben limits");
+    assert_eq!(
+        row(&said, "tasks").as_deref(),
+        Some("100000 10000000 4325000"),
+        "not whose they are"
+    );
+    let said = cell.ok("bourg --cell ./ana limits -o json");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let tasks = said["limits"].as_array().expect("a list").iter().find(|of| of["name"] == "tasks");
+    assert_eq!(tasks.expect("tasks")["holders"][0]["user"], "ana");
+}
+
+#[test]
 fn what_has_ended_is_forgotten_at_the_word_of_its_owner() {
     let cell = with_two();
     cell.ok("bourg --cell ./ana run big.bcl --detach");

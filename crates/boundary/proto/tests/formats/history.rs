@@ -445,6 +445,8 @@ impl Life {
             job.task.limit =
                 Resources { cpu: MilliCores(1), ram: Bytes(4 << 20), ..Resources::default() };
             job.overrides.values_mut().for_each(|change| change.limit = None);
+            // At most that of its allocs.
+            job.priority = model::Priority::new(0).expect("the lowest");
         }
         let named = |which| self.job(which).map(|job| reference(&job));
         job.after = after.and_then(named).into_iter().collect();

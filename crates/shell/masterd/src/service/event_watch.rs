@@ -21,8 +21,9 @@ use crate::caller::Caller;
 use crate::handle::Core;
 use crate::reads::{Reads, job_has, labels, selection, task_has};
 use crate::service::event_digests::{self as digests, Digest, Digests, Name};
-use crate::service::streams::{Streams, holding};
+use crate::service::holding;
 use crate::service::{Answer, Service, Streamed};
+use crate::streams::Streams;
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };

@@ -26,9 +26,9 @@ use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
 use crate::service::machines::revoked;
-use crate::service::streams::Streams;
 use crate::service::tasks::split;
 use crate::service::{Answer, Service, Streamed, gate};
+use crate::streams::Streams;
 
 /// The maximum number of commands that are relayed at once, shared by users.
 const COMMANDS_MAX: usize = 1_024;

@@ -20,8 +20,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use crate::service::holding;
 use crate::service::routes::SERVICES;
-use crate::service::streams::holding;
 use crate::service::{Answer, STREAM_QUEUE, Service, Streamed};
 
 /// The time without a step of the core after which it is not ready, and after which it counts as

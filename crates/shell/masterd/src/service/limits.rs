@@ -7,7 +7,7 @@ use model::{Asker, Held, SharedBound, UserName};
 use proto::v1;
 
 use crate::caller::Caller;
-use crate::service::streams::Streams;
+use crate::streams::Streams;
 
 /// The maximum number of holders of a bound in an answer.
 const HOLDERS_MAX: usize = 10;

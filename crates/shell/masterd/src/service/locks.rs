@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status};
 use crate::caller::Caller;
 use crate::reads::rejections::rejected;
 use crate::service::event_watch::STALLED;
-use crate::service::streams::holding;
+use crate::service::holding;
 use crate::service::tasks::split;
 use crate::service::{Answer, Service, Streamed, gate, malformed, unexpected};
 use crate::view::View;

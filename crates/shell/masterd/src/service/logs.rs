@@ -21,13 +21,13 @@ use tonic::{Code, Request, Response, Status};
 
 use self::merge::Merge;
 use super::machines::revoked;
-use super::streams::holding;
 use super::tasks::split;
 use super::{Answer, LOG_READERS_OF_ONE_THERE, Service, Streamed, gate};
 use crate::agents;
 use crate::caller::tasks::may_touch;
 use crate::handle::Core;
 use crate::reads::{Reads, selection_with_ended};
+use crate::service::holding;
 
 /// The timeout for a machine's first piece, and for the next one as long as it sends the past.
 const PATIENCE: Duration = Duration::from_secs(10);

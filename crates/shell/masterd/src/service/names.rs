@@ -20,8 +20,9 @@ use crate::caller::Caller;
 use crate::names::Names;
 use crate::reads::{Reads, job_address, job_has, labels};
 use crate::service::event_watch::STALLED;
-use crate::service::streams::{Streams, holding};
+use crate::service::holding;
 use crate::service::{Answer, Service, Streamed, gate};
+use crate::streams::Streams;
 use crate::view::View;
 
 /// The maximum number of jobs in a query by name.

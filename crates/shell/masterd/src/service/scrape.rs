@@ -24,7 +24,7 @@ use crate::handle::Core;
 use crate::metrics::{Metrics, Requests};
 use crate::service::limits;
 use crate::service::scrape_usage::UsageMetrics;
-use crate::service::streams::Streams;
+use crate::streams::Streams;
 use crate::usage::UsageMemory;
 use crate::view::View;
 
@@ -115,13 +115,13 @@ impl Serving {
         let used = limits::used(cell, &self.limits);
         let help = "What users hold of a bound that they share.";
         let held = used.iter().map(|of| ([("limit", of.name)], of.held()));
-        gauges(encoder, "bourg_limit_held", help, held)?;
+        gauges(encoder, "bourg_shared_limit_held", help, held)?;
         let help = "A bound that users share.";
         let max = used.iter().map(|of| ([("limit", of.name)], of.max));
-        gauges(encoder, "bourg_limit_max", help, max)?;
+        gauges(encoder, "bourg_shared_limit_max", help, max)?;
         let help = "Requests that were rejected because a user had its share of a bound, or nothing was free.";
         let rejected = used.iter().filter_map(|of| Some(([("limit", of.name)], of.rejected?)));
-        counters(encoder, "bourg_limit_rejected", help, rejected)
+        counters(encoder, "bourg_shared_limit_rejected", help, rejected)
     }
 
     /// Samples of usage that no estimate used.

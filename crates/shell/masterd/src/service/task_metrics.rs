@@ -15,9 +15,10 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
-use crate::service::streams::{Streams, holding};
+use crate::service::holding;
 use crate::service::tasks::split;
 use crate::service::{Answer, Service, Streamed, gate};
+use crate::streams::Streams;
 
 /// The maximum number of pages of task metrics that are relayed at once, shared by users.
 const READERS_MAX: usize = 256;

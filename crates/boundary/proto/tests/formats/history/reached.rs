@@ -87,6 +87,7 @@ fn histories_reach_every_state_and_every_event() {
         task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
+        task: pending, evicted
         task: pending, failed
         task: pending, finished
         task: pending, lost
@@ -104,7 +105,6 @@ fn histories_reach_every_state_and_every_event() {
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted

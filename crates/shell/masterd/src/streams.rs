@@ -2,10 +2,7 @@
 
 use model::{Asker, UserName};
 use rpc::transport::{Full, Limiter, Permit};
-use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
-
-use crate::service::Streamed;
 
 /// The streams of a kind. Clones share the limits.
 #[derive(Clone, Debug)]
@@ -64,17 +61,6 @@ impl Streams {
 
 /// Who holds a stream.
 pub(crate) type Holder<'a> = (&'a UserName, Asker);
-
-/// A stream that holds a value until it ends: what waits for a reader takes memory until then.
-pub(crate) fn holding<T: 'static>(
-    held: impl Send + 'static,
-    stream: impl Stream<Item = Result<T, Status>> + Send + 'static,
-) -> Streamed<T> {
-    Box::pin(stream.map(move |message| {
-        let _held = &held;
-        message
-    }))
-}
 
 #[cfg(test)]
 mod tests {
