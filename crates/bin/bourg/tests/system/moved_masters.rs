@@ -94,7 +94,7 @@ fn clients_follow_masters_that_move() {
     cell.has_voters(2);
     let third = cell.adds("r3", &cell.at[2]);
     cell.has_voters(3);
-    let all = cell.at.each_ref().map(|at| at.as_str());
+    let all = cell.at.each_ref().map(String::as_str);
 
     // Any command learns, whichever service it calls. A file system that is read-only is no error.
     cell.terminal.ok("mount --bind locked locked && mount -o remount,bind,ro locked");

@@ -34,7 +34,7 @@ impl Cell {
         let of_files = |name, bound, amount: fn(&HeldFiles) -> u64| {
             let users = self.locks.held_by_users.iter();
             let users =
-                users.filter_map(|(user, held)| Some((UserName::new(&**user).ok()?, amount(held))));
+                users.filter_map(|(user, held)| Some((UserName::new(user).ok()?, amount(held))));
             of(name, bound, users)
         };
         let sessions = self.locks.sessions_of_users.iter();
