@@ -129,7 +129,7 @@ fn the_page_says_the_same() {
 
 /// The page.
 fn page(bounds: &BTreeMap<String, Bound>, table: &Table) -> String {
-    let mut page = format!("{}\n", include_str!("limits/head.md").trim_end());
+    let mut page = format!("{}\n", include_str!("limits/head.txt").trim_end());
     for at in ["cell", "replica", "machine"] {
         writeln!(page, "\n## Shared, of a {at}\n").expect("a text");
         page += "| what | bound | of one user | beyond it | metric |\n|---|--:|---|---|---|\n";

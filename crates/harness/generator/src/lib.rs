@@ -396,7 +396,7 @@ fn quota(values: &Values) -> BoxedStrategy<Mutation> {
         2 => mutation!(values, RevokeQuota { grant: grant }),
         1 => mutation!(values, Oversell { band: band, percent: percent }),
         2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
-        3 => set.prop_map(|(user, capability, granted)| {
+        6 => set.prop_map(|(user, capability, granted)| {
             Mutation::SetCapability(SetCapability { user, capability, granted })
         }),
         1 => mutation!(values, UseCapability { capability: capability, collection: collection }),

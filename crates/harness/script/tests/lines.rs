@@ -27,6 +27,7 @@ fn begun() -> Script {
 const LINES: &[&str] = &[
     "submit ana/api 1 cpu=10 ports=http,admin cmd=\"run for=20\" check=http",
     "kill ana/web/1",
+    "forget-job ana/web",
     "add m2 m2:1",
     "update ana/web/0-1 3 cpu=20 batch=2 expected=1",
     "resize ana/web 3",
@@ -35,6 +36,7 @@ const LINES: &[&str] = &[
     "control pause ana/web 1",
     "drain m1 by=60 force bad disk",
     "undrain m1",
+    "end-saver m1 1-0-1",
     "remove m1",
     "say m1 rack=r1 ssd",
     "platform p 1.5",

@@ -258,7 +258,9 @@ impl InvariantChecker {
     pub(crate) fn restored(&mut self, epoch: RestoreEpoch, cell: &Cell) {
         let index = cell.index();
         self.epoch = epoch;
-        self.records.truncate(usize::try_from(index.0).unwrap_or(usize::MAX));
+        // A second restoration may be of a longer history than the first. What it has beyond that was
+        // committed in a history that is over, and is never committed again.
+        self.records.resize(usize::try_from(index.0).unwrap_or(usize::MAX), 0);
         self.states.split_off(&LogIndex(index.0 + 1));
         self.acknowledged = index;
         self.pace.1 = index.0;

@@ -12,6 +12,7 @@ mod forget;
 mod forwarding;
 mod gate;
 mod health;
+mod holding;
 mod job_watch;
 pub(crate) mod limits;
 mod locks;
@@ -57,7 +58,7 @@ use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Limiter, Refusals, Turns};
 use rpc::{Authority, Identity};
-use tokio_stream::{Stream, StreamExt as _};
+use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::event_watch::EventSource;
@@ -72,6 +73,7 @@ use crate::reads::{Reads, few, job_address, selection};
 use crate::streams::Streams;
 use crate::usage_history::UsageHistory;
 use crate::{agents, peers, request};
+use holding::holding;
 
 /// The services of a master.
 #[derive(Clone)]
@@ -110,17 +112,6 @@ pub(crate) struct Service {
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-
-/// A stream that holds a value until it ends: what waits for a reader takes memory until then.
-fn holding<T: 'static>(
-    held: impl Send + 'static,
-    stream: impl Stream<Item = Result<T, Status>> + Send + 'static,
-) -> Streamed<T> {
-    Box::pin(stream.map(move |message| {
-        let _held = &held;
-        message
-    }))
-}
 
 /// The maximum number of streams of its health, in all and per client.
 const HEALTH_WATCHERS_MAX: usize = 256;

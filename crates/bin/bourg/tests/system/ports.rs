@@ -245,7 +245,8 @@ fn a_task_gets_no_port_that_it_was_not_given_and_runs_on_and_others_start() {
         let line = format!("import os, socket; socket.socket().bind((\"\", {port}))");
         cell.types(&format!("bourg exec thief/0 -- {PYTHON} -c '{line}'"))
     };
-    let thrown = bind(&(first + 1).to_string());
+    let another = &hello["tasks"][0]["ports"][0]["port"];
+    let thrown = bind(&another.to_string());
     assert!(thrown.stderr.contains("PermissionError: [Errno 1]"), "{}", thrown.stderr);
     assert_eq!(bind("0").code, 0);
 

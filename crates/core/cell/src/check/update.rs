@@ -86,10 +86,10 @@ impl Step<'_> {
             let forced = || {
                 let placed = self.cell.placement(instance);
                 let machine = placed.and_then(|placed| self.cell.machine(placed.machine));
-                machine.and_then(|machine| machine.drain.as_ref()).is_some_and(|drain| {
-                    let over = drain.deadline.is_some_and(|at| at <= self.cell.time());
-                    drain.force && over
-                })
+                // Its notice ends with the drain.
+                let ends = self.cell.time() + self.cell.notice_of(instance);
+                let drain = machine.and_then(|machine| machine.drain.as_ref());
+                drain.is_some_and(|drain| drain.is_over(ends))
             };
             match cause {
                 EvictionCause::Updated => {}

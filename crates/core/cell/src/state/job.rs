@@ -678,13 +678,6 @@ impl Job {
 }
 
 impl Task {
-    /// How often its program ended by itself so far: the number of its restarts, with the one that it
-    /// waits for.
-    #[must_use]
-    pub fn restarts(&self) -> u32 {
-        self.failures.saturating_add(self.finishes)
-    }
-
     /// A new task.
     pub(crate) fn new(at: Time, version: Version) -> Self {
         Self {

@@ -275,6 +275,13 @@ impl Task {
         matches!(&self.state, TaskState::Running(placement) if placement.killed().is_some())
     }
 
+    /// How often its program ended by itself so far: the number of its restarts, with the one that it
+    /// waits for.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.failures.saturating_add(self.finishes)
+    }
+
     /// Since when it is up: its program runs, is healthy, and is not being stopped.
     #[must_use]
     pub fn up_since(&self) -> Option<Time> {

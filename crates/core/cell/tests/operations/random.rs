@@ -95,6 +95,9 @@ fn mutation() -> BoxedStrategy<Mutation> {
         "priority=free",
         "priority=110",
         "priority=monitoring",
+        // Often, because both jobs have to suit.
+        "after=db",
+        "after=db",
         "after=db",
         "after=bob/web",
         "parent=web",

@@ -576,7 +576,7 @@ fn tasks_fill_the_allocs_of_their_set_evenly_and_nothing_else() {
             "submit ana/web 3 priority=200 cpu=200 ram=200 ports=1 in=room",
             "submit ben/saver 2 priority=110 cpu=100 ram=100 in=ana/room",
             // There is room on the machines, and not in the allocs.
-            "submit ana/late 3 priority=400 cpu=250 ram=100 in=room",
+            "submit ana/late 3 priority=200 cpu=250 ram=100 in=room",
             "submit ana/large 1 priority=200 cpu=700 ram=100 in=room",
             // No port is left.
             "submit ana/ports 1 priority=200 cpu=10 ram=10 ports=2 in=room",
@@ -593,7 +593,7 @@ fn tasks_fill_the_allocs_of_their_set_evenly_and_nothing_else() {
             > submit ben/saver 2 priority=110 cpu=100 ram=100 in=ana/room
             ben/saver/0 -> m1 in ana/room/0
             ben/saver/1 -> m2 in ana/room/1
-            > submit ana/late 3 priority=400 cpu=250 ram=100 in=room
+            > submit ana/late 3 priority=200 cpu=250 ram=100 in=room
             ana/late/0 -> m2 in ana/room/1
             > submit ana/large 1 priority=200 cpu=700 ram=100 in=room
             > submit ana/ports 1 priority=200 cpu=10 ram=10 ports=2 in=room
