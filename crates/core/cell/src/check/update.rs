@@ -86,8 +86,11 @@ impl Step<'_> {
             let forced = || {
                 let placed = self.cell.placement(instance);
                 let machine = placed.and_then(|placed| self.cell.machine(placed.machine));
-                // Its notice ends with the drain.
-                let ends = self.cell.time() + self.cell.notice_of(instance);
+                // Its notice ends with the drain, or that of its alloc, with which it leaves.
+                let alloc = placed.and_then(|placed| placed.alloc());
+                let notice = |instance| self.cell.notice_of(instance);
+                let longest = notice(instance).max(alloc.map(notice).unwrap_or_default());
+                let ends = self.cell.time() + longest;
                 let drain = machine.and_then(|machine| machine.drain.as_ref());
                 drain.is_some_and(|drain| drain.is_over(ends))
             };
