@@ -87,7 +87,7 @@ impl Step<'_> {
                 let placed = self.cell.placement(instance);
                 let machine = placed.and_then(|placed| self.cell.machine(placed.machine));
                 // Its notice ends with the drain, or that of its alloc, with which it leaves.
-                let alloc = placed.and_then(|placed| placed.alloc());
+                let alloc = placed.and_then(crate::Placement::alloc);
                 let notice = |instance| self.cell.notice_of(instance);
                 let longest = notice(instance).max(alloc.map(notice).unwrap_or_default());
                 let ends = self.cell.time() + longest;
