@@ -17,7 +17,7 @@ const UPDATE: &str = "UPDATE_DOCS";
 const LAYERS: [&str; 4] = ["words", "core", "boundary", "shell"];
 const NOT_SHIPPED: [&str; 2] = ["shell/bench", "boundary/fuzz-targets"];
 /// What follows a bound that users share by the one rule, in the source that applies it.
-const RULES: [&str; 3] = ["SharedBound::new(", "Limiter::shared(", "Streams::new("];
+const RULES: [&str; 4] = ["SharedBound::new(", "Limiter::shared(", "Streams::new(", "Turns::new("];
 
 /// A constant, named by its file below `crates/` and its name: `core/cell/src/bounds.rs::TASKS_MAX`.
 #[derive(Debug)]
@@ -39,14 +39,13 @@ struct Shared {
 }
 
 /// What one user, or another holder, gets of a shared bound.
-const SHARES: [(&str, &str); 7] = [
+const SHARES: [(&str, &str); 6] = [
     ("users", "[share](#shares)"),
-    ("turns", "one at a time, in turn"),
-    ("oldest", "whoever has most loses the oldest"),
+    ("oldest", "the user who has most loses the oldest"),
     ("administrators", "only administrators add to it"),
     ("machines", "a part for each machine"),
     ("clients", "a fixed part for each client, see below"),
-    ("none", "everybody gets the same answer"),
+    ("none", "no share"),
 ];
 
 #[test]

@@ -57,8 +57,7 @@ pub(crate) struct Sessions {
     of_tasks: Limiter<InTask>,
 }
 
-/// A task, and whether it is entered by administrators: whoever takes all sessions of a task keeps no
-/// administrator out.
+/// A task, and whether an administrator enters it: administrators have sessions of their own in each task.
 type InTask = (InstanceId, bool);
 
 /// What a session holds of the bounds.

@@ -130,7 +130,7 @@ fn commands_and_checks_that_hang_leave_those_of_others() {
     assert!(said.contains("mal runs 28 commands inside tasks of this machine"), "{said}");
     let begun = Instant::now();
     assert_eq!(cell.ok("bourg --cell ./ana exec web/0 -- echo hers"), "hers\n");
-    // An administrator gets into the tasks of whoever has all of its own share.
+    // An administrator enters the tasks of a user who has reached its share.
     assert_eq!(cell.ok("bourg exec mal/hc/0 -- echo repair"), "repair\n");
     assert!(begun.elapsed() < PATIENCE);
 }

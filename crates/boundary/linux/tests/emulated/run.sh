@@ -12,7 +12,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
 
 exec < /dev/null > /dev/ttyS0 2>&1
-export PATH=/usr/local/bin:/usr/bin:/bin HOME=/root
+export PATH=/usr/local/bin:/usr/bin:/bin HOME=/root BOURG_TEST_EMULATED=1
 @TEST@ --test-threads 3
 echo "@VERDICT@$?"
 

@@ -27,6 +27,11 @@ pub(crate) fn executable() -> PathBuf {
 /// Names a copy of that program, for tests whose user may not read the build directory.
 pub(crate) const EXECUTABLE_VARIABLE: &str = "BOURG_TEST_EXECUTABLE";
 
+/// Whether the tests run in the emulated machine, which is slow and has few programs.
+pub(crate) fn is_emulated() -> bool {
+    std::env::var_os("BOURG_TEST_EMULATED").is_some()
+}
+
 /// A directory of tasks; tasks that still run are killed in the end.
 pub(crate) struct Tasks {
     pub(crate) base: tempfile::TempDir,

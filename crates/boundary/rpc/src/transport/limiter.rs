@@ -66,7 +66,7 @@ impl<Who: Eq + Hash + Clone> Limiter<Who> {
         Self::with(max, PerClient::AtMost(max_per_client))
     }
 
-    /// Creates a limiter whose clients are users, each of whom gets its share: see [`SharedBound`].
+    /// Creates a limiter whose clients are users. Each user gets its share: see [`SharedBound`].
     #[must_use]
     pub fn shared(max: usize) -> Self {
         Self::with(max, PerClient::Share)

@@ -205,7 +205,7 @@ impl Borglet {
         let mut accounts = self.accounts(disk);
         let used = accounts.iter().map(|account| (account.instance, account.used.amount));
         let before = std::mem::replace(&mut self.disk.before, used.collect());
-        // First wait until the space being freed is free. Whoever takes it meanwhile is ended all the same.
+        // First wait until the space being freed is free. A task that takes it meanwhile is ended at once.
         let ended = self.disk.ended.filter(|ended| *ended >= since);
         let wait = if disk.deleting { DELETING_MAX } else { SETTLING };
         let settling = match ended {

@@ -3,7 +3,7 @@
 //!
 //! An instance that has ended is reported at once, and its resources and ports are free: a saver has
 //! small limits of its own. Its data stays until the saver exits with 0, its time is over, or there
-//! is no room for it any more: whoever keeps most loses the oldest of it. Users share the savers that
+//! is no room for it any more: the user who keeps most loses its oldest data. Users share the savers that
 //! run at once, and an attempt has a time of its own. What became of the data is reported until an order
 //! confirms that the cell knows.
 
@@ -315,8 +315,8 @@ impl Savers {
         }
     }
 
-    /// The data whose saver is started next: of those that are due and whose users have a part of what
-    /// runs at once left, the user of whom the fewest run comes first, then the oldest.
+    /// The data whose saver starts next. It is due, and its user has not reached its share of running savers.
+    /// The user with the fewest running savers comes first, then the oldest data.
     fn next_due(&self, now: Time) -> Option<InstanceId> {
         let is_due = |keeping: &&Keeping| keeping.next_start().is_some_and(|next| next <= now);
         let due = self.0.values().filter(is_due);
@@ -329,7 +329,7 @@ impl Savers {
         may.min_by_key(order).map(|keeping| keeping.kept.instance)
     }
 
-    /// While there is too much, whoever keeps most loses the oldest.
+    /// While there is too much, gives up the oldest data of the user who keeps most.
     fn make_room(&mut self, room: Bytes) {
         loop {
             let kept = self.0.values().filter(|keeping| keeping.is_kept());
@@ -368,8 +368,8 @@ impl Savers {
         of_most.min_by_key(|keeping| (keeping.kept.since, keeping.kept.instance))
     }
 
-    /// The machine's disk is nearly full: whoever keeps most loses the oldest; returns whether there was
-    /// one.
+    /// The machine's disk is nearly full: gives up the oldest data of the user who keeps most. Returns whether
+    /// there was any.
     pub(super) fn give_up_oldest(&mut self) -> bool {
         // What is not measured yet counts, too.
         let oldest = self.oldest_of_most(|keeping| keeping.bytes.0.saturating_add(1));

@@ -251,7 +251,7 @@ fn a_greedy_user_leaves_savers_for_others_who_come_first_then() {
         assert_eq!(ours(&world.keep_of(user, index)), 1, "{user} finds one free");
     }
     assert_eq!(ours(&world.keep_of("mal", 30)), 0);
-    // When one ends, whoever has fewest comes first, not the oldest.
+    // When one ends, the user with the fewest running savers is next, not the oldest data.
     let said = world.keep_of("eva", 31);
     assert_eq!(ours(&said), 1, "{said}");
     let waits = world.keep_of("kim", 32);

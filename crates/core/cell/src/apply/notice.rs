@@ -1,5 +1,5 @@
-//! The longest notice that any task of the cell has before it is killed. A task's own notice holds its
-//! room against whoever is to have it, so the operator bounds it.
+//! The longest notice that any task of the cell has before it is killed. During its notice a task keeps its
+//! resources, which another task waits for, so the operator bounds it.
 
 use model::{InstanceId, MachineId, Span, UserName};
 

@@ -71,7 +71,7 @@ impl Change for SetService {
         if before.is_none() {
             let of_user = cell.services_of(owner).count();
             full(&format!("services of {owner}"), of_user as u64, SERVICES_OF_A_USER_MAX as u64)?;
-            cell.room_for_service(by, owner, of_user as u64)?;
+            cell.room_for_service(by, of_user as u64)?;
         }
         cell.services.put(Arc::clone(service));
         cell.change_of_service(by, owner, events);

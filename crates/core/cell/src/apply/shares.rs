@@ -111,14 +111,8 @@ impl Cell {
         take(BARE_LOCKS_MAX, held, 1, self.asker(by), &BARE_LOCKS)
     }
 
-    /// Rejects one more service of a user who has so many, for which there is no room.
-    pub(super) fn room_for_service(
-        &self,
-        by: &UserName,
-        owner: &UserName,
-        own: u64,
-    ) -> Result<(), Rejection> {
-        debug_assert_eq!(own, self.services_of(owner).count() as u64);
+    /// Rejects one more service of a user with `own` services if there is no room for it.
+    pub(super) fn room_for_service(&self, by: &UserName, own: u64) -> Result<(), Rejection> {
         let held = Held { all: self.services.by_name.len() as u64, own };
         take(SERVICES_MAX, held, 1, self.asker(by), &SERVICES)
     }
@@ -138,10 +132,6 @@ fn take(
     asker: Asker,
     thing: &Thing,
 ) -> Result<(), Rejection> {
-    // Who asks for no more is not rejected for what is held already.
-    if more == 0 {
-        return Ok(());
-    }
     bound.take(held, more, asker).map_err(|why| Rejection::Shared {
         what: thing.what.to_owned(),
         why,

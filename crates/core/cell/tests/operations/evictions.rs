@@ -264,7 +264,7 @@ fn a_victim_must_be_there_and_be_enough() {
     "#]]);
 }
 
-/// Whoever may kill a task may do so without notice, also when somebody else has killed it with notice.
+/// A user who may kill a task may do so without notice, even after another user has killed it with notice.
 #[test]
 fn who_is_in_a_hurry_kills_without_notice() {
     session(&expect![[r#"

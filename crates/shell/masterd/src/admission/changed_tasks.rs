@@ -2,8 +2,8 @@
 //! events busy for a while, whatever its size in bytes.
 //!
 //! What a user has changed counts as held until it is worked off, at a fixed rate. Users share the room for
-//! it ([`SharedBound`]); who has its share waits. One operation is always possible for who has nothing to
-//! work off, however many tasks it changes. Administrators are not bounded: they repair.
+//! it ([`SharedBound`]), and a user who has reached its share waits. A user with nothing to work off can always
+//! make one change, however many tasks it concerns. Administrators have no limit, so that they can repair.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl ChangedTasks {
         let all = self.of_users.values().fold(0_u64, |sum, (tasks, _)| sum.saturating_add(*tasks));
         let own = self.of_users.get(user).map_or(0, |(tasks, _)| *tasks);
         let held = Held { all, own };
-        // Whoever has nothing to work off is served: others cannot keep it away for ever.
+        // A user with nothing to work off is always served: others cannot keep it waiting for ever.
         if own > 0
             && let Err(why) = CHANGED_TASKS_MAX.take(held, 1, Asker::User)
         {

@@ -12,8 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
-use crate::service::holding;
-use crate::service::{Answer, Service, Streamed};
+use crate::service::{Answer, Service, Streamed, holding};
 
 /// The maximum number of other replicas to which events are handed over at once; further ones are
 /// refused, and ask another replica.
