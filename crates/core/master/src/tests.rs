@@ -89,11 +89,18 @@ impl World {
     }
 
     fn request(&mut self, mutation: Mutation) {
+        let answer = self.answered(mutation);
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+
+    /// The answer to the mutation, which may be a rejection.
+    fn answered(&mut self, mutation: Mutation) -> Result<Reply, Rejection> {
         self.sequence += 1;
         let id = RequestId { session: SessionId(1), sequence: self.sequence };
         let by = UserName::new("ana").expect("a name");
         let outcome = self.apply(&Op::Request { id, by, mutation });
-        assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
+        let Outcome::Request(answer) = outcome else { panic!("not an answer: {outcome:?}") };
+        answer
     }
 
     fn submit(&mut self, tasks: u32) {

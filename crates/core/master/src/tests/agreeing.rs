@@ -76,7 +76,11 @@ impl World {
                 // A live job is updated in place.
                 task.limit.cpu = MilliCores((*limit).into());
                 let spec = JobSpec::of(name, model::Band::Production.usual(), 3, task);
-                self.request(Mutation::Submit(Arc::new(spec)));
+                match self.answered(Mutation::Submit(Arc::new(spec))) {
+                    // A job that is being killed takes no new description before it has ended.
+                    Ok(_) | Err(Rejection::BeingKilled { .. }) => {}
+                    Err(rejection) => panic!("{rejection}"),
+                }
             }
             Step::Assign(index) => {
                 let living = self.cell.jobs().find(|job| job.is_alive());
