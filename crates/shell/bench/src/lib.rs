@@ -5,6 +5,7 @@ mod apply;
 mod borglet;
 mod cluster;
 mod estimate;
+mod greedy;
 mod history;
 mod lab;
 mod names;
@@ -33,6 +34,9 @@ pub enum Benchmark {
         /// The number of jobs.
         #[arg(long, default_value_t = 50)]
         runs: usize,
+        /// Measure as many again beside another user who takes all that the cell gives.
+        #[arg(long)]
+        greedy: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -156,7 +160,7 @@ impl Benchmark {
     /// If it fails.
     pub fn measure(self) -> Done {
         match self {
-            Self::Start { runs, json } => start::start(runs, json),
+            Self::Start { runs, greedy, json } => start::start(runs, greedy, json),
             Self::Recovery { operations, json } => recovery::recovery(operations, json),
             Self::History { operations, json } => history::history(operations, json),
             Self::Commit(options) => cluster::commit::measure(&options),

@@ -1,5 +1,5 @@
 //! `bourg bench start`: from submission to running, and from the start of a command inside a task to
-//! its first output.
+//! its first output; alone, and beside a greedy user.
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,18 @@ struct Figures {
     exec_median_ms: f64,
     exec_p99_ms: f64,
     exec_max_ms: f64,
+    /// From submission to running, beside a greedy user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    greedy: Option<Beside>,
+}
+
+/// What is measured beside a greedy user.
+#[derive(Debug, Serialize)]
+struct Beside {
+    #[serde(flatten)]
+    start: Times,
+    /// How many times the p99 alone its p99 is.
+    p99_ratio: f64,
 }
 
 /// In milliseconds.
@@ -41,8 +53,18 @@ struct Run {
     exec: Duration,
 }
 
-/// Measures submission to running, for one-task jobs on an idle dev cell, one after another.
-pub(crate) fn start(runs: usize, json: bool) -> Done {
+/// What was measured, alone and beside a greedy user.
+struct Measured {
+    alone: Vec<Run>,
+    beside: Option<Vec<Run>>,
+}
+
+/// How long the greedy user takes before the others are measured beside it.
+const WARM_UP: Duration = Duration::from_secs(5);
+
+/// Measures submission to running, for one-task jobs on an idle dev cell, one after another; then,
+/// if asked, as many beside a greedy user.
+pub(crate) fn start(runs: usize, greedy: bool, json: bool) -> Done {
     if runs == 0 {
         return Err(Failure::usage("error: --runs must be at least 1"));
     }
@@ -62,7 +84,7 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
         let measured = {
             let (client, mut processes) = cell.start()?;
             tokio::select! {
-                measured = measure(client, runs) => measured,
+                measured = measure(client, runs, greedy) => measured,
                 failed = processes.supervise() => Err(failed),
             }
         };
@@ -71,13 +93,34 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
     })
 }
 
-async fn measure(mut client: Client, runs: usize) -> Result<Vec<Run>, Failure> {
+async fn measure(mut client: Client, runs: usize, greedy: bool) -> Result<Measured, Failure> {
     let status = client.wait_until_ready().await?;
     grant_the_machine(&mut client.connection, &status).await?;
+    let alone = several(&mut client.connection, runs, "alone").await?;
+    if !greedy {
+        return Ok(Measured { alone, beside: None });
+    }
+    let directory = client.directory.with_file_name("greedy");
+    crate::greedy::add(&mut client.connection, &directory).await?;
+    let beside = async {
+        tokio::time::sleep(WARM_UP).await;
+        several(&mut client.connection, runs, "beside").await
+    };
+    tokio::select! {
+        beside = beside => Ok(Measured { alone, beside: Some(beside?) }),
+        Err(failed) = crate::greedy::take(&directory) => Err(failed),
+    }
+}
+
+/// One after another; the first, which opens the connections, does not count.
+async fn several(
+    connection: &mut Connection,
+    runs: usize,
+    prefix: &str,
+) -> Result<Vec<Run>, Failure> {
     let mut times = Vec::with_capacity(runs);
     for run in 0..=runs {
-        let time = one(&mut client, run).await?;
-        // Skip the first, which opens the connections.
+        let time = one(connection, &format!("{prefix}-{run}")).await?;
         if run > 0 {
             times.push(time);
         }
@@ -85,11 +128,10 @@ async fn measure(mut client: Client, runs: usize) -> Result<Vec<Run>, Failure> {
     Ok(times)
 }
 
-async fn one(client: &mut Client, run: usize) -> Result<Run, Failure> {
-    let connection = &mut client.connection;
+async fn one(connection: &mut Connection, name: &str) -> Result<Run, Failure> {
     let mut task = TaskSpec::of(vec!["sleep".to_owned(), "3600".to_owned()]);
     task.notice = model::Span::from_millis(100);
-    let name = model::JobName::new(&format!("start-{run}")).map_err(Failure::failed)?;
+    let name = model::JobName::new(name).map_err(Failure::failed)?;
     let job = JobSpec::of(name, model::Band::Production.usual(), 1, task);
     let address = v1::JobAddress { user: String::new(), job: job.name.to_string() };
     let id = Some(connection.request_id().await?);
@@ -149,14 +191,23 @@ async fn first_output(
     first.ok_or_else(|| Failure::failed("error: the command ended without output"))
 }
 
-fn show(runs: &[Run], json: bool) -> Done {
+fn show(measured: &Measured, json: bool) -> Done {
+    let runs = &measured.alone;
     let exec = times(runs.iter().map(|run| run.exec).collect());
+    let started = |runs: &[Run]| times(runs.iter().map(|run| run.start).collect());
+    let start = started(runs);
+    let greedy = measured.beside.as_deref().map(|runs| {
+        let beside = started(runs);
+        let p99_ratio = (beside.p99_ms / start.p99_ms * 100.0).round() / 100.0;
+        Beside { start: beside, p99_ratio }
+    });
     let figures = Figures {
         runs: runs.len(),
-        start: times(runs.iter().map(|run| run.start).collect()),
+        start,
         exec_median_ms: exec.median_ms,
         exec_p99_ms: exec.p99_ms,
         exec_max_ms: exec.max_ms,
+        greedy,
     };
     let format = if json { Format::Json } else { Format::Table };
     output::object(&format, &figures, "start", || {
@@ -166,12 +217,20 @@ fn show(runs: &[Run], json: bool) -> Done {
                 times.median_ms, times.p99_ms, times.min_ms, times.max_ms
             )
         };
+        let beside = figures.greedy.as_ref().map(|beside| {
+            format!(
+                "beside a greedy user: {}; the p99 is {} times that alone\n",
+                line(&beside.start),
+                beside.p99_ratio
+            )
+        });
         format!(
             "submission to running, {} one-task jobs: {}\n\
-             a command inside a task, to its first output: {}\n",
+             a command inside a task, to its first output: {}\n{}",
             figures.runs,
             line(&figures.start),
-            line(&exec)
+            line(&exec),
+            beside.unwrap_or_default()
         )
     })
 }

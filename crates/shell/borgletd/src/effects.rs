@@ -4,13 +4,14 @@
 use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch, Notice, Rule};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
-use model::{End, FinalUsage, InstanceId, Resources, Stamp};
+use model::{End, FinalUsage, InstanceId, Resources, Stamp, UserName};
 use process::clock::wall_clock;
+use rpc::transport::{Turn, Turns};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::checks::Checks;
 use super::cleanup::Remover;
@@ -34,9 +35,10 @@ pub(crate) use cpu::CapMetrics;
 const DELIVERY_PATIENCE: Duration = Duration::from_secs(60);
 const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 
-/// How many tasks are set up at once, and of how many the ends are looked at. More would take the
-/// processors, and the threads for blocking work, from the tasks that run and from their health checks.
-const SET_UPS_AT_ONCE: usize = 16;
+/// How many tasks are set up at once, those of one user at most half of it, and of how many the ends
+/// are looked at. More would take the processors, and the threads for blocking work, from the tasks
+/// that run and from their health checks.
+const SET_UPS_AT_ONCE: usize = 32;
 const LOOKS_AT_ONCE: usize = 16;
 
 /// Executes effects and watches instances.
@@ -52,7 +54,7 @@ pub(crate) struct Executor {
     /// Whose turn it is to work on the files of kept data.
     data_turn: Arc<tokio::sync::Mutex<()>>,
     starts: Starts,
-    set_ups: Arc<Semaphore>,
+    set_ups: Turns<UserName>,
     looks: Arc<Semaphore>,
     uids: Uids,
     cpus: cpu::CpuEffects,
@@ -79,7 +81,7 @@ impl EndedByRule {
 /// The outcome of a start.
 enum Begun {
     /// The shim, and the turn of the set-up, which lasts until the program runs.
-    Runs(ShimChild, Option<OwnedSemaphorePermit>),
+    Runs(ShimChild, Turn<UserName>),
     PortTaken(HeldPort),
     UidTaken(Holder),
     /// Without its certificate it does not start, which is nobody's failure.
@@ -97,7 +99,7 @@ impl Executor {
     ) -> Self {
         let (checks, data_turn) = (Checks::new(), Arc::default());
         let starts = Starts::default();
-        let set_ups = Arc::new(Semaphore::new(SET_UPS_AT_ONCE));
+        let set_ups = Turns::new(SET_UPS_AT_ONCE);
         let looks = Arc::new(Semaphore::new(LOOKS_AT_ONCE));
         let cpus = cpu::CpuEffects::default();
         let ended_by_rule = EndedByRule::default();
@@ -374,7 +376,7 @@ impl Executor {
     async fn begin(&self, launch: Launch, mut start: UnderWay) -> anyhow::Result<Begun> {
         let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
-        let mut turn = start.unless_stopped(turn(&self.set_ups)).await?;
+        let mut turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
         self.files.owners.add(&launch);
         let task = tokio::task::spawn_blocking(move || {
             if let Some(port) = taken_port(&made) {
@@ -401,7 +403,7 @@ impl Executor {
                     Ok(client) => client,
                     Err(error) => return Ok(Begun::NoCertificate(error)),
                 };
-                turn = start.unless_stopped(self::turn(&self.set_ups)).await?;
+                turn = start.unless_stopped(self.set_ups.of(&launch.desired.user)).await?;
                 Some(client)
             }
             false => None,
@@ -439,7 +441,7 @@ impl Executor {
     async fn follow(
         &self,
         instance: InstanceId,
-        ready: Option<(OwnedFd, Option<OwnedSemaphorePermit>)>,
+        ready: Option<(OwnedFd, Turn<UserName>)>,
         shim: OwnedFd,
     ) {
         self.follow_to_its_end(instance, ready, shim).await;
@@ -449,7 +451,7 @@ impl Executor {
     async fn follow_to_its_end(
         &self,
         instance: InstanceId,
-        ready: Option<(OwnedFd, Option<OwnedSemaphorePermit>)>,
+        ready: Option<(OwnedFd, Turn<UserName>)>,
         shim: OwnedFd,
     ) {
         let mut ended = std::pin::pin!(readable(shim));
@@ -476,7 +478,7 @@ impl Executor {
     /// Checks an instance and reports news to the Borglet. Returns whether it is still starting.
     async fn look(&self, instance: InstanceId) -> bool {
         let (files, remover) = (self.files.clone(), self.remover.clone());
-        let turn = turn(&self.looks).await;
+        let turn = self.looks.acquire().await;
         let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
             let looked = files.look(instance, &task);
@@ -528,11 +530,6 @@ impl Executor {
     async fn tell(&self, input: Input) {
         let _gone = self.to_driver.send(Message::Input(input)).await;
     }
-}
-
-/// Waits for a turn; none only if the semaphore is closed, which never happens.
-async fn turn(of: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    Arc::clone(of).acquire_owned().await.ok()
 }
 
 /// The first of the machine's ports assigned to it that is in use.
