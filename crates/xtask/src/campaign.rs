@@ -1,16 +1,15 @@
 //! The fault campaign: simulated cells from their seeds, run by the program that is shipped.
 //!
 //! `cargo xtask test` runs a few hundred of them, `cargo xtask soak` many thousands, and writes the
-//! results to `docs/soak.md`.
+//! results to `docs/figures.md`.
 
-use std::fs;
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::fuzz;
+use crate::{figures, fuzz};
 use crate::run::{bourg, cargo, cargo_build, nice, root, succeed};
 
 /// The numbers of worlds in every run of the tests, by number of replicas.
@@ -23,6 +22,8 @@ const SOAK_SEEDS: u64 = 20_000;
 const SOAK_REPLICAS: [(u64, u64); 3] = [(1, 1), (3, 4), (5, 4)];
 /// The hours of simulated time with faults in each, by default.
 const SOAK_HOURS: &str = "0.2";
+/// The section of the figures.
+pub(crate) const SECTION: &str = "soak";
 /// For how many minutes a soak fuzzes each target, by default.
 const SOAK_FUZZ_MINUTES: u64 = 20;
 
@@ -44,11 +45,11 @@ pub(crate) fn campaign() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs many worlds with a release build, and writes the results to a page; then fuzzes every
+/// Runs many worlds with a release build, and writes the results to the figures; then fuzzes every
 /// target for a long time.
 ///
 /// # Errors
-/// If a world fails, and the page is written all the same; if a target does.
+/// If a world fails, and the results are written all the same; if a target does.
 pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
     let (mut seeds, mut hours) = (SOAK_SEEDS, SOAK_HOURS.to_owned());
     let mut fuzz_minutes = SOAK_FUZZ_MINUTES;
@@ -76,24 +77,22 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
             .context("the campaign said something that is not JSON")?;
         runs.push((sim.join(" "), found, output.status.success()));
     }
-    let path = root().join("docs/soak.md");
-    fs::write(&path, report(&runs)).context("cannot write docs/soak.md")?;
-    println!("written down in docs/soak.md");
+    figures::write(SECTION, &report(&runs))?;
     let fuzzed = match fuzz_minutes {
         0 => Ok(()),
         minutes => fuzz::fuzz(&["--seconds", &(minutes * 60).to_string()]),
     };
     let passed = runs.iter().all(|(_, _, passed)| *passed);
-    ensure!(passed, "worlds failed: {} says which", path.display());
+    ensure!(passed, "worlds failed: {} says which", figures::PAGE);
     fuzzed
 }
 
-/// The results of the runs, by their arguments, as a page for `docs/`.
+/// The results of the runs, by their arguments, as a section of the figures.
 fn report(runs: &[(String, Value, bool)]) -> String {
     let revision = revision(&root()).unwrap_or_else(|| "unknown".to_owned());
     let mut text = format!(
-        "# The long campaign\n\n\
-         The last result of `cargo xtask soak`, which writes this page: simulated cells under faults, \
+        "## The long campaign\n\n\
+         The last result of `cargo xtask soak`, which writes this section: simulated cells under faults, \
          each from its seed (see [the simulated world](simulation.md)).\n\n\
          Program: {revision}. When: {}.\n",
         OffsetDateTime::now_utc().date(),
@@ -108,7 +107,7 @@ fn part(arguments: &str, found: &Value) -> String {
     let number = |name: &str| found[name].as_f64().unwrap_or_default();
     let failures = found["failures"].as_array().map_or(&[][..], Vec::as_slice);
     let mut text = format!(
-        "\n## `bourg {arguments}`\n\n\
+        "\n### `bourg {arguments}`\n\n\
          | | |\n|---|---|\n\
          | worlds | {} |\n\
          | virtual time | {:.0} days |\n\

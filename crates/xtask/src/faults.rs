@@ -7,8 +7,8 @@ use std::fs;
 
 use anyhow::{Context, ensure};
 
-use crate::needs;
-use crate::run::{cargo_build, root, succeed};
+use crate::{figures, needs};
+use crate::run::{cargo_build, succeed};
 
 /// The test.
 const TEST: &str = "faults::real_replicas_stand_faults_and_nothing_acknowledged_is_lost";
@@ -17,7 +17,8 @@ const REPLICAS: [u64; 2] = [3, 5];
 /// The default time.
 const MINUTES: u64 = 60;
 const SEED: u64 = 1;
-const PAGE: &str = "docs/faults-soak.md";
+/// The section of the figures.
+pub(crate) const SECTION: &str = "faults";
 
 /// Injects faults into real replicas, and writes a report.
 ///
@@ -49,19 +50,18 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
         let told = fs::read_to_string(&part);
         let told = told.with_context(|| format!("{replicas} replicas did not come to an end"))?;
         fs::remove_file(&part).context("cannot remove what was reported")?;
-        text += &format!("\n## {replicas} replicas\n\n{told}");
+        text += &format!("\n### {replicas} replicas\n\n{told}");
     }
-    fs::write(root().join(PAGE), text).with_context(|| format!("cannot write {PAGE}"))?;
-    ensure!(passed, "something is wrong: {PAGE} says what");
-    println!("written down in {PAGE}");
+    figures::write(SECTION, &text)?;
+    ensure!(passed, "something is wrong: {} says what", figures::PAGE);
     Ok(())
 }
 
 const INTRODUCTION: &str = "\
-# The long run of faults on real replicas
+## The long run of faults on real replicas
 
 The last result of `cargo xtask soak --real` (see [real replicas under faults](faults.md)), which writes
-this page. A client tries a change every 100 ms. A change belongs to a fault from the fault's begin until
+this section. A client tries a change every 100 ms. A change belongs to a fault from the fault's begin until
 a second after its end, or until the next fault. The longest pause of a fault is the longest time in it
 without an acknowledgement.
 ";

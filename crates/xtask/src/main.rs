@@ -26,6 +26,7 @@ mod docs;
 mod emulated;
 mod failed;
 mod faults;
+mod figures;
 mod fuzz;
 mod lint;
 mod needs;

@@ -1,5 +1,6 @@
 //! Checks `docs/features.toml`: every requirement is in it once, with what its status requires, and
-//! every test and page that it names exists. The tables of `docs/features.md` match it.
+//! every test and page that it names exists. The tables of `docs/features.md` and of the README match
+//! it.
 //!
 //! A test is named by its file, below `crates/`, and its function:
 //! `cell/tests/operations/jobs.rs::only_the_dead_are_forgotten`.
@@ -163,10 +164,14 @@ fn has_test(source: &str, function: &str) -> bool {
     })
 }
 
-fn features() -> Vec<Feature> {
+fn table() -> toml::Table {
     let path = root().join("docs/features.toml");
     let text = fs::read_to_string(path).expect("docs/features.toml can be read");
-    let table: toml::Table = text.parse().expect("docs/features.toml is TOML");
+    text.parse().expect("docs/features.toml is TOML")
+}
+
+fn features() -> Vec<Feature> {
+    let table = table();
     let all = table["feature"].as_array().expect("a list of features");
     let features = all.iter().map(|feature| feature.as_table().expect("a table"));
     let features: Vec<Feature> = features.map(feature).collect();
@@ -206,6 +211,80 @@ fn feature(table: &toml::Table) -> Feature {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A row of the README's table: several requirements under one title.
+#[derive(Debug)]
+struct Area {
+    title: String,
+    /// The ids of its requirements.
+    rows: Vec<String>,
+    pages: Vec<String>,
+}
+
+fn areas() -> Vec<Area> {
+    let all = table();
+    let all = all["area"].as_array().expect("a list of areas");
+    let list = |area: &toml::Value, key: &str| -> Vec<String> {
+        let values = area[key].as_array().expect("a list");
+        values.iter().map(|value| value.as_str().expect("a text").to_owned()).collect()
+    };
+    let area = |area: &toml::Value| Area {
+        title: area["title"].as_str().expect("a title").to_owned(),
+        rows: list(area, "rows"),
+        pages: list(area, "pages"),
+    };
+    all.iter().map(area).collect()
+}
+
+#[test]
+fn the_table_of_the_readme_says_the_same() {
+    let path = root().join("README.md");
+    let page = fs::read_to_string(&path).expect("README.md can be read");
+    let features = features();
+    let rows: String = areas().iter().map(|area| area_row(area, &features)).collect();
+    let (before, rest) = page.split_once(AREAS_HEAD).expect("README.md has the table of areas");
+    let (_, after) = rest.split_once("\n\n").expect("text follows the table");
+    let expected = format!("{before}{AREAS_HEAD}{rows}\n{after}");
+    if std::env::var_os(UPDATE).is_some() {
+        fs::write(&path, &expected).expect("README.md can be written");
+    } else {
+        assert!(page == expected, "README.md is not current: `cargo xtask reference`");
+    }
+}
+
+/// The header of the README's table.
+const AREAS_HEAD: &str = "| area | state | details |\n|---|---|---|\n";
+
+/// An area works if all its requirements do.
+fn area_row(area: &Area, features: &[Feature]) -> String {
+    let of = |id: &String| {
+        let feature = features.iter().find(|feature| feature.id == *id);
+        feature.unwrap_or_else(|| panic!("{}: there is no requirement {id}", area.title))
+    };
+    let features: Vec<&Feature> = area.rows.iter().map(of).collect();
+    let missing: Vec<String> = features.iter().filter_map(|feature| missing(feature)).collect();
+    let state = match missing.len() {
+        0 => "works".to_owned(),
+        _ if features.iter().all(|feature| matches!(feature.status, Status::NotYet)) => {
+            "not yet".to_owned()
+        }
+        _ => format!("partly: {}", missing.join("; ")),
+    };
+    let link = |page: &String| {
+        let name = page.trim_start_matches("docs/").trim_end_matches(".md");
+        format!("[{name}]({page})")
+    };
+    let links: Vec<String> = area.pages.iter().map(link).collect();
+    format!("| {} | {state} | {} |\n", area.title, links.join(", "))
+}
+
+fn missing(feature: &Feature) -> Option<String> {
+    match &feature.status {
+        Status::Works => None,
+        Status::Partly(missing) => Some(missing.clone()),
+        Status::NotYet => Some(format!("{} not yet", feature.title)),
+    }
 }
 
 #[test]

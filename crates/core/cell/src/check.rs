@@ -165,7 +165,7 @@ impl Cell {
         for job in self.jobs() {
             let itself = Some(job.id);
             if job.parent == itself || job.alloc_set == itself || job.after.contains(&job.id) {
-                found.add(Violation::ReplicaIdentity(job.id));
+                found.add(Violation::OwnParent(job.id));
             }
         }
         for job in self.jobs().filter(|job| job.is_alive()) {

@@ -94,7 +94,7 @@ impl World {
     }
 
     /// The answer to the mutation, which may be a rejection.
-    fn answered(&mut self, mutation: Mutation) -> Result<Reply, Rejection> {
+    fn answered(&mut self, mutation: Mutation) -> Result<cell::Reply, cell::Rejection> {
         self.sequence += 1;
         let id = RequestId { session: SessionId(1), sequence: self.sequence };
         let by = UserName::new("ana").expect("a name");

@@ -2,14 +2,14 @@
 //!
 //! One async task owns the Borglet and takes every step (`driver`); `effects` executes the
 //! resulting effects and reports back; `service` answers the master's polls and reads logs;
-//! `watched` serves health and metrics. `tasks` and `allocs` manage files, `program` the executable
-//! of shims, `clients` the certificates of tasks that call the API. `capacity` decides what of the
-//! machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
-//! kernel can check ports, `cpu_isolation` what it can do about CPU and disk rates (`cgroups`
-//! has which task is where), and `task_network` prepares the host for networks of tasks. `disk` measures usage, `memory` how much
-//! is available, `ports` finds out who uses which port, `kept` expires logs, and `remover` deletes discarded
-//! files. When this process dies,
-//! the tasks keep running, and the next process adopts them.
+//! `health_endpoints` serves health and metrics. `tasks` and `allocs` manage files, `program` the
+//! executable of shims, `clients` the certificates of tasks that call the API. `capacity` decides what
+//! of the machine is for tasks, and `uids` which user ids. `port_isolation` finds out whether the
+//! kernel can check ports, `cpu_isolation` what it can do about CPU and disk rates (`cgroups` has
+//! which task is where), and `task_network` prepares the host for networks of tasks. `disk` measures
+//! usage, `memory` how much is available, `ports` finds out who uses which port, `retained_logs`
+//! deletes old logs, and `cleanup` discarded files. When this process dies, the tasks keep running,
+//! and the next process adopts them.
 
 mod allocs;
 mod arguments;

@@ -168,7 +168,7 @@ pub enum ProblemKind {
     NoName,
     /// A job that names itself as predecessor or parent.
     #[error("names the job itself: name another one, or leave it out")]
-    ReplicaIdentity,
+    NamesItself,
     /// Whole cores that tasks cannot have.
     #[error(transparent)]
     Cores(CoresProblem),
@@ -251,11 +251,11 @@ impl JobSpec {
         for (position, other) in self.after.iter().enumerate() {
             // With a user named, only the cell can tell.
             if other.user.is_none() && other.job == self.name {
-                found.add(&after.element(position), ProblemKind::ReplicaIdentity);
+                found.add(&after.element(position), ProblemKind::NamesItself);
             }
         }
         if self.parent.as_ref().is_some_and(|p| p.user.is_none() && p.job == self.name) {
-            found.add(&top.field("parent"), ProblemKind::ReplicaIdentity);
+            found.add(&top.field("parent"), ProblemKind::NamesItself);
         }
         let total = self.total();
         if found.problems.is_empty() && total.cpu.0 > limits::CPU_MILLI_MAX {
@@ -386,7 +386,7 @@ impl Problems {
                 self.cmd(&top.field("cmd"), &job.task.cmd);
                 // With a user named, only the cell can tell.
                 if alloc_set.as_ref().is_some_and(|set| set.user.is_none() && set.job == job.name) {
-                    self.add(&top.field("allocSet"), ProblemKind::ReplicaIdentity);
+                    self.add(&top.field("allocSet"), ProblemKind::NamesItself);
                 }
             }
             Kind::AllocSet { users } => {

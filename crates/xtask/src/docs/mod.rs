@@ -22,14 +22,15 @@ const UPDATE: &str = "UPDATE_DOCS";
 /// The page of the API.
 const API: &str = "docs/reference/api.md";
 
-/// Writes the generated pages: the command line, the API, the limits and the tables of features.
+/// Writes the generated pages: the command line, the API, the limits and the tables of features, also in
+/// the README.
 ///
 /// # Errors
 /// If one of them cannot be generated.
 pub(crate) fn reference() -> anyhow::Result<()> {
     fs::write(root().join(API), api::page(&root())?).context("cannot write the page of the API")?;
     for arguments in [
-        ["test", "--quiet", "--package", "xtask", "--test", "features", "the_tables"],
+        ["test", "--quiet", "--package", "xtask", "--test", "features", "the_table"],
         ["test", "--quiet", "--package", "xtask", "--test", "limits", "the_page"],
         ["test", "--quiet", "--package", "bourg", "--bin", "bourg", "docs::the_reference"],
     ] {

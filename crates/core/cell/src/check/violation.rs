@@ -67,7 +67,7 @@ pub enum Violation {
     NoGeneration(TaskId),
     /// A job ends with itself, or runs after itself.
     #[error("job {0} is its own parent, or runs after itself")]
-    ReplicaIdentity(CollectionId),
+    OwnParent(CollectionId),
     /// A job waits for one that is dead or gone, or that its description does not name.
     #[error("job {job} waits for job {other}, which is not alive or not named in its description")]
     WaitsInVain {

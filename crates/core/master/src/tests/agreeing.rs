@@ -78,7 +78,7 @@ impl World {
                 let spec = JobSpec::of(name, model::Band::Production.usual(), 3, task);
                 match self.answered(Mutation::Submit(Arc::new(spec))) {
                     // A job that is being killed takes no new description before it has ended.
-                    Ok(_) | Err(Rejection::BeingKilled { .. }) => {}
+                    Ok(_) | Err(cell::Rejection::BeingKilled { .. }) => {}
                     Err(rejection) => panic!("{rejection}"),
                 }
             }
