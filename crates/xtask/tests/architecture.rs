@@ -21,7 +21,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("borglet", &["model", "spec"]),
     ("reclaim", &["model"]),
     ("autoscale", &["model", "spec"]),
-    ("scheduler", &["model", "spec", "cell", "trace", "script"]),
+    ("placement", &["model", "spec", "cell", "script"]),
+    ("scheduler", &["model", "spec", "cell", "placement", "trace", "script"]),
+    ("follower", &["model", "cell", "scheduler", "script"]),
     ("master", &["model", "spec", "cell", "borglet", "reclaim"]),
     ("replica", &["model", "cell", "bns", "borglet", "master"]),
     ("trace", &["model", "spec"]),
@@ -37,7 +39,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cell",
             "bns",
             "borglet",
-            "scheduler",
+            "placement",
+            "follower",
             "master",
             "replica",
             "trace",
@@ -85,6 +88,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "spec",
             "cell",
             "bns",
+            "placement",
             "scheduler",
             "borglet",
             "master",
@@ -101,7 +105,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sigma",
         ],
     ),
-    ("schedulerd", &["model", "cell", "scheduler", "proto", "rpc", "process"]),
+    ("schedulerd", &["model", "cell", "follower", "proto", "rpc", "process"]),
     (
         "borgletd",
         &[
@@ -149,6 +153,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cell",
             "bns",
             "borglet",
+            "placement",
             "scheduler",
             "master",
             "replica",
@@ -188,6 +193,15 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("xtask", &["model", "trace"]),
+];
+
+/// What a crate may not depend on, in any way and whatever [`LAYERS`] allows to others, and why.
+const FORBIDDEN: &[(&str, &str, &str)] = &[
+    ("sim", "scheduler", "the loop around a scheduler is that of `follower`, which is simulated"),
+    ("schedulerd", "scheduler", "the loop around a scheduler is that of `follower`"),
+    ("placement", "scheduler", "placement knows no queue"),
+    ("placement", "follower", "placement knows no queue"),
+    ("scheduler", "follower", "a scheduler does not know how it is driven"),
 ];
 
 /// The kind of a crate, by its folder below `crates/`.
@@ -274,6 +288,19 @@ fn edges_between_our_crates_point_down_only() {
         }
     }
     assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
+
+#[test]
+fn forbidden_edges_are_not_there() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    for (from, to, why) in FORBIDDEN {
+        let package = |name: &str| packages.iter().find(|package| package.name.as_str() == name);
+        assert!(package(to).is_some(), "FORBIDDEN names {to}, which is no crate of ours");
+        let from = package(from).expect("FORBIDDEN names a crate of ours");
+        let depends = from.dependencies.iter().any(|edge| edge.name == *to);
+        assert!(!depends, "{} → {to} is forbidden: {why}", from.name);
+    }
 }
 
 #[test]

@@ -1,8 +1,4 @@
-//! Tasks that run in allocs (paper, section 2.4). They take only ports from a machine, so nothing
-//! is evicted for them and machine scores do not apply. They are spread over the allocs of their
-//! job's set as evenly as room allows.
-//!
-//! A task whose alloc was evicted waits for that alloc and follows it.
+//! The queue of pending tasks that run in allocs (paper, section 2.4): by priority, job by job.
 //!
 //! A job that fits in none of its allocs is examined again after any change to its alloc set, or to
 //! a task in it.
@@ -11,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{Cell, Job};
-use model::{CollectionId, InstanceId, Priority, Resources, TaskId, TaskIndex};
+use model::{CollectionId, Priority, TaskId, TaskIndex};
 
 /// The pending tasks of jobs that run in alloc sets.
 #[derive(Clone, Debug, Default)]
@@ -22,18 +18,7 @@ pub(crate) struct Inside {
     /// Those jobs that need ports, which other tasks may release.
     with_ports: BTreeSet<CollectionId>,
     /// The jobs to examine in the next pass, highest priority first.
-    pub(crate) ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
-    /// What the plan takes of allocs, in addition to what the cell records.
-    pub(crate) planned: BTreeMap<InstanceId, PlannedInside>,
-}
-
-/// What the plan takes of an alloc.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PlannedInside {
-    tasks: u32,
-    pub(crate) limits: Resources,
-    /// Ports of the alloc's own network.
-    pub(crate) ports: Vec<u16>,
+    ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
 }
 
 impl Inside {
@@ -98,25 +83,6 @@ impl Inside {
         blocked.map(|(_, tasks)| tasks.len()).sum()
     }
 
-    /// Reserves resources of an alloc for the plan.
-    pub(crate) fn plan(&mut self, alloc: InstanceId, limit: Resources, ports: &[u16]) {
-        let planned = self.planned.entry(alloc).or_default();
-        (planned.tasks, planned.limits) = (planned.tasks + 1, planned.limits.plus(limit));
-        planned.ports.extend_from_slice(ports);
-    }
-
-    /// Releases them.
-    pub(crate) fn unplan(&mut self, alloc: InstanceId, limit: Resources, ports: &[u16]) {
-        if let Some(planned) = self.planned.get_mut(&alloc) {
-            let tasks = planned.tasks.saturating_sub(1);
-            (planned.tasks, planned.limits) = (tasks, planned.limits.minus(limit));
-            planned.ports.retain(|port| !ports.contains(port));
-            if tasks == 0 {
-                self.planned.remove(&alloc);
-            }
-        }
-    }
-
     /// The next job to examine, with its pending tasks.
     pub(crate) fn next(&mut self) -> Option<(CollectionId, Vec<TaskIndex>)> {
         loop {
@@ -125,6 +91,11 @@ impl Inside {
                 return Some((job, tasks.iter().copied().collect()));
             }
         }
+    }
+
+    /// A job whose turn ended before all its tasks were examined comes next again.
+    pub(crate) fn again(&mut self, job: &Job) {
+        self.ready.insert((Reverse(job.spec.priority), job.id));
     }
 
     /// Drops jobs without pending tasks.

@@ -2,9 +2,10 @@
 
 use cell::{Cell, Job, TaskState};
 use model::{TaskIndex, Time};
+use placement::Engine;
 
-use crate::engine::Engine;
-use crate::{Plan, Settings};
+use crate::Plan;
+use crate::queue::Queue;
 
 /// What a pass would do for the pending tasks of one job, as if no other task were pending. Tasks that
 /// wait for their retry are placed as well.
@@ -34,11 +35,12 @@ pub fn preview_of<'a>(
         // Building the view of all machines is most of the work.
         return Plan { made_at: cell.index(), assignments: Vec::new(), next: None, unplaced: 0 };
     }
-    let mut engine = Engine::bare(cell, Settings::default());
+    let mut engine = Engine::bare(cell, placement::Settings::default());
+    let mut queue = Queue::default();
     for (job, index) in &pending {
-        engine.queue.enter(job, *index, latest, &engine.machines, &engine.settings);
+        queue.enter(job, *index, latest, &mut engine);
     }
-    let assignments = engine.pass(cell, latest, usize::MAX);
+    let assignments = queue.pass(&mut engine, cell, latest, usize::MAX);
     let unplaced = pending.len() - assignments.len();
     Plan { made_at: cell.index(), assignments, next: None, unplaced }
 }

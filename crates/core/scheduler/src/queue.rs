@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cell::{Cell, Job, TaskState};
 use model::{CollectionId, InstanceId, Priority, TaskId, TaskIndex, Time, UserName};
+use placement::{ClassId, Engine};
 
-use crate::Settings;
-use crate::class::{ClassId, Classes, GroupId, Where};
 use crate::in_alloc::Inside;
-use crate::machines::Machines;
+
+/// A group's index in the table.
+pub(crate) type GroupId = usize;
 
 /// Pending tasks of one job and one class, by index.
 #[derive(Clone, Debug)]
@@ -27,31 +28,42 @@ pub(crate) struct Group {
     blocked: bool,
 }
 
+impl Group {
+    /// Its next task.
+    pub(crate) fn first(&self) -> Option<TaskIndex> {
+        self.tasks.front().copied()
+    }
+}
+
 /// The groups of a user that wait for their turn, oldest job first.
 pub(crate) type Turns = BTreeSet<(CollectionId, GroupId)>;
 
 /// The queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    pub(crate) classes: Classes,
     groups: Vec<Option<Group>>,
     unused: Vec<GroupId>,
     of_jobs: BTreeMap<CollectionId, Vec<GroupId>>,
     pub(crate) ready: BTreeMap<Reverse<Priority>, BTreeMap<UserName, Turns>>,
     /// Tasks to be retried later. Entries may be stale.
     later: BTreeSet<(Time, InstanceId)>,
+    /// Groups whose class fits nowhere, by class, and the number of their tasks.
+    blocked: BTreeMap<ClassId, BTreeSet<GroupId>>,
     blocked_tasks: usize,
     pub(crate) inside: Inside,
 }
 
 impl Queue {
-    /// A queue with every pending task of a cell.
-    pub(crate) fn of(cell: &Cell, machines: &Machines, settings: &Settings) -> Self {
+    /// A queue with every pending task of a cell that is not planned.
+    pub(crate) fn of(cell: &Cell, engine: &mut Engine) -> Self {
         let mut queue = Self::default();
         for job in cell.jobs_with_pending_tasks() {
             for (index, task) in job.tasks() {
-                if let TaskState::Pending { .. } = task.state {
-                    queue.enter(job, index, cell.time(), machines, settings);
+                let id = TaskId { collection: job.id, index };
+                if matches!(task.state, TaskState::Pending { .. })
+                    && !engine.is_planned(id.generation(task.generation))
+                {
+                    queue.enter(job, index, cell.time(), engine);
                 }
             }
         }
@@ -85,14 +97,7 @@ impl Queue {
     }
 
     /// Adds a pending task.
-    pub(crate) fn enter(
-        &mut self,
-        job: &Job,
-        index: TaskIndex,
-        now: Time,
-        machines: &Machines,
-        settings: &Settings,
-    ) {
+    pub(crate) fn enter(&mut self, job: &Job, index: TaskIndex, now: Time, engine: &mut Engine) {
         let Some(TaskState::Pending { not_before, .. }) = job.task(index).map(|task| &task.state)
         else {
             return;
@@ -108,13 +113,12 @@ impl Queue {
         let groups = self.of_jobs.entry(job.id).or_default();
         let suits = |id: &&GroupId| {
             let group = self.groups.get(**id).and_then(Option::as_ref);
-            let class = group.and_then(|group| self.classes.get(group.class));
-            class.is_some_and(|class| class.has(job, index, settings))
+            group.is_some_and(|group| engine.is_of_class(group.class, job, index))
         };
         let id = match groups.iter().rev().find(suits) {
             Some(id) => *id,
             None => {
-                let class = self.classes.join(job, index, machines, settings);
+                let class = engine.join(job, index);
                 let group = Group {
                     job: job.id,
                     class,
@@ -149,17 +153,16 @@ impl Queue {
         if group.blocked {
             self.blocked_tasks += 1;
         } else if first {
-            self.enqueue(id);
+            self.enqueue(id, engine);
         }
     }
 
     /// Puts a group in line for its turn, or among the blocked ones if its class fits nowhere.
-    fn enqueue(&mut self, id: GroupId) {
+    fn enqueue(&mut self, id: GroupId, engine: &Engine) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
-        let Some(class) = self.classes.get_mut(group.class) else { return };
-        if matches!(class.places, Where::Nowhere) {
+        if engine.fits_nowhere(group.class) {
             group.blocked = true;
-            class.blocked.insert(id);
+            self.blocked.entry(group.class).or_default().insert(id);
             self.blocked_tasks += group.tasks.len();
             return;
         }
@@ -171,7 +174,7 @@ impl Queue {
     }
 
     /// Removes a task that is planned or no longer pending.
-    pub(crate) fn leave(&mut self, task: TaskId) {
+    pub(crate) fn leave(&mut self, task: TaskId, engine: &mut Engine) {
         self.inside.leave(task);
         let Some(groups) = self.of_jobs.get(&task.collection) else { return };
         for id in groups.clone() {
@@ -180,27 +183,22 @@ impl Queue {
             group.tasks.remove(at);
             self.blocked_tasks -= usize::from(group.blocked);
             if group.tasks.is_empty() {
-                self.dissolve(id);
+                self.dissolve(id, engine);
             }
         }
     }
 
     /// Takes the next task of a group whose turn it is; an emptied group is removed.
-    pub(crate) fn take(&mut self, id: GroupId) -> Option<TaskIndex> {
+    pub(crate) fn take(&mut self, id: GroupId, engine: &mut Engine) -> Option<TaskIndex> {
         let group = self.groups.get_mut(id).and_then(Option::as_mut)?;
         let index = group.tasks.pop_front()?;
         if group.tasks.is_empty() {
-            self.dissolve(id);
+            self.dissolve(id, engine);
         }
         Some(index)
     }
 
-    /// The next task of a group.
-    pub(crate) fn first(&self, id: GroupId) -> Option<TaskIndex> {
-        self.group(id)?.tasks.front().copied()
-    }
-
-    fn dissolve(&mut self, id: GroupId) {
+    fn dissolve(&mut self, id: GroupId, engine: &mut Engine) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::take) else { return };
         self.unused.push(id);
         if let Some(groups) = self.of_jobs.get_mut(&group.job) {
@@ -220,49 +218,36 @@ impl Queue {
                 self.ready.remove(&Reverse(group.priority));
             }
         }
-        if let Some(class) = self.classes.get_mut(group.class) {
-            class.blocked.remove(&id);
+        if group.blocked
+            && let Some(blocked) = self.blocked.get_mut(&group.class)
+        {
+            blocked.remove(&id);
+            if blocked.is_empty() {
+                self.blocked.remove(&group.class);
+            }
         }
-        self.classes.leave(group.class);
+        engine.leave(group.class);
     }
 
     /// The class of a group fits nowhere: all its groups are blocked, this one at once and the
     /// others at their turn.
     pub(crate) fn block(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
-        let Some(class) = self.classes.get_mut(group.class) else { return };
         if !group.blocked {
             group.blocked = true;
             self.blocked_tasks += group.tasks.len();
-            class.blocked.insert(id);
+            self.blocked.entry(group.class).or_default().insert(id);
         }
     }
 
     /// There may be room for a class again.
-    pub(crate) fn unblock(&mut self, class: ClassId) {
-        let Some(found) = self.classes.get_mut(class) else { return };
-        for id in std::mem::take(&mut found.blocked) {
+    pub(crate) fn unblock(&mut self, class: ClassId, engine: &Engine) {
+        for id in self.blocked.remove(&class).into_iter().flatten() {
             if let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) {
                 group.blocked = false;
                 self.blocked_tasks -= group.tasks.len();
-                self.enqueue(id);
+                self.enqueue(id, engine);
             }
         }
-    }
-
-    /// Number of jobs with pending tasks here.
-    pub(crate) fn job_count(&self) -> usize {
-        self.of_jobs.len()
-    }
-
-    /// Whether a job has pending tasks here.
-    pub(crate) fn has(&self, job: CollectionId) -> bool {
-        self.of_jobs.contains_key(&job)
-    }
-
-    /// The classes of a job's pending tasks.
-    pub(crate) fn classes_of(&self, job: CollectionId) -> Vec<ClassId> {
-        let groups = self.of_jobs.get(&job).into_iter().flatten();
-        groups.filter_map(|id| Some(self.group(*id)?.class)).collect()
     }
 }

@@ -17,8 +17,9 @@ use model::{
     MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, Subnet, TaskSelection,
     Time, UserName,
 };
+use placement::{Kept, Policy, Settings};
 use proptest::prelude::*;
-use scheduler::{Kept, Plan, Policy, Scheduler, Settings};
+use scheduler::{Plan, Scheduler};
 use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Network, Relation, TaskSpec};
 
 /// A random history of a cell, with a scheduler that follows it.
@@ -389,7 +390,7 @@ proptest! {
                 history.nothing_is_left_that_fits();
                 // A scheduler started here finds nothing either: the caches kept between passes
                 // hide nothing, and no eviction is forgotten.
-                let settings = history.scheduler.settings().clone();
+                let settings = all_settings()[which].clone();
                 let plan = Scheduler::with(history.scheduler.cell().clone(), settings).pass(history.now);
                 prop_assert_eq!(plan.assignments, []);
             }

@@ -7,7 +7,8 @@ use cell::{AddMachine, Cell, Mutation, Op, Outcome, Reply, RequestId, Reservatio
 use model::{
     CellName, CollectionId, Generation, MachineReport, Resources, TaskId, TaskIndex, Time, UserName,
 };
-use scheduler::{Scheduler, Settings};
+use placement::Settings;
+use scheduler::Scheduler;
 use spec::Maximum;
 use trace::google2011::{Scale, slice};
 use trace::{CellSnapshot, PerMille};

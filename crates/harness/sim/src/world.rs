@@ -27,8 +27,8 @@ use std::sync::Arc;
 use ::master::Answer;
 use cell::{AddMachine, Cell, Mutation};
 use model::{
-    Bytes, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores, PortRange,
-    Random, ReplicaId, Resources, Span, Subnet, Time, UserName,
+    Bytes, CellCopy, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores,
+    PortRange, Random, ReplicaId, Resources, Span, Subnet, Time, UserName,
 };
 use replica::{Codec, LogEntry, Message};
 
@@ -122,16 +122,14 @@ pub(crate) enum Event {
     GivesUp { client: usize, attempt: u64 },
     /// The load's next action is due.
     Action,
-    /// The scheduler requests a copy of the cell.
-    SchedulerConnects { incarnation: u64 },
-    /// The scheduler receives the copy.
-    Copied { incarnation: u64, cell: Box<Cell> },
+    /// The scheduler's stream begins: with a copy of the cell, or with the records after its own.
+    StreamBegins { incarnation: u64, image: Option<Box<Cell>>, copy: CellCopy },
     /// The scheduler receives a committed record.
     Followed { incarnation: u64, entry: LogEntry },
     /// The scheduler notices that its stream is broken.
     StreamEnds { incarnation: u64 },
-    /// The scheduler takes its turn.
-    SchedulerTurn { incarnation: u64, at: Time },
+    /// The scheduler does what is due.
+    SchedulerTicks { incarnation: u64, at: Time },
     /// The scheduler learns the outcome of a proposal, or that it is unknown.
     Judged { incarnation: u64, number: u64, refused: Option<Vec<InstanceId>> },
     /// A proposal arrives at a replica.
@@ -282,8 +280,7 @@ impl<C: Codec> World<C> {
 
     fn begin(&mut self) {
         self.agenda.at(self.now, Event::MasterStarts { host: 0 });
-        self.agenda
-            .at(self.now, Event::SchedulerConnects { incarnation: self.scheduler.incarnation });
+        self.restart_scheduler(Span::ZERO);
         self.grow();
         self.add_machines();
         self.note_action();
@@ -408,11 +405,10 @@ impl<C: Codec> World<C> {
             Event::Told(told) => self.told(*told),
             Event::GivesUp { client, attempt } => self.gives_up(client, attempt),
             Event::Action => self.action(),
-            Event::SchedulerConnects { .. }
-            | Event::Copied { .. }
+            Event::StreamBegins { .. }
             | Event::Followed { .. }
             | Event::StreamEnds { .. }
-            | Event::SchedulerTurn { .. }
+            | Event::SchedulerTicks { .. }
             | Event::Judged { .. } => self.scheduler_event(event),
             Event::RivalTurn => self.rival_turn(),
             Event::Fault { number, begins } => self.fault(number, begins),

@@ -6,6 +6,7 @@ mod stalled;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::CellCopy;
 use replica::Input;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -14,7 +15,7 @@ use crate::admission::{Admission, Asked, Counted, Shed};
 use crate::bounds;
 use crate::disk::log::ToLog;
 use crate::identity::Dismissed;
-use crate::message::{Answered, Asker, CellCopy, Following, Message};
+use crate::message::{Answered, Asker, Following, Message};
 use crate::request::{Principal, Request};
 use crate::view::View;
 

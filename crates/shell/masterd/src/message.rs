@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use cell::{Cell, Outcome};
 use checkpoint::Origin;
-use model::{LogIndex, ReplicaId, RestoreEpoch, Term};
+use model::{CellCopy, LogIndex, ReplicaId};
 use replica::{Input, LogEntry, Refusal};
 use tokio::sync::{mpsc, oneshot};
 
@@ -44,17 +44,6 @@ pub(crate) struct Asker {
 
 /// The answer, with the index at which it was given.
 pub(crate) type Answered = Result<(LogIndex, Outcome), Refusal>;
-
-/// What a follower has of the cell already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CellCopy {
-    /// The index of its last operation.
-    pub(crate) index: LogIndex,
-    /// Its term: with it the index tells one history from another.
-    pub(crate) term: Term,
-    /// The restoration that it continues from.
-    pub(crate) restore_epoch: RestoreEpoch,
-}
 
 /// Where a follower goes on from, and every record after it. A follower whose queue is full gets its
 /// channel closed, and goes on with [`Message::Follow`].

@@ -1,4 +1,5 @@
-//! The scheduler's process: follows the master, runs passes and proposes plans.
+//! The scheduler's process: the connections, bytes and clock around a [`Follower`], which decides what is
+//! followed, proposed and awaited.
 
 mod arguments;
 
@@ -8,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cell::{Cell, Mutation, Op};
-use model::{InstanceId, Level, LogIndex, Time};
+use follower::{Effect, Follower, Input, OutOfOrder, PROPOSAL_TIMEOUT, Proposal};
+use model::{CellCopy, Level, LogIndex, Term, Time};
 use process::clock::Clock;
 use process::renewal::{self, Masters, Renewed};
 use process::{joining, notify, shutdown};
 use proto::v1;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Credentials, Expect, Role, Rotating};
-use scheduler::{Plan, Scheduler};
 use tonic::Streaming;
 use tonic::transport::Channel;
 
@@ -32,14 +33,8 @@ struct Options {
     pub(crate) masters: Vec<String>,
 }
 
-/// The delay before retrying a master that does not answer.
-const RETRY: Duration = Duration::from_millis(100);
 /// After how long the same failure of a master is told again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
-/// The delay after a rejection: the copy may have to catch up before the plan makes sense again.
-const REJECTED_DELAY: model::Span = model::Span::from_millis(20);
-/// The timeout of a proposal.
-const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a scheduler until it is told to stop.
 fn run(options: &Options) -> anyhow::Result<()> {
@@ -63,13 +58,19 @@ fn run(options: &Options) -> anyhow::Result<()> {
             shutdown::requested().await;
             notify::stopping();
         });
-        let (mut failures, mut copy) = (Failures::default(), None);
-        // After a lost connection, or if the replica knows no leader, try the next one.
-        for turn in 0_usize.. {
+        let mut process = Process::new(masters.clone());
+        let mut failures = Failures::default();
+        loop {
+            let (attempt, has) = tokio::select! {
+                () = &mut stop => break,
+                never = &mut renewed => match never {},
+                attempt = process.next_attempt() => attempt,
+            };
             let all = masters.all();
-            let master = all.get(turn % all.len().max(1)).context("no master is given")?;
+            let turn = attempt % u64::try_from(all.len())?.max(1);
+            let master = all.get(usize::try_from(turn)?).context("no master is given")?;
             // Connect anew each time, since a connection keeps the certificate that it began with.
-            let followed = async { follow(client(master)?, &masters, &mut copy).await };
+            let followed = async { process.follow(client(master)?, has).await };
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
@@ -78,18 +79,11 @@ fn run(options: &Options) -> anyhow::Result<()> {
                     failures.say(master, &format!("{error:#}"));
                 }
             }
-            tokio::select! {
-                () = &mut stop => break,
-                never = &mut renewed => match never {},
-                () = tokio::time::sleep(RETRY) => {}
-            }
+            process.take_in(Input::Disconnected)?;
         }
         Ok(())
     })
 }
-
-/// The outcome of a proposal.
-type Outcome = Result<v1::ProposeResponse, tonic::Status>;
 
 /// What failed last at each master: a master that is gone for long is not told of at each attempt.
 #[derive(Default)]
@@ -118,127 +112,156 @@ fn is_about_replicas(op: &Op) -> bool {
     }
 }
 
-/// What a scheduler keeps when it loses its connection: it goes on with the records after its copy.
-struct Copy {
-    scheduler: Scheduler,
-    /// The master's clock, advanced locally: the local wall clock may differ.
+/// The state machine, with the clock by which it is driven.
+struct Process {
+    follower: Follower,
+    /// The master's clock, advanced locally: the local wall clock may differ. Before the first copy it is
+    /// the local one; only delays are measured then.
     clock: Clock,
-    /// What the copy is, in the master's words.
-    has: v1::CellCopy,
-    /// The instances of a proposal whose outcome is not known.
-    proposed: Vec<InstanceId>,
-    /// Whether every record that came could be applied.
-    is_good: bool,
+    /// Learns where the replicas are.
+    masters: Masters,
 }
 
-/// Follows the master with a copy of the cell until the connection is lost. `masters` learns where
-/// the replicas are.
-async fn follow(
-    mut client: SchedulingClient<Channel>,
-    masters: &Masters,
-    kept: &mut Option<Copy>,
-) -> anyhow::Result<std::convert::Infallible> {
-    let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
-    kept.take_if(|copy| !copy.is_good);
-    let has = kept.as_ref().map(|copy| copy.has.clone());
-    let request = v1::FollowRequest { has };
-    let mut stream = client.follow(request).await.map_err(explained)?.into_inner();
-    let copy = begin(&mut stream, kept).await?;
-    notify::ready();
-    masters.told(renewal::addresses(copy.scheduler.cell()));
-    tracing::info!("following the master from index {}", copy.scheduler.cell().index());
-    let lost = std::mem::take(&mut copy.proposed);
-    // What became of them may be in the records that come.
-    let mut rest_until = match lost.is_empty() {
-        true => copy.clock.now(),
-        false => copy.clock.now() + REJECTED_DELAY,
-    };
-    copy.scheduler.not_judged(lost);
-    let mut proposal = None;
-    let mut next = None;
-    loop {
-        if proposal.is_none() && copy.clock.now() < rest_until {
-            next = Some(next.map_or(rest_until, |next: Time| next.min(rest_until)));
-        } else if proposal.is_none() {
-            let plan = copy.scheduler.pass(copy.clock.now());
-            next = plan.next;
-            if !plan.assignments.is_empty() {
-                tracing::debug!("proposing {} at {}", plan.assignments.len(), plan.made_at);
-                let instances = plan.assignments.iter().map(|assignment| assignment.instance);
-                copy.proposed = instances.collect();
-                proposal = Some(Box::pin(propose(client.clone(), plan)));
+impl Process {
+    fn new(masters: Masters) -> Self {
+        let (follower, clock) = (Follower::default(), Clock::start());
+        Self { follower, clock, masters }
+    }
+
+    fn take_in(&mut self, input: Input) -> Result<(), OutOfOrder> {
+        self.follower.take_in(self.clock.now(), input)
+    }
+
+    fn tick(&mut self) -> Option<Effect> {
+        self.follower.tick(self.clock.now())
+    }
+
+    /// Waits until the next tick is due.
+    async fn due(&self) {
+        match self.follower.next_tick() {
+            Some(at) => tokio::time::sleep_until(self.clock.instant(at)).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until a replica is to be followed, and tells which and from where.
+    async fn next_attempt(&mut self) -> (u64, Option<CellCopy>) {
+        loop {
+            if let Some(Effect::Follow { attempt, has }) = self.tick() {
+                return (attempt, has);
+            }
+            self.due().await;
+        }
+    }
+
+    /// Follows a replica until the connection is lost.
+    async fn follow(
+        &mut self,
+        mut client: SchedulingClient<Channel>,
+        has: Option<CellCopy>,
+    ) -> anyhow::Result<std::convert::Infallible> {
+        let has = has.map(|has| v1::CellCopy {
+            index: has.index.0,
+            term: has.term.0,
+            restore_epoch: has.restore_epoch.to_string(),
+        });
+        let request = v1::FollowRequest { has };
+        let mut stream = client.follow(request).await.map_err(explained)?.into_inner();
+        self.begin(&mut stream).await?;
+        notify::ready();
+        if let Some(cell) = self.follower.cell() {
+            self.masters.told(renewal::addresses(cell));
+            tracing::info!("following the master from index {}", cell.index());
+        }
+        let mut proposed = None;
+        loop {
+            if let Some(Effect::Propose(proposal)) = self.tick() {
+                proposed = Some(Box::pin(propose(client.clone(), proposal)));
+            }
+            tokio::select! {
+                message = stream.message() => {
+                    let mut message = Some(message);
+                    // Take in everything that has already arrived before the pass.
+                    while let Some(arrived) = message {
+                        let arrived = arrived.map_err(explained)?;
+                        self.record(arrived.context("the master closed the stream")?)?;
+                        message = ready(&mut stream).await;
+                    }
+                }
+                (proposal, outcome) = async { match &mut proposed {
+                    Some(proposed) => proposed.await,
+                    None => std::future::pending().await,
+                } } => {
+                    proposed = None;
+                    self.take_in(answer(&proposal, outcome)?)?;
+                }
+                () = self.due() => {}
             }
         }
-        // While a proposal is pending, ignore timers: overdue ones would fire at once, again and
-        // again.
-        let due = next.filter(|_| proposal.is_none()).map(|next: Time| copy.clock.instant(next));
-        tokio::select! {
-            message = stream.message() => {
-                let mut message = Some(message);
-                // Apply everything that has already arrived before the pass.
-                while let Some(arrived) = message {
-                    let arrived = arrived.map_err(explained)?;
-                    apply(copy, masters, arrived.context("the master closed the stream")?)?;
-                    message = ready(&mut stream).await;
+    }
+
+    /// Goes on with the copy that is there, or receives the current state of the cell.
+    async fn begin(&mut self, stream: &mut Streaming<v1::Followed>) -> anyhow::Result<()> {
+        let mut image = Vec::new();
+        loop {
+            let message = stream.message().await?.context("the master closed the stream")?;
+            // The replica's clock may be behind that of the one before.
+            let shows = |cell: &Cell| {
+                let mut clock = Clock::showing(Time(message.time));
+                clock.advance_to(cell.time());
+                clock
+            };
+            match message.what {
+                Some(v1::followed::What::Resumed(_)) => {
+                    let cell = self.follower.cell().context("there is no copy to go on from")?;
+                    self.clock = shows(cell);
+                    return Ok(self.take_in(Input::Resumed)?);
                 }
+                Some(v1::followed::What::Image(piece)) => {
+                    if image.is_empty() {
+                        self.take_in(Input::Loading)?;
+                    }
+                    image.extend_from_slice(&piece);
+                }
+                Some(v1::followed::What::ImageComplete(_)) => {
+                    let copy = message.copy.context("the master does not say what the image is")?;
+                    let copy = CellCopy {
+                        index: LogIndex(copy.index),
+                        term: Term(copy.term),
+                        restore_epoch: copy.restore_epoch.parse()?,
+                    };
+                    let cell = Box::new(Cell::from_image(proto::image::read_image(&image)?)?);
+                    self.clock = shows(&cell);
+                    return Ok(self.take_in(Input::Loaded(cell, copy))?);
+                }
+                _ => anyhow::bail!("received an operation before the image was complete"),
             }
-            outcome = async { match &mut proposal {
-                Some(proposal) => proposal.await,
-                None => std::future::pending().await,
-            } } => {
-                proposal = None;
-                if let Err(status) = &outcome {
-                    let lost = [tonic::Code::Unavailable, tonic::Code::Unauthenticated];
-                    anyhow::ensure!(
-                        !lost.contains(&status.code()),
-                        "a proposal got no answer: {}",
-                        rpc::transport::explain(status)
-                    );
-                }
-                let instances = std::mem::take(&mut copy.proposed);
-                if settle(&mut copy.scheduler, instances, outcome) {
-                    rest_until = copy.clock.now() + REJECTED_DELAY;
-                }
-            }
-            () = async { match due {
-                Some(due) => tokio::time::sleep_until(due).await,
-                None => std::future::pending().await,
-            } } => {}
         }
+    }
+
+    /// Takes in a record.
+    fn record(&mut self, message: v1::Followed) -> anyhow::Result<()> {
+        self.clock.advance_to(Time(message.time));
+        let (record, is_about_replicas) = match decoded(message) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                self.take_in(Input::Unreadable)?;
+                return Err(error);
+            }
+        };
+        self.take_in(record)?;
+        if let Some(cell) = self.follower.cell() {
+            self.clock.advance_to(cell.time());
+            if is_about_replicas {
+                self.masters.told(renewal::addresses(cell));
+            }
+        }
+        Ok(())
     }
 }
 
-/// Goes on with the copy that is there, or receives the current state of the cell.
-async fn begin<'a>(
-    stream: &mut Streaming<v1::Followed>,
-    kept: &'a mut Option<Copy>,
-) -> anyhow::Result<&'a mut Copy> {
-    let mut image = Vec::new();
-    let (time, has) = loop {
-        let message = stream.message().await?.context("the master closed the stream")?;
-        match message.what {
-            Some(v1::followed::What::Resumed(_)) => {
-                let copy = kept.as_mut().context("there is no copy to go on from")?;
-                // The replica's clock may be behind that of the one before.
-                copy.clock = Clock::showing(Time(message.time));
-                copy.clock.advance_to(copy.scheduler.cell().time());
-                return Ok(copy);
-            }
-            Some(v1::followed::What::Image(piece)) => image.extend_from_slice(&piece),
-            Some(v1::followed::What::ImageComplete(_)) => {
-                let has = message.copy.context("the master does not say what the image is")?;
-                break (Time(message.time), has);
-            }
-            _ => anyhow::bail!("received an operation before the image was complete"),
-        }
-    };
-    // The old copy makes room first.
-    *kept = None;
-    let mut clock = Clock::showing(time);
-    let cell = Cell::from_image(proto::image::read_image(&image)?)?;
-    clock.advance_to(cell.time());
-    let scheduler = Scheduler::new(cell);
-    Ok(kept.insert(Copy { scheduler, clock, has, proposed: Vec::new(), is_good: true }))
+fn explained(status: tonic::Status) -> anyhow::Error {
+    anyhow::anyhow!(rpc::transport::explain(&status))
 }
 
 /// The next message, if it has already arrived.
@@ -255,71 +278,60 @@ async fn ready(
     .await
 }
 
-/// Applies a record to the copy. If that fails, nobody knows what the copy is worth.
-fn apply(copy: &mut Copy, masters: &Masters, message: v1::Followed) -> anyhow::Result<()> {
-    let applied = apply_record(copy, masters, message);
-    copy.is_good = applied.is_ok();
-    applied
-}
-
-fn apply_record(copy: &mut Copy, masters: &Masters, message: v1::Followed) -> anyhow::Result<()> {
-    let Copy { scheduler, clock, has, .. } = copy;
+/// A record, and whether its operation changes which replicas there are.
+fn decoded(message: v1::Followed) -> anyhow::Result<(Input, bool)> {
     let Some(v1::followed::What::Committed(committed)) = message.what else {
         anyhow::bail!("received something else than an operation");
     };
-    clock.advance_to(Time(message.time));
-    let expected = LogIndex(scheduler.cell().index().0 + 1);
-    anyhow::ensure!(
-        committed.index == expected.0,
-        "received record {} instead of {expected}",
-        committed.index
-    );
-    (has.index, has.term) = (committed.index, committed.term);
+    let (index, term) = (LogIndex(committed.index), Term(committed.term));
     if committed.record.is_empty() {
-        scheduler.follow(scheduler.cell().time(), &Op::Nothing);
-        return Ok(());
+        return Ok((Input::Record { index, term, operation: None }, false));
     }
     anyhow::ensure!(
         cell::has_level(Level(committed.level)),
-        "record {} needs level {}; this program supports up to {}: start a newer scheduler",
-        committed.index,
+        "record {index} needs level {}; this program supports up to {}: start a newer scheduler",
         committed.level,
         cell::LEVEL
     );
     let (at, op) = proto::log::decode_record(&committed.record)?;
-    scheduler.follow(at, &op);
-    if is_about_replicas(&op) {
-        masters.told(renewal::addresses(scheduler.cell()));
-    }
-    clock.advance_to(scheduler.cell().time());
-    Ok(())
+    let is_about_replicas = is_about_replicas(&op);
+    Ok((Input::Record { index, term, operation: Some((at, op)) }, is_about_replicas))
 }
 
-async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Outcome {
+/// The outcome of a proposal.
+type Outcome = Result<v1::ProposeResponse, tonic::Status>;
+
+async fn propose(mut client: SchedulingClient<Channel>, proposal: Proposal) -> (Proposal, Outcome) {
+    tracing::debug!("proposing {} at {}", proposal.assignments.len(), proposal.made_at);
     let mut request = tonic::Request::new(v1::ProposeRequest {
-        made_at: plan.made_at.0,
-        assignments: plan.assignments.iter().map(Into::into).collect(),
+        made_at: proposal.made_at.0,
+        assignments: proposal.assignments.iter().map(Into::into).collect(),
     });
-    request.set_timeout(PROPOSAL_TIMEOUT);
-    client.propose(request).await.map(tonic::Response::into_inner)
+    request.set_timeout(PROPOSAL_TIMEOUT.to_std());
+    let outcome = client.propose(request).await;
+    (proposal, outcome.map(tonic::Response::into_inner))
 }
 
-/// Whether any assignment was rejected. The copy shows the effect of each: until it has caught up
-/// with the master, the same plan would be rejected for the same reason.
-fn settle(scheduler: &mut Scheduler, instances: Vec<InstanceId>, outcome: Outcome) -> bool {
+/// What an answer says. An error if the replica on the other end is of no use for proposals: another one
+/// is then followed.
+fn answer(proposal: &Proposal, outcome: Outcome) -> anyhow::Result<Input> {
+    let number = proposal.number;
     match outcome {
-        Ok(outcome) => {
-            for (instance, cause) in instances.iter().zip(&outcome.refused) {
+        Ok(response) => {
+            for (assignment, cause) in proposal.assignments.iter().zip(&response.refused) {
                 if !cause.is_empty() {
-                    tracing::info!("{instance} was rejected: {cause}");
+                    tracing::info!("{} was rejected: {cause}", assignment.instance);
                 }
             }
-            outcome.refused.iter().any(|cause| !cause.is_empty())
+            let rejected = response.refused.iter().any(|cause| !cause.is_empty());
+            Ok(Input::Decided { number, rejected })
         }
         Err(status) => {
-            tracing::warn!("a proposal failed: {}", rpc::transport::explain(&status));
-            scheduler.not_judged(instances);
-            true
+            let why = rpc::transport::explain(&status);
+            let lost = [tonic::Code::Unavailable, tonic::Code::Unauthenticated];
+            anyhow::ensure!(!lost.contains(&status.code()), "a proposal got no answer: {why}");
+            tracing::warn!("a proposal failed: {why}");
+            Ok(Input::Undecided { number })
         }
     }
 }

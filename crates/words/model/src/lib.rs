@@ -8,6 +8,7 @@
 mod address;
 pub mod attribute;
 mod capability;
+mod cell_copy;
 mod epoch;
 mod id;
 mod key;
@@ -29,6 +30,7 @@ mod time;
 
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
+pub use cell_copy::CellCopy;
 pub use epoch::RestoreEpoch;
 pub use id::{
     CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LockSessionId, LogIndex,

@@ -8,7 +8,8 @@ use expect_test::{Expect, expect};
 use model::{
     Bytes, CollectionId, MachineId, MilliCores, Resources, TaskIndex, TaskSelection, Time,
 };
-use scheduler::{Scheduler, Settings, Term, scores, why};
+use placement::{Settings, Term, scores, why};
+use scheduler::Scheduler;
 use script::{Script, Step};
 
 /// A cell at 1 s, administered by root, after these lines.
@@ -412,46 +413,8 @@ fn every_term_of_a_score_is_named_with_its_weight() {
     expected.assert_eq(&text);
 }
 
-fn explained(machines: &str, jobs: &str, expected: &Expect) {
-    let cell = cell(machines, jobs);
-    let job = cell.job(CollectionId(1)).expect("the first job");
-    let mut text = String::new();
-    for group in why(&cell, job, &TaskSelection::All, Time(1_000_000)).groups {
-        let ranges = TaskSelection::Some(group.tasks.clone());
-        text += &format!("tasks {ranges}: fits {} of {}\n", group.fits, group.machines);
-        for reason in &group.reasons {
-            text += &format!("  {} {} ({})\n", reason.machines, reason.text, reason.nearest_text);
-        }
-        if let Some(change) = group.smallest_change {
-            text += &format!("  change: {change}\n");
-        }
-    }
-    expected.assert_eq(&text);
-}
-
 #[test]
-fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
-    explained(
-        "machine m1 cpu=1000 ram=900 ports=1000-1008
-         machine m2 cpu=2000 ram=1000 ports=1000-1008
-         machine m3 cpu=4000 ram=500 ports=1000-1008
-         add m4 m4:1
-         machine m5 cpu=8000 ram=8000 ports=none
-         machine m6 cpu=8000 ram=8000 ports=1000-1002 held=\"1000-1001:/ssh.service (sshd)\" held=\"1002-1002:/ssh.service (sshd)\"",
-        "submit ana/train 4 priority=110 cpu=1500 ram=1020 ports=1",
-        &expect![[r#"
-            tasks 0-3: fits 0 of 6
-              2 lack ports (1 asked; the nearest miss has 0 free, on m5)
-              2 are too small (RAM) (1020 MiB asked; the nearest miss has 1000 MiB in all, on m2)
-              1 is too small (CPU) (1.5 cores asked; m1 has 1 core in all)
-              1 is not up ()
-              change: ram 1020 MiB → 1000 MiB
-        "#]],
-    );
-}
-
-#[test]
-fn ports_that_something_else_holds_are_given_to_nobody_and_their_holder_is_named() {
+fn ports_that_something_else_holds_are_given_to_nobody() {
     let machines =
         "machine m1 cpu=1000 ram=1000 ports=1000-1005 held=\"1001-1003:/ssh.service (sshd)\"";
     plan(
@@ -463,41 +426,6 @@ fn ports_that_something_else_holds_are_given_to_nobody_and_their_holder_is_named
             ana/web/2 -> m1 1005
             unplaced 1
         "#]],
-    );
-    explained(
-        machines,
-        "submit ana/web 1 priority=200 cpu=100 ram=10 ports=4",
-        &expect![[r#"
-            tasks 0: fits 0 of 1
-              1 lacks ports (4 asked; m1 has 3 free, 3 held by others: 1001-1003 by /ssh.service (sshd))
-        "#]],
-    );
-}
-
-#[test]
-fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
-    explained(
-        "machine m1 cpu=1000 ram=1000 ports=none is=gpu:H200
-         machine m2 cpu=1000 ram=1000 ports=none is=gpu:H200
-         machine m3 cpu=1000 ram=1000 ports=none is=gpu:L4
-         machine m4 cpu=1000 ram=1000 ports=none",
-        "submit ana/train 1 priority=110 cpu=500 ram=500 on=gpu=h200",
-        &expect![[r#"
-            tasks 0: fits 0 of 4
-              4 do not match gpu = "h200" (2 of them have "H200")
-              change: without gpu = "h200"
-        "#]],
-    );
-}
-
-#[test]
-fn without_machines_there_is_nothing_to_fit_on() {
-    explained(
-        "",
-        "submit ana/web 1 priority=200 cpu=100 ram=10",
-        &expect![[r#"
-        tasks 0: fits 0 of 0
-    "#]],
     );
 }
 
@@ -528,42 +456,6 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
     let first = Some(Time(3_000_000));
     assert_eq!(groups(&cell, 2_500_000), [(all.clone(), Time(2_000_000), first)]);
     assert_eq!(groups(&cell, 3_500_000), [(all, Time(2_000_000), None)]);
-}
-
-/// Comparing each task with each group, or looking at the machines for each, took hours.
-#[test]
-#[expect(clippy::disallowed_methods, reason = "it is measured that this takes no hours")]
-fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
-    let cell = cell(
-        "machine m1 cpu=1000 ram=1000 ports=none",
-        "submit ana/web 100000 priority=200 cpu=100 ram=2000",
-    );
-    let job = cell.job(CollectionId(1)).expect("the job");
-    let begun = std::time::Instant::now();
-    let odd = (0..50_000).map(|n| TaskIndex(2 * n + 1)).map(|index| (index, index));
-    let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000)).groups;
-    assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
-    let taken = begun.elapsed();
-    assert!(taken < std::time::Duration::from_secs(5), "it took {taken:?}");
-}
-
-/// For each of them every machine is looked at.
-#[test]
-fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
-    let mut cell = cell(
-        "machine m1 cpu=1000 ram=1000 ports=none",
-        "submit ana/web 1 priority=200 cpu=2000 ram=100",
-    );
-    let cpu = |n| format!(" big={n}:{}", 2_001 + n % 240);
-    let odd: String = (0..250).map(cpu).collect();
-    apply(&mut cell, &format!("submit ana/odd 250 priority=200 cpu=2000 ram=100{odd}"));
-    let job = cell.job(CollectionId(2)).expect("the job");
-    let found = why(&cell, job, &TaskSelection::All, Time(1_000_000));
-    assert_eq!((found.groups.len(), found.more), (100, 140));
-    // Those that ask for what one of the hundred does are with it.
-    assert_eq!(found.groups[9].tasks.len(), 2);
-    let rest = TaskSelection::Some(vec![(TaskIndex(200), TaskIndex(249))]);
-    assert_eq!(why(&cell, job, &rest, Time(1_000_000)).more, 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cell::{Applied, Cell, Outcome};
 use master::Partition;
-use model::{LogIndex, ReplicaId, Span, Term, Time, UserName};
+use model::{CellCopy, LogIndex, ReplicaId, Span, Term, Time, UserName};
 use replica::{
     Body, Bootstrap, Codec, Consensus, ConsensusKind, Input, LogEntry, Message, Output, Persist,
     Refusal, Replica, ReplicaError, Settings, Ticket,
@@ -112,6 +112,19 @@ impl<C: Codec> MasterHost<C> {
 
     pub(crate) fn cell(&self) -> Option<&Cell> {
         self.replica.as_ref().map(Replica::cell)
+    }
+
+    /// What that cell is, for whoever has a copy of it.
+    pub(crate) fn copy(&self) -> Option<CellCopy> {
+        let index = self.cell()?.index();
+        let restore_epoch = self.disk.restore_epoch;
+        Some(CellCopy { index, term: self.term, restore_epoch })
+    }
+
+    /// The records after a copy, if it is one of the same history and they are in memory.
+    pub(crate) fn records_after(&self, has: CellCopy) -> Option<Vec<LogEntry>> {
+        let is_continued = has.restore_epoch == self.disk.restore_epoch;
+        self.replica.as_ref().filter(|_| is_continued)?.records_after(has.index, has.term)
     }
 
     /// When the names of that cell changed.

@@ -1,21 +1,16 @@
-//! The scheduler's process, with a real scheduler, and a rival that makes arbitrary proposals.
+//! The scheduler's process around the production code of its loop (`follower`): its connections and its
+//! restarts. And a rival that makes arbitrary proposals.
 
 use cell::{Assignment, Cell, TaskState};
-use model::{InstanceId, Random, Span, TaskIndex, Time};
+use follower::{Effect, Follower, Input, Proposal};
+use model::{CellCopy, InstanceId, Random, Span, TaskIndex, Time};
 use replica::{Codec, LogEntry};
-use scheduler::Scheduler;
 
 use crate::injected_bug::InjectedBug;
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
-/// The delay before a master that does not answer is tried again.
-const RETRY: Span = Span::from_millis(100);
-/// The delay after a rejection: the copy may have to catch up before the same plan makes sense.
-const REFUSED_REST: Span = Span::from_millis(20);
-/// Timeout of a proposal.
-const PROPOSAL_TIMEOUT: Span = Span::from_secs(10);
-/// Delay from an input until the turn that handles it.
+/// Delay from an input until the tick that handles it.
 const BATCH: Span = Span(30);
 
 /// The scheduler's process.
@@ -25,17 +20,15 @@ pub(crate) struct SchedulerHost {
     pub(crate) incarnation: u64,
     frozen: bool,
     backlog: Vec<Event>,
-    scheduler: Option<Scheduler>,
-    /// The replica that it connects to and sends proposals to.
-    host: usize,
-    proposes_to: usize,
+    follower: Follower,
     /// The replica that sends it committed records, and that replica's incarnation.
     follows: Option<(usize, u64)>,
-    proposal: Option<(u64, Vec<InstanceId>)>,
-    proposals: u64,
-    next: Option<Time>,
-    rest_until: Time,
-    turn: Option<Time>,
+    /// The replica that receives its proposals.
+    proposes_to: usize,
+    /// The proposal whose answer it awaits, and the number of assignments in it.
+    proposed: Option<(u64, usize)>,
+    /// When it is scheduled to tick.
+    ticks: Option<Time>,
 }
 
 impl SchedulerHost {
@@ -46,7 +39,7 @@ impl SchedulerHost {
 
     /// Its copy of the cell.
     pub(crate) fn copy(&self) -> Option<&Cell> {
-        self.scheduler.as_ref().map(Scheduler::cell)
+        self.follower.cell()
     }
 
     /// The replica that it follows.
@@ -54,21 +47,19 @@ impl SchedulerHost {
         self.follows.map(|(host, _)| host)
     }
 
-    /// The process ends and loses all state.
-    fn end(&mut self) {
-        let (incarnation, proposals) = (self.incarnation + 1, self.proposals);
-        let (host, proposes_to) = (self.host, self.proposes_to);
-        *self = Self { incarnation, proposals, host, proposes_to, ..Self::default() };
+    /// What comes by a stream and from calls before this comes too late.
+    fn disconnect(&mut self) {
+        self.incarnation += 1;
+        (self.follows, self.proposed, self.ticks) = (None, None, None);
     }
 }
 
 impl<C: Codec> World<C> {
     pub(crate) fn scheduler_event(&mut self, event: Event) {
-        let (Event::SchedulerConnects { incarnation }
-        | Event::Copied { incarnation, .. }
+        let (Event::StreamBegins { incarnation, .. }
         | Event::Followed { incarnation, .. }
         | Event::StreamEnds { incarnation }
-        | Event::SchedulerTurn { incarnation, .. }
+        | Event::SchedulerTicks { incarnation, .. }
         | Event::Judged { incarnation, .. }) = &event
         else {
             return;
@@ -81,28 +72,36 @@ impl<C: Codec> World<C> {
             return;
         }
         match event {
-            Event::SchedulerConnects { .. } => self.connect_scheduler(),
-            Event::Copied { cell, .. } => {
-                self.scheduler.scheduler = Some(Scheduler::new(*cell));
-                self.scheduler.rest_until = self.now;
-                self.plan_turn(self.now + BATCH);
+            Event::StreamBegins { image: Some(cell), copy, .. } => {
+                self.scheduler_input(Input::Loading);
+                self.scheduler_input(Input::Loaded(cell, copy));
             }
+            Event::StreamBegins { image: None, .. } => self.scheduler_input(Input::Resumed),
             Event::Followed { entry, .. } => self.follow(&entry),
-            Event::StreamEnds { .. } => self.restart_scheduler(RETRY),
-            Event::SchedulerTurn { at, .. } if self.scheduler.turn == Some(at) => {
-                self.scheduler.turn = None;
-                self.turn();
+            Event::StreamEnds { .. } => self.scheduler_disconnected(),
+            Event::SchedulerTicks { at, .. } if self.scheduler.ticks == Some(at) => {
+                self.scheduler.ticks = None;
+                self.scheduler_ticks();
             }
-            Event::Judged { number, refused, .. } => self.decided(number, refused),
+            Event::Judged { number, refused, .. } => self.judged(number, refused),
             _ => {}
         }
     }
 
-    /// Kills the scheduler, which is restarted after a while.
+    /// Hands an input over; the process does at its next tick what follows from it.
+    fn scheduler_input(&mut self, input: Input) {
+        if let Err(error) = self.scheduler.follower.take_in(self.now, input) {
+            self.invariants.violated(format!("the scheduler {error}"));
+        }
+        self.plan_scheduler_tick(self.now + BATCH);
+    }
+
+    /// Kills the scheduler, which is restarted after a while and then has nothing.
     pub(crate) fn restart_scheduler(&mut self, after: Span) {
-        self.scheduler.end();
-        let incarnation = self.scheduler.incarnation;
-        self.agenda.at(self.now + after, Event::SchedulerConnects { incarnation });
+        self.scheduler.disconnect();
+        self.scheduler.follower = Follower::default();
+        (self.scheduler.frozen, self.scheduler.backlog) = (false, Vec::new());
+        self.plan_scheduler_tick(self.now + after);
     }
 
     /// Freezes or unfreezes it.
@@ -124,108 +123,98 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn connect_scheduler(&mut self) {
-        let host = self.scheduler.host;
+    fn scheduler_disconnected(&mut self) {
+        self.scheduler.disconnect();
+        self.scheduler_input(Input::Disconnected);
+    }
+
+    /// Follows a replica: from what the scheduler has, if the replica has the records after it.
+    fn connect_scheduler(&mut self, attempt: u64, has: Option<CellCopy>) {
+        let present = self.present();
+        let turn = usize::try_from(attempt).unwrap_or(0) % present.len().max(1);
+        let host = present.get(turn).copied().unwrap_or(0);
         let master = Node::Master(host);
         let there = self.network.stream(self.now, self.now, Node::Scheduler, master);
         let back = self.network.stream(self.now, self.now, master, Node::Scheduler);
-        let incarnation = self.scheduler.incarnation;
-        let cell = match (there, back) {
-            (Some(_), Some(_)) if self.takes_followers(host) => self.masters[host].cell().cloned(),
-            _ => None,
+        let (Some(_), Some(back)) = (there, back) else { return self.scheduler_disconnected() };
+        let master = &mut self.masters[host];
+        let takes_followers =
+            !master.is_frozen() && (master.leads.is_some() || self.operator.has_several());
+        // A single replica takes followers once it knows all that was acknowledged.
+        let Some(copy) = master.copy().filter(|_| takes_followers) else {
+            return self.scheduler_disconnected();
         };
-        match cell {
-            Some(cell) => {
-                let arrives = back.unwrap_or(self.now) + Span::from_millis(1);
-                self.scheduler.follows = Some((host, self.masters[host].incarnation));
-                self.masters[host].last_sent = arrives;
-                self.agenda.at(arrives, Event::Copied { incarnation, cell: Box::new(cell) });
-            }
-            None => {
-                self.scheduler.host = self.another_master(host);
-                self.agenda.at(self.now + RETRY, Event::SchedulerConnects { incarnation });
-            }
+        let records = has.and_then(|has| master.records_after(has));
+        let image = if records.is_some() { None } else { master.cell().cloned().map(Box::new) };
+        let arrives = back + Span::from_millis(1);
+        self.scheduler.follows = Some((host, master.incarnation));
+        master.last_sent = arrives;
+        let incarnation = self.scheduler.incarnation;
+        self.agenda.at(arrives, Event::StreamBegins { incarnation, image, copy });
+        for entry in records.into_iter().flatten() {
+            self.agenda.at(arrives, Event::Followed { incarnation, entry });
         }
-    }
-
-    /// Whether a replica accepts new followers: a single replica does once it knows all that was
-    /// acknowledged.
-    fn takes_followers(&self, host: usize) -> bool {
-        let master = &self.masters[host];
-        !master.is_frozen() && (master.leads.is_some() || self.operator.has_several())
     }
 
     fn follow(&mut self, entry: &LogEntry) {
-        let Some(scheduler) = &mut self.scheduler.scheduler else { return };
-        let expected = scheduler.cell().index().0 + 1;
-        if entry.index.0 != expected {
-            let index = entry.index;
-            let what =
-                format!("record {index} came to the scheduler where {expected} was expected");
-            return self.invariants.violated(what);
-        }
         let decoded = match entry.data.is_empty() {
-            true => Ok((scheduler.cell().time(), cell::Op::Nothing)),
-            false => self.codec.decode(&entry.data),
+            true => Ok(None),
+            false => self.codec.decode(&entry.data).map(Some),
         };
-        match decoded {
+        let operation = match decoded {
             // An injected bug: one operation in several hundred is skipped.
-            Ok((at, _))
+            Ok(Some((at, _)))
                 if self.injected_bug == Some(InjectedBug::MissedOperation)
                     && entry.index.0.is_multiple_of(257) =>
             {
-                drop(scheduler.follow(at, &cell::Op::Nothing));
+                Some((at, cell::Op::Nothing))
             }
-            Ok((at, op)) => drop(scheduler.follow(at, &op)),
-            Err(what) => self.invariants.violated(format!("a record cannot be read: {what}")),
-        }
-        self.plan_turn(self.now + BATCH);
+            Ok(operation) => operation,
+            Err(what) => {
+                return self.invariants.violated(format!("a record cannot be read: {what}"));
+            }
+        };
+        let (index, term) = (entry.index, entry.term);
+        self.scheduler_input(Input::Record { index, term, operation });
     }
 
-    fn plan_turn(&mut self, at: Time) {
+    fn plan_scheduler_tick(&mut self, at: Time) {
         let at = at.max(self.now);
-        if self.scheduler.turn.is_none_or(|turn| at < turn) {
-            self.scheduler.turn = Some(at);
+        if self.scheduler.ticks.is_none_or(|ticks| at < ticks) {
+            self.scheduler.ticks = Some(at);
             let incarnation = self.scheduler.incarnation;
-            self.agenda.at(at, Event::SchedulerTurn { incarnation, at });
+            self.agenda.at(at, Event::SchedulerTicks { incarnation, at });
         }
     }
 
     /// Runs the process when an input arrived or something is due.
-    fn turn(&mut self) {
-        let host = &mut self.scheduler;
-        let Some(scheduler) = &mut host.scheduler else { return };
-        if host.proposal.is_none() && self.now < host.rest_until {
-            // What became due while a proposal was pending is done after the rest.
-            let next = host.next.filter(|next| *next > self.now);
-            host.next = Some(next.map_or(host.rest_until, |next| next.min(host.rest_until)));
-        } else if host.proposal.is_none() {
-            let plan = scheduler.pass(self.now);
-            host.next = plan.next;
-            if !plan.assignments.is_empty() {
-                host.proposals += 1;
-                let number = host.proposals;
-                let instances = plan.assignments.iter().map(|planned| planned.instance).collect();
-                host.proposal = Some((number, instances));
-                self.propose(number, plan.assignments);
-            }
+    fn scheduler_ticks(&mut self) {
+        let effect = self.scheduler.follower.tick(self.now);
+        let awaits = self.scheduler.follower.awaits();
+        if let Some((_, count)) =
+            self.scheduler.proposed.take_if(|(number, _)| awaits != Some(*number))
+        {
+            self.scheduler_unanswered(count);
         }
-        let host = &self.scheduler;
-        if let Some(next) = host.next.filter(|next| *next > self.now && host.proposal.is_none()) {
-            self.plan_turn(next);
+        match effect {
+            Some(Effect::Follow { attempt, has }) => self.connect_scheduler(attempt, has),
+            Some(Effect::Propose(proposal)) => self.propose(proposal),
+            None => {}
+        }
+        if let Some(next) = self.scheduler.follower.next_tick() {
+            self.plan_scheduler_tick(next);
         }
     }
 
-    fn propose(&mut self, number: u64, assignments: Vec<Assignment>) {
-        let incarnation = self.scheduler.incarnation;
+    fn propose(&mut self, proposal: Proposal) {
+        let Proposal { number, assignments, .. } = proposal;
+        self.scheduler.proposed = Some((number, assignments.len()));
+        let incarnation = Some(self.scheduler.incarnation);
         let host = self.scheduler.proposes_to;
         if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master(host)) {
-            let event =
-                Event::Proposed { host, incarnation: Some(incarnation), number, assignments };
+            let event = Event::Proposed { host, incarnation, number, assignments };
             self.agenda.at(self.now + delay, event);
         }
-        let given_up = Event::Judged { incarnation, number, refused: None };
-        self.agenda.at(self.now + PROPOSAL_TIMEOUT, given_up);
     }
 
     /// A proposal was decided by the master, or failed as a whole.
@@ -242,27 +231,26 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn decided(&mut self, number: u64, refused: Option<Vec<InstanceId>>) {
-        let host = &mut self.scheduler;
-        let Some((_, instances)) = host.proposal.take_if(|(waiting, _)| *waiting == number) else {
+    fn judged(&mut self, number: u64, refused: Option<Vec<InstanceId>>) {
+        let Some((_, count)) = self.scheduler.proposed.take_if(|(of, _)| *of == number) else {
             return;
         };
-        let Some(scheduler) = &mut host.scheduler else { return };
-        let count = match refused {
-            // The copy will show it once it has caught up.
-            Some(refused) => refused.len(),
-            None => {
-                let count = instances.len();
-                scheduler.not_judged(instances);
-                self.scheduler.proposes_to = self.another_master(self.scheduler.proposes_to);
-                count
+        match refused {
+            Some(refused) => {
+                self.counts.refused += refused.len() as u64;
+                self.scheduler_input(Input::Decided { number, rejected: !refused.is_empty() });
             }
-        };
-        self.counts.refused += count as u64;
-        if count > 0 {
-            self.scheduler.rest_until = self.now + REFUSED_REST;
+            None => {
+                self.scheduler_unanswered(count);
+                self.scheduler_input(Input::Undecided { number });
+            }
         }
-        self.plan_turn(self.now + BATCH);
+    }
+
+    /// It is unknown what became of this many assignments. The next proposal goes to another replica.
+    fn scheduler_unanswered(&mut self, count: usize) {
+        self.counts.refused += count as u64;
+        self.scheduler.proposes_to = self.another_master(self.scheduler.proposes_to);
     }
 }
 

@@ -3,8 +3,8 @@
 use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
 use model::{InstanceId, TaskIndex, Time};
+use placement::Kept;
 use replica::Codec;
-use scheduler::Kept;
 
 use crate::machine;
 use crate::world::{World, number_of};

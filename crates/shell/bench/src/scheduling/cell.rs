@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use cli::Done;
 use cli::output::{self, Format};
-use scheduler::Settings;
+use placement::Settings;
 use serde::Serialize;
 use trace::CellSnapshot;
 

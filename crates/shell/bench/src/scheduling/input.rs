@@ -12,7 +12,7 @@ use model::{
     CellName, CollectionId, Generation, MachineId, MachineReport, Resources, SessionId, TaskId,
     TaskIndex, Time, UserName,
 };
-use scheduler::Settings;
+use placement::Settings;
 use spec::Maximum;
 use trace::shapes::{Shape, generate};
 use trace::{CellSnapshot, PerMille};

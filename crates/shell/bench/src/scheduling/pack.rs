@@ -14,7 +14,7 @@ use cli::Done;
 use cli::output::{self, Format};
 use model::Random;
 use model::{Dimension, Resources};
-use scheduler::{Policy, Settings};
+use placement::{Policy, Settings};
 use serde::Serialize;
 use trace::CellSnapshot;
 

@@ -6,7 +6,8 @@ use anyhow::ensure;
 use cell::{Cell, Op, Outcome};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
-use scheduler::{Scheduler, Settings};
+use placement::Settings;
+use scheduler::Scheduler;
 
 use super::input::NOW;
 

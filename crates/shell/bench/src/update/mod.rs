@@ -158,7 +158,7 @@ mod tests {
             shape: "2019-a".to_owned(),
             machines: 60,
             tasks: 300,
-            enough: scheduler::Settings::default().enough,
+            enough: placement::Settings::default().enough,
             seed: 1,
         };
         let options = Options { source, updated: 50, at_once: 5, plans: 2, json: false };

@@ -489,7 +489,7 @@ fn plan_placements(preview: &Cell, job: &Job, now: Time, plan: &mut v1::PlanResp
 
 /// Why tasks fit nowhere, in short.
 pub(super) fn why_unplaced(cell: &Cell, job: &Job, tasks: &TaskSelection, now: Time) -> String {
-    let why = scheduler::why(cell, job, tasks, now);
+    let why = placement::why(cell, job, tasks, now);
     let reasons = why.groups.iter().flat_map(|group| &group.reasons).take(3);
     let texts = reasons.map(|reason| match reason.machines {
         1 => format!("1 machine: {}", reason.text),

@@ -11,9 +11,9 @@ use model::{
     CollectionId, FinalUsage, InstanceId, JobName, Resources, Saving, TaskIndex, TaskSelection,
     Time, UserName, attribute,
 };
+use placement::why::Group;
 use proto::v1;
 use proto::v1::state_reason::Reason;
-use scheduler::why::Group;
 
 use crate::reads::updates;
 
@@ -296,7 +296,7 @@ pub(crate) fn why_pending(
     chosen: &TaskSelection,
     now: Time,
 ) -> v1::WhyResponse {
-    let found = scheduler::why(cell, job, chosen, now);
+    let found = placement::why(cell, job, chosen, now);
     v1::WhyResponse {
         index: cell.index().0,
         time: now.0,
@@ -337,18 +337,18 @@ pub(crate) fn scores(
     now: Time,
     most: usize,
 ) -> Vec<v1::MachineScore> {
-    let settings = scheduler::Settings::default();
+    let settings = placement::Settings::default();
     let weights = settings.weights.clone();
-    let scored = scheduler::scores(cell, job, index, now, settings, most);
-    let term = |(term, value): (scheduler::Term, u32)| v1::machine_score::Term {
+    let scored = placement::scores(cell, job, index, now, settings, most);
+    let term = |(term, value): (placement::Term, u32)| v1::machine_score::Term {
         name: term.name().to_owned(),
         value,
         weight: weights.of(term),
     };
-    let score = |scored: &scheduler::Scored| v1::MachineScore {
+    let score = |scored: &placement::Scored| v1::MachineScore {
         machine: machine_name(cell, scored.machine),
         score: scored.score,
-        terms: scheduler::Term::ALL.into_iter().zip(scored.terms.0).map(term).collect(),
+        terms: placement::Term::ALL.into_iter().zip(scored.terms.0).map(term).collect(),
     };
     scored.iter().map(score).collect()
 }
@@ -357,7 +357,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let range =
         |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
-    let unschedulable_reason = |reason: &scheduler::why::Reason| v1::UnschedulableReason {
+    let unschedulable_reason = |reason: &placement::why::Reason| v1::UnschedulableReason {
         machines: count(reason.machines),
         reason: reason.text.clone(),
         nearest_machine: reason.nearest.as_ref().map(ToString::to_string).unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cell::{Cell, Outcome};
 use checkpoint::Origin;
-use model::{LogIndex, Term};
+use model::{CellCopy, LogIndex, Term};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::followed::What;
@@ -18,7 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::handle::Core;
-use crate::message::{CellCopy, Following};
+use crate::message::Following;
 use crate::request;
 use crate::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
 

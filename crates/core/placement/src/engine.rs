@@ -1,26 +1,31 @@
-//! Placement: the scheduler's view of machines and classes, and the search for the best machine.
+//! The engine: the view of machines and classes, what is planned on them, and the search for the best machine.
 
+mod follow;
 mod in_alloc;
+mod place;
 mod preempt;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use cell::feasibility::{Colocated, fits};
-use cell::{Cell, Demand, Job, Machine};
+use cell::{Cell, Demand, Job, Machine, TaskState};
 use model::{CollectionId, Generation, InstanceId, MachineId, Random, TaskId, TaskIndex, Time};
 use spec::Constraint;
 
 use crate::Settings;
-use crate::class::{Class, ClassId, Where};
+use crate::change_log::ChangeLog;
+use crate::class::{Class, ClassId, Classes, Where};
 use crate::evictable::Evictable;
 use crate::kept::{Kept, KeptRoom};
 use crate::machines::{BLOCK, Change, Machines, Slot};
-use crate::planned::Planned;
+use crate::planned::{Planned, PlannedInAllocs};
 use crate::pool::{Pool, UNMATCHED};
-use crate::queue::Queue;
 use crate::score::{INFEASIBLE, Term, Terms, mixing, over_a_maximum, packing, unmatched};
 use crate::spread::Spread;
+
+pub use follow::Changed;
+pub use in_alloc::AllocSearch;
 
 /// Maximum number of constraint sets for which marks are cached.
 const MARKS_MAX: usize = 1_000;
@@ -33,93 +38,47 @@ const GONE_MAX: usize = 4_096;
 /// Maximum memory for cached scores, in bytes.
 const POOL_BYTES_MAX: usize = 24 << 20;
 
-/// The scheduler's view of machines and classes.
+/// The view of a cell's machines and of the classes of the tasks that are to be placed, with what is
+/// planned on top of it. It does not keep the cell: whoever keeps the copy gives it to every call, and
+/// tells of every operation applied to it ([`Engine::follow`]).
+///
+/// It knows no queue: which task is placed next is its user's decision. A queue names the class of each
+/// task that it places ([`Engine::join`]), and learns which classes may fit again
+/// ([`Engine::begin_pass`]).
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) machines: Machines,
-    pub(crate) queue: Queue,
-    pub(crate) evictable: Evictable,
+    pub(crate) classes: Classes,
+    evictable: Evictable,
     /// What tasks that wait for their retry keep of their machines.
-    pub(crate) kept: KeptRoom,
+    kept: KeptRoom,
     /// What is proposed and not yet confirmed or rejected.
-    pub(crate) planned: BTreeMap<InstanceId, Planned>,
+    planned: BTreeMap<InstanceId, Planned>,
+    /// What of that is taken of allocs.
+    in_allocs: PlannedInAllocs,
     random: Random,
     /// Number of machines when the slots were last assigned.
     ordered: usize,
     marks: BTreeMap<Vec<Constraint>, Vec<u8>>,
     spreads: BTreeMap<CollectionId, Spread>,
-    changes: Changes,
+    changes: ChangeLog,
     /// The machines that gained room since the last pass.
     improved: BTreeSet<Slot>,
     /// The machines that remember crashes, and whether each is suspect.
     suspects: BTreeMap<Slot, bool>,
     /// The class whose scores were used last.
     last: Option<ClassId>,
-}
-
-/// The log of machines that changed, in order.
-#[derive(Clone, Debug, Default)]
-struct Changes {
-    /// Number of changes before those that are kept.
-    before: u64,
-    slots: Vec<Slot>,
-    /// By slot, the free CPU and memory when it was last logged; see [`Changes::is_small`].
-    listed: Vec<[i32; 2]>,
-}
-
-impl Changes {
-    fn end(&self) -> u64 {
-        self.before + self.slots.len() as u64
-    }
-
-    fn add(&mut self, slot: Slot) {
-        if self.slots.last() != Some(&slot) {
-            self.slots.push(slot);
-        }
-    }
-
-    /// The changes after a position; `None` if they are no longer kept.
-    fn since(&self, seen: u64) -> Option<&[Slot]> {
-        let from = usize::try_from(seen.checked_sub(self.before)?).ok()?;
-        self.slots.get(from..)
-    }
-
-    fn forget(&mut self, most: usize) {
-        if self.slots.len() > 2 * most {
-            let gone = self.slots.len() - most;
-            self.slots.drain(..gone);
-            self.before += gone as u64;
-        }
-    }
-
-    /// Whether a machine is about as full as when it was last logged: within one percent of its CPU
-    /// and memory (paper, section 3.4: "ignoring small changes").
-    fn is_small(&mut self, machines: &Machines, slot: Slot) -> bool {
-        const HUNDREDTH: u32 = crate::score::WHOLE / 100;
-        let at = slot as usize;
-        if self.listed.len() < machines.len() {
-            self.listed.resize(machines.len(), [i32::MIN; 2]);
-        }
-        let (now, listed) = ([machines.free[0][at], machines.free[1][at]], self.listed[at]);
-        let near = |dimension: usize| {
-            let by = now[dimension].abs_diff(listed[dimension]);
-            (u64::from(by) * u64::from(machines.inverse[dimension][at])) >> 20
-                < u64::from(HUNDREDTH)
-        };
-        if near(0) && near(1) {
-            return true;
-        }
-        self.listed[at] = now;
-        false
-    }
+    /// The classes for which there may be room again since the last pass.
+    freed: BTreeSet<ClassId>,
 }
 
 impl Engine {
-    /// The view of a cell, with every pending task in the queue.
-    pub(crate) fn new(cell: &Cell, settings: Settings) -> Self {
+    /// The view of a cell, with nothing planned, that keeps the room of tasks that wait for their retry
+    /// ([`Kept`]).
+    #[must_use]
+    pub fn new(cell: &Cell, settings: Settings) -> Self {
         let mut engine = Self::bare(cell, settings);
-        engine.queue = Queue::of(cell, &engine.machines, &engine.settings);
         for kept in Kept::in_cell(cell, cell.time()).into_values().flatten() {
             if let Some(slot) = engine.machines.slot(kept.machine) {
                 engine.kept.add(slot, kept);
@@ -128,24 +87,9 @@ impl Engine {
         engine
     }
 
-    /// Keeps the room of a task on its last machine if it waits for its retry.
-    pub(crate) fn keep_room(&mut self, job: &Job, index: TaskIndex, now: Time) {
-        if let Some(kept) = Kept::of(job, index, now)
-            && let Some(slot) = self.machines.slot(kept.machine)
-        {
-            self.kept.add(slot, kept);
-        }
-    }
-
-    /// A task waits no more: what was kept for it is there for all.
-    pub(crate) fn release_room(&mut self, task: TaskId) {
-        if let Some(slot) = self.kept.remove(task) {
-            self.changed(slot, Change::More);
-        }
-    }
-
-    /// The view of a cell's machines, with an empty queue.
-    pub(crate) fn bare(cell: &Cell, settings: Settings) -> Self {
+    /// The same without kept room: for what-ifs, as if no other task were pending.
+    #[must_use]
+    pub fn bare(cell: &Cell, settings: Settings) -> Self {
         let mut random = Random::new(settings.seed);
         let shuffled = settings.relaxed && cell.machine_count() > settings.enough;
         let machines = Machines::of(cell, &mut random, shuffled);
@@ -161,20 +105,79 @@ impl Engine {
             evictable,
             kept: KeptRoom::default(),
             planned: BTreeMap::new(),
+            in_allocs: PlannedInAllocs::default(),
             settings,
             machines,
-            queue: Queue::default(),
+            classes: Classes::default(),
             random,
             marks: BTreeMap::new(),
             spreads: BTreeMap::new(),
-            changes: Changes::default(),
+            changes: ChangeLog::default(),
             improved: BTreeSet::new(),
             last: None,
+            freed: BTreeSet::new(),
         }
     }
 
+    /// Keeps the room of a task on its last machine if it waits for its retry.
+    fn keep_room(&mut self, job: &Job, index: TaskIndex, now: Time) {
+        if let Some(kept) = Kept::of(job, index, now)
+            && let Some(slot) = self.machines.slot(kept.machine)
+        {
+            self.kept.add(slot, kept);
+        }
+    }
+
+    /// A task's retry is due: what was kept for it of its last machine is there for all. A queue calls
+    /// this when it begins to place the task.
+    pub fn release_room(&mut self, task: TaskId) {
+        if let Some(slot) = self.kept.remove(task) {
+            self.changed(slot, Change::More);
+        }
+    }
+
+    /// The class of a task, which may be new. Each call adds a use of the class, and
+    /// [`Engine::leave`] ends one: with the last use its caches may be dropped, and a class of only
+    /// one job's tasks is.
+    ///
+    /// For tasks that run in allocs there are no classes ([`Engine::search_allocs`]).
+    pub fn join(&mut self, job: &Job, index: TaskIndex) -> ClassId {
+        self.classes.join(job, index, &self.machines, &self.settings)
+    }
+
+    /// Ends a use of a class. After the last one, the id may become that of another class.
+    pub fn leave(&mut self, class: ClassId) {
+        self.classes.leave(class);
+    }
+
+    /// Whether a task belongs to a class; cheaper than [`Engine::join`].
+    #[must_use]
+    pub fn is_of_class(&self, class: ClassId, job: &Job, index: TaskIndex) -> bool {
+        self.classes.get(class).is_some_and(|class| class.has(job, index, &self.settings))
+    }
+
+    /// Whether a search found that tasks of a class fit nowhere, and nothing happened since that could
+    /// have made room for them.
+    #[must_use]
+    pub fn fits_nowhere(&self, class: ClassId) -> bool {
+        self.classes.get(class).is_some_and(|class| matches!(class.places, Where::Nowhere))
+    }
+
+    /// Whether an incarnation of a task is in the plan.
+    #[must_use]
+    pub fn is_planned(&self, instance: InstanceId) -> bool {
+        self.planned.contains_key(&instance)
+    }
+
+    /// The pending incarnation of a task; `None` if it is not pending, or planned already.
+    #[must_use]
+    pub fn unplanned(&self, cell: &Cell, task: TaskId) -> Option<InstanceId> {
+        let instance = task.generation(cell.task(task)?.generation);
+        (is_pending(cell, instance) && !self.is_planned(instance)).then_some(instance)
+    }
+
     /// A machine's description changed, or what is placed on it.
-    pub(crate) fn machine_changed(&mut self, cell: &Cell, id: MachineId, described: bool) {
+    fn machine_changed(&mut self, cell: &Cell, id: MachineId, described: bool) {
         let known = self.machines.len();
         let (slot, change) = match described {
             true => self.machines.describe(cell, id),
@@ -205,8 +208,8 @@ impl Engine {
 
     /// A task that waits for evictions on a machine causes no further ones elsewhere. If some of
     /// that room was taken meanwhile, it may no longer suffice, and the machine is examined again.
-    pub(crate) fn room_is_awaited(&mut self, cell: &Cell, slot: Slot) {
-        if self.queue.classes.limited.is_empty() || self.improved.contains(&slot) {
+    fn room_is_awaited(&mut self, cell: &Cell, slot: Slot) {
+        if self.classes.limited.is_empty() || self.improved.contains(&slot) {
             return;
         }
         let Some(machine) = cell.machine(self.machines.id(slot)) else { return };
@@ -220,13 +223,7 @@ impl Engine {
     }
 
     /// Reserves resources of a machine for the plan.
-    pub(crate) fn hold(
-        &mut self,
-        slot: Slot,
-        demand: &Demand,
-        ports: &[u16],
-        address: Option<Ipv4Addr>,
-    ) {
+    fn hold(&mut self, slot: Slot, demand: &Demand, ports: &[u16], address: Option<Ipv4Addr>) {
         let change = self.machines.plan(slot, demand, ports, address);
         self.evictable.mark_stale(slot);
         self.changed(slot, change);
@@ -248,7 +245,7 @@ impl Engine {
 
     /// Whether slots have to be reassigned: there are many more machines than before, many were
     /// removed, or one is larger than any before.
-    pub(crate) fn is_outgrown(&self, cell: &Cell, described: &[MachineId]) -> bool {
+    fn is_outgrown(&self, cell: &Cell, described: &[MachineId]) -> bool {
         let mut machines = described.iter().filter_map(|id| cell.machine(*id));
         let shuffles = self.settings.relaxed && self.machines.count() > self.settings.enough;
         machines.any(|machine| !self.machines.measures(machine))
@@ -257,14 +254,13 @@ impl Engine {
     }
 
     fn forget_places(&mut self) {
-        let limited = self.queue.classes.limited.clone();
-        self.queue.classes.forget_places(&self.machines);
-        limited.into_iter().for_each(|class| self.queue.unblock(class));
+        self.freed.extend(&self.classes.limited);
+        self.classes.forget_places(&self.machines);
     }
 
     /// A task of a job left its machine, or is no longer planned on it: cached scores that counted
     /// it are too high. `None` if its machine is unknown.
-    pub(crate) fn job_left(&mut self, job: CollectionId, machine: Option<MachineId>) {
+    fn job_left(&mut self, job: CollectionId, machine: Option<MachineId>) {
         match machine.and_then(|machine| self.machines.slot(machine)) {
             Some(slot) => {
                 if let Some(spread) = self.spreads.get_mut(&job) {
@@ -273,13 +269,13 @@ impl Engine {
             }
             None => drop(self.spreads.remove(&job)),
         }
-        for id in self.queue.classes_of(job) {
-            let Some(class) = self.queue.classes.get(id) else { continue };
+        for id in self.classes.of_job(job) {
+            let Some(class) = self.classes.get(id) else { continue };
             let per_switch = class.ask().max_per_switch.is_some_and(|maximum| maximum.hard);
             let kept = matches!(class.places, Where::Nowhere | Where::Few(_));
-            if class.job() == Some(job) && (per_switch || !kept) {
-                self.queue.classes.set_places(id, Where::Unknown);
-                self.queue.unblock(id);
+            if per_switch || !kept {
+                self.classes.set_places(id, Where::Unknown);
+                self.freed.insert(id);
             }
         }
     }
@@ -298,23 +294,24 @@ impl Engine {
         });
     }
 
-    /// Starts a pass: applies what time has changed, and unblocks classes for which there may be
-    /// room again.
-    pub(crate) fn begin_pass(&mut self, cell: &Cell, now: Time) {
+    /// Starts a pass: applies what time has changed. Returns the classes for which there may be room
+    /// again since the pass before; of other classes that fitted nowhere no task fits now.
+    pub fn begin_pass(&mut self, cell: &Cell, now: Time) -> BTreeSet<ClassId> {
         self.refresh_suspects(cell, now);
         let improved = std::mem::take(&mut self.improved);
-        if !improved.is_empty() && !self.queue.classes.limited.is_empty() {
+        if !improved.is_empty() && !self.classes.limited.is_empty() {
             self.evictable.catch_up(cell, &self.machines);
-            for id in self.queue.classes.limited.clone() {
+            for id in self.classes.limited.clone() {
                 self.look_again(cell, id, &improved);
             }
         }
         self.changes.forget(self.machines.len().max(4_096));
+        std::mem::take(&mut self.freed)
     }
 
     /// Whether machines that gained room have enough for a class that fitted nowhere.
     fn look_again(&mut self, cell: &Cell, id: ClassId, improved: &BTreeSet<Slot>) {
-        let Some(class) = self.queue.classes.get(id) else { return };
+        let Some(class) = self.classes.get(id) else { return };
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
         let mut slots = match &class.places {
             Where::Few(slots) => slots.clone(),
@@ -332,29 +329,26 @@ impl Engine {
         }
         if !slots.is_empty() {
             let many = slots.len() > BLOCK;
-            self.queue
-                .classes
-                .set_places(id, if many { Where::Unknown } else { Where::Few(slots) });
-            self.queue.unblock(id);
+            self.classes.set_places(id, if many { Where::Unknown } else { Where::Few(slots) });
+            self.freed.insert(id);
         }
     }
 
     /// The best machine for a task of a class; `None` if it fits nowhere without evictions.
-    pub(crate) fn best(&mut self, cell: &Cell, id: ClassId, now: Time) -> Option<Slot> {
+    fn best(&mut self, cell: &Cell, id: ClassId, now: Time) -> Option<Slot> {
         self.prepare(cell, id);
-        let mut class =
-            std::mem::replace(&mut self.queue.classes.get_mut(id)?.places, Where::Unknown);
+        let mut class = std::mem::replace(&mut self.classes.get_mut(id)?.places, Where::Unknown);
         let found = match &mut class {
             Where::Nowhere => None,
             Where::Few(slots) => self.best_of_few(cell, id, slots, now),
             Where::Unknown => {
                 let blocks = (self.machines.len() / BLOCK).max(1);
                 let start = if self.settings.relaxed { self.random.index(blocks) } else { 0 };
-                let mut pool = self.queue.classes.window(POOL_BYTES_MAX);
+                let mut pool = self.classes.window(POOL_BYTES_MAX);
                 let bytes = pool.bytes();
                 pool.begin(start, self.changes.end());
                 let found = self.best_of_pool(cell, id, &mut pool, now);
-                self.queue.classes.window_bytes += pool.bytes() - bytes;
+                self.classes.window_bytes += pool.bytes() - bytes;
                 class = Where::Pool(Box::new(pool));
                 found
             }
@@ -367,24 +361,24 @@ impl Engine {
                 }
                 self.refresh(id, pool);
                 let found = self.best_of_pool(cell, id, pool, now);
-                self.queue.classes.window_bytes += pool.bytes() - bytes;
+                self.classes.window_bytes += pool.bytes() - bytes;
                 found
             }
         };
         self.last = Some(id);
-        self.queue.classes.get_mut(id)?.places = class;
+        self.classes.get_mut(id)?.places = class;
         found
     }
 
     /// A random slot if machines are examined in a random order, else the first.
-    pub(crate) fn draw(&mut self, slots: usize) -> Slot {
+    fn draw(&mut self, slots: usize) -> Slot {
         let relaxed = self.settings.relaxed && slots > self.settings.enough;
         Slot::try_from(if relaxed { self.random.index(slots) } else { 0 }).unwrap_or(0)
     }
 
     /// Computes the cached data that a class needs.
     pub(crate) fn prepare(&mut self, cell: &Cell, id: ClassId) {
-        let Some(class) = self.queue.classes.get(id) else { return };
+        let Some(class) = self.classes.get(id) else { return };
         let constraints = &class.key.constraints;
         if !constraints.is_empty() && !self.marks.contains_key(constraints) {
             if self.marks.len() >= MARKS_MAX {
@@ -414,7 +408,7 @@ impl Engine {
 
     /// Recomputes the scores of machines that changed.
     fn refresh(&mut self, id: ClassId, pool: &mut Pool) {
-        let Some(class) = self.queue.classes.get(id) else { return };
+        let Some(class) = self.classes.get(id) else { return };
         let kept = self.settings.score_cache || self.last == Some(id);
         let changed = self.changes.since(pool.seen).filter(|_| kept);
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
@@ -430,7 +424,7 @@ impl Engine {
     }
 
     fn best_of_pool(&self, cell: &Cell, id: ClassId, pool: &mut Pool, now: Time) -> Option<Slot> {
-        let class = self.queue.classes.get(id)?;
+        let class = self.classes.get(id)?;
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
         let spread = self.spread(class);
         let enough = if self.settings.relaxed { self.settings.enough } else { usize::MAX };
@@ -453,7 +447,7 @@ impl Engine {
     }
 
     fn best_of_few(&self, cell: &Cell, id: ClassId, slots: &[Slot], now: Time) -> Option<Slot> {
-        let class = self.queue.classes.get(id)?;
+        let class = self.classes.get(id)?;
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
         let fitting = slots.iter().filter(|slot| self.fits(cell, class, **slot));
         fitting.min_by_key(|slot| (self.score(cell, class, marks, **slot, now), **slot)).copied()
@@ -469,7 +463,7 @@ impl Engine {
     }
 
     /// Number of tasks of a class's job on a machine and at its switch.
-    pub(crate) fn colocated(&self, class: &Class, slot: Slot) -> Colocated {
+    fn colocated(&self, class: &Class, slot: Slot) -> Colocated {
         let spread = self.spread(class);
         spread.map(|spread| spread.colocated(&self.machines, slot)).unwrap_or_default()
     }
@@ -537,24 +531,31 @@ impl Engine {
     }
 
     /// The distribution of the tasks of a class's job.
-    pub(crate) fn spread(&self, class: &Class) -> Option<&Spread> {
+    fn spread(&self, class: &Class) -> Option<&Spread> {
         class.job().and_then(|job| self.spreads.get(&job))
     }
 
-    /// Records a task of a class as planned on a machine.
-    pub(crate) fn is_planned(&mut self, class: Option<CollectionId>, slot: Slot) {
-        if let Some(spread) = class.and_then(|job| self.spreads.get_mut(&job)) {
+    /// Counts a planned task in the distribution of its job.
+    fn spread_to(&mut self, job: Option<CollectionId>, slot: Slot) {
+        if let Some(spread) = job.and_then(|job| self.spreads.get_mut(&job)) {
             spread.add(&self.machines, slot);
         }
     }
 
-    /// Drops the distributions of jobs without pending tasks.
-    pub(crate) fn end_pass(&mut self) {
-        let queue = &self.queue;
-        if self.spreads.len() > 2 * queue.job_count() + 1_000 {
-            self.spreads.retain(|job, _| queue.has(*job));
+    /// Ends a pass: drops the distributions of jobs of which no class is used.
+    pub fn end_pass(&mut self) {
+        let classes = &self.classes;
+        if self.spreads.len() > 2 * classes.job_count() + 1_000 {
+            self.spreads.retain(|job, _| classes.has(*job));
         }
     }
+}
+
+/// Whether this incarnation of a task is pending.
+fn is_pending(cell: &Cell, instance: InstanceId) -> bool {
+    cell.task(instance.task()).is_some_and(|task| {
+        task.generation == instance.generation && matches!(task.state, TaskState::Pending { .. })
+    })
 }
 
 fn mark(constraints: &[Constraint], machine: &Machine) -> u8 {

@@ -1,6 +1,7 @@
-//! The part of a pass that places tasks in allocs.
+//! Placing tasks that run in allocs (paper, section 2.4).
+//!
+//! A task whose alloc was evicted waits for that alloc and follows it.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::{Colocated, Offer, OfferedAlloc, Request, fits};
@@ -11,15 +12,8 @@ use super::Engine;
 use crate::planned::Planned;
 use crate::score::{over_a_maximum, unmatched};
 
-/// A job whose turn it is.
-struct Turn<'a> {
-    cell: &'a Cell,
-    now: Time,
-    job: &'a Job,
-    set: &'a Job,
-}
-
 /// An alloc that accepts tasks.
+#[derive(Debug)]
 struct Room {
     alloc: InstanceId,
     machine: MachineId,
@@ -31,56 +25,65 @@ struct Room {
 /// these the one with the fewest tasks of its job.
 type Best = BTreeSet<(u32, u32, TaskIndex)>;
 
+/// The search for allocs for tasks of one job, within one pass ([`Engine::search_allocs`]).
+#[derive(Debug)]
+pub struct AllocSearch<'a> {
+    cell: &'a Cell,
+    now: Time,
+    job: &'a Job,
+    set: &'a Job,
+    rooms: BTreeMap<TaskIndex, Room>,
+    /// Tasks with the same request examine the same allocs, and none again that is too full.
+    asks: Vec<(Request<'a>, Best)>,
+}
+
 impl Engine {
-    /// Plans assignments of tasks that run in allocs, while there are fewer than `most`.
-    pub(crate) fn pass_inside(
-        &mut self,
-        cell: &Cell,
+    /// Begins the search for allocs for tasks of a job; `None` if its tasks do not run in allocs. They
+    /// take only ports from a machine, so nothing is evicted for them and machine scores do not apply:
+    /// they are spread over the allocs of their job's set as evenly as room allows. It lasts until
+    /// anything else is placed, or the cell changes.
+    #[must_use]
+    pub fn search_allocs<'a>(
+        &self,
+        cell: &'a Cell,
+        job: &'a Job,
         now: Time,
-        most: usize,
-        assignments: &mut Vec<Assignment>,
-    ) {
-        while assignments.len() < most
-            && let Some((id, tasks)) = self.queue.inside.next()
-        {
-            let Some(job) = cell.job(id) else { continue };
-            let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) else { continue };
-            let mut rooms = self.rooms(job, set);
-            let turn = Turn { cell, now, job, set };
-            // Tasks with the same request examine the same allocs, and none again that is too full.
-            let mut asks: Vec<(Request<'_>, Best)> = Vec::new();
-            for index in tasks {
-                if assignments.len() >= most {
-                    self.queue.inside.ready.insert((Reverse(job.spec.priority), id));
-                    break;
-                }
-                let ask = Request::of(job, index);
-                let known = asks.iter().position(|(other, _)| *other == ask);
-                let place = known.unwrap_or_else(|| {
-                    let best = rooms.values().map(|room| order(cell, &ask, room)).collect();
-                    asks.push((ask, best));
-                    asks.len() - 1
-                });
-                let Some((ask, best)) = asks.get_mut(place) else { continue };
-                let Some(at) = self.room_for(&turn, index, ask, &rooms, best) else { continue };
-                let Some(room) = rooms.get_mut(&at) else { continue };
-                let planned = self.take_room(cell, ask, room);
-                let (Some(planned), Some(instance)) = (planned, job.instance(index)) else {
-                    continue;
-                };
-                for (ask, best) in &mut asks {
-                    let more = Room { tasks: room.tasks + 1, ..*room };
-                    if best.remove(&order(cell, ask, room)) {
-                        best.insert(order(cell, ask, &more));
-                    }
-                }
-                room.tasks += 1;
-                assignments.push(planned.assignment(instance));
-                self.queue.inside.leave(instance.task());
-                self.planned.insert(instance, planned);
+    ) -> Option<AllocSearch<'a>> {
+        let set = job.alloc_set.and_then(|set| cell.job(set))?;
+        let rooms = self.rooms(job, set);
+        Some(AllocSearch { cell, now, job, set, rooms, asks: Vec::new() })
+    }
+
+    /// Places a task of the job of a search that is pending and not yet planned in the best alloc, and
+    /// adds that to the plan. `None` if it fits in none.
+    pub fn place_in_alloc(
+        &mut self,
+        search: &mut AllocSearch<'_>,
+        index: TaskIndex,
+    ) -> Option<Assignment> {
+        let (cell, job) = (search.cell, search.job);
+        let ask = Request::of(job, index);
+        let known = search.asks.iter().position(|(other, _)| *other == ask);
+        let place = known.unwrap_or_else(|| {
+            let best = search.rooms.values().map(|room| order(cell, &ask, room)).collect();
+            search.asks.push((ask, best));
+            search.asks.len() - 1
+        });
+        let at = self.room_for(search, place, index)?;
+        let (ask, _) = search.asks.get(place)?;
+        let room = search.rooms.get_mut(&at)?;
+        let instance = job.instance(index)?;
+        let planned = self.take_room(cell, ask, room)?;
+        for (ask, best) in &mut search.asks {
+            let more = Room { tasks: room.tasks + 1, ..*room };
+            if best.remove(&order(cell, ask, room)) {
+                best.insert(order(cell, ask, &more));
             }
         }
-        self.queue.inside.forget_jobs();
+        room.tasks += 1;
+        let assignment = planned.assignment(instance);
+        self.planned.insert(instance, planned);
+        Some(assignment)
     }
 
     /// The allocs of a set that accept tasks.
@@ -115,16 +118,16 @@ impl Engine {
         of_job.take_while(move |(id, _)| id.collection == job).map(|(_, planned)| planned)
     }
 
-    /// The alloc for a task.
+    /// The alloc for a task, whose request is at a place of the search.
     fn room_for(
         &self,
-        turn: &Turn<'_>,
+        search: &mut AllocSearch<'_>,
+        place: usize,
         index: TaskIndex,
-        ask: &Request<'_>,
-        rooms: &BTreeMap<TaskIndex, Room>,
-        best: &mut Best,
     ) -> Option<TaskIndex> {
-        let Turn { cell, now, job, set } = *turn;
+        let AllocSearch { cell, now, job, set, rooms, asks } = search;
+        let (cell, now, job) = (*cell, *now, *job);
+        let (ask, best) = asks.get_mut(place)?;
         let task = job.task(index)?;
         if let Some(home) = home(task, set) {
             // It follows its alloc, or goes anywhere if others took its place there.
@@ -158,7 +161,7 @@ impl Engine {
         let within = Offer::within(cell, machine, room.alloc);
         let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
         let offer = Offer { free_ports, colocated, ..within };
-        let Some(planned) = self.queue.inside.planned.get(&room.alloc) else {
+        let Some(planned) = self.in_allocs.of(room.alloc) else {
             return fits(ask, &offer).is_ok();
         };
         let free = within.free.minus(planned.limits);
@@ -196,7 +199,7 @@ impl Engine {
         let (demand, limit) = (Demand::default(), ask.demand.limit);
         let alloc_ports: Vec<u16> = ask.network.numbers().values().copied().collect();
         self.hold(slot, &demand, &ports, None);
-        self.queue.inside.plan(room.alloc, limit, &alloc_ports);
+        self.in_allocs.plan(room.alloc, limit, &alloc_ports);
         let (machine, victims) = (room.machine, Vec::new());
         let (alloc, address) = (Some((room.alloc, limit)), None);
         Some(Planned { slot, machine, alloc, demand, address, ports, alloc_ports, victims })

@@ -35,10 +35,10 @@ pub fn scores(
         return Vec::new();
     }
     let mut engine = Engine::bare(cell, settings);
-    let id = engine.queue.classes.join(job, index, &engine.machines, &engine.settings);
+    let id = engine.join(job, index);
     engine.prepare(cell, id);
     engine.refresh_suspects(cell, now);
-    let Some(class) = engine.queue.classes.get(id) else { return Vec::new() };
+    let Some(class) = engine.classes.get(id) else { return Vec::new() };
     let slots = 0..Slot::try_from(engine.machines.len()).unwrap_or(Slot::MAX);
     let scored = slots.filter(|slot| engine.fits(cell, class, *slot)).map(|slot| {
         let terms = engine.terms(cell, class, slot, now);

@@ -1,9 +1,9 @@
-//! The settings of a scheduler: the packing policy, the weights of the score terms, and the three
+//! The settings of placement: the packing policy, the weights of the score terms, and the three
 //! optimisations (paper, section 3.4), each of which can be switched off to measure it.
 
 use crate::score::{Policy, Weights};
 
-/// The settings of a scheduler.
+/// The settings of placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The packing policy.
@@ -21,9 +21,6 @@ pub struct Settings {
     pub enough: usize,
     /// The seed of the random order.
     pub seed: u64,
-    /// Maximum number of assignments in a plan; the rest follows in the next pass. This bounds the
-    /// size of one operation of the log.
-    pub assignments_max: usize,
 }
 
 impl Default for Settings {
@@ -36,7 +33,6 @@ impl Default for Settings {
             relaxed: true,
             enough: 512,
             seed: 1,
-            assignments_max: 5_000,
         }
     }
 }

@@ -18,11 +18,8 @@ use crate::pool::{Pool, Scan};
 /// A network of a task's own. Only in an alloc do its ports matter, and no class is for those.
 static OWN_NETWORK: Network = Network::Own { ports: BTreeMap::new() };
 
-/// A class's index in the table.
-pub(crate) type ClassId = usize;
-
-/// A group's index in the table.
-pub(crate) type GroupId = usize;
+/// A class, while it is used ([`Engine::join`](crate::Engine::join)): its index in the table.
+pub type ClassId = usize;
 
 /// The key of a class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,10 +60,8 @@ pub(crate) struct Class {
     pub(crate) avoids: Vec<(MachineId, Time)>,
     pub(crate) scan: Scan,
     pub(crate) places: Where,
-    /// Number of groups with tasks of this class.
-    pub(crate) groups: usize,
-    /// Those of them that are blocked for lack of room.
-    pub(crate) blocked: BTreeSet<GroupId>,
+    /// Number of its uses.
+    uses: usize,
 }
 
 /// The current incarnation of a task that is scheduled individually.
@@ -131,8 +126,7 @@ impl Class {
             avoids: avoids.map(|crash| (crash.machine, crash.avoided_until())).collect(),
             scan: scan.weighted(&settings.weights),
             places: Where::Unknown,
-            groups: 0,
-            blocked: BTreeSet::new(),
+            uses: 0,
             demand,
             key,
         }
@@ -182,7 +176,9 @@ pub(crate) struct Classes {
     all: Vec<Option<Class>>,
     unused: Vec<ClassId>,
     by_key: BTreeMap<Key, ClassId>,
-    /// Number of classes without groups.
+    /// Those of only one job's tasks.
+    by_job: BTreeMap<CollectionId, Vec<ClassId>>,
+    /// Number of classes without a use.
     idle: usize,
     /// Classes whose tasks fit nowhere or on few machines: they are checked when a machine gains
     /// room.
@@ -215,7 +211,22 @@ impl Classes {
         self.all.get_mut(id)?.as_mut()
     }
 
-    /// The class of a task, with one more group in it.
+    /// The classes of only one job's tasks.
+    pub(crate) fn of_job(&self, job: CollectionId) -> Vec<ClassId> {
+        self.by_job.get(&job).cloned().unwrap_or_default()
+    }
+
+    /// Number of jobs with classes of their own.
+    pub(crate) fn job_count(&self) -> usize {
+        self.by_job.len()
+    }
+
+    /// Whether a job has classes of its own.
+    pub(crate) fn has(&self, job: CollectionId) -> bool {
+        self.by_job.contains_key(&job)
+    }
+
+    /// The class of a task, with one more use of it.
     pub(crate) fn join(
         &mut self,
         job: &Job,
@@ -239,22 +250,25 @@ impl Classes {
                     }
                 };
                 self.idle += 1;
+                if let Some(job) = key.job {
+                    self.by_job.entry(job).or_default().push(id);
+                }
                 self.by_key.insert(key, id);
                 id
             }
         };
         if let Some(class) = self.get_mut(id) {
-            class.groups += 1;
-            self.idle -= usize::from(self.all[id].as_ref().is_some_and(|class| class.groups == 1));
+            class.uses += 1;
+            self.idle -= usize::from(self.all[id].as_ref().is_some_and(|class| class.uses == 1));
         }
         id
     }
 
-    /// Removes a group from a class.
+    /// Ends a use of a class.
     pub(crate) fn leave(&mut self, id: ClassId) {
         let Some(class) = self.get_mut(id) else { return };
-        class.groups = class.groups.saturating_sub(1);
-        if class.groups > 0 {
+        class.uses = class.uses.saturating_sub(1);
+        if class.uses > 0 {
             return;
         }
         let passing = class.key.is_temporary();
@@ -274,6 +288,14 @@ impl Classes {
         if let Some(mut class) = self.all.get_mut(id).and_then(Option::take) {
             self.spare.extend(class.set_places(Where::Unknown));
             self.by_key.remove(&class.key);
+            if let Some(job) = class.job()
+                && let Some(of_job) = self.by_job.get_mut(&job)
+            {
+                of_job.retain(|other| *other != id);
+                if of_job.is_empty() {
+                    self.by_job.remove(&job);
+                }
+            }
             self.limited.remove(&id);
             self.unused.push(id);
             self.idle -= 1;
@@ -283,7 +305,7 @@ impl Classes {
     fn remove_idle(&mut self) {
         let idle =
             self.all.iter().enumerate().filter_map(|(id, class)| {
-                class.as_ref().filter(|class| class.groups == 0).map(|_| id)
+                class.as_ref().filter(|class| class.uses == 0).map(|_| id)
             });
         let idle: Vec<ClassId> = idle.collect();
         idle.into_iter().for_each(|id| self.remove(id));

@@ -1,0 +1,79 @@
+//! Placing one task: on the best machine, or where evictions make room for it.
+
+use cell::{Assignment, Cell};
+use model::{InstanceId, Time};
+
+use super::Engine;
+use crate::class::{ClassId, Where};
+use crate::machines::Slot;
+use crate::planned::Planned;
+
+impl Engine {
+    /// Places a task of a class that is pending and not yet planned, and adds that to the plan: on the
+    /// machine with the best score, or if it fits on none, on one where evictions help. `None` if it
+    /// fits nowhere; the next task of the class fits nowhere either, until [`Engine::begin_pass`]
+    /// returns the class.
+    pub fn place(
+        &mut self,
+        cell: &Cell,
+        class: ClassId,
+        instance: InstanceId,
+        now: Time,
+    ) -> Option<Assignment> {
+        if let Some(slot) = self.best(cell, class, now) {
+            return self.take(cell, class, instance, slot, Vec::new());
+        }
+        if let Some((slot, victims)) = self.make_room(cell, class) {
+            return self.take(cell, class, instance, slot, victims);
+        }
+        self.classes.set_places(class, Where::Nowhere);
+        None
+    }
+
+    /// A machine on which a task of a class fits after evictions, and the victims.
+    fn make_room(&mut self, cell: &Cell, id: ClassId) -> Option<(Slot, Vec<InstanceId>)> {
+        self.evictable.catch_up(cell, &self.machines);
+        // From a random start; otherwise the same few machines would always be preempted.
+        let first = self.draw(self.machines.len());
+        let class = self.classes.get(id)?;
+        match &class.places {
+            Where::Nowhere => None,
+            Where::Few(slots) => self.preempt(cell, class, Some(slots), first),
+            Where::Unknown | Where::Pool(_) => self.preempt(cell, class, None, first),
+        }
+    }
+
+    /// Reserves what a task needs of a machine.
+    fn take(
+        &mut self,
+        cell: &Cell,
+        class: ClassId,
+        instance: InstanceId,
+        slot: Slot,
+        victims: Vec<InstanceId>,
+    ) -> Option<Assignment> {
+        let class = self.classes.get(class)?;
+        let (demand, count, job) = (class.demand, class.ask().ports, class.job());
+        let own = class.ask().network.is_own();
+        let machine = self.machines.id(slot);
+        let taken = self.machines.planned_addresses(slot);
+        let address = match own {
+            true => Some(cell.machine(machine)?.free_address(taken)?),
+            false => None,
+        };
+        let ports = match count {
+            0 => Vec::new(),
+            _ => cell.machine(machine)?.free_ports(count, self.machines.planned_ports(slot)),
+        };
+        self.evictable.planned.extend(victims.iter().copied());
+        self.hold(slot, &demand, &ports, address);
+        self.room_is_awaited(cell, slot);
+        self.spread_to(job, slot);
+        let (alloc, alloc_ports) = (None, Vec::new());
+        let planned =
+            Planned { slot, machine, alloc, demand, address, ports, alloc_ports, victims };
+        let assignment = planned.assignment(instance);
+        self.planned.insert(instance, planned);
+        Some(assignment)
+    }
+}

@@ -1,0 +1,36 @@
+//! Placement (paper, sections 3.2 and 3.4): which machine is best for a task, or where evictions make
+//! room for it.
+//!
+//! An [`Engine`] is the view of a cell that this takes: the machines as parallel arrays, the scores of
+//! each class of tasks, what could be evicted where. What it has placed and the cell has not yet
+//! accepted is kept as a plan on top of that, so that the same resources are not used twice. It follows
+//! the cell operation by operation and is never rebuilt for a pass, and it is deterministic: the same
+//! cell, time and seed give the same choices.
+//!
+//! Two questions need no engine of one's own: [`why()`] explains why tasks are pending, with the same
+//! checks; [`scores()`] shows what would be compared for one task.
+//!
+//! Deliberately absent: any queue. Which task comes next, how users take turns, and how much one pass
+//! places is for who uses this (`scheduler`), and so is the copy of the cell.
+
+mod change_log;
+mod class;
+mod engine;
+mod evictable;
+mod kept;
+mod machines;
+mod planned;
+mod pool;
+mod score;
+mod scores;
+mod settings;
+mod spread;
+pub mod why;
+
+pub use class::ClassId;
+pub use engine::{AllocSearch, Changed, Engine};
+pub use kept::{Kept, WAIT_MAX};
+pub use score::{Policy, Term, Terms, Weights};
+pub use scores::{Scored, scores};
+pub use settings::Settings;
+pub use why::why;

@@ -1,0 +1,183 @@
+//! A cell drawn in text: why its tasks are pending, and the placement of one task after another without any
+//! queue. Machines, jobs and what happens to them are lines of the crate `script`.
+
+use std::collections::BTreeSet;
+
+use cell::{Cell, Outcome};
+use expect_test::{Expect, expect};
+use model::{CollectionId, MachineId, TaskIndex, TaskSelection, Time};
+use placement::{Engine, Settings, why};
+use script::{Script, Step};
+
+/// A cell at 1 s, administered by root, after these lines.
+fn cell(machines: &str, jobs: &str) -> Cell {
+    let mut cell = Cell::empty();
+    for lines in ["at 1\nbootstrap test root", machines, jobs] {
+        apply(&mut cell, lines);
+    }
+    cell
+}
+
+/// Applies lines to a cell, from its time on.
+fn apply(cell: &mut Cell, lines: &str) -> Vec<Step> {
+    let mut script = Script::on(std::mem::take(cell));
+    let step = |line| script.command(line).unwrap_or_else(|error| panic!("'{line}': {error}"));
+    let steps: Vec<Step> = lines.lines().flat_map(step).collect();
+    for Step { applied, .. } in &steps {
+        let rejected = matches!(applied.outcome, Outcome::Request(Err(_)));
+        assert!(!rejected, "'{lines}': {applied:?}");
+    }
+    *cell = script.cell().clone();
+    steps
+}
+
+fn explained(machines: &str, jobs: &str, expected: &Expect) {
+    let cell = cell(machines, jobs);
+    let job = cell.job(CollectionId(1)).expect("the first job");
+    let mut text = String::new();
+    for group in why(&cell, job, &TaskSelection::All, Time(1_000_000)).groups {
+        let ranges = TaskSelection::Some(group.tasks.clone());
+        text += &format!("tasks {ranges}: fits {} of {}\n", group.fits, group.machines);
+        for reason in &group.reasons {
+            text += &format!("  {} {} ({})\n", reason.machines, reason.text, reason.nearest_text);
+        }
+        if let Some(change) = group.smallest_change {
+            text += &format!("  change: {change}\n");
+        }
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
+    explained(
+        "machine m1 cpu=1000 ram=900 ports=1000-1008
+         machine m2 cpu=2000 ram=1000 ports=1000-1008
+         machine m3 cpu=4000 ram=500 ports=1000-1008
+         add m4 m4:1
+         machine m5 cpu=8000 ram=8000 ports=none
+         machine m6 cpu=8000 ram=8000 ports=1000-1002 held=\"1000-1001:/ssh.service (sshd)\" held=\"1002-1002:/ssh.service (sshd)\"",
+        "submit ana/train 4 priority=110 cpu=1500 ram=1020 ports=1",
+        &expect![[r#"
+            tasks 0-3: fits 0 of 6
+              2 lack ports (1 asked; the nearest miss has 0 free, on m5)
+              2 are too small (RAM) (1020 MiB asked; the nearest miss has 1000 MiB in all, on m2)
+              1 is too small (CPU) (1.5 cores asked; m1 has 1 core in all)
+              1 is not up ()
+              change: ram 1020 MiB → 1000 MiB
+        "#]],
+    );
+}
+
+#[test]
+fn the_holder_of_ports_that_something_else_holds_is_named() {
+    let machines =
+        "machine m1 cpu=1000 ram=1000 ports=1000-1005 held=\"1001-1003:/ssh.service (sshd)\"";
+    explained(
+        machines,
+        "submit ana/web 1 priority=200 cpu=100 ram=10 ports=4",
+        &expect![[r#"
+            tasks 0: fits 0 of 1
+              1 lacks ports (4 asked; m1 has 3 free, 3 held by others: 1001-1003 by /ssh.service (sshd))
+        "#]],
+    );
+}
+
+#[test]
+fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
+    explained(
+        "machine m1 cpu=1000 ram=1000 ports=none is=gpu:H200
+         machine m2 cpu=1000 ram=1000 ports=none is=gpu:H200
+         machine m3 cpu=1000 ram=1000 ports=none is=gpu:L4
+         machine m4 cpu=1000 ram=1000 ports=none",
+        "submit ana/train 1 priority=110 cpu=500 ram=500 on=gpu=h200",
+        &expect![[r#"
+            tasks 0: fits 0 of 4
+              4 do not match gpu = "h200" (2 of them have "H200")
+              change: without gpu = "h200"
+        "#]],
+    );
+}
+
+#[test]
+fn without_machines_there_is_nothing_to_fit_on() {
+    explained(
+        "",
+        "submit ana/web 1 priority=200 cpu=100 ram=10",
+        &expect![[r#"
+        tasks 0: fits 0 of 0
+    "#]],
+    );
+}
+
+/// Comparing each task with each group, or looking at the machines for each, took hours.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it is measured that this takes no hours")]
+fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
+    let cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 100000 priority=200 cpu=100 ram=2000",
+    );
+    let job = cell.job(CollectionId(1)).expect("the job");
+    let begun = std::time::Instant::now();
+    let odd = (0..50_000).map(|n| TaskIndex(2 * n + 1)).map(|index| (index, index));
+    let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000)).groups;
+    assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
+    let taken = begun.elapsed();
+    assert!(taken < std::time::Duration::from_secs(5), "it took {taken:?}");
+}
+
+/// For each of them every machine is looked at.
+#[test]
+fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
+    let mut cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/web 1 priority=200 cpu=2000 ram=100",
+    );
+    let cpu = |n| format!(" big={n}:{}", 2_001 + n % 240);
+    let odd: String = (0..250).map(cpu).collect();
+    apply(&mut cell, &format!("submit ana/odd 250 priority=200 cpu=2000 ram=100{odd}"));
+    let job = cell.job(CollectionId(2)).expect("the job");
+    let found = why(&cell, job, &TaskSelection::All, Time(1_000_000));
+    assert_eq!((found.groups.len(), found.more), (100, 140));
+    // Those that ask for what one of the hundred does are with it.
+    assert_eq!(found.groups[9].tasks.len(), 2);
+    let rest = TaskSelection::Some(vec![(TaskIndex(200), TaskIndex(249))]);
+    assert_eq!(why(&cell, job, &rest, Time(1_000_000)).more, 0);
+}
+
+/// The order of tasks is the caller's: here the least important goes first, and what it takes is there
+/// again for the others when it is not proposed after all.
+#[test]
+fn tasks_are_placed_in_the_order_of_the_caller_who_learns_what_fits_again() {
+    let cell = cell(
+        "machine m1 cpu=1000 ram=1000 ports=none",
+        "submit ana/low 1 priority=25 cpu=900 ram=100
+         submit ana/high 1 priority=200 cpu=900 ram=100
+         submit ana/huge 1 priority=200 cpu=2000 ram=100",
+    );
+    let now = Time(1_000_000);
+    let mut engine = Engine::new(&cell, Settings::default());
+    assert_eq!(engine.begin_pass(&cell, now), BTreeSet::new());
+    let [low, high, huge] = [1, 2, 3].map(|id| {
+        let job = cell.job(CollectionId(id)).expect("a job");
+        let class = engine.join(job, TaskIndex(0));
+        assert!(engine.is_of_class(class, job, TaskIndex(0)));
+        (class, job.instance(TaskIndex(0)).expect("a task"))
+    });
+    let place = |engine: &mut Engine, (class, instance)| {
+        let assignment = engine.place(&cell, class, instance, now);
+        assert_eq!(assignment.is_none(), engine.fits_nowhere(class));
+        assignment.map(|assignment| assignment.machine)
+    };
+    assert_eq!(place(&mut engine, low), Some(MachineId(1)));
+    assert_eq!([high, huge].map(|task| place(&mut engine, task)), [None, None]);
+    assert_eq!(engine.unplanned(&cell, low.1.task()), None);
+    assert_eq!(engine.begin_pass(&cell, now), BTreeSet::new(), "nothing happened");
+
+    let changed = engine.not_judged(&cell, [low.1]);
+    assert_eq!(changed.tasks, BTreeSet::from([low.1.task()]));
+    assert_eq!(engine.unplanned(&cell, low.1.task()), Some(low.1));
+    assert_eq!(engine.begin_pass(&cell, now), BTreeSet::from([high.0]), "and not the huge one");
+    assert_eq!(place(&mut engine, high), Some(MachineId(1)));
+}
