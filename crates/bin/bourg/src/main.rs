@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use bench::{Benchmark, Experiment};
 use borgletd::BorgletArgs;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use cli::{Code, Done, Failure};
 use client::Target;
+use command::{Code, Done, Failure};
 use masterd::{Dismissed, MasterArgs, ReplicaArgs};
 use schedulerd::SchedulerArgs;
 
@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
 #[derive(Debug, Parser)]
-#[command(name = "bourg", version, after_help = cli::TABLE, max_term_width = 100)]
+#[command(name = "bourg", version, after_help = command::TABLE, max_term_width = 100)]
 struct Bourg {
     /// The cell: a name, or the path of a client directory. Default: the only registered one.
     #[arg(long, global = true, env = "BOURG_CELL", value_name = "CELL")]
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
 }
 
 fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
-    let cell = cli::target(bourg.cell.as_deref(), bourg.consistent);
+    let cell = command::target(bourg.cell.as_deref(), bourg.consistent);
     match bourg.command {
         Command::Cli(command) => return cli::execute(cell, command),
         Command::Bench(what) => what.measure()?,
@@ -122,7 +122,7 @@ fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Bourg::command(), "bourg", &mut script);
-            cli::output::print_bytes(&script)?;
+            command::output::print_bytes(&script)?;
         }
         Command::AnswerFromThePast { directory } => masterd::past::answer(&directory)?,
     }

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use cli::output::{self, Format};
-use cli::{Client, DevCell, DevOptions, Done, Failure, grant_the_machine};
+use cli::{Client, DevCell, DevOptions, grant_the_machine};
 use client::Connection;
+use command::output::{self, Format};
+use command::{Done, Failure};
 use model::CellName;
 use proto::v1;
 use serde::Serialize;

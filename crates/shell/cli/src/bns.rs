@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use client::{MasterClient, Target};
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, job_address, with_cell};
 use model::{Address, LabelQuery, TaskIndex};
 use proto::{v1, word};
 use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::exit::{Done, Failure};
 use super::follow::follow;
 use super::moment::Moment;
-use super::output::{self, Format, Listing};
-use super::{job_address, with_cell};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bcl::Settings;
+use command::{Failure, output};
 use nix::sys::resource::{Resource, setrlimit};
 use spec::JobSpec;
 
 use crate::imports::{Files, ImportArgs, read_bounded};
-use crate::{Failure, output};
 
 /// The maximum time of an evaluation.
 const TIME_MAX: Duration = Duration::from_secs(8);

@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use client::{Connection, MasterClient};
+use command::{Done, Failure};
 use tonic::{Code, Request, Response, Status, Streaming};
-
-use super::exit::{Done, Failure};
 
 /// The delay before a stream that has ended is opened again.
 const RETRY_DELAY: Duration = Duration::from_millis(200);

@@ -17,7 +17,6 @@ mod evaluate;
 mod events;
 mod example;
 mod exec;
-mod exit;
 mod follow;
 mod forget;
 mod imports;
@@ -32,7 +31,6 @@ pub mod master;
 mod metrics;
 mod moment;
 mod notice_max;
-pub mod output;
 mod plan;
 mod proxy;
 mod quota;
@@ -58,7 +56,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::{Connection, Target};
+use client::Target;
+use command::output::{self, Format};
+use command::{Done, Failure};
 use masterd::{ReclaimArgs, SilenceArgs, UsageHistoryArgs};
 use model::{Address, CellName, LabelQuery, MachineName};
 use process::arguments::{duration, validity};
@@ -66,11 +66,9 @@ use proto::v1;
 
 pub use self::checkpoint::load::begin_anew;
 pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
-pub use self::exit::{Code, Done, Failure, TABLE};
 use self::imports::ImportArgs;
 pub use self::master::change as change_replicas;
 use self::moment::{Moment, Since};
-use self::output::Format;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -520,12 +518,6 @@ struct ExampleBatchArgs {
     seed: u64,
 }
 
-/// The target of calls from a terminal.
-#[must_use]
-pub fn target(cell: Option<&str>, consistent: bool) -> Target<'_> {
-    Target { cell, consistent, notify: |notice| eprintln!("{notice}") }
-}
-
 /// Executes a command.
 ///
 /// # Errors
@@ -593,27 +585,5 @@ fn eval(args: &EvalArgs) -> Done {
             output::print(&format!("{}\n", proto::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),
-    }
-}
-
-/// Connects to a cell and runs `work` with the connection, on this thread.
-fn with_cell<T>(
-    cell: Target<'_>,
-    work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    process::block_on(&runtime()?, async { work(Connection::open(cell)?).await })
-}
-
-/// A runtime for asynchronous calls on this thread.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::failed(format!("error: {error}")))
-}
-
-/// An address as in a request; the master fills in a missing owner.
-fn job_address(address: &Address) -> v1::JobAddress {
-    v1::JobAddress {
-        user: address.user.as_ref().map(ToString::to_string).unwrap_or_default(),
-        job: address.job.to_string(),
     }
 }

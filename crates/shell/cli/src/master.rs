@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::Time;
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
 use proto::v1::issue_token_request::Joins;
 use proto::word;
 
-use super::exit::{Done, Failure};
-use super::output::{self, Format, Listing};
-use super::{certify, duration, moment, restore, token, with_cell};
+use super::{certify, duration, moment, restore, token};
 
 /// The subcommands of `bourg master`.
 #[derive(Debug, Subcommand)]
@@ -165,7 +165,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
 }
 
 /// Prints a token for a replica.
-async fn issue(connection: &mut super::Connection, replica: u64, validity: Duration) -> Done {
+async fn issue(connection: &mut client::Connection, replica: u64, validity: Duration) -> Done {
     let (token, expires) = token::issue(connection, Joins::Replica(replica), validity).await?;
     output::print(&format!("{token}\n"))?;
     eprintln!(
@@ -186,7 +186,7 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
 
 /// Changes the replicas of the cell.
 pub async fn change(
-    connection: &mut super::Connection,
+    connection: &mut client::Connection,
     change: Change,
 ) -> Result<v1::ChangeReplicasResponse, Failure> {
     let id = Some(connection.request_id().await?);

@@ -6,16 +6,15 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
+use command::output::{self, Format};
+use command::{Code, Done, Failure, with_cell};
 use model::{Band, Bytes, Dimension, GrantId, MilliCores, Resources, Time, UserName};
 use process::clock::wall_clock;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
 use proto::word;
 
-use super::exit::{Code, Done, Failure};
 use super::moment::{self, Moment, When};
-use super::output::{self, Format};
-use super::with_cell;
 use crate::evaluate;
 use crate::imports::ImportArgs;
 

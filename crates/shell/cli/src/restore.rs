@@ -15,6 +15,7 @@ use ::checkpoint::Origin;
 use anyhow::Context;
 use cell::{Cell, LEVEL, Op};
 use clap::Args;
+use command::{Done, Failure};
 use masterd::identity::ReplicaIdentity;
 use masterd::{recover, restorations};
 use model::{Level, ReplicaId, RestoreEpoch, Term};
@@ -23,7 +24,6 @@ use rpc::Authority;
 use store::DataDirectory;
 
 use super::checkpoint::load::{begin_anew, drawn, say_known};
-use super::exit::{Done, Failure};
 
 /// Which replica to restore from.
 #[derive(Debug, Args)]

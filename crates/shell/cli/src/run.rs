@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use client::Connection;
 use client::Target;
-use model::{Resources, Span};
+use command::{Done, Failure, output, with_cell};
+use model::Span;
 use proto::v1;
 use spec::JobSpec;
 
-use super::exit::{Done, Failure};
-use super::{RunArgs, output, plan, update, why, with_cell};
+use super::{RunArgs, plan, update, why};
 use crate::evaluate;
 use crate::last_lines::last_lines;
 
@@ -428,12 +428,6 @@ fn print_addresses(cell: &str, job: &v1::JobStatus) -> Done {
             writeln!(text, "{}.{name}.{}.{cell}.borg → {ports}", task.index, job.user);
     }
     output::print(&text)
-}
-
-/// A short form of a cell's resources.
-pub(super) fn capacity(capacity: Option<&v1::Resources>) -> String {
-    let capacity = capacity.and_then(|capacity| Resources::try_from(*capacity).ok());
-    capacity.map(|all| format!("{}, {}", all.cpu, all.ram)).unwrap_or_default()
 }
 
 #[cfg(test)]

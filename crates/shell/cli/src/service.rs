@@ -2,14 +2,13 @@
 
 use clap::{Args, Subcommand};
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{Address, LabelQuery, PortName, TaskSelection, UserName};
 use proto::v1;
 
 use super::change::tasks as counted;
-use super::exit::{Done, Failure};
 use super::moment::Moment;
-use super::output::{self, Format, Listing};
-use super::with_cell;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

@@ -9,13 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use command::output::{self, Format};
+use command::{Done, Failure};
 use masterd::Records;
 use model::Span;
 use serde::Serialize;
 use sim::{Family, Plan, Scenario, Verdict};
-
-use super::exit::{Done, Failure};
-use super::output::{self, Format};
 
 /// What to simulate.
 #[derive(Debug, Args)]

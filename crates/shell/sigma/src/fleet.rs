@@ -73,7 +73,7 @@ impl Of {
     /// With its unit and three digits: `12.5 cores`, `64 GiB`; `–` if it was not measured.
     pub(crate) fn show(self, amount: Option<i64>) -> String {
         let Some(amount) = amount.and_then(|amount| u64::try_from(amount).ok()) else {
-            return show::cores(None);
+            return show::cpu(None);
         };
         let round = |to: u64| amount.saturating_add(to / 2) / to * to;
         match (self, amount) {
@@ -86,7 +86,7 @@ impl Of {
                 };
                 // What is not nothing is not shown as nothing.
                 let milli = if milli == 0 { amount } else { milli };
-                format!("{} cores", show::cores(i64::try_from(milli).ok()))
+                format!("{} cores", show::cpu(i64::try_from(milli).ok()))
             }
             (Self::Ram | Self::Disk, _) => Bytes(amount).to_string(),
         }

@@ -10,8 +10,9 @@ use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::{Context, ensure};
 use cell::Image;
 use checkpoint::Origin;
-use cli::{Failure, begin_anew, change_replicas};
+use cli::{begin_anew, change_replicas};
 use client::{CellFile, Connection};
+use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{ReplicaId, RestoreEpoch, Term};
 use proto::v1;
@@ -203,7 +204,7 @@ impl Masters {
     /// A connection like that of commands.
     pub(super) fn connect(&self) -> Result<Connection, Failure> {
         let client = self.client();
-        Ok(Connection::open(cli::target(Some(&client.to_string_lossy()), false))?)
+        Ok(Connection::open(command::target(Some(&client.to_string_lossy()), false))?)
     }
 
     /// A connection to a single replica, with minimal overhead.

@@ -6,9 +6,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use autoscale::History;
+use command::{Done, Failure};
 use model::{CollectionId, Span, Time};
-
-use crate::exit::{Done, Failure};
 
 /// The first line of the file.
 const HEADER: &str = "bourg-autoscaler 1";

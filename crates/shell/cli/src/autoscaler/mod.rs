@@ -13,15 +13,13 @@ use std::time::Duration;
 use autoscale::Settings;
 use clap::Args;
 use client::{Connection, Target};
+use command::{Done, Failure, output, runtime};
 use model::{FilePath, Span};
 use process::arguments::duration;
 use process::shutdown;
 use tokio::time::Instant;
 
-use super::exit::{Done, Failure};
 use super::lock::held::{Held, Lost};
-use super::output;
-use super::runtime;
 
 use self::histories::Histories;
 use self::round::Round;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use autoscale::{Change, Job, Settings, decide};
 use client::Connection;
+use command::{Done, Failure, output};
 use model::{Bytes, CollectionId, MilliCores, Span, TaskIndex, Time};
 use proto::v1;
 use proto::v1::update_request;
@@ -12,8 +13,7 @@ use spec::{CpuRam, JobSpec};
 use tonic::Code as Grpc;
 
 use super::histories::{Histories, Remembered};
-use crate::exit::{Done, Failure};
-use crate::{output, usage};
+use crate::usage;
 
 /// How far back the windows are read of which the cell may have more than was read before. Windows of 5 minutes
 /// are delivered when they have closed.

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use ::checkpoint;
 use anyhow::{Context, bail};
 use cell::{Cell, Image};
+use command::{Done, Failure};
 use proto::image::{read_image_json, write_image_json};
 
 use super::{EditArgs, sound, unusable};
-use crate::exit::{Done, Failure};
 
 /// The maximum number of backups of one checkpoint.
 const BACKUPS_MAX: u32 = 1_000;

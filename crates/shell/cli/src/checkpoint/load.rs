@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use ::checkpoint::{self, Origin};
 use anyhow::{Context, ensure};
 use cell::{Cell, Image};
+use command::{Done, Failure};
 use masterd::identity::{FIRST, ReplicaIdentity};
 use masterd::restorations;
 use model::{LogIndex, ReplicaId, RestoreEpoch};
@@ -23,7 +24,6 @@ use store::events::{Events, Reader};
 use store::log::{Kind, Log, Options, RecordRef};
 
 use super::{LoadArgs, sound, unusable};
-use crate::exit::{Done, Failure};
 use crate::moment;
 
 const AUTHORITY: &str = "ca.pem";

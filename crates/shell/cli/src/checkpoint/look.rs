@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use ::checkpoint;
+use command::output::{self, Format};
+use command::{Done, Failure};
 use model::Time;
 use proto::image::{state_hash, write_image_json};
 use serde::Serialize;
 
 use super::{places, unusable};
-use crate::exit::{Done, Failure};
 use crate::moment;
-use crate::output::{self, Format};
 
 /// What `verify` reports about a checkpoint.
 #[derive(Debug, Serialize)]

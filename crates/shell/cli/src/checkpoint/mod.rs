@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use cell::Cell;
 use clap::{Args, Subcommand};
 use client::Target;
+use command::output::{self, Format};
+use command::{Done, Failure};
 
-use super::exit::{Done, Failure};
 use super::moment::Moment;
-use super::output::{self, Format};
 
 /// The subcommands of `bourg checkpoint`.
 #[derive(Debug, Subcommand)]

@@ -6,15 +6,14 @@ use std::path::Path;
 
 use ::checkpoint::{Origin, Writing};
 use client::Target;
+use command::{Done, Failure, with_cell};
 use model::{LogIndex, RestoreEpoch, Term, Time};
 use proto::image::StateHasher;
 use proto::v1;
 use proto::v1::save_checkpoint_response::{Head, Piece};
 use store::checkpoint::CheckpointReader;
 
-use crate::exit::{Done, Failure};
 use crate::moment::{self, Moment};
-use crate::with_cell;
 
 pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
     may_be_replaced(file)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use client::Connection;
 use client::known::Registration;
+use command::Failure;
 use model::{CellName, MachineName, Resources, UserName};
 use proto::v1;
 
@@ -18,8 +19,6 @@ use super::machines::{self, Machine};
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::reserved::{self, Reserved};
 use super::supervise::{BORGLET, Process, Processes, pid_file};
-
-use crate::exit::Failure;
 
 /// Options of a dev cell.
 #[derive(Clone, Debug)]
@@ -249,7 +248,7 @@ impl DevCell {
 }
 
 fn connect(client: &Path) -> Result<Connection, Failure> {
-    Ok(Connection::open(crate::target(Some(&client.to_string_lossy()), false))?)
+    Ok(Connection::open(command::target(Some(&client.to_string_lossy()), false))?)
 }
 
 /// Keeps the processes of a cell running.

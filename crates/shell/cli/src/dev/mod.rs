@@ -12,12 +12,12 @@ mod supervise;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use command::{Code, Failure, output, runtime};
 use linux::Isolation;
 use process::shutdown;
 
-use super::exit::{Code, Failure};
 use super::run::Wait;
-use super::{DevArgs, output, run, runtime};
+use super::{DevArgs, run};
 use crate::evaluate;
 
 use cell::Member;
@@ -78,7 +78,7 @@ async fn work(
     isolation: Isolation,
 ) -> Result<ExitCode, Failure> {
     let status = client.wait_until_ready().await?;
-    let capacity = run::capacity(status.capacity.as_ref());
+    let capacity = present::amount::cpu_and_ram(status.capacity.as_ref());
     let isolation = match isolation {
         Isolation::Jail => "",
         Isolation::Rootless => ", isolation=rootless: no limits",

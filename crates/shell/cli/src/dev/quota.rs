@@ -1,10 +1,10 @@
 //! Grants the whole machine as quota to the user who starts a dev cell.
 
 use client::Connection;
+use command::Done;
 use model::{Band, Resources};
 use proto::v1;
 
-use crate::exit::Done;
 use crate::quota::grant_all;
 
 /// Grants the user the machine's whole capacity in production, and as much as may be granted in

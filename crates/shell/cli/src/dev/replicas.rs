@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use client::{CELL_FILE, CellFile, Connection};
+use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{CellName, ReplicaId, UserName};
 use proto::v1;
@@ -20,7 +21,6 @@ use tokio::sync::oneshot;
 use super::addresses::Addresses;
 use super::machines::Machine;
 use super::supervise::Begin;
-use crate::exit::Failure;
 use crate::master;
 
 /// The validity of the certificates that a dev cell issues at each start.

@@ -9,14 +9,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
+use command::{Code, Failure};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use process::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
-
-use crate::exit::{Code, Failure};
 
 /// The initial delay before a restart; it doubles up to `RESTART_WAIT_MAX`.
 const RESTART_WAIT: Duration = Duration::from_millis(100);

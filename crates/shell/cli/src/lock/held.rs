@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use client::Connection;
+use command::Failure;
 use proto::v1;
 use proto::v1::change_locks_request::Change;
 use tokio::time::Instant;
 use tonic::Code as Grpc;
 
 use super::change;
-use crate::exit::Failure;
 
 /// How long to wait before asking again after a stream has ended.
 pub(crate) const AGAIN: Duration = Duration::from_millis(200);

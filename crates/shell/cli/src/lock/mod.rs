@@ -10,16 +10,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use client::{Connection, MasterClient, Target};
+use command::output::{self, Format};
+use command::{Code, Done, Failure, with_cell};
 use model::{FilePath, LogIndex, Sequencer, Time};
 use proto::v1;
 use proto::v1::change_locks_request::Change;
 use tonic::Code as Grpc;
 
-use super::exit::{Code, Done, Failure};
 use super::follow;
 use super::moment;
-use super::output::{self, Format};
-use super::with_cell;
 
 /// The maximum length of a file, which the cell has too: more is not read.
 const FILE_BYTES_MAX: u64 = cell::bounds::FILE_BYTES_MAX as u64;

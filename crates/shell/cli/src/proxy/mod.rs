@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::Target;
+use command::{Done, Failure, job_address, output, runtime};
 use model::Address;
 use process::arguments::duration;
 use process::shutdown;
@@ -19,10 +20,7 @@ use proto::v1;
 use tokio::net::TcpListener;
 
 use super::bns::watch_on;
-use super::exit::{Done, Failure};
 use super::follow::follow;
-use super::output;
-use super::{job_address, runtime};
 
 use self::forward::Proxy;
 

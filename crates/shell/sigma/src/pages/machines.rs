@@ -209,7 +209,7 @@ fn reason(asker: &Asker, machine: &Machine<'_>) -> Markup {
 
 /// What is used of a resource, with marks where reservations and limits are.
 fn bar(machine: &Machine<'_>, of: Of) -> Markup {
-    let Some(capacity) = machine.capacity(of) else { return html! { (show::cores(None)) } };
+    let Some(capacity) = machine.capacity(of) else { return html! { (show::cpu(None)) } };
     let [limit, reserved, used] = By::ALL.map(|by| machine.amount(of, by));
     let label = |name: &str, amount| format!("{name} {}", of.show(amount));
     let labels = [label("limits", limit), label("reserved", reserved), label("used", used)];

@@ -153,7 +153,7 @@ fn lines(machine: &Machine<'_>) -> Vec<String> {
     if machine.status.suspect {
         state += ", suspect";
     }
-    let tasks = process::event_words::tasks(machine.tasks());
+    let tasks = present::event_words::tasks(machine.tasks());
     let mut lines = vec![format!("{state}, {tasks}")];
     for of in Of::ALL {
         let Some(capacity) = machine.capacity(of).filter(|capacity| *capacity > 0) else {

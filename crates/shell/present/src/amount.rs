@@ -1,10 +1,10 @@
-//! Amounts of usage as text. What was not measured is `-`, never 0.
+//! Amounts with their units. What was not measured is `-`, never 0.
 
-use model::{Bytes, Dimension, Permille};
+use model::{Bytes, Dimension, Permille, Resources};
 use proto::v1;
 
 /// Stands for a value that was not measured.
-pub(crate) const UNMEASURED: &str = "-";
+pub const UNMEASURED: &str = "-";
 
 /// The text of an amount; [`UNMEASURED`] if it is absent, or negative, which nothing measured is.
 fn shown(amount: Option<i64>, show: impl Fn(u64) -> String) -> String {
@@ -13,43 +13,58 @@ fn shown(amount: Option<i64>, show: impl Fn(u64) -> String) -> String {
 }
 
 /// Cores, without a unit: `0.25`.
-pub(crate) fn cpu(milli: Option<i64>) -> String {
+#[must_use]
+pub fn cpu(milli: Option<i64>) -> String {
     shown(milli, |milli| Dimension::Cpu.write(milli))
 }
 
+/// `0.3 cores, 192 MiB`: the CPU and memory of an amount; [`UNMEASURED`] if it is absent, or no amount.
+#[must_use]
+pub fn cpu_and_ram(amount: Option<&v1::Resources>) -> String {
+    let amount = amount.and_then(|amount| Resources::try_from(*amount).ok());
+    amount.map_or_else(|| UNMEASURED.to_owned(), |all| format!("{}, {}", all.cpu, all.ram))
+}
+
 /// `64 MiB`
-pub(crate) fn bytes(bytes: Option<i64>) -> String {
+#[must_use]
+pub fn bytes(bytes: Option<i64>) -> String {
     shown(bytes, |bytes| Bytes(bytes).to_string())
 }
 
 /// `1.5 MiB/s`
-pub(crate) fn rate(bytes: Option<i64>) -> String {
+#[must_use]
+pub fn rate(bytes: Option<i64>) -> String {
     shown(bytes, |bytes| Dimension::DiskRate.show(bytes))
 }
 
 /// `12.3 %`
-pub(crate) fn permille(share: Option<u32>) -> String {
+#[must_use]
+pub fn permille(share: Option<u32>) -> String {
     let share = share.map(|share| Permille::at_most_whole(share.into()));
     share.map_or_else(|| UNMEASURED.to_owned(), |share| share.to_string())
 }
 
-/// The share of a limit in thousandths, which may be more than the whole; absent without a limit.
-pub(crate) fn share(used: Option<i64>, limit: Option<i64>) -> Option<i64> {
-    let (used, limit) = (used.filter(|used| *used >= 0)?, limit.filter(|limit| *limit > 0)?);
-    let share = i128::from(used) * 1_000 / i128::from(limit);
+/// A part of a whole in thousandths; more than 1,000 if it is larger. Absent if either is, or if the whole
+/// is nothing.
+#[must_use]
+pub fn share(part: Option<i64>, whole: Option<i64>) -> Option<i64> {
+    let (part, whole) = (part.filter(|part| *part >= 0)?, whole.filter(|whole| *whole > 0)?);
+    let share = i128::from(part) * 1_000 / i128::from(whole);
     Some(i64::try_from(share).unwrap_or(i64::MAX))
 }
 
-/// Such a share in per cent, with a decimal below 10: `2.5 %`, `84 %`, `120 %`.
-pub(crate) fn percent(share: Option<i64>) -> String {
-    shown(share, |share| match (share / 10, share % 10) {
+/// A share in thousandths in per cent, with a decimal below 10: `2.5 %`, `84 %`, `120 %`.
+#[must_use]
+pub fn percent(share: Option<impl Into<i64>>) -> String {
+    shown(share.map(Into::into), |share| match (share / 10, share % 10) {
         (whole @ 0..10, tenth @ 1..) => format!("{whole}.{tenth} %"),
         (whole, _) => format!("{whole} %"),
     })
 }
 
 /// The pressures that were measured: `cpu 0.5 %, io 12 %`; [`UNMEASURED`] if none was.
-pub(crate) fn pressure(measured: &v1::Measured) -> String {
+#[must_use]
+pub fn pressure(measured: &v1::Measured) -> String {
     let each = [
         ("cpu", measured.cpu_pressure_permille),
         ("memory", measured.memory_pressure_permille),
@@ -62,7 +77,8 @@ pub(crate) fn pressure(measured: &v1::Measured) -> String {
 }
 
 /// The sum of what is there; absent if nothing is.
-pub(crate) fn sum(amounts: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
+#[must_use]
+pub fn sum(amounts: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
     let there = amounts.into_iter().flatten().filter(|amount| *amount >= 0);
     there
         .fold(None, |sum: Option<i64>, amount| Some(sum.unwrap_or_default().saturating_add(amount)))
@@ -72,6 +88,9 @@ pub(crate) fn sum(amounts: impl IntoIterator<Item = Option<i64>>) -> Option<i64>
 mod tests {
     use super::*;
 
+    const ONE: v1::Resources =
+        v1::Resources { cpu_milli: 1_000, ram_bytes: 64 << 20, disk_bytes: 0, disk_rate_bytes: 0 };
+
     #[test]
     fn what_was_not_measured_is_not_zero() {
         for (shown, expected) in [
@@ -80,6 +99,11 @@ mod tests {
             (cpu(Some(-1)), "-"),
             (cpu(Some(250)), "0.25"),
             (cpu(Some(12_000)), "12"),
+            (cpu_and_ram(None), "-"),
+            (cpu_and_ram(Some(&v1::Resources { ram_bytes: -1, ..ONE })), "-"),
+            (cpu_and_ram(Some(&ONE)), "1 core, 64 MiB"),
+            (percent(None::<u32>), "-"),
+            (percent(Some(25_u32)), "2.5 %"),
             (bytes(None), "-"),
             (bytes(Some(0)), "0 B"),
             (bytes(Some(96 << 19)), "48 MiB"),

@@ -1,16 +1,16 @@
 //! Writes answers: as tables for people, and as JSON, YAML, names or single fields for programs.
 //! Data goes to stdout, messages to stderr; control characters are escaped.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-pub(crate) use process::event_words::one_line;
+pub use present::event_words::one_line;
+pub use present::table;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::exit::{Code, Done, Failure};
+use crate::{Code, Done, Failure};
 
 /// The field of a description that lists the variables whose values are hidden.
 const HIDDEN_ENV: &str = "hiddenEnv";
@@ -51,21 +51,21 @@ impl FromStr for Format {
 }
 
 /// How to print a list of objects.
-pub(crate) struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
+pub struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
     /// The objects.
-    pub(crate) items: &'a [T],
+    pub items: &'a [T],
     /// Returns the name of an object.
-    pub(crate) name: fn(&T) -> String,
+    pub name: fn(&T) -> String,
     /// The column headings, those of `wide` last.
-    pub(crate) headings: &'a [&'a str],
+    pub headings: &'a [&'a str],
     /// The number of columns that only `wide` has.
-    pub(crate) wide: usize,
+    pub wide: usize,
     /// Returns the row of an object.
-    pub(crate) row: R,
+    pub row: R,
 }
 
 /// Prints a list in a format.
-pub(crate) fn list<T: Serialize>(
+pub fn list<T: Serialize>(
     format: &Format,
     listing: &Listing<'_, T, impl Fn(&T) -> Vec<String>>,
 ) -> Result<(), Failure> {
@@ -114,7 +114,7 @@ pub fn object<T: Serialize>(
 
 /// Prints one object of a stream, which can be parsed incrementally: JSON is on one line, YAML is a
 /// document of its own.
-pub(crate) fn item<T: Serialize>(format: &Format, item: &T, name: &str) -> Done {
+pub fn item<T: Serialize>(format: &Format, item: &T, name: &str) -> Done {
     match format {
         Format::Json => {
             let line = serde_json::to_string(item).map_err(Failure::failed)?;
@@ -131,7 +131,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints data that need not be UTF-8, escaped for a terminal.
-pub(crate) fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
+pub fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
     match std::io::stdout().is_terminal() {
         true => print_bytes(escaped(bytes).as_bytes()),
         false => print_bytes(bytes),
@@ -148,7 +148,7 @@ impl Failure {
 
 /// The ports of a task, `http=31001`; with a network of its own its address first,
 /// `10.64.5.2 http=80`.
-pub(crate) fn ports(task: &proto::v1::TaskStatus) -> String {
+pub fn ports(task: &proto::v1::TaskStatus) -> String {
     let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
     let address = (!task.network_address.is_empty()).then(|| one_line(&task.network_address));
     address.into_iter().chain(ports).collect::<Vec<_>>().join(" ")
@@ -163,7 +163,7 @@ pub fn say(text: &str) {
 }
 
 /// A message from outside as it may be written to stderr: escaped if that is a terminal.
-pub(crate) fn for_terminal(bytes: Vec<u8>) -> Vec<u8> {
+pub fn for_terminal(bytes: Vec<u8>) -> Vec<u8> {
     match std::io::stderr().is_terminal() {
         true => escaped(&bytes).into_bytes(),
         false => bytes,
@@ -261,28 +261,6 @@ fn hidden(path: &str, names: &[Value], of: Option<&str>) -> Result<String, Failu
     }
 }
 
-/// Columns as wide as their widest cell, separated by two spaces, without trailing spaces.
-pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
-    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _infallible = write!(line, "{cell:width$}  ");
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
-}
-
 /// Text with its control characters escaped, except newlines and tabs.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -299,13 +277,6 @@ fn escaped(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_line_up_and_lines_end_with_their_last_cell() {
-        let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let text = table(&["JOB", "STATE"], vec![row(&["ana/web", "running"]), row(&["b/x", ""])]);
-        assert_eq!(text, "JOB      STATE\nana/web  running\nb/x\n");
-    }
 
     #[test]
     fn what_controls_a_terminal_is_escaped() {

@@ -73,18 +73,21 @@ impl Failure {
     }
 
     /// Adds the command or action to try next.
+    #[must_use]
     pub fn next(mut self, next: impl fmt::Display) -> Self {
         self.next = Some(next.to_string());
         self
     }
 
     /// Exits with the status of a task instead.
-    pub(crate) fn exit_status(self, status: u8) -> Self {
+    #[must_use]
+    pub fn exit_status(self, status: u8) -> Self {
         Self { status: Some(status), ..self }
     }
 
     /// The exit code of the command.
-    pub(crate) fn exit_code(&self) -> ExitCode {
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status.unwrap_or(self.code as u8))
     }
 }

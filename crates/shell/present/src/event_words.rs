@@ -2,11 +2,10 @@
 
 use cell::{Actor, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason, Subject};
 use model::FinalUsage;
+use process::moment::shown;
 use proto::event::Record;
 use proto::v1;
 use spec::LogSettings;
-
-use crate::moment::shown;
 
 /// An event in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
