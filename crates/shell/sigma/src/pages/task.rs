@@ -524,11 +524,11 @@ fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Mar
                         td class="nowrap" { (ran(life, is_now(*generation), asker.now.0)) }
                         td class="nowrap" {
                             @if life.ended > 0 { span class={ "event event-" (life.end.to_lowercase()) } { (life.end) } }
-                            @else if is_now(*generation) { "–" }
+                            @else if is_now(*generation) { "-" }
                             @else { span class="muted" { "not known" } }
                         }
                         td class="why" { (life.why) }
-                        td class="why" { @if life.used.is_empty() { "–" } @else { (life.used) } }
+                        td class="why" { @if life.used.is_empty() { "-" } @else { (life.used) } }
                     }
                 } }
             } }
@@ -541,8 +541,8 @@ fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Mar
 fn ran(life: &Life, is_now: bool, now: u64) -> String {
     let until = if life.ended > 0 { life.ended } else { now };
     match life.started {
-        0 => "–".to_owned(),
-        _ if life.ended == 0 && !is_now => "–".to_owned(),
+        0 => "-".to_owned(),
+        _ if life.ended == 0 && !is_now => "-".to_owned(),
         started => show::span(until.saturating_sub(started)),
     }
 }

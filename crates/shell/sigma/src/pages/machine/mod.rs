@@ -257,7 +257,7 @@ fn saving(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
             tbody { @for saving in &machine.saving { tr {
                 th scope="row" { (tasks::named(asker, &saving.name)) }
                 td class="num" { (saving.generation) }
-                td class="num" { @if saving.bytes > 0 { (show::bytes(Some(saving.bytes))) } @else { "–" } }
+                td class="num" { @if saving.bytes > 0 { (show::bytes(Some(saving.bytes))) } @else { "-" } }
                 td class="num" { (saving.attempts) }
                 td class="nowrap" { (show::ago(saving.until, asker.now)) }
             } } }
