@@ -121,28 +121,46 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "dev",
+        &[
+            "model", "spec", "proto", "store", "linux", "rpc", "process", "client", "present",
+            "command", "masterd", "borgletd",
+        ],
+    ),
+    (
+        "offline",
+        &[
+            "model",
+            "cell",
+            "master",
+            "replica",
+            "sim",
+            "proto",
+            "store",
+            "rpc",
+            "checkpoint",
+            "process",
+            "client",
+            "command",
+            "masterd",
+        ],
+    ),
+    (
         "cli",
         &[
             "model",
             "spec",
             "cell",
             "bcl",
-            "master",
-            "replica",
-            "sim",
             "proto",
-            "store",
             "linux",
             "rpc",
-            "checkpoint",
             "process",
             "client",
             "present",
             "command",
             "autoscale",
             "sigma",
-            "masterd",
-            "borgletd",
         ],
     ),
     (
@@ -170,7 +188,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "command",
             "masterd",
             "borgletd",
-            "cli",
+            "dev",
         ],
     ),
     // The program; its tests run it from outside.
@@ -178,6 +196,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bourg",
         &[
             "model",
+            "spec",
             "cell",
             "proto",
             "linux",
@@ -189,6 +208,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "masterd",
             "schedulerd",
             "borgletd",
+            "dev",
+            "offline",
             "cli",
             "bench",
         ],
@@ -276,6 +297,26 @@ fn edges_between_our_crates_point_down_only() {
             let for_tests = FOR_TESTS.contains(&edge.name.as_str());
             if for_tests && edge.kind != DependencyKind::Development {
                 refused.push(format!("{} → {} is for tests alone", package.name, edge.name));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
+
+/// What people type: commands, and what runs a whole cell for them. Whatever else needs something of one of these
+/// takes it to where both can reach it. The list names all who may depend on each.
+const COMMANDS: &[(&str, &[&str])] =
+    &[("cli", &["bourg"]), ("dev", &["bourg", "bench"]), ("offline", &["bourg"])];
+
+#[test]
+fn nobody_depends_on_commands() {
+    let metadata = metadata();
+    let mut refused = Vec::new();
+    for package in metadata.workspace_packages() {
+        for (commands, named) in COMMANDS {
+            let depends = package.dependencies.iter().any(|edge| edge.name == *commands);
+            if depends && !named.contains(&package.name.as_str()) {
+                refused.push(format!("{} → {commands}: only {named:?} may", package.name));
             }
         }
     }

@@ -30,7 +30,10 @@ const STACK: usize = 16 << 20;
 pub(crate) const COMMAND: &str = "evaluate-in-this-process";
 
 /// Evaluates a file in a child process.
-pub(crate) fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failure> {
+///
+/// # Errors
+/// If the file is invalid, or takes too much time or memory.
+pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))

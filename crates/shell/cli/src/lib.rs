@@ -10,12 +10,10 @@ mod cell;
 mod cells;
 mod certify;
 mod change;
-mod checkpoint;
 mod copy;
-mod dev;
-mod evaluate;
+pub mod evaluate;
 mod events;
-mod example;
+pub mod example;
 mod exec;
 mod follow;
 mod forget;
@@ -36,14 +34,12 @@ mod proxy;
 mod quota;
 mod reclaim;
 mod restart;
-mod restore;
 mod run;
 mod saver;
 mod selection;
 mod service;
 mod show;
 mod sigma;
-mod sim;
 mod token;
 mod top;
 mod update;
@@ -59,23 +55,18 @@ use clap::{Args, Subcommand};
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, Failure};
-use masterd::{ReclaimArgs, SilenceArgs, UsageHistoryArgs};
-use model::{Address, CellName, LabelQuery, MachineName};
-use process::arguments::{duration, validity};
+use model::{Address, LabelQuery, MachineName};
+use process::arguments::duration;
 use proto::v1;
 
-pub use self::checkpoint::load::begin_anew;
-pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
-use self::imports::ImportArgs;
-pub use self::master::change as change_replicas;
+pub use self::imports::ImportArgs;
 use self::moment::{Moment, Since};
+pub use self::run::submit_and_wait;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "a command is only executed from outside")]
 pub enum Command {
-    /// Run a whole cell on this machine: master, scheduler and Borglet.
-    Dev(DevArgs),
     /// Submit the jobs of a file and wait until they are healthy.
     ///
     /// A task with a health check is healthy while the check passes. Without one, a task of a
@@ -227,16 +218,6 @@ pub enum Command {
     Lock(lock::Command),
     /// Show events, with their actors and reasons.
     Events(EventsArgs),
-    /// Save, verify, show, edit and load checkpoints: the whole state of a cell in one file.
-    #[command(subcommand)]
-    Checkpoint(checkpoint::Command),
-    /// Simulate whole cells in this process, in virtual time and under faults, reproducibly by
-    /// seed.
-    Sim(sim::SimArgs),
-    /// Run a small HTTP server, an example of a service.
-    ExampleServer(ExampleServerArgs),
-    /// Run a computation that ends, an example of a batch job.
-    ExampleBatch(ExampleBatchArgs),
     /// The end of `bourg cp` in a task that sends: writes an archive to the standard output.
     #[command(name = copy::PACK, hide = true)]
     Pack {
@@ -261,46 +242,6 @@ pub enum Command {
         #[command(flatten)]
         imports: ImportArgs,
     },
-}
-
-#[derive(Debug, Args)]
-struct DevArgs {
-    /// A BCL or JSON file with jobs to run in the cell.
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    imports: ImportArgs,
-    /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// The cell's name.
-    #[arg(long, default_value = "dev")]
-    name: CellName,
-    /// The number of replicas of the master: 1, 3 or 5. An existing cell keeps at least its number.
-    #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
-    replicas: String,
-    /// The number of machines, 1 to 16: that many Borglets, which share this host evenly. Default:
-    /// as many as the cell has, and one for a new cell.
-    #[arg(long, value_name = "NUMBER", value_parser = dev::machines)]
-    machines: Option<u8>,
-    /// The log level of the cell's processes on stderr: error, warn, info, debug.
-    #[arg(long, default_value = "warn")]
-    log: String,
-    /// How long to wait for the jobs, such as 60s.
-    #[arg(long, default_value = "60s", value_parser = duration)]
-    timeout: Duration,
-    /// The validity of the certificates that the master issues.
-    #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
-    certificate_validity: Duration,
-    /// A command to run against the cell; the cell stops when the command ends.
-    #[arg(last = true)]
-    command: Vec<String>,
-    // Last, since its help heading applies to the arguments that follow.
-    #[command(flatten)]
-    silence: SilenceArgs,
-    #[command(flatten)]
-    reclaim: ReclaimArgs,
-    #[command(flatten)]
-    usage_history: UsageHistoryArgs,
 }
 
 #[derive(Debug, Args)]
@@ -492,39 +433,12 @@ struct EventsArgs {
     output: Format,
 }
 
-#[derive(Debug, Args)]
-struct ExampleServerArgs {
-    /// The port to listen on.
-    #[arg(long)]
-    port: u16,
-    /// Do not log requests.
-    #[arg(long)]
-    quiet: bool,
-    /// Log that this server is the leader.
-    #[arg(long)]
-    leader: bool,
-    /// Fail the health check with status 500 after this many requests; 0 for never.
-    #[arg(long, default_value_t = 0)]
-    unhealthy_after: u64,
-}
-
-#[derive(Debug, Args)]
-struct ExampleBatchArgs {
-    /// The number of random points.
-    #[arg(long, default_value_t = 1_000_000)]
-    samples: u64,
-    /// The seed of the random generator.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-}
-
 /// Executes a command.
 ///
 /// # Errors
 /// If the command fails.
 pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Dev(args) => return dev::dev(&args),
         Command::Run(args) => run::run(cell, &args)?,
         Command::Eval(args) => eval(&args)?,
         Command::Status(args) => show::status(cell, &args)?,
@@ -556,16 +470,6 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Cell(args) => cell::cell(cell, &args)?,
         Command::Cells(args) => cells::cells(&args)?,
         Command::User(command) => user::user(cell, &command)?,
-        Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
-        Command::Sim(args) => sim::sim(&args)?,
-        Command::ExampleServer(args) => {
-            if args.leader {
-                println!("leads");
-            }
-            let ExampleServerArgs { port, quiet, unhealthy_after, .. } = args;
-            example::serve(&example::Server { port, quiet, unhealthy_after })?;
-        }
-        Command::ExampleBatch(args) => example::batch(args.samples, args.seed),
         Command::Quota(command) => quota::quota(cell, &command)?,
         Command::Capability(command) => capability::capability(cell, &command)?,
         Command::Limits(args) => limits::limits(cell, &args)?,

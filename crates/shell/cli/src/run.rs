@@ -104,8 +104,21 @@ pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     })
 }
 
+/// Submits the jobs of a file and waits until they are healthy, each at most so long.
+///
+/// # Errors
+/// If a job is rejected, fails, or is not healthy in time.
+pub async fn submit_and_wait(
+    connection: &mut Connection,
+    jobs: &[JobSpec],
+    timeout: Duration,
+    file: &Path,
+) -> Done {
+    submit_all(connection, jobs, Some(Wait::Healthy(timeout)), file).await.map(drop)
+}
+
 /// Submits jobs and waits for each. Returns their addresses.
-pub(super) async fn submit_all(
+async fn submit_all(
     connection: &mut Connection,
     jobs: &[JobSpec],
     wait: Option<Wait>,

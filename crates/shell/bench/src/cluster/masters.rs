@@ -10,7 +10,6 @@ use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::{Context, ensure};
 use cell::Image;
 use checkpoint::Origin;
-use cli::{begin_anew, change_replicas};
 use client::{CellFile, Connection};
 use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
@@ -81,7 +80,7 @@ impl Masters {
             if let Some(image) = image.filter(|_| ReplicaId(id) == FIRST) {
                 let (mut log, _) = Log::open(data.log(), Options::default())?;
                 let origin = Origin { term: Term(1), restore_epoch: RestoreEpoch::after(0, 0) };
-                begin_anew(&data, &mut log, image, origin)?;
+                checkpoint::begin_anew(&data, &mut log, image, origin)?;
             }
             let id = ReplicaId(id);
             let address = address(id);
@@ -242,7 +241,7 @@ impl Masters {
             let known = listed(connection).await?.replicas.len().max(1);
             for replica in self.replicas.iter().skip(known) {
                 let add = Change::Add(replica.address.clone());
-                change_replicas(connection, add).await?;
+                connection.change_replicas(add).await?;
             }
         }
         loop {

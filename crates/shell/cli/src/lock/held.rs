@@ -9,8 +9,6 @@ use proto::v1::change_locks_request::Change;
 use tokio::time::Instant;
 use tonic::Code as Grpc;
 
-use super::change;
-
 /// How long to wait before asking again after a stream has ended.
 pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 
@@ -37,7 +35,7 @@ impl Held {
         let seconds = i64::try_from(lease.as_secs()).unwrap_or(i64::MAX);
         let nanos = i32::try_from(lease.subsec_nanos()).unwrap_or_default();
         let open = v1::OpenLockSession { lease: Some(proto::Duration { seconds, nanos }) };
-        let session = change(&mut connection, Change::OpenSession(open)).await?.session;
+        let session = connection.change_locks(Change::OpenSession(open)).await?.session;
         Ok(Self { connection, session, lease, renewed: sent })
     }
 
@@ -63,7 +61,7 @@ impl Held {
             if sent >= end {
                 return Err(passed());
             }
-            let renewal = change(&mut self.connection, Change::RenewSession(self.session));
+            let renewal = self.connection.change_locks(Change::RenewSession(self.session));
             match tokio::time::timeout_at(end, renewal).await {
                 Err(_) => return Err(passed()),
                 Ok(Ok(_)) => {
@@ -97,7 +95,7 @@ impl Held {
         shared: bool,
     ) -> Result<Option<String>, client::Error> {
         let acquire = v1::AcquireLock { path: path.to_owned(), session: self.session, shared };
-        match change(&mut self.connection, Change::Acquire(acquire)).await {
+        match self.connection.change_locks(Change::Acquire(acquire)).await {
             Ok(acquired) => Ok(Some(acquired.sequencer)),
             Err(client::Error::Answer(status)) if status.code() == Grpc::AlreadyExists => Ok(None),
             Err(error) => Err(error),
@@ -138,7 +136,7 @@ impl Held {
 
     /// Closes the session, which releases its locks. If no master answers, its lease passes.
     pub(crate) async fn close(mut self) {
-        let closed = change(&mut self.connection, Change::CloseSession(self.session));
+        let closed = self.connection.change_locks(Change::CloseSession(self.session));
         drop(tokio::time::timeout(self.lease, closed).await);
     }
 }

@@ -149,16 +149,6 @@ fn failure(error: client::Error) -> Failure {
     }
 }
 
-/// Sends a change.
-async fn change(
-    connection: &mut Connection,
-    change: Change,
-) -> Result<v1::ChangeLocksResponse, client::Error> {
-    let id = Some(connection.request_id().await?);
-    let request = v1::ChangeLocksRequest { id, change: Some(change) };
-    connection.ask(request, async |mut client, request| client.change_locks(request).await).await
-}
-
 async fn files(
     connection: &mut Connection,
     path: String,
@@ -299,7 +289,7 @@ fn write(cell: Target<'_>, args: WriteArgs) -> Done {
             session: None,
             sequencer: sequencer_text(sequencer.as_ref()),
         };
-        let written = change(&mut connection, Change::Write(write)).await.map_err(failure)?;
+        let written = connection.change_locks(Change::Write(write)).await.map_err(failure)?;
         output::say(&format!("{path} has generation {}\n", LogIndex(written.generation)));
         Ok(())
     })
@@ -313,7 +303,7 @@ fn delete(cell: Target<'_>, args: &DeleteArgs) -> Done {
             expected: *expected,
             sequencer: sequencer_text(sequencer.as_ref()),
         };
-        change(&mut connection, Change::Delete(delete)).await.map_err(failure)?;
+        connection.change_locks(Change::Delete(delete)).await.map_err(failure)?;
         output::say(&format!("{} is deleted\n", args.path));
         Ok(())
     })

@@ -21,7 +21,6 @@ use tokio::sync::oneshot;
 use super::addresses::Addresses;
 use super::machines::Machine;
 use super::supervise::Begin;
-use crate::master;
 
 /// The validity of the certificates that a dev cell issues at each start.
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
@@ -214,10 +213,10 @@ impl Replicas {
                 "the directory of replica {gone} is gone ({}): replacing the replica",
                 place.display()
             );
-            master::change(connection, Change::Remove(gone)).await?;
+            connection.change_replicas(Change::Remove(gone)).await?;
         }
         for (address, begin) in std::mem::take(&mut self.to_begin) {
-            let added = master::change(connection, Change::Add(address.clone())).await?;
+            let added = connection.change_replicas(Change::Add(address.clone())).await?;
             let id = ReplicaId(added.replica);
             let arguments = self.make(id)?;
             self.addresses.keep_as(process_name(id), &address)?;

@@ -14,11 +14,11 @@ use client::Target;
 use command::output::{self, Format};
 use command::{Done, Failure};
 
-use super::moment::Moment;
+use process::moment::Moment;
 
 /// The subcommands of `bourg checkpoint`.
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub enum Command {
     /// Save the current or a past state of the whole cell in one file. For administrators.
     ///
     /// The file is verified while it is written and appears under its name only when complete. An
@@ -60,8 +60,9 @@ pub(super) enum Command {
     Load(LoadArgs),
 }
 
+/// What `bourg checkpoint edit` edits.
 #[derive(Debug, Args)]
-pub(super) struct EditArgs {
+pub struct EditArgs {
     /// The checkpoint.
     file: PathBuf,
     /// Apply this text instead of opening an editor.
@@ -72,8 +73,9 @@ pub(super) struct EditArgs {
     force: bool,
 }
 
+/// What `bourg checkpoint load` loads.
 #[derive(Debug, Args)]
-pub(super) struct LoadArgs {
+pub struct LoadArgs {
     /// The checkpoint.
     file: PathBuf,
     /// The data directory to create; it must be missing or empty.

@@ -4,8 +4,7 @@ use client::Connection;
 use command::Done;
 use model::{Band, Resources};
 use proto::v1;
-
-use crate::quota::grant_all;
+use proto::v1::change_quota_request::Change;
 
 /// Grants the user the machine's whole capacity in production, and as much as may be granted in
 /// each lower band. Does nothing if quota was ever granted in the cell, so as not to override an
@@ -24,7 +23,10 @@ pub async fn grant_the_machine(
         let allowed = quota.bands.iter().find(|other| other.band() == v1::Band::from(band));
         let Some(allowed) = allowed.and_then(|band| band.allowed) else { continue };
         if Resources::try_from(allowed).is_ok_and(|allowed| allowed != Resources::default()) {
-            grant_all(connection, &status.user, band, &allowed).await?;
+            // From now on, without an end.
+            let (user, band, amount) = (status.user.clone(), band.to_string(), Some(allowed));
+            let grant = v1::op::GrantQuota { user, band, amount, from: None, until: None };
+            connection.change_quota(Change::Grant(grant)).await?;
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use proto::image::{state_hash, write_image_json};
 use serde::Serialize;
 
 use super::{places, unusable};
-use crate::moment;
+use process::moment;
 
 /// What `verify` reports about a checkpoint.
 #[derive(Debug, Serialize)]

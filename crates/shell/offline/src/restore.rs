@@ -23,11 +23,11 @@ use replica::LogEntry;
 use rpc::Authority;
 use store::DataDirectory;
 
-use super::checkpoint::load::{begin_anew, drawn, say_known};
+use super::checkpoint::load::{drawn, say_known};
 
 /// Which replica to restore from.
 #[derive(Debug, Args)]
-pub(crate) struct RestoreArgs {
+pub struct RestoreArgs {
     /// The data directory of the remaining replica, whose master must be stopped. If several
     /// remain, choose the one whose last record has the highest term, and among those the highest
     /// index: compare by running this command on a copy of each.
@@ -40,7 +40,11 @@ pub(crate) struct RestoreArgs {
     accept_loss: Option<String>,
 }
 
-pub(super) fn restore(args: &RestoreArgs) -> Done {
+/// Executes `bourg master restore`.
+///
+/// # Errors
+/// If the directory is not that of a stopped replica, or its log is damaged.
+pub fn restore(args: &RestoreArgs) -> Done {
     let failed = |error: anyhow::Error| {
         Failure::failed(format!("error: {error:#}; nothing was changed"))
             .next("stop the master of that directory first")
@@ -76,7 +80,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
     let origin = Origin { term, restore_epoch: epoch };
     // Write this first: a master that finds the cell restored relies on it.
     ReplicaIdentity::new(itself.id(), []).restored(epoch, former).write(&args.dir)?;
-    begin_anew(&data, &mut log, &image, origin)?;
+    ::checkpoint::begin_anew(&data, &mut log, &image, origin)?;
     data.renew_id().map_err(anyhow::Error::from)?;
     let name = cell.name().map_or_else(|| "?".to_owned(), ToString::to_string);
     eprintln!(

@@ -44,7 +44,7 @@ pub(super) struct Share {
 }
 
 /// Parses the number of machines.
-pub(crate) fn machines(text: &str) -> Result<u8, String> {
+pub(super) fn machines(text: &str) -> Result<u8, String> {
     let number = text.parse::<u8>().ok().filter(|number| (1..=MACHINES_MAX).contains(number));
     number.ok_or_else(|| {
         format!("'{}' is not a number of machines from 1 to {MACHINES_MAX}", text.escape_debug())

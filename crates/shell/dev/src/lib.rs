@@ -1,4 +1,7 @@
-//! `bourg dev`: runs a whole cell on this machine.
+//! `bourg dev`: a whole cell on this machine, of processes that this one starts, restarts and stops.
+//! Benchmarks use it, too.
+//!
+//! Not here: how a file with jobs is evaluated and submitted, which the commands of a client do (`cli`).
 
 mod addresses;
 mod cell;
@@ -11,27 +14,78 @@ mod supervise;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use command::{Code, Failure, output, runtime};
+use clap::Args;
+use client::Connection;
+use command::{Code, Done, Failure, output, runtime};
 use linux::Isolation;
+use masterd::{ReclaimArgs, SilenceArgs, UsageHistoryArgs};
+use model::CellName;
+use process::arguments::{duration, validity};
 use process::shutdown;
-
-use super::run::Wait;
-use super::{DevArgs, run};
-use crate::evaluate;
+use spec::JobSpec;
 
 use cell::Member;
 pub use cell::{Client, DevCell, Options};
-pub(super) use machines::machines;
 pub use quota::grant_the_machine;
 
+/// The flags of `bourg dev` that say what cell to run.
+#[derive(Debug, Args)]
+pub struct DevArgs {
+    /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The cell's name.
+    #[arg(long, default_value = "dev")]
+    name: CellName,
+    /// The number of replicas of the master: 1, 3 or 5. An existing cell keeps at least its number.
+    #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
+    replicas: String,
+    /// The number of machines, 1 to 16: that many Borglets, which share this host evenly. Default:
+    /// as many as the cell has, and one for a new cell.
+    #[arg(long, value_name = "NUMBER", value_parser = machines::machines)]
+    machines: Option<u8>,
+    /// The log level of the cell's processes on stderr: error, warn, info, debug.
+    #[arg(long, default_value = "warn")]
+    log: String,
+    /// How long to wait for the jobs, such as 60s.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    timeout: Duration,
+    /// The validity of the certificates that the master issues.
+    #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
+    certificate_validity: Duration,
+    /// A command to run against the cell; the cell stops when the command ends.
+    #[arg(last = true)]
+    command: Vec<String>,
+    // Last, since its help heading applies to the arguments that follow.
+    #[command(flatten)]
+    silence: SilenceArgs,
+    #[command(flatten)]
+    reclaim: ReclaimArgs,
+    #[command(flatten)]
+    usage_history: UsageHistoryArgs,
+}
+
+/// Jobs to run in the cell, and how a client submits them and waits until they are healthy.
+#[derive(Debug)]
+pub struct Jobs<S> {
+    /// Their descriptions.
+    pub specs: Vec<JobSpec>,
+    /// Submits them and waits, for each at most so long.
+    pub submit: S,
+}
+
 /// Runs a cell with the given jobs, and optionally a command against it.
-pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
+///
+/// # Errors
+/// If the cell cannot be started or kept running, or the jobs fail and there is a command.
+pub fn dev<S>(args: &DevArgs, jobs: Option<Jobs<S>>) -> Result<ExitCode, Failure>
+where
+    S: AsyncFnOnce(&mut Connection, &[JobSpec], Duration) -> Done,
+{
     let isolation = linux::machine::preflight()
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
-    // Reject an invalid file before anything is started.
-    let evaluate = |file| evaluate::evaluate(file, &args.imports);
-    let jobs = args.file.as_deref().map(evaluate).transpose()?;
     process::block_on(&runtime()?, async {
         let validity = format!("{}ms", args.certificate_validity.as_millis());
         let validity = ("certificate-validity", validity);
@@ -71,12 +125,15 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn work(
+async fn work<S>(
     args: &DevArgs,
-    jobs: Option<Vec<spec::JobSpec>>,
+    jobs: Option<Jobs<S>>,
     mut client: Client,
     isolation: Isolation,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, Failure>
+where
+    S: AsyncFnOnce(&mut Connection, &[JobSpec], Duration) -> Done,
+{
     let status = client.wait_until_ready().await?;
     let capacity = present::amount::cpu_and_ram(status.capacity.as_ref());
     let isolation = match isolation {
@@ -101,17 +158,15 @@ async fn work(
         }
     }
     grant_the_machine(&mut client.connection, &status).await?;
-    if let (Some(jobs), Some(file)) = (jobs, &args.file) {
-        let connection = &mut client.connection;
-        let submitted =
-            run::submit_all(connection, &jobs, Some(Wait::Healthy(args.timeout)), file).await;
+    if let Some(Jobs { specs, submit }) = jobs {
+        let submitted = submit(&mut client.connection, &specs, args.timeout).await;
         if let (Err(failure), true) = (&submitted, args.command.is_empty()) {
             // Keep the cell running so that the user can inspect it.
             output::say(&format!("{failure}\n"));
         } else {
             submitted?;
         }
-        if let (Some(job), true) = (jobs.first(), args.command.is_empty()) {
+        if let (Some(job), true) = (specs.first(), args.command.is_empty()) {
             let name = &job.name;
             eprintln!(
                 "next: bourg logs -f {name} · bourg status {name} · bourg why {name} · bourg kill {name}"

@@ -18,7 +18,7 @@ use sim::{Family, Plan, Scenario, Verdict};
 
 /// What to simulate.
 #[derive(Debug, Args)]
-pub(super) struct SimArgs {
+pub struct SimArgs {
     /// Simulate the world of this seed.
     #[arg(long, conflicts_with = "seeds", required_unless_present_any = ["seeds", "scenario"])]
     seed: Option<u64>,

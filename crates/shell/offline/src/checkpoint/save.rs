@@ -13,7 +13,7 @@ use proto::v1;
 use proto::v1::save_checkpoint_response::{Head, Piece};
 use store::checkpoint::CheckpointReader;
 
-use crate::moment::{self, Moment};
+use process::moment::{self, Moment};
 
 pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
     may_be_replaced(file)?;

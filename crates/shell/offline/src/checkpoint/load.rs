@@ -21,10 +21,10 @@ use model::{LogIndex, ReplicaId, RestoreEpoch};
 use rpc::Authority;
 use store::DataDirectory;
 use store::events::{Events, Reader};
-use store::log::{Kind, Log, Options, RecordRef};
+use store::log::{Log, Options};
 
 use super::{LoadArgs, sound, unusable};
-use crate::moment;
+use process::moment;
 
 const AUTHORITY: &str = "ca.pem";
 
@@ -248,7 +248,7 @@ fn fill(path: &Path, image: &Image, origin: Origin, takes: Takes<'_>) -> anyhow:
         take_over(&data, events, image.index)?;
     }
     let (mut log, _) = Log::open(data.log(), Options::default())?;
-    begin_anew(&data, &mut log, image, origin)
+    checkpoint::begin_anew(&data, &mut log, image, origin)
 }
 
 /// Takes over the former master's events up to an operation. Those after it are of changes that the
@@ -265,18 +265,4 @@ fn take_over(data: &DataDirectory, mut former: Reader, index: LogIndex) -> anyho
         );
     }
     Ok(())
-}
-
-/// Writes what a master needs to continue from an image: the image as a checkpoint, and a log that
-/// starts after it, so that nobody mistakes the log for a complete one.
-pub fn begin_anew(
-    data: &DataDirectory,
-    log: &mut Log,
-    image: &Image,
-    origin: Origin,
-) -> anyhow::Result<()> {
-    checkpoint::write_in(&data.checkpoints(), image, origin)?;
-    let (kind, term, index) = (Kind::Restart, origin.term.0, image.index.0);
-    log.append(&[RecordRef { kind, term, index, level: 0, payload: &[] }])?;
-    Ok(log.sync()?)
 }
