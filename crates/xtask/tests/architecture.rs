@@ -74,7 +74,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // The shell.
-    ("process", &["model", "spec", "cell", "proto", "rpc"]),
+    ("process", &["model", "cell", "proto", "rpc"]),
     ("client", &["model", "proto", "rpc"]),
     ("present", &["model", "spec", "cell", "proto", "process"]),
     ("command", &["model", "proto", "rpc", "process", "client", "present"]),
@@ -120,6 +120,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "client",
         ],
     ),
+    ("clientd", &["model", "proto", "rpc", "client", "command"]),
+    (
+        "autoscalerd",
+        &["model", "spec", "autoscale", "proto", "process", "client", "command", "clientd"],
+    ),
+    ("proxyd", &["model", "proto", "process", "client", "command", "clientd"]),
     (
         "dev",
         &[
@@ -153,13 +159,14 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cell",
             "bcl",
             "proto",
-            "linux",
             "rpc",
             "process",
             "client",
             "present",
             "command",
-            "autoscale",
+            "clientd",
+            "autoscalerd",
+            "proxyd",
             "sigma",
         ],
     ),

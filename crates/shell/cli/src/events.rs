@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use client::{MasterClient, Target};
+use clientd::follow;
 use command::output::{self, Format};
 use command::{Done, job_address, with_cell};
 use model::{Span, Time};
@@ -12,7 +13,6 @@ use proto::v1;
 use proto::v1::events_request::From;
 
 use super::EventsArgs;
-use super::follow::follow;
 use super::moment::{self, Moment};
 
 /// The id of an event on the command line: `88412` or `88412.3`.

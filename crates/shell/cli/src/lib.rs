@@ -3,7 +3,6 @@
 //! Not here: the processes of a cell and the benchmarks, which are other commands of the program,
 //! and how to find and call a cell (crate `client`).
 
-mod autoscaler;
 mod bns;
 mod capability;
 mod cell;
@@ -15,7 +14,6 @@ pub mod evaluate;
 mod events;
 pub mod example;
 mod exec;
-mod follow;
 mod forget;
 mod imports;
 mod kill;
@@ -30,7 +28,6 @@ mod metrics;
 mod moment;
 mod notice_max;
 mod plan;
-mod proxy;
 mod quota;
 mod reclaim;
 mod restart;
@@ -141,7 +138,7 @@ pub enum Command {
     ///
     /// On SIGTERM or Ctrl-C it stops listening, waits for open connections, at most as long as --drain
     /// says, and exits with 0.
-    Proxy(proxy::ProxyArgs),
+    Proxy(proxyd::ProxyArgs),
     /// Print the page with metrics that a task serves itself.
     ///
     /// The job names it: `metrics: { port: 'http', path: '/metrics' }`. A page may have at most 8 MiB
@@ -175,7 +172,7 @@ pub enum Command {
     /// It changes only jobs whose description has `autoscale`, within the bounds given there; the cell rejects
     /// everything else. It runs until SIGTERM or Ctrl-C, prints each change with its reason, and a cell
     /// may have several: one acts, and the others wait for its lock.
-    Autoscaler(autoscaler::AutoscalerArgs),
+    Autoscaler(autoscalerd::AutoscalerArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
     /// Forget jobs that have ended, before the cell does so by itself.
@@ -453,9 +450,9 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Bns(command) => bns::bns(cell, &command)?,
         Command::Service(command) => service::service(cell, &command)?,
-        Command::Proxy(args) => proxy::proxy(cell, &args)?,
+        Command::Proxy(args) => proxyd::start(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
-        Command::Autoscaler(args) => autoscaler::autoscaler(cell, &args)?,
+        Command::Autoscaler(args) => autoscalerd::start(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Forget(args) => forget::forget(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,

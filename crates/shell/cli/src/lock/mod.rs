@@ -1,7 +1,6 @@
 //! `bourg lock`: locks and small files in the cell.
 
 pub(crate) mod guard;
-pub(crate) mod held;
 mod with;
 
 use std::io::Read as _;
@@ -10,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use client::{Connection, MasterClient, Target};
+use clientd::follow;
 use command::output::{self, Format};
 use command::{Code, Done, Failure, with_cell};
 use model::{FilePath, LogIndex, Sequencer, Time};
@@ -17,7 +17,6 @@ use proto::v1;
 use proto::v1::change_locks_request::Change;
 use tonic::Code as Grpc;
 
-use super::follow;
 use super::moment;
 
 /// The maximum length of a file, which the cell has too: more is not read.
@@ -333,7 +332,7 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
                 _ => output::item(&args.output, &state, &args.path),
             }
         };
-        follow::follow(&mut connection, request, true, open, take).await
+        follow(&mut connection, request, true, open, take).await
     })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! It follows the service by a watch of its name, and goes on with the last known tasks while no master
 //! answers. Which task gets a connection is decided in [`backends`].
+//!
+//! Not here: following and status pages, which every client that goes on has (`clientd`).
 
 mod backends;
 mod forward;
@@ -12,25 +14,21 @@ use std::time::Duration;
 
 use clap::Args;
 use client::Target;
+use clientd::{RETRY, follow, serve_status, watch_names};
 use command::{Done, Failure, job_address, output, runtime};
 use model::Address;
-use process::arguments::duration;
+use process::arguments::{duration, service_name};
 use process::shutdown;
 use proto::v1;
 use tokio::net::TcpListener;
 
-use super::bns::watch_on;
-use super::follow::follow;
-
 use self::forward::Proxy;
 
-/// The delay before the service is watched again after no master has answered.
-const RETRY: Duration = Duration::from_secs(1);
-
+/// The flags of `bourg proxy`.
 #[derive(Debug, Args)]
-pub(super) struct ProxyArgs {
+pub struct ProxyArgs {
     /// The service: user/name, or name.
-    #[arg(value_parser = super::service::name)]
+    #[arg(value_parser = service_name)]
     service: Address,
     /// Where to listen for connections. Port 0 is a free one, which is printed.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
@@ -50,8 +48,11 @@ pub(super) struct ProxyArgs {
     status: Option<SocketAddr>,
 }
 
-/// Executes the command.
-pub(super) fn proxy(cell: Target<'_>, args: &ProxyArgs) -> Done {
+/// Forwards connections until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// If there is no such service, no address to listen at, or no cell at the start.
+pub fn start(cell: Target<'_>, args: &ProxyArgs) -> Done {
     process::block_on(&runtime()?, async {
         // Both signals are handled from here on.
         let mut stop = std::pin::pin!(shutdown::requested());
@@ -69,7 +70,7 @@ pub(super) fn proxy(cell: Target<'_>, args: &ProxyArgs) -> Done {
             if let Ok(address) = status.local_addr() {
                 text += &format!("status at http://{address}/metrics\n");
             }
-            serving = Some(tokio::spawn(status::serve(status, proxy.clone())));
+            serving = Some(tokio::spawn(serve_status(status, proxy.clone())));
         }
         let mut watch = std::pin::pin!(watch(cell, &service, &proxy));
         tokio::select! {
@@ -124,7 +125,7 @@ async fn watch(cell: Target<'_>, service: &v1::Service, proxy: &Proxy) -> Failur
     loop {
         let followed = async {
             let mut connection = client::Connection::open(cell)?;
-            let open = async |client, request| watch_on(client, request, 0).await;
+            let open = async |client, request| watch_names(client, request, 0).await;
             let from = request.clone();
             follow(&mut connection, from, true, open, |next, change: v1::NamesChange| {
                 take_in(proxy, &change);

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use client::Connection;
-use command::Failure;
 use proto::v1;
 use proto::v1::change_locks_request::Change;
 use tokio::time::Instant;
 use tonic::Code as Grpc;
 
 /// How long to wait before asking again after a stream has ended.
-pub(crate) const AGAIN: Duration = Duration::from_millis(200);
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// An open lock session.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     connection: Connection,
     session: u64,
     lease: Duration,
@@ -24,13 +23,17 @@ pub(crate) struct Held {
 
 /// The session is lost, with the reason.
 #[derive(Debug)]
-pub(crate) struct Lost(pub(crate) String);
+pub struct Lost(
+    /// The reason, in words.
+    pub String,
+);
 
 impl Held {
-    pub(crate) async fn open(
-        mut connection: Connection,
-        lease: Duration,
-    ) -> Result<Self, client::Error> {
+    /// Opens a session, which ends when its lease passes without a renewal: 5 s to 60 s.
+    ///
+    /// # Errors
+    /// As for [`Connection::ask`].
+    pub async fn open(mut connection: Connection, lease: Duration) -> Result<Self, client::Error> {
         let sent = Instant::now();
         let seconds = i64::try_from(lease.as_secs()).unwrap_or(i64::MAX);
         let nanos = i32::try_from(lease.subsec_nanos()).unwrap_or_default();
@@ -40,17 +43,22 @@ impl Held {
     }
 
     /// When the lease is renewed next: after a third of it.
-    pub(crate) fn due(&self) -> Instant {
+    #[must_use]
+    pub fn due(&self) -> Instant {
         self.renewed + self.lease / 3
     }
 
     /// When this process must take the session for lost.
-    pub(crate) fn end(&self) -> Instant {
+    #[must_use]
+    pub fn end(&self) -> Instant {
         self.renewed + self.lease
     }
 
     /// Renews the lease. Does not return before it is renewed or lost.
-    pub(crate) async fn renew(&mut self) -> Result<(), Lost> {
+    ///
+    /// # Errors
+    /// If the session is lost.
+    pub async fn renew(&mut self) -> Result<(), Lost> {
         let end = self.end();
         let passed = || {
             let lease = self.lease.as_secs();
@@ -89,7 +97,10 @@ impl Held {
     }
 
     /// Acquires a lock; its sequencer, or nothing if somebody else holds it.
-    pub(crate) async fn acquire(
+    ///
+    /// # Errors
+    /// As for [`Connection::ask`].
+    pub async fn acquire(
         &mut self,
         path: &str,
         shared: bool,
@@ -102,12 +113,16 @@ impl Held {
         }
     }
 
-    /// Waits until a lock seems to be free, and renews the lease meanwhile.
-    pub(crate) async fn wait_until_free(
+    /// Waits until a lock seems to be free, and renews the lease meanwhile. The inner error is the loss of the
+    /// session.
+    ///
+    /// # Errors
+    /// As for [`Connection::stream`].
+    pub async fn wait_until_free(
         &mut self,
         path: &str,
         shared: bool,
-    ) -> Result<Result<(), Lost>, Failure> {
+    ) -> Result<Result<(), Lost>, client::Error> {
         loop {
             let request = v1::WatchFilesRequest { path: path.to_owned(), index: 0 };
             let stream = self
@@ -135,7 +150,7 @@ impl Held {
     }
 
     /// Closes the session, which releases its locks. If no master answers, its lease passes.
-    pub(crate) async fn close(mut self) {
+    pub async fn close(mut self) {
         let closed = self.connection.change_locks(Change::CloseSession(self.session));
         drop(tokio::time::timeout(self.lease, closed).await);
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use client::{Connection, MasterClient};
 use command::{Done, Failure};
+use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 /// The delay before a stream that has ended is opened again.
@@ -15,7 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Reads a stream, and opens it again at another replica when it ends or its connection fails. `take`
 /// gets each message, and changes the request so that the next stream continues after it. Unless it
 /// `goes_on`, the stream is read once to its end.
-pub(super) async fn follow<M: Clone, T>(
+///
+/// # Errors
+/// If `take` fails, or no replica has answered for a minute.
+pub async fn follow<M: Clone, T>(
     connection: &mut Connection,
     mut request: M,
     goes_on: bool,
@@ -54,6 +58,28 @@ pub(super) async fn follow<M: Clone, T>(
         }
         connection.elsewhere();
         tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+/// Opens a watch of names that goes on after the last answer. If the cell's log ends before that, it was
+/// restored since, and all names come again; not if the user has `asked` for that index.
+///
+/// # Errors
+/// As of the call.
+pub async fn watch_names(
+    mut client: MasterClient,
+    request: Request<v1::WatchNamesRequest>,
+    asked: u64,
+) -> Result<Response<Streaming<v1::NamesChange>>, Status> {
+    let (metadata, extensions, from) = request.into_parts();
+    let request = |from| Request::from_parts(metadata.clone(), extensions.clone(), from);
+    let opened = client.names.watch(request(from.clone())).await;
+    match opened {
+        Err(status) if status.code() == Code::OutOfRange && from.after != asked => {
+            let from = v1::WatchNamesRequest { after: 0, ..from };
+            client.names.watch(request(from)).await
+        }
+        opened => opened,
     }
 }
 

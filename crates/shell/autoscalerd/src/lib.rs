@@ -2,7 +2,8 @@
 //! those jobs whose descriptions let it.
 //!
 //! It is a client of the public API like any other. What a limit should be is decided in the pure crate
-//! `autoscale`, and whether it may be set by the cell. Of several that run, one acts: the holder of a lock.
+//! `autoscale`, and whether it may be set by the cell. Of several that run, one acts: the holder of a lock
+//! (`clientd`).
 
 mod histories;
 mod round;
@@ -13,24 +14,22 @@ use std::time::Duration;
 use autoscale::Settings;
 use clap::Args;
 use client::{Connection, Target};
+use clientd::Role;
 use command::{Done, Failure, output, runtime};
 use model::{FilePath, Span};
 use process::arguments::duration;
 use process::shutdown;
 use tokio::time::Instant;
 
-use super::lock::held::{Held, Lost};
-
 use self::histories::Histories;
 use self::round::Round;
 
-/// The delay after a cell has not answered.
-const RETRY: Duration = Duration::from_secs(1);
 /// How often histories are written to their file.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 
+/// The flags of `bourg autoscaler`.
 #[derive(Debug, Args)]
-pub(crate) struct AutoscalerArgs {
+pub struct AutoscalerArgs {
     /// Set the limits of the jobs of all users, which needs the capability autoscale. Default: only of your
     /// own jobs.
     #[arg(long)]
@@ -109,120 +108,30 @@ impl AutoscalerArgs {
     }
 }
 
-/// Executes the command.
-pub(super) fn autoscaler(cell: Target<'_>, args: &AutoscalerArgs) -> Done {
+/// Sets limits until SIGTERM or Ctrl-C, whenever this process holds the lock.
+///
+/// # Errors
+/// If the histories cannot be read or written, or there is no cell at the start.
+pub fn start(cell: Target<'_>, args: &AutoscalerArgs) -> Done {
     let mut histories = Histories::read(args.history.clone(), span(args.window))?;
     process::block_on(&runtime()?, async {
         // Both signals are handled from here on.
         let mut stop = std::pin::pin!(shutdown::requested());
-        let lock = args.lock(&Connection::open(cell)?)?;
-        let mut acted = false;
-        loop {
-            let mut leader = Leader { cell, args, lock: &lock, acted: &mut acted };
-            match Box::pin(leader.stand_by_and_act(&mut stop, &mut histories)).await {
-                Ok(End::Stopped) => break,
-                Ok(End::Lost(why)) => output::say(&format!("the lock {lock} is lost: {why}\n")),
-                Err(failure) if acted => {
-                    output::say(&format!("limits stay as they are: {failure}\n"));
-                }
-                Err(failure) => return Err(failure),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(RETRY) => {}
-                () = &mut stop => break,
-            }
-        }
+        let role = Role {
+            name: "autoscaler",
+            acts: "sets limits",
+            rests: "limits stay as they are",
+            lock: args.lock(&Connection::open(cell)?)?,
+            lease: args.lease,
+        };
+        let lead = role.lead(cell, &mut stop, async |connection, sequencer| {
+            let settings = (args.settings(), args.changes, args.all_users);
+            let mut round = Round::new(connection, settings, sequencer);
+            act(&mut round, args.interval, &mut histories).await
+        });
+        Box::pin(lead).await?;
         histories.save().await
     })
-}
-
-/// Why an autoscaler acts no more.
-enum End {
-    /// It was told to stop.
-    Stopped,
-    /// It no longer has its lock session.
-    Lost(String),
-}
-
-/// An autoscaler that waits to be the one that acts.
-struct Leader<'a> {
-    cell: Target<'a>,
-    args: &'a AutoscalerArgs,
-    lock: &'a FilePath,
-    /// Whether it has ever acted. Before that an error ends it, and afterwards it tries again.
-    acted: &'a mut bool,
-}
-
-impl Leader<'_> {
-    async fn stand_by_and_act(
-        &mut self,
-        stop: &mut (impl Future<Output = ()> + Unpin),
-        histories: &mut Histories,
-    ) -> Result<End, Failure> {
-        let (args, lock) = (self.args, self.lock);
-        // Another connection has the newest certificate, if that is renewed.
-        let connection = Connection::open(self.cell)?;
-        let mut held = Held::open(connection.clone(), args.lease).await?;
-        let acquired = tokio::select! {
-            acquired = acquire(&mut held, lock) => acquired,
-            () = &mut *stop => Ok(Err(End::Stopped)),
-        };
-        let ended = match acquired {
-            Ok(Ok(sequencer)) => {
-                *self.acted = true;
-                output::print(&format!("holds {lock} and sets limits\n"))?;
-                let settings = (args.settings(), args.changes, args.all_users);
-                let mut round = Round::new(connection, settings, sequencer);
-                let work = act(&mut round, args.interval, histories);
-                Box::pin(hold_while(&mut held, work, stop)).await
-            }
-            Ok(Err(end)) => Ok(end),
-            Err(failure) => Err(failure),
-        };
-        if !matches!(ended, Ok(End::Lost(_))) {
-            held.close().await;
-        }
-        ended
-    }
-}
-
-/// Waits for the lock.
-async fn acquire(held: &mut Held, lock: &FilePath) -> Result<Result<String, End>, Failure> {
-    let mut said = false;
-    loop {
-        if let Some(sequencer) = held.acquire(lock.as_str(), false).await? {
-            return Ok(Ok(sequencer));
-        }
-        if !said {
-            output::say(&format!("another autoscaler holds {lock}; this one waits for it\n"));
-            said = true;
-        }
-        if let Err(Lost(why)) = held.wait_until_free(lock.as_str(), false).await? {
-            return Ok(Err(End::Lost(why)));
-        }
-    }
-}
-
-/// Renews the lease until the work fails, the session is lost, or the process is to stop.
-async fn hold_while(
-    held: &mut Held,
-    work: impl Future<Output = Failure>,
-    stop: &mut (impl Future<Output = ()> + Unpin),
-) -> Result<End, Failure> {
-    let mut work = std::pin::pin!(work);
-    loop {
-        let due = held.due();
-        tokio::select! {
-            biased;
-            () = &mut *stop => return Ok(End::Stopped),
-            () = tokio::time::sleep_until(due) => {
-                if let Err(Lost(why)) = held.renew().await {
-                    return Ok(End::Lost(why));
-                }
-            }
-            failure = &mut work => return Err(failure),
-        }
-    }
 }
 
 /// Sets limits at each interval; returns only with a failure.

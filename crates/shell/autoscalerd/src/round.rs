@@ -13,7 +13,6 @@ use spec::{CpuRam, JobSpec};
 use tonic::Code as Grpc;
 
 use super::histories::{Histories, Remembered};
-use crate::usage;
 
 /// How far back the windows are read of which the cell may have more than was read before. Windows of 5 minutes
 /// are delivered when they have closed.
@@ -165,7 +164,11 @@ impl Round {
     ) -> Result<Option<v1::UsageResponse>, Failure> {
         let since = remembered.read_until.map_or(now - READ_FIRST, |until| until - READ_AGAIN);
         let (job, since) = (Some(address.clone()), Some(since.0));
-        match usage::ask(&mut self.connection, Of::Tasks(Tasks { job, tasks: None, since })).await {
+        let of = Some(Of::Tasks(Tasks { job, tasks: None, since }));
+        let request = v1::UsageRequest { of, without_totals: true };
+        let answer =
+            self.connection.ask(request, async |mut client, request| client.usage(request).await);
+        match answer.await {
             Ok(answer) => {
                 // A replica that did not answer may have more.
                 if answer.missing.is_empty() {
