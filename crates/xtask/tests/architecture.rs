@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // The words.
     ("model", &[]),
     ("spec", &["model"]),
+    ("chart", &[]),
     // The core.
     ("cell", &["model", "spec", "generator", "script"]),
     ("bns", &["model", "cell", "script"]),
@@ -78,7 +79,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("client", &["model", "proto", "rpc"]),
     ("present", &["model", "spec", "cell", "proto", "process"]),
     ("command", &["model", "proto", "rpc", "process", "client", "present"]),
-    ("sigma", &["model", "proto", "rpc", "process", "client", "present"]),
+    ("sigma", &["chart", "model", "proto", "rpc", "process", "client", "present"]),
     ("nameserver", &["model", "dns", "process"]),
     (
         "masterd",
@@ -185,6 +186,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "trace",
             "reclaim",
             "lab",
+            "chart",
             "proto",
             "store",
             "linux",

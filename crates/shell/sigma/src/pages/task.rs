@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use chart::{Chart, Kind, Point, Series, Unit, chart};
 use maud::{Markup, html};
 use model::FinalUsage;
 use present::EventWords;
@@ -18,7 +19,6 @@ use crate::address::{Place, Query};
 use crate::asker::{Asker, History};
 use crate::problem::Problem;
 use crate::show;
-use crate::svg::{Chart, Kind, Point, Series, Unit, chart};
 
 /// How many events of a task are read, for its incarnations, and how many of them are shown.
 const EVENTS: u32 = 200;

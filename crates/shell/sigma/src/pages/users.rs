@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chart::{Bar, Marker, Part as Piece, Size, stack};
 use maud::{Markup, html};
 use model::{Capability, Dimension, Resources, Time};
 use proto::{v1, word};
@@ -11,7 +12,6 @@ use crate::address::{Place, Query};
 use crate::asker::Asker;
 use crate::problem::Problem;
 use crate::show;
-use crate::svg::{Bar, Marker, Part as Piece, Size, stack};
 
 /// The most rows of a table.
 const ROWS: usize = 200;

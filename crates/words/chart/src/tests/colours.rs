@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-const SHEET: &str = include_str!("../../assets/charts.css");
+use super::super::STYLE as SHEET;
 
 /// Backgrounds of the main style sheet.
 const LIGHT: &str = "#ffffff";

@@ -2,20 +2,24 @@
 
 use std::fmt::Write as _;
 
-/// A figure of charts below each other.
+use maud::Escaper;
+
+use super::scale::whole_step;
+
+/// A figure: plots below each other.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The heading.
     pub title: String,
     /// A sentence below it.
     pub subtitle: String,
-    /// The charts.
-    pub charts: Vec<Chart>,
+    /// The plots.
+    pub plots: Vec<Plot>,
 }
 
-/// A chart.
+/// A plot: lines over two axes.
 #[derive(Clone, Debug)]
-pub struct Chart {
+pub struct Plot {
     /// What it shows.
     pub title: String,
     /// The horizontal axis.
@@ -60,34 +64,17 @@ const HEIGHT: u64 = 260;
 const LEFT: u64 = 70;
 const RIGHT: u64 = 190;
 const TOP: u64 = 64;
-/// From one chart to the next one: its title, its marks, and the label of its axis.
+/// From one plot to the next one: its title, its marks, and the label of its axis.
 const BETWEEN: u64 = 84;
 
 impl Axis {
     /// An axis with about so many marks, at round numbers; `show` writes them.
     #[must_use]
     pub fn new(label: &str, most: u64, marks: u64, show: impl Fn(u64) -> String) -> Self {
-        let step = round(most.max(1).div_ceil(marks.max(1)));
+        let step = whole_step(most.max(1).div_ceil(marks.max(1)));
         let end = most.max(1).div_ceil(step) * step;
         let at = (0..=end / step).map(|nth| (nth * step, show(nth * step)));
         Self { label: label.to_owned(), end, marks: at.collect() }
-    }
-}
-
-/// The next of 1, 2, 5, 10, 20, 50, ….
-fn round(at_least: u64) -> u64 {
-    let mut power = 1_u64;
-    loop {
-        for digit in [1, 2, 5] {
-            let step = power.saturating_mul(digit);
-            if step >= at_least {
-                return step;
-            }
-        }
-        match power.checked_mul(10) {
-            Some(more) => power = more,
-            None => return at_least,
-        }
     }
 }
 
@@ -95,8 +82,8 @@ impl Figure {
     /// The SVG document.
     #[must_use]
     pub fn svg(&self) -> String {
-        let charts = self.charts.len() as u64;
-        let (width, height) = (LEFT + WIDTH + RIGHT, TOP + charts * (HEIGHT + BETWEEN));
+        let plots = self.plots.len() as u64;
+        let (width, height) = (LEFT + WIDTH + RIGHT, TOP + plots * (HEIGHT + BETWEEN));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
              role=\"img\" font-family=\"sans-serif\" font-size=\"13\">\n<title>{}</title>\n<desc>{}</desc>\n\
@@ -106,15 +93,15 @@ impl Figure {
         );
         text(&mut svg, (LEFT, 24), "start", " font-size=\"17\" font-weight=\"bold\"", &self.title);
         text(&mut svg, (LEFT, 44), "start", " fill=\"#444444\"", &self.subtitle);
-        for (chart, nth) in self.charts.iter().zip(0..) {
-            chart.draw(&mut svg, TOP + 24 + nth * (HEIGHT + BETWEEN));
+        for (plot, nth) in self.plots.iter().zip(0..) {
+            plot.draw(&mut svg, TOP + 24 + nth * (HEIGHT + BETWEEN));
         }
         svg + "</svg>\n"
     }
 }
 
-impl Chart {
-    /// Draws the chart with its top at `top`.
+impl Plot {
+    /// Draws the plot with its top at `top`.
     fn draw(&self, svg: &mut String, top: u64) {
         let (right, bottom) = (LEFT + WIDTH, top + HEIGHT);
         let x = |at: u64| LEFT + at.min(self.x.end) * WIDTH / self.x.end.max(1);
@@ -183,17 +170,9 @@ fn text(svg: &mut String, at: (u64, u64), anchor: &str, more: &str, text: &str) 
 
 /// Text for XML. Control characters, which XML cannot hold, become spaces.
 fn escaped(text: &str) -> String {
+    let text = text.replace(char::is_control, " ");
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            other if other.is_control() => escaped.push(' '),
-            other => escaped.push(other),
-        }
-    }
+    let _infallible = Escaper::new(&mut escaped).write_str(&text);
     escaped
 }
 
@@ -220,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_is_drawn_with_its_axes_bars_and_legend() {
-        let chart = Chart {
+    fn a_plot_is_drawn_with_its_axes_bars_and_legend() {
+        let plot = Plot {
             title: "limit & usage".to_owned(),
             x: Axis::new("hours", 2, 2, |at| at.to_string()),
             y: Axis::new("%", 100, 2, |at| at.to_string()),
@@ -236,7 +215,7 @@ mod tests {
         let figure = Figure {
             title: "one\u{7}line".to_owned(),
             subtitle: "drawn".to_owned(),
-            charts: vec![chart],
+            plots: vec![plot],
         };
         expect![[r##"
             <svg xmlns="http://www.w3.org/2000/svg" width="1020" height="408" viewBox="0 0 1020 408" role="img" font-family="sans-serif" font-size="13">

@@ -17,7 +17,7 @@ const PITCH: usize = 9;
 
 /// How a machine is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Square {
+pub enum Square {
     /// It is up, and this share of it is used: 1 is all of it.
     Up(f64),
     /// It is down.
@@ -65,15 +65,15 @@ pub(super) fn columns(machines: usize) -> usize {
 
 /// A rack and its machines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rack<'a> {
+pub struct Rack<'a> {
     /// The id of its element in the page.
-    pub(crate) id: &'a str,
+    pub id: &'a str,
     /// Its name, such as `r7`.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// Where its link goes.
-    pub(crate) href: &'a str,
+    pub href: &'a str,
     /// Its machines, row by row from the top left.
-    pub(crate) machines: &'a [Square],
+    pub machines: &'a [Square],
 }
 
 /// The racks of a map, each by the id of its element: a link with the element `svg.rack` of that id
@@ -81,7 +81,8 @@ pub(crate) struct Rack<'a> {
 ///
 /// The machine with the index `row * data-columns + column` is at `column * 9` and `row * 9` pixels
 /// from the top left of the `svg`, if the style does not scale it.
-pub(crate) fn racks(racks: &[Rack<'_>], measure: &str) -> Vec<(String, Markup)> {
+#[must_use]
+pub fn racks(racks: &[Rack<'_>], measure: &str) -> Vec<(String, Markup)> {
     racks.iter().map(|each| (each.id.to_owned(), rack(each, measure))).collect()
 }
 
@@ -164,7 +165,8 @@ fn label(rack: &Rack<'_>, measure: &str) -> String {
 }
 
 /// The legend of the map: the buckets of a measure, such as `CPU used`, and the states.
-pub(crate) fn map_legend(measure: &str) -> Markup {
+#[must_use]
+pub fn map_legend(measure: &str) -> Markup {
     let entry = |layer: usize| {
         html! {
             svg.rack width=(PITCH) height=(PITCH) viewBox="0 -.4444 1 1" aria-hidden="true" {

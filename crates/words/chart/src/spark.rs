@@ -14,7 +14,8 @@ const POINTS_MAX: usize = 96;
 
 /// A sparkline from the oldest value to the newest, at equal distances. The top is `top`, or the
 /// maximum if that is more. `label` is the text alternative and what a hover shows.
-pub(crate) fn spark(label: &str, class: &str, values: &[Option<f64>], top: f64) -> Markup {
+#[must_use]
+pub fn spark(label: &str, class: &str, values: &[Option<f64>], top: f64) -> Markup {
     let points: Vec<Point> = (0..).zip(values.iter().map(|value| value.and_then(finite))).collect();
     let known = || points.iter().filter_map(|&(_, value)| value);
     if known().next().is_none() {

@@ -6,7 +6,7 @@ use super::{finite, whole};
 
 /// A value at a time in microseconds since the epoch; without a value it is a gap, which breaks the
 /// line.
-pub(crate) type Point = (u64, Option<f64>);
+pub type Point = (u64, Option<f64>);
 
 /// The points of a time chart that are drawn: finite, sorted, and from `from` to `to`.
 ///

@@ -6,29 +6,29 @@ use super::{finite, percent};
 
 /// A part of a bar.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub struct Part<'a> {
     /// The class of its colour, such as `series-production`.
-    pub(crate) class: &'a str,
+    pub class: &'a str,
     /// How much it is, in the unit of the capacity.
-    pub(crate) value: f64,
+    pub value: f64,
     /// What it is and how much, such as `production 3.2 cores`.
-    pub(crate) label: &'a str,
+    pub label: &'a str,
 }
 
 /// A place on a bar, such as a limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marker<'a> {
+pub struct Marker<'a> {
     /// The class of its colour, such as `series-limit`.
-    pub(crate) class: &'a str,
+    pub class: &'a str,
     /// Where it is, in the unit of the capacity.
-    pub(crate) value: f64,
+    pub value: f64,
     /// What it is and how much, such as `limit 8 cores`.
-    pub(crate) label: &'a str,
+    pub label: &'a str,
 }
 
 /// How large a bar is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
+pub enum Size {
     /// For a row of a table.
     Compact,
     /// For a page of its own: with a legend.
@@ -37,24 +37,25 @@ pub(crate) enum Size {
 
 /// A bar: parts of a capacity.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bar<'a> {
+pub struct Bar<'a> {
     /// What is divided, such as `CPU`.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// How much the whole bar is.
-    pub(crate) capacity: f64,
+    pub capacity: f64,
     /// How much that is as text, such as `16 cores`.
-    pub(crate) of: &'a str,
+    pub of: &'a str,
     /// From left to right.
-    pub(crate) parts: &'a [Part<'a>],
+    pub parts: &'a [Part<'a>],
     /// In any order.
-    pub(crate) markers: &'a [Marker<'a>],
+    pub markers: &'a [Marker<'a>],
     /// How large it is.
-    pub(crate) size: Size,
+    pub size: Size,
 }
 
 /// A stacked bar. What is beyond the capacity is cut off, and the end of the bar gets a mark of the
 /// class `over`. The text alternative names all parts and markers.
-pub(crate) fn stack(bar: &Bar<'_>) -> Markup {
+#[must_use]
+pub fn stack(bar: &Bar<'_>) -> Markup {
     let Some(capacity) = finite(bar.capacity).filter(|&capacity| capacity > 0.0) else {
         return html! { span.stack-empty { (bar.name) ": no capacity" } };
     };
@@ -123,7 +124,8 @@ pub(crate) fn stack(bar: &Bar<'_>) -> Markup {
 }
 
 /// What the colours of several bars mean: class and name of each part and of each marker.
-pub(crate) fn stack_legend(parts: &[(&str, &str)], markers: &[(&str, &str)]) -> Markup {
+#[must_use]
+pub fn stack_legend(parts: &[(&str, &str)], markers: &[(&str, &str)]) -> Markup {
     html! {
         ul.chart-legend {
             @for (class, name) in parts { li class=(class) { (swatch(false)) (name) } }

@@ -31,7 +31,7 @@ const BANDS_BYTES: usize = 8000;
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Samples: a line from point to point, and the area below it.
     Area,
     /// Samples: a line from point to point.
@@ -51,36 +51,36 @@ impl Kind {
 
 /// A series of a chart.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Series<'a> {
+pub struct Series<'a> {
     /// Its name in the legend.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// How it is drawn.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// The class of its colour, such as `series-usage`.
-    pub(crate) class: &'a str,
+    pub class: &'a str,
     /// Its points, in any order.
-    pub(crate) points: &'a [Point],
+    pub points: &'a [Point],
 }
 
 /// A chart over time.
-pub(crate) struct Chart<'a> {
+pub struct Chart<'a> {
     /// What it shows, such as `CPU`.
-    pub(crate) title: &'a str,
+    pub title: &'a str,
     /// The left end: microseconds since the epoch.
-    pub(crate) from: u64,
+    pub from: u64,
     /// The right end: microseconds since the epoch.
-    pub(crate) to: u64,
+    pub to: u64,
     /// The least value at the top, such as 1 for shares, or 0 if only the values count.
-    pub(crate) top: f64,
+    pub top: f64,
     /// Where ticks of values are nice.
-    pub(crate) unit: Unit,
+    pub unit: Unit,
     /// A value as text, with its unit.
-    pub(crate) format: &'a dyn Fn(f64) -> String,
+    pub format: &'a dyn Fn(f64) -> String,
     /// Whether the areas are put on top of each other, the first at the bottom. Other series are
     /// lines above them.
-    pub(crate) stacked: bool,
+    pub stacked: bool,
     /// What is drawn, the first behind the others.
-    pub(crate) series: &'a [Series<'a>],
+    pub series: &'a [Series<'a>],
 }
 
 /// A series with the points that are in the chart.
@@ -102,7 +102,8 @@ impl Clipped<'_> {
 
 /// The markup of a chart: title, legend with the last values, plot. It has a text alternative, and no
 /// more than about 20 KB for some series with names of usual length.
-pub(crate) fn chart(chart: &Chart<'_>) -> Markup {
+#[must_use]
+pub fn chart(chart: &Chart<'_>) -> Markup {
     let (from, to) = (chart.from, chart.to);
     let all: Vec<Clipped<'_>> = chart
         .series

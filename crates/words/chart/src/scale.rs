@@ -34,6 +34,9 @@ const STEPS: [u64; 24] = [
     56 * DAY,
 ];
 
+/// Ticks of numbers are nice at these times a power of ten.
+const NICE: [u32; 3] = [1, 2, 5];
+
 /// Between two ticks of values there is at most a quarter of the axis.
 const PARTS: f64 = 4.0;
 
@@ -42,7 +45,7 @@ const LEAST: f64 = 1e-9;
 
 /// What values count, which decides where ticks are nice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Numbers: ticks at 1, 2 or 5 times a power of ten.
     Decimal,
     /// Bytes: ticks at powers of two, at least 1.
@@ -72,12 +75,29 @@ pub(super) fn ticks(most: f64, unit: Unit) -> Vec<f64> {
             } else {
                 (10f64.powi(exponent), 1.0)
             };
-            let nice = [1.0, 2.0, 5.0].into_iter().map(|nice| nice * times);
+            let nice = NICE.into_iter().map(|nice| f64::from(nice) * times);
             (nice.into_iter().find(|times| parts(times / by) <= PARTS).unwrap_or(10.0 * times), by)
         }
     };
     let last = super::whole(parts(times / by)).max(1);
     (0..=last).map(|tick| f64::from(tick) * times / by).collect()
+}
+
+/// The distance of ticks of whole numbers: the next of 1, 2, 5, 10, 20, 50, ….
+pub(super) fn whole_step(at_least: u64) -> u64 {
+    let mut power = 1_u64;
+    loop {
+        for nice in NICE {
+            let step = power.saturating_mul(u64::from(nice));
+            if step >= at_least {
+                return step;
+            }
+        }
+        match power.checked_mul(10) {
+            Some(more) => power = more,
+            None => return at_least,
+        }
+    }
 }
 
 /// A tick of time.
