@@ -5,7 +5,7 @@
 //! answer.
 //!
 //! - [`amount`]: amounts with their units
-//! - [`event_words`]: events
+//! - [`event_words`]: what happened, by whom and why
 //! - [`machine_words`]: what machines offer tasks
 //! - [`table`]: columns of text
 
