@@ -1,5 +1,5 @@
-//! What a client of a cell has that goes on for as long as its machine does: leadership by a lock, following a
-//! stream from one replica to the next, trying again, and status pages.
+//! What a long-running client of a cell has: leadership by a lock, following a stream from one replica to the
+//! next, retries, and status pages.
 //!
 //! Not here: what such a client does (`autoscalerd`, `proxyd`), how a cell is found and called (`client`), and what
 //! the processes of a cell have (`process`).
@@ -16,5 +16,5 @@ pub use self::held::{Held, Lost};
 pub use self::leader::Role;
 pub use self::status::{Status, serve_status};
 
-/// The delay before a client that goes on tries again what has failed.
+/// The delay before a long-running client retries what has failed.
 pub const RETRY: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The status pages of a client that goes on: its health and its metrics.
+//! The status pages of a long-running client: its health and its metrics.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use anyhow::Context;
 use client::{CELL_FILE, CellFile};
 use store::DataDirectory;
 
-use super::replicas::MASTER;
+use super::names::{MASTER, process_name};
 
 /// The file that maps process names to addresses.
 const FILE: &str = "addresses.toml";
@@ -133,7 +133,7 @@ fn of_before(directory: &Path) -> BTreeMap<String, SocketAddr> {
     let text = std::fs::read_to_string(directory.join("client").join(CELL_FILE));
     let file: Option<CellFile> = text.ok().and_then(|text| toml::from_str(&text).ok());
     let masters = file.map(|file| file.masters).unwrap_or_default();
-    let named = (1..).map(|id| super::replicas::process_name(model::ReplicaId(id)));
+    let named = (1..).map(|id| process_name(model::ReplicaId(id)));
     let all = named.zip(masters).map(|(name, address)| Some((name, address.parse().ok()?)));
     all.collect::<Option<_>>().unwrap_or_default()
 }

@@ -16,6 +16,7 @@ use proto::v1;
 
 use super::addresses::Addresses;
 use super::machines::{self, Machine};
+use super::names::process_name;
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::reserved::{self, Reserved};
 use super::supervise::{BORGLET, Process, Processes, pid_file};
@@ -145,7 +146,7 @@ impl DevCell {
         let mut present = Vec::new();
         for Replica { id, directory, address, listener } in masters {
             let (name, mut arguments) =
-                (replicas::process_name(id), replicas::arguments(&master_flags, &directory));
+                (process_name(id), replicas::arguments(&master_flags, &directory));
             if let Some(dns) = dns.as_ref().filter(|_| present.is_empty()) {
                 arguments.extend(flags(&[("dns", dns.address.to_string())]));
             }

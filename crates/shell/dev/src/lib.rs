@@ -6,6 +6,7 @@
 mod addresses;
 mod cell;
 mod machines;
+mod names;
 mod ports;
 mod quota;
 mod replicas;

@@ -20,14 +20,11 @@ use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
 use super::machines::Machine;
+use super::names::{OTHERS, process_name};
 use super::supervise::Begin;
 
 /// The validity of the certificates that a dev cell issues at each start.
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
-/// The process name of the first replica, and the prefix of the others' names.
-pub(super) const MASTER: &str = "master";
-/// The prefix of the directories of all replicas except the first.
-const OTHERS: &str = "master-";
 
 /// A replica with a directory.
 pub(super) struct Replica {
@@ -64,14 +61,6 @@ fn place(directory: &Path, id: ReplicaId) -> PathBuf {
     match id {
         FIRST => directory.join("master"),
         id => directory.join(format!("{OTHERS}{id}")),
-    }
-}
-
-/// The name of a replica's process in messages and in the address file.
-pub(super) fn process_name(id: ReplicaId) -> String {
-    match id {
-        FIRST => MASTER.to_owned(),
-        id => format!("{OTHERS}{id}"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! It follows the service by a watch of its name, and goes on with the last known tasks while no master
 //! answers. Which task gets a connection is decided in [`backends`].
 //!
-//! Not here: following and status pages, which every client that goes on has (`clientd`).
+//! Not here: following and status pages, which every long-running client has (`clientd`).
 
 mod backends;
 mod forward;
