@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_service_has_no_tasks_of_its_own() {
-        assert!(name("web").is_ok() && name("ana/web").is_ok());
-        assert!(name("ana/web/3").expect_err("a task").contains("no tasks of its own"));
+        assert!(service_name("web").is_ok() && service_name("ana/web").is_ok());
+        assert!(service_name("ana/web/3").expect_err("a task").contains("no tasks of its own"));
     }
 }
