@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // The words.
     ("model", &[]),
     ("spec", &["model"]),
+    ("chart", &[]),
     // The core.
     ("cell", &["model", "spec", "generator", "script"]),
     ("bns", &["model", "cell", "script"]),
@@ -77,9 +78,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // The shell.
-    ("process", &["model", "spec", "cell", "proto", "rpc"]),
+    ("process", &["model", "cell", "proto", "rpc"]),
     ("client", &["model", "proto", "rpc"]),
-    ("sigma", &["model", "proto", "rpc", "process", "client"]),
+    ("present", &["model", "spec", "cell", "proto", "process"]),
+    ("command", &["model", "proto", "rpc", "process", "client", "present"]),
+    ("sigma", &["chart", "model", "proto", "rpc", "process", "client", "present"]),
     ("nameserver", &["model", "dns", "process"]),
     (
         "masterd",
@@ -122,6 +125,37 @@ const LAYERS: &[(&str, &[&str])] = &[
             "client",
         ],
     ),
+    ("clientd", &["model", "proto", "rpc", "client", "command"]),
+    (
+        "autoscalerd",
+        &["model", "spec", "autoscale", "proto", "process", "client", "command", "clientd"],
+    ),
+    ("proxyd", &["model", "proto", "process", "client", "command", "clientd"]),
+    (
+        "dev",
+        &[
+            "model", "spec", "proto", "store", "linux", "rpc", "process", "client", "present",
+            "command", "masterd", "borgletd",
+        ],
+    ),
+    (
+        "offline",
+        &[
+            "model",
+            "cell",
+            "master",
+            "replica",
+            "sim",
+            "proto",
+            "store",
+            "rpc",
+            "checkpoint",
+            "process",
+            "client",
+            "command",
+            "masterd",
+        ],
+    ),
     (
         "cli",
         &[
@@ -129,20 +163,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "spec",
             "cell",
             "bcl",
-            "master",
-            "replica",
-            "sim",
             "proto",
-            "store",
-            "linux",
             "rpc",
-            "checkpoint",
             "process",
             "client",
-            "autoscale",
+            "present",
+            "command",
+            "clientd",
+            "autoscalerd",
+            "proxyd",
             "sigma",
-            "masterd",
-            "borgletd",
         ],
     ),
     (
@@ -161,6 +191,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "trace",
             "reclaim",
             "lab",
+            "chart",
             "proto",
             "store",
             "linux",
@@ -168,9 +199,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "checkpoint",
             "process",
             "client",
+            "command",
             "masterd",
             "borgletd",
-            "cli",
+            "dev",
         ],
     ),
     // The program; its tests run it from outside.
@@ -178,6 +210,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bourg",
         &[
             "model",
+            "spec",
             "cell",
             "proto",
             "linux",
@@ -185,9 +218,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "rpc",
             "store",
             "client",
+            "command",
             "masterd",
             "schedulerd",
             "borgletd",
+            "dev",
+            "offline",
             "cli",
             "bench",
         ],
@@ -284,6 +320,26 @@ fn edges_between_our_crates_point_down_only() {
             let for_tests = FOR_TESTS.contains(&edge.name.as_str());
             if for_tests && edge.kind != DependencyKind::Development {
                 refused.push(format!("{} → {} is for tests alone", package.name, edge.name));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
+
+/// What people type: commands, and what runs a whole cell for them. Whatever else needs something of one of these
+/// takes it to where both can reach it. The list names all who may depend on each.
+const COMMANDS: &[(&str, &[&str])] =
+    &[("cli", &["bourg"]), ("dev", &["bourg", "bench"]), ("offline", &["bourg"])];
+
+#[test]
+fn nobody_depends_on_commands() {
+    let metadata = metadata();
+    let mut refused = Vec::new();
+    for package in metadata.workspace_packages() {
+        for (commands, named) in COMMANDS {
+            let depends = package.dependencies.iter().any(|edge| edge.name == *commands);
+            if depends && !named.contains(&package.name.as_str()) {
+                refused.push(format!("{} → {commands}: only {named:?} may", package.name));
             }
         }
     }

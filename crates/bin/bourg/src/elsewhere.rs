@@ -2,8 +2,7 @@
 //! and what to do instead.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-
-use cli::Failure;
+use command::Failure;
 
 /// The answer to a command of another system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,11 @@ use std::process::ExitCode;
 use bench::{Benchmark, Experiment};
 use borgletd::BorgletArgs;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
-use cli::{Code, Done, Failure};
-use client::Target;
+use client::{Connection, Target};
+use command::{Code, Done, Failure};
 use masterd::{Dismissed, MasterArgs, ReplicaArgs};
 use schedulerd::SchedulerArgs;
+use spec::JobSpec;
 
 /// The system's allocator takes a third of the time of a log's replay; this one a tenth.
 #[global_allocator]
@@ -23,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
 #[derive(Debug, Parser)]
-#[command(name = "bourg", version, after_help = cli::TABLE, max_term_width = 100)]
+#[command(name = "bourg", version, after_help = command::TABLE, max_term_width = 100)]
 struct Bourg {
     /// The cell: a name, or the path of a client directory. Default: the only registered one.
     #[arg(long, global = true, env = "BOURG_CELL", value_name = "CELL")]
@@ -37,8 +38,14 @@ struct Bourg {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a whole cell on this machine: master, scheduler and Borglet.
+    Dev(Box<DevCommand>),
     #[command(flatten)]
-    Cli(cli::Command),
+    Client(cli::Command),
+    #[command(flatten)]
+    Offline(offline::Command),
+    #[command(flatten)]
+    Example(cli::example::Command),
     /// Run a benchmark on this machine.
     #[command(subcommand)]
     Bench(Benchmark),
@@ -61,16 +68,39 @@ enum Command {
     AnswerFromThePast { directory: PathBuf },
 }
 
+/// A file with jobs, and the cell in which they run.
+#[derive(Debug, Args)]
+struct DevCommand {
+    /// A BCL or JSON file with jobs to run in the cell.
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    imports: cli::ImportArgs,
+    #[command(flatten)]
+    cell: dev::DevArgs,
+}
+
 /// The flags of a replica, or a command on the replicas of a cell.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct MasterCommand {
     #[command(subcommand)]
-    command: Option<cli::master::Command>,
+    command: Option<ReplicasCommand>,
     #[command(flatten)]
     replica: Option<ReplicaArgs>,
     #[command(flatten)]
     process: MasterArgs,
+}
+
+/// A command on the replicas of a cell, or on the directory of one.
+#[derive(Debug, Subcommand)]
+enum ReplicasCommand {
+    #[command(flatten)]
+    Client(cli::master::Command),
+    /// Continue from a single replica after a permanent loss of the majority.
+    ///
+    /// Run it on that replica's machine while its master is stopped. Changes that only the lost
+    /// replicas had stored are lost.
+    Restore(offline::RestoreArgs),
 }
 
 fn main() -> ExitCode {
@@ -111,9 +141,12 @@ fn main() -> ExitCode {
 }
 
 fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
-    let cell = cli::target(bourg.cell.as_deref(), bourg.consistent);
+    let cell = command::target(bourg.cell.as_deref(), bourg.consistent);
     match bourg.command {
-        Command::Cli(command) => return cli::execute(cell, command),
+        Command::Dev(command) => return dev(&command),
+        Command::Client(command) => return cli::execute(cell, command),
+        Command::Offline(command) => offline::execute(cell, &command)?,
+        Command::Example(command) => cli::example::execute(&command)?,
         Command::Bench(what) => what.measure()?,
         Command::Lab(what) => what.run()?,
         Command::Master(command) => master(cell, *command)?,
@@ -122,16 +155,29 @@ fn execute(bourg: Bourg) -> Result<ExitCode, Failure> {
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Bourg::command(), "bourg", &mut script);
-            cli::output::print_bytes(&script)?;
+            command::output::print_bytes(&script)?;
         }
         Command::AnswerFromThePast { directory } => masterd::past::answer(&directory)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn dev(DevCommand { file, imports, cell }: &DevCommand) -> Result<ExitCode, Failure> {
+    // An invalid file is rejected before anything is started.
+    let jobs = file.as_deref().map(|file| {
+        let specs = cli::evaluate::evaluate(file, imports)?;
+        let submit = async |connection: &mut Connection, specs: &[JobSpec], timeout| {
+            cli::submit_and_wait(connection, specs, timeout, file).await
+        };
+        Ok::<_, Failure>(dev::Jobs { specs, submit })
+    });
+    dev::dev(cell, jobs.transpose()?)
+}
+
 fn master(cell: Target<'_>, command: MasterCommand) -> Done {
     match (command.command, command.replica) {
-        (Some(command), _) => cli::master::execute(cell, command),
+        (Some(ReplicasCommand::Client(command)), _) => cli::master::execute(cell, command),
+        (Some(ReplicasCommand::Restore(args)), _) => offline::restore(&args),
         (None, Some(replica)) => {
             let ran = masterd::start(replica, command.process);
             ran.map_err(|error| match error.downcast_ref::<Dismissed>() {

@@ -16,7 +16,9 @@ use cell::{Cell, Image};
 use model::{LogIndex, RestoreEpoch, Term, Time};
 use prost::Message as _;
 use proto::v1;
+use store::DataDirectory;
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
+use store::log::{Kind, Log, RecordRef};
 
 /// The kind of a section with a chunk of the image.
 const IMAGE_SECTION: u32 = 1;
@@ -90,6 +92,20 @@ pub fn write_in(directory: &Path, image: &Image, origin: Origin) -> anyhow::Resu
 pub fn write_as(file: &Path, image: &Image, origin: Origin) -> anyhow::Result<()> {
     let at = (image.index, image.time);
     Ok(Writing::begin_as(file, at, origin)?.image(image)?)
+}
+
+/// Writes what a master needs to continue from an image: the image as a checkpoint, and a log that
+/// starts after it, so that nobody mistakes the log for a complete one.
+pub fn begin_anew(
+    data: &DataDirectory,
+    log: &mut Log,
+    image: &Image,
+    origin: Origin,
+) -> anyhow::Result<()> {
+    write_in(&data.checkpoints(), image, origin)?;
+    let (kind, term, index) = (Kind::Restart, origin.term.0, image.index.0);
+    log.append(&[RecordRef { kind, term, index, level: 0, payload: &[] }])?;
+    Ok(log.sync()?)
 }
 
 /// Encodes an image in chunks of a bounded size. Stops at the first error of `out`.

@@ -6,7 +6,6 @@
 //! - [`replay`]: the cell that is replayed, and its model;
 //! - [`Outcome`]: what a replay gives: a [`Timeline`] as in figure 12, [`Cdf`]s as in figure 11,
 //!   totals;
-//! - [`chart`]: figures as SVG.
 //!
 //! Everything is derived from its arguments and a seed, in integers, and is the same in every
 //! build.
@@ -14,7 +13,6 @@
 //! Not here: files and options (crate `bench`), and how many machines a cell needs (figure 10: the
 //! scheduler of `bourg bench pack`).
 
-pub mod chart;
 mod machine;
 mod outcome;
 pub mod replay;

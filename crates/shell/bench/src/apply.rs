@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use cell::{AddMachine, Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId};
 use checkpoint::Origin;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
     MachineReport, MilliCores, Resources, RestoreEpoch, SessionId, Span, TaskId, TaskIndex, Term,

@@ -19,8 +19,8 @@ mod work;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use serde::Serialize;
 
 pub(crate) use work::{Work, work};

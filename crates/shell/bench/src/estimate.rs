@@ -15,8 +15,8 @@ use anyhow::{Context, ensure};
 use borglet::{Measured, UsageSample, UsageSubject};
 use cell::{Assignment, Cell, Observation, Op};
 use clap::Args;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use master::{Pace, Partition, Reclamation, Samples};
 use model::{
     Bytes, End, FinalUsage, GcuFactor, InstanceId, MilliCores, Random, ReplicaId, Resources, Span,

@@ -10,8 +10,8 @@ use std::time::Instant;
 use anyhow::Context;
 use cell::{AddMachine, Assignment, Cell, Mutation, Observation, Op, RequestId};
 use checkpoint::Origin;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use masterd::past;
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, LogIndex, MachineId, MachineName,

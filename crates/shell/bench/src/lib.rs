@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
-use cli::Done;
+use command::Done;
 use model::Span;
 
 /// The benchmarks.

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use bns::Changes;
 use cell::{Job, Observation, Op};
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use model::{Bytes, InstanceId, TaskIndex, Time};
 use serde::Serialize;
 

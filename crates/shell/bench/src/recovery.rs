@@ -11,8 +11,8 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use masterd::{Records, recover};
 use model::{Bytes, Time};
 use replica::{Input, Output, Replica};

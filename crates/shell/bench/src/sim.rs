@@ -8,8 +8,8 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use masterd::Records;
 use model::Span;
 use replica::Settings;

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use cli::output::{self, Format};
-use cli::{Client, DevCell, DevOptions, Done, Failure, grant_the_machine};
 use client::Connection;
+use command::output::{self, Format};
+use command::{Done, Failure};
+use dev::{Client, DevCell, grant_the_machine};
 use model::CellName;
 use proto::v1;
 use serde::Serialize;
@@ -72,7 +73,7 @@ pub(crate) fn start(runs: usize, greedy: bool, json: bool) -> Done {
     let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
     process::block_on(&runtime, async {
         let name = CellName::new("bench").map_err(Failure::failed)?;
-        let options = DevOptions {
+        let options = dev::Options {
             directory: None,
             name,
             replicas: 1,

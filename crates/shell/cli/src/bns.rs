@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use client::{MasterClient, Target};
+use client::Target;
+use clientd::{follow, watch_names};
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, job_address, with_cell};
 use model::{Address, LabelQuery, TaskIndex};
 use proto::{v1, word};
-use tonic::{Code, Request, Response, Status, Streaming};
 
-use super::exit::{Done, Failure};
-use super::follow::follow;
 use super::moment::Moment;
-use super::output::{self, Format, Listing};
-use super::{job_address, with_cell};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -209,7 +207,7 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     let request = v1::WatchNamesRequest { query: Some(query), after: args.after };
     with_cell(cell, async |mut connection| {
         let mut known = Known::default();
-        let open = async |client, request| watch_on(client, request, args.after).await;
+        let open = async |client, request| watch_names(client, request, args.after).await;
         follow(&mut connection, request, true, open, |request, change| {
             if !change.more {
                 request.after = change.index;
@@ -218,25 +216,6 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
         })
         .await
     })
-}
-
-/// Opens a watch of names that goes on after the last answer. If the cell's log ends before that, it was
-/// restored since, and all names come again; not if the user has `asked` for that index.
-pub(super) async fn watch_on(
-    mut client: MasterClient,
-    request: Request<v1::WatchNamesRequest>,
-    asked: u64,
-) -> Result<Response<Streaming<v1::NamesChange>>, Status> {
-    let (metadata, extensions, from) = request.into_parts();
-    let request = |from| Request::from_parts(metadata.clone(), extensions.clone(), from);
-    let opened = client.names.watch(request(from.clone())).await;
-    match opened {
-        Err(status) if status.code() == Code::OutOfRange && from.after != asked => {
-            let from = v1::WatchNamesRequest { after: 0, ..from };
-            client.names.watch(request(from)).await
-        }
-        opened => opened,
-    }
 }
 
 /// Which of the tasks under a name: behind a service, its user and job, which are empty otherwise; and

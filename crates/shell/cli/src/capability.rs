@@ -2,13 +2,12 @@
 
 use clap::{Args, Subcommand};
 use client::Target;
+use command::output::{self, Format};
+use command::{Done, with_cell};
 use model::{Capability, UserName};
 use proto::v1;
 
-use super::exit::Done;
 use super::moment::Moment;
-use super::output::{self, Format};
-use super::with_cell;
 
 /// The subcommands of `bourg capability`.
 #[derive(Debug, Subcommand)]

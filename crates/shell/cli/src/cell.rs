@@ -2,15 +2,15 @@
 
 use clap::{Args, Subcommand};
 use client::Target;
+use command::{Done, Failure, output, with_cell};
 use model::Time;
 use proto::{v1, word};
 
-use super::exit::{Done, Failure};
+use super::ListArgs;
 use super::log_settings::{self, LogsArgs};
 use super::notice_max::{self, NoticeMaxArgs};
 use super::reclaim::{self, ReclaimArgs};
 use super::show::{self, Shown};
-use super::{ListArgs, output, run, with_cell};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -113,7 +113,7 @@ fn machines(status: &v1::CellStatusResponse) -> String {
         status.machines,
         several(status.machines_unreachable, "unreachable"),
         several(status.machines_down, "down"),
-        run::capacity(status.capacity.as_ref())
+        present::amount::cpu_and_ram(status.capacity.as_ref())
     )
 }
 

@@ -6,11 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use client::known::{file_of, is_there, masters_of, name_of, places};
 use client::{CELL_FILE, Connection};
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, runtime, target};
 use serde::Serialize;
-
-use super::exit::{Done, Failure};
-use super::output::{self, Format, Listing};
-use super::{runtime, target};
 
 /// How long to wait for a cell's answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap::Args;
 use client::CellFile;
+use command::{Done, Failure, output};
 use rpc::{Authority, Identity, Validity};
 
-use super::exit::{Done, Failure};
-use super::{duration, output, user};
+use super::{duration, user};
 
 #[derive(Debug, Args)]
 pub(crate) struct CertifyArgs {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use model::TaskSelection;
+pub(crate) use present::event_words::tasks;
 use process::arguments::duration;
-pub(crate) use process::event_words::tasks;
 use proto::v1;
 use spec::{JobSpec, OnFailure, UpdatePolicy};
 

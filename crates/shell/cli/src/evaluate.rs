@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bcl::Settings;
+use command::{Failure, output};
 use nix::sys::resource::{Resource, setrlimit};
 use spec::JobSpec;
 
 use crate::imports::{Files, ImportArgs, read_bounded};
-use crate::{Failure, output};
 
 /// The maximum time of an evaluation.
 const TIME_MAX: Duration = Duration::from_secs(8);
@@ -30,7 +30,10 @@ const STACK: usize = 16 << 20;
 pub(crate) const COMMAND: &str = "evaluate-in-this-process";
 
 /// Evaluates a file in a child process.
-pub(crate) fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failure> {
+///
+/// # Errors
+/// If the file is invalid, or takes too much time or memory.
+pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failure> {
     let shown = file.display();
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))

@@ -3,17 +3,17 @@
 use std::fmt::Write as _;
 
 use client::{MasterClient, Target};
+use clientd::follow;
+use command::output::{self, Format};
+use command::{Done, job_address, with_cell};
 use model::{Span, Time};
-use process::EventWords;
+use present::EventWords;
 use process::clock::wall_clock;
 use proto::v1;
 use proto::v1::events_request::From;
 
-use super::exit::Done;
-use super::follow::follow;
+use super::EventsArgs;
 use super::moment::{self, Moment};
-use super::output::{self, Format};
-use super::{EventsArgs, job_address, with_cell};
 
 /// The id of an event on the command line: `88412` or `88412.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Context;
 use bytes::Bytes;
+use clap::{Args, Subcommand};
+use command::Done;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
@@ -14,13 +16,67 @@ use hyper_util::rt::TokioIo;
 use process::shutdown;
 use tokio::net::TcpListener;
 
+/// The programs.
+#[derive(Debug, Subcommand)]
+#[expect(private_interfaces, reason = "a command is only executed from outside")]
+pub enum Command {
+    /// Run a small HTTP server, an example of a service.
+    ExampleServer(ExampleServerArgs),
+    /// Run a computation that ends, an example of a batch job.
+    ExampleBatch(ExampleBatchArgs),
+}
+
+#[derive(Debug, Args)]
+struct ExampleServerArgs {
+    /// The port to listen on.
+    #[arg(long)]
+    port: u16,
+    /// Do not log requests.
+    #[arg(long)]
+    quiet: bool,
+    /// Log that this server is the leader.
+    #[arg(long)]
+    leader: bool,
+    /// Fail the health check with status 500 after this many requests; 0 for never.
+    #[arg(long, default_value_t = 0)]
+    unhealthy_after: u64,
+}
+
+#[derive(Debug, Args)]
+struct ExampleBatchArgs {
+    /// The number of random points.
+    #[arg(long, default_value_t = 1_000_000)]
+    samples: u64,
+    /// The seed of the random generator.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// Executes a command.
+///
+/// # Errors
+/// If the server cannot listen.
+pub fn execute(command: &Command) -> Done {
+    match command {
+        Command::ExampleServer(args) => {
+            if args.leader {
+                println!("leads");
+            }
+            let ExampleServerArgs { port, quiet, unhealthy_after, .. } = *args;
+            serve(&Server { port, quiet, unhealthy_after })?;
+        }
+        Command::ExampleBatch(args) => batch(args.samples, args.seed),
+    }
+    Ok(())
+}
+
 /// Options of the example server.
 #[derive(Clone, Debug)]
-pub(crate) struct Server {
-    pub(crate) port: u16,
-    pub(crate) quiet: bool,
+struct Server {
+    port: u16,
+    quiet: bool,
     /// The number of requests after which the health check answers 500; 0 for never.
-    pub(crate) unhealthy_after: u64,
+    unhealthy_after: u64,
 }
 
 struct State {
@@ -32,7 +88,7 @@ struct State {
 
 /// Serves until SIGTERM: `/` returns the task's name, `/healthz` its health, `/metrics` its request
 /// count.
-pub(crate) fn serve(options: &Server) -> anyhow::Result<()> {
+fn serve(options: &Server) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     process::block_on(&runtime, async {
         // A signal that comes before its handler is lost: the init of a task ignores it.
@@ -105,7 +161,7 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
 
 /// Estimates π from random points and prints it: a computation that ends. The generator is
 /// `SplitMix64`, so a seed always gives the same estimate.
-pub(crate) fn batch(samples: u64, seed: u64) {
+fn batch(samples: u64, seed: u64) {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

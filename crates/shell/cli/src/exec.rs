@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use client::{Connection, Target};
+use command::output::for_terminal;
+use command::{Failure, job_address, runtime};
 use model::{Address, TaskSelection};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use proto::v1;
@@ -19,10 +21,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Streaming};
-
-use super::exit::Failure;
-use super::output::for_terminal;
-use super::{job_address, runtime};
 
 /// The size of a piece of input, and how many were read ahead.
 const PIECE_BYTES: usize = 32 << 10;

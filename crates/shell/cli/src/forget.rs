@@ -2,11 +2,9 @@
 
 use clap::Args;
 use client::Target;
+use command::{Done, Failure, job_address, with_cell};
 use model::{Address, TaskSelection};
 use proto::v1;
-
-use super::exit::{Done, Failure};
-use super::{job_address, with_cell};
 
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {

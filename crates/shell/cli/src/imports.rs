@@ -10,7 +10,7 @@ use clap::Args;
 
 /// The flags about imports.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct ImportArgs {
+pub struct ImportArgs {
     /// A folder of libraries from which files may import, besides their own folder; repeatable. An
     /// import that is not beside the importing file is looked for there.
     #[arg(long = "library", value_name = "DIR")]

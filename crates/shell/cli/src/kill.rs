@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use client::Connection;
 use client::Target;
+use command::{Done, Failure, output, with_cell};
 use model::{TaskIndex, TaskSelection};
 use proto::v1;
 
-use super::exit::{Done, Failure};
+use super::KillArgs;
 use super::run::is_service;
 use super::selection::{Among, Selected, choose};
-use super::{KillArgs, output, with_cell};
 
 /// The polling interval while waiting for tasks to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -3,22 +3,17 @@
 //! Not here: the processes of a cell and the benchmarks, which are other commands of the program,
 //! and how to find and call a cell (crate `client`).
 
-mod autoscaler;
 mod bns;
 mod capability;
 mod cell;
 mod cells;
 mod certify;
 mod change;
-mod checkpoint;
 mod copy;
-mod dev;
-mod evaluate;
+pub mod evaluate;
 mod events;
-mod example;
+pub mod example;
 mod exec;
-mod exit;
-mod follow;
 mod forget;
 mod imports;
 mod kill;
@@ -32,20 +27,16 @@ pub mod master;
 mod metrics;
 mod moment;
 mod notice_max;
-pub mod output;
 mod plan;
-mod proxy;
 mod quota;
 mod reclaim;
 mod restart;
-mod restore;
 mod run;
 mod saver;
 mod selection;
 mod service;
 mod show;
 mod sigma;
-mod sim;
 mod token;
 mod top;
 mod update;
@@ -58,26 +49,21 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::{Connection, Target};
-use masterd::{ReclaimArgs, SilenceArgs, UsageHistoryArgs};
-use model::{Address, CellName, LabelQuery, MachineName};
-use process::arguments::{duration, validity};
+use client::Target;
+use command::output::{self, Format};
+use command::{Done, Failure};
+use model::{Address, LabelQuery, MachineName};
+use process::arguments::duration;
 use proto::v1;
 
-pub use self::checkpoint::load::begin_anew;
-pub use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
-pub use self::exit::{Code, Done, Failure, TABLE};
-use self::imports::ImportArgs;
-pub use self::master::change as change_replicas;
+pub use self::imports::ImportArgs;
 use self::moment::{Moment, Since};
-use self::output::Format;
+pub use self::run::submit_and_wait;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "a command is only executed from outside")]
 pub enum Command {
-    /// Run a whole cell on this machine: master, scheduler and Borglet.
-    Dev(DevArgs),
     /// Submit the jobs of a file and wait until they are healthy.
     ///
     /// A task with a health check is healthy while the check passes. Without one, a task of a
@@ -152,7 +138,7 @@ pub enum Command {
     ///
     /// On SIGTERM or Ctrl-C it stops listening, waits for open connections, at most as long as --drain
     /// says, and exits with 0.
-    Proxy(proxy::ProxyArgs),
+    Proxy(proxyd::ProxyArgs),
     /// Print the page with metrics that a task serves itself.
     ///
     /// The job names it: `metrics: { port: 'http', path: '/metrics' }`. A page may have at most 8 MiB
@@ -186,7 +172,7 @@ pub enum Command {
     /// It changes only jobs whose description has `autoscale`, within the bounds given there; the cell rejects
     /// everything else. It runs until SIGTERM or Ctrl-C, prints each change with its reason, and a cell
     /// may have several: one acts, and the others wait for its lock.
-    Autoscaler(autoscaler::AutoscalerArgs),
+    Autoscaler(autoscalerd::AutoscalerArgs),
     /// Kill jobs, or some of their tasks.
     Kill(KillArgs),
     /// Forget jobs that have ended, before the cell does so by itself.
@@ -229,16 +215,6 @@ pub enum Command {
     Lock(lock::Command),
     /// Show events, with their actors and reasons.
     Events(EventsArgs),
-    /// Save, verify, show, edit and load checkpoints: the whole state of a cell in one file.
-    #[command(subcommand)]
-    Checkpoint(checkpoint::Command),
-    /// Simulate whole cells in this process, in virtual time and under faults, reproducibly by
-    /// seed.
-    Sim(sim::SimArgs),
-    /// Run a small HTTP server, an example of a service.
-    ExampleServer(ExampleServerArgs),
-    /// Run a computation that ends, an example of a batch job.
-    ExampleBatch(ExampleBatchArgs),
     /// The end of `bourg cp` in a task that sends: writes an archive to the standard output.
     #[command(name = copy::PACK, hide = true)]
     Pack {
@@ -263,46 +239,6 @@ pub enum Command {
         #[command(flatten)]
         imports: ImportArgs,
     },
-}
-
-#[derive(Debug, Args)]
-struct DevArgs {
-    /// A BCL or JSON file with jobs to run in the cell.
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    imports: ImportArgs,
-    /// Keep the cell's state in this directory. Default: a temporary directory, removed at the end.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// The cell's name.
-    #[arg(long, default_value = "dev")]
-    name: CellName,
-    /// The number of replicas of the master: 1, 3 or 5. An existing cell keeps at least its number.
-    #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
-    replicas: String,
-    /// The number of machines, 1 to 16: that many Borglets, which share this host evenly. Default:
-    /// as many as the cell has, and one for a new cell.
-    #[arg(long, value_name = "NUMBER", value_parser = dev::machines)]
-    machines: Option<u8>,
-    /// The log level of the cell's processes on stderr: error, warn, info, debug.
-    #[arg(long, default_value = "warn")]
-    log: String,
-    /// How long to wait for the jobs, such as 60s.
-    #[arg(long, default_value = "60s", value_parser = duration)]
-    timeout: Duration,
-    /// The validity of the certificates that the master issues.
-    #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
-    certificate_validity: Duration,
-    /// A command to run against the cell; the cell stops when the command ends.
-    #[arg(last = true)]
-    command: Vec<String>,
-    // Last, since its help heading applies to the arguments that follow.
-    #[command(flatten)]
-    silence: SilenceArgs,
-    #[command(flatten)]
-    reclaim: ReclaimArgs,
-    #[command(flatten)]
-    usage_history: UsageHistoryArgs,
 }
 
 #[derive(Debug, Args)]
@@ -494,45 +430,12 @@ struct EventsArgs {
     output: Format,
 }
 
-#[derive(Debug, Args)]
-struct ExampleServerArgs {
-    /// The port to listen on.
-    #[arg(long)]
-    port: u16,
-    /// Do not log requests.
-    #[arg(long)]
-    quiet: bool,
-    /// Log that this server is the leader.
-    #[arg(long)]
-    leader: bool,
-    /// Fail the health check with status 500 after this many requests; 0 for never.
-    #[arg(long, default_value_t = 0)]
-    unhealthy_after: u64,
-}
-
-#[derive(Debug, Args)]
-struct ExampleBatchArgs {
-    /// The number of random points.
-    #[arg(long, default_value_t = 1_000_000)]
-    samples: u64,
-    /// The seed of the random generator.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-}
-
-/// The target of calls from a terminal.
-#[must_use]
-pub fn target(cell: Option<&str>, consistent: bool) -> Target<'_> {
-    Target { cell, consistent, notify: |notice| eprintln!("{notice}") }
-}
-
 /// Executes a command.
 ///
 /// # Errors
 /// If the command fails.
 pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Dev(args) => return dev::dev(&args),
         Command::Run(args) => run::run(cell, &args)?,
         Command::Eval(args) => eval(&args)?,
         Command::Status(args) => show::status(cell, &args)?,
@@ -547,9 +450,9 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Unpack { destination } => copy::unpack_here(&destination)?,
         Command::Bns(command) => bns::bns(cell, &command)?,
         Command::Service(command) => service::service(cell, &command)?,
-        Command::Proxy(args) => proxy::proxy(cell, &args)?,
+        Command::Proxy(args) => proxyd::start(cell, &args)?,
         Command::Metrics(args) => metrics::metrics(cell, &args)?,
-        Command::Autoscaler(args) => autoscaler::autoscaler(cell, &args)?,
+        Command::Autoscaler(args) => autoscalerd::start(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Forget(args) => forget::forget(cell, &args)?,
         Command::Plan(args) => plan::plan(cell, &args)?,
@@ -564,16 +467,6 @@ pub fn execute(cell: Target<'_>, command: Command) -> Result<ExitCode, Failure> 
         Command::Cell(args) => cell::cell(cell, &args)?,
         Command::Cells(args) => cells::cells(&args)?,
         Command::User(command) => user::user(cell, &command)?,
-        Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
-        Command::Sim(args) => sim::sim(&args)?,
-        Command::ExampleServer(args) => {
-            if args.leader {
-                println!("leads");
-            }
-            let ExampleServerArgs { port, quiet, unhealthy_after, .. } = args;
-            example::serve(&example::Server { port, quiet, unhealthy_after })?;
-        }
-        Command::ExampleBatch(args) => example::batch(args.samples, args.seed),
         Command::Quota(command) => quota::quota(cell, &command)?,
         Command::Capability(command) => capability::capability(cell, &command)?,
         Command::Limits(args) => limits::limits(cell, &args)?,
@@ -593,27 +486,5 @@ fn eval(args: &EvalArgs) -> Done {
             output::print(&format!("{}\n", proto::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),
-    }
-}
-
-/// Connects to a cell and runs `work` with the connection, on this thread.
-fn with_cell<T>(
-    cell: Target<'_>,
-    work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    process::block_on(&runtime()?, async { work(Connection::open(cell)?).await })
-}
-
-/// A runtime for asynchronous calls on this thread.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::failed(format!("error: {error}")))
-}
-
-/// An address as in a request; the master fills in a missing owner.
-fn job_address(address: &Address) -> v1::JobAddress {
-    v1::JobAddress {
-        user: address.user.as_ref().map(ToString::to_string).unwrap_or_default(),
-        job: address.job.to_string(),
     }
 }

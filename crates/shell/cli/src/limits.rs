@@ -2,11 +2,9 @@
 
 use clap::Args;
 use client::Target;
+use command::output::{self, Format};
+use command::{Done, with_cell};
 use proto::v1;
-
-use super::exit::Done;
-use super::output::{self, Format};
-use super::with_cell;
 
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArgs {

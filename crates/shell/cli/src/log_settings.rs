@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use client::Target;
+use command::output::{self, Format};
+use command::{Done, Failure, with_cell};
 use model::{Bytes, Span};
 use proto::v1;
 use spec::LogSettings;
 
-use super::exit::{Done, Failure};
-use super::output::{self, Format};
-use super::{duration, with_cell};
+use super::duration;
 
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::Target;
+use command::output::{self, Format};
+use command::{Done, Failure, with_cell};
 use model::Time;
 use process::clock::wall_clock;
 use process::moment::rfc3339;
@@ -15,10 +17,8 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::{Code, Status, Streaming};
 
-use super::exit::{Done, Failure};
-use super::output::{self, Format};
 use super::selection::{Among, choose};
-use super::{LogsArgs, moment, with_cell};
+use super::{LogsArgs, moment};
 
 /// The maximum length of a line, and of all lines together that are not complete, in bytes. A line that
 /// exceeds one of them is cut; as JSON its pieces are marked.

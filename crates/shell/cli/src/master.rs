@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, with_cell};
 use model::Time;
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
 use proto::v1::issue_token_request::Joins;
 use proto::word;
 
-use super::exit::{Done, Failure};
-use super::output::{self, Format, Listing};
-use super::{certify, duration, moment, restore, token, with_cell};
+use super::{certify, duration, moment, token};
 
 /// The subcommands of `bourg master`.
 #[derive(Debug, Subcommand)]
@@ -34,11 +34,6 @@ pub enum Command {
     Remove(RemoveArgs),
     /// Transfer leadership to another replica.
     Transfer(TransferArgs),
-    /// Continue from a single replica after a permanent loss of the majority.
-    ///
-    /// Run it on that replica's machine while its master is stopped. Changes that only the lost
-    /// replicas had stored are lost.
-    Restore(restore::RestoreArgs),
 }
 
 #[derive(Debug, Args)]
@@ -92,7 +87,6 @@ pub fn execute(cell: Target<'_>, command: Command) -> Done {
         Command::Certify(args) => certify::certify(&args),
         Command::Remove(args) => remove(cell, &args),
         Command::Transfer(args) => transfer(cell, &args),
-        Command::Restore(args) => restore::restore(&args),
     }
 }
 
@@ -152,7 +146,7 @@ fn state(replica: &v1::ReplicaStatus, leader: u64) -> String {
 
 fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let answer = change(&mut connection, Change::Add(args.address.clone())).await?;
+        let answer = connection.change_replicas(Change::Add(args.address.clone())).await?;
         output::say(&format!("replica {} added at {}\n", answer.replica, args.address));
         let issued = issue(&mut connection, answer.replica, args.validity).await;
         issued.map_err(|failure| {
@@ -165,7 +159,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
 }
 
 /// Prints a token for a replica.
-async fn issue(connection: &mut super::Connection, replica: u64, validity: Duration) -> Done {
+async fn issue(connection: &mut client::Connection, replica: u64, validity: Duration) -> Done {
     let (token, expires) = token::issue(connection, Joins::Replica(replica), validity).await?;
     output::print(&format!("{token}\n"))?;
     eprintln!(
@@ -178,22 +172,10 @@ async fn issue(connection: &mut super::Connection, replica: u64, validity: Durat
 
 fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        change(&mut connection, Change::Remove(args.replica)).await?;
+        connection.change_replicas(Change::Remove(args.replica)).await?;
         output::say(&format!("replica {} is being removed\n", args.replica));
         Ok(())
     })
-}
-
-/// Changes the replicas of the cell.
-pub async fn change(
-    connection: &mut super::Connection,
-    change: Change,
-) -> Result<v1::ChangeReplicasResponse, Failure> {
-    let id = Some(connection.request_id().await?);
-    let request = v1::ChangeReplicasRequest { id, change: Some(change) };
-    let asked =
-        connection.ask(request, async |mut client, request| client.change_replicas(request).await);
-    Ok(asked.await?)
 }
 
 fn transfer(cell: Target<'_>, args: &TransferArgs) -> Done {

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use client::Target;
+use command::{Done, Failure, job_address, output, with_cell};
 use proto::v1;
 
+use super::Address;
 use super::exec::one_task;
-use super::exit::{Done, Failure};
-use super::{Address, job_address, output, with_cell};
 
 /// The maximum size of a page. Its machine has the same.
 const PAGE_BYTES_MAX: usize = 8 << 20;

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 use client::Target;
+use command::{Done, Failure, output, with_cell};
 use model::Span;
 use proto::v1;
 
-use super::exit::{Done, Failure};
-use super::output;
-use super::{duration, with_cell};
+use super::duration;
 
 #[derive(Debug, Args)]
 pub(super) struct NoticeMaxArgs {

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use client::{Connection, Target};
+use command::output::{self, Format};
+use command::{Code, Done, Failure, with_cell};
 use model::Resources;
 use proto::{v1, word};
 use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};
-use crate::exit::{Code, Done, Failure};
+use crate::evaluate;
 use crate::imports::ImportArgs;
-use crate::output::{self, Format};
-use crate::{evaluate, with_cell};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {

@@ -4,18 +4,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use client::Connection;
 use client::Target;
-use model::{Band, Bytes, Dimension, GrantId, MilliCores, Resources, Time, UserName};
+use command::output::{self, Format};
+use command::{Code, Done, Failure, with_cell};
+use model::{Band, Bytes, Dimension, MilliCores, Resources, Time, UserName};
 use process::clock::wall_clock;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
 use proto::word;
 
-use super::exit::{Code, Done, Failure};
 use super::moment::{self, Moment, When};
-use super::output::{self, Format};
-use super::with_cell;
 use crate::evaluate;
 use crate::imports::ImportArgs;
 
@@ -117,7 +115,7 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Grant(args) => grant(cell, args),
         Command::Revoke { grant } => with_cell(cell, async |mut connection| {
-            change(&mut connection, Change::Revoke(*grant)).await?;
+            connection.change_quota(Change::Revoke(*grant)).await?;
             output::say(&format!("grant {grant} is revoked; running tasks are not affected\n"));
             Ok(())
         }),
@@ -125,14 +123,14 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
         Command::Check { file, imports } => check(cell, file, imports),
         Command::Oversell { band, percent } => with_cell(cell, async |mut connection| {
             let oversell = v1::op::Oversell { band: band.to_string(), percent: *percent };
-            change(&mut connection, Change::Oversell(oversell)).await?;
+            connection.change_quota(Change::Oversell(oversell)).await?;
             output::say(&format!(
                 "{band} quota may be granted up to {percent} % of the cell's capacity\n"
             ));
             Ok(())
         }),
         Command::Meter { on } => with_cell(cell, async |mut connection| {
-            change(&mut connection, Change::Meter(on == "on")).await?;
+            connection.change_quota(Change::Meter(on == "on")).await?;
             output::say(match on.as_str() {
                 "on" => "quota is enforced: jobs beyond it are rejected from now on\n",
                 _ => "quota is not enforced: jobs are admitted regardless of it\n",
@@ -140,28 +138,6 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
             Ok(())
         }),
     }
-}
-
-/// Applies a change; returns the number of the new grant, if one was made.
-async fn change(connection: &mut Connection, change: Change) -> Result<GrantId, Failure> {
-    let id = Some(connection.request_id().await?);
-    let request = v1::ChangeQuotaRequest { id, change: Some(change) };
-    let answer = connection
-        .ask(request, async |mut client, request| client.change_quota(request).await)
-        .await?;
-    Ok(GrantId(answer.grant))
-}
-
-/// Grants unlimited-time quota from now on.
-pub(super) async fn grant_all(
-    connection: &mut Connection,
-    user: &str,
-    band: Band,
-    amount: &v1::Resources,
-) -> Done {
-    let (user, band, amount) = (user.to_owned(), band.to_string(), Some(*amount));
-    let grant = v1::op::GrantQuota { user, band, amount, from: None, until: None };
-    change(connection, Change::Grant(grant)).await.map(drop)
 }
 
 fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
@@ -183,7 +159,7 @@ fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
         let (from, until) = (from.map(|at| at.0), until.map(|at| at.0));
         let amount = Some((&amount).into());
         let asked = v1::op::GrantQuota { user, band, amount, from, until };
-        let grant = change(&mut connection, Change::Grant(asked)).await?;
+        let grant = connection.change_quota(Change::Grant(asked)).await?.grant;
         output::print(&format!("{grant}\n"))?;
         output::say(&format!(
             "next: bourg quota show {} · bourg quota revoke {grant}\n",

@@ -2,13 +2,11 @@
 
 use clap::Args;
 use client::Target;
+use command::output::{self, Format};
+use command::{Done, with_cell};
 use model::Reclamation;
+use present::amount;
 use proto::v1;
-
-use super::exit::Done;
-use super::output::{self, Format};
-use super::usage::amount;
-use super::with_cell;
 
 #[derive(Debug, Args)]
 pub(super) struct ReclaimArgs {

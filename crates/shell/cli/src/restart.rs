@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{Connection, Target};
+use command::{Done, Failure, job_address, output, with_cell};
 use model::{Address, TaskIndex};
 use process::arguments::duration;
 use proto::v1;
 
-use super::exit::{Done, Failure};
 use super::run::is_service;
 use super::selection::Selected;
 use super::update::{Awaited, current, watch};
-use super::{job_address, output, with_cell};
 use crate::change::tasks;
 
 /// The polling interval while waiting for tasks to be healthy.

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use client::Connection;
 use client::Target;
-use model::{Resources, Span};
+use command::{Done, Failure, output, with_cell};
+use model::Span;
 use proto::v1;
 use spec::JobSpec;
 
-use super::exit::{Done, Failure};
-use super::{RunArgs, output, plan, update, why, with_cell};
+use super::{RunArgs, plan, update, why};
 use crate::evaluate;
 use crate::last_lines::last_lines;
 
@@ -104,8 +104,21 @@ pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     })
 }
 
+/// Submits the jobs of a file and waits until they are healthy, each at most so long.
+///
+/// # Errors
+/// If a job is rejected, fails, or is not healthy in time.
+pub async fn submit_and_wait(
+    connection: &mut Connection,
+    jobs: &[JobSpec],
+    timeout: Duration,
+    file: &Path,
+) -> Done {
+    submit_all(connection, jobs, Some(Wait::Healthy(timeout)), file).await.map(drop)
+}
+
 /// Submits jobs and waits for each. Returns their addresses.
-pub(super) async fn submit_all(
+async fn submit_all(
     connection: &mut Connection,
     jobs: &[JobSpec],
     wait: Option<Wait>,
@@ -428,12 +441,6 @@ fn print_addresses(cell: &str, job: &v1::JobStatus) -> Done {
             writeln!(text, "{}.{name}.{}.{cell}.borg → {ports}", task.index, job.user);
     }
     output::print(&text)
-}
-
-/// A short form of a cell's resources.
-pub(super) fn capacity(capacity: Option<&v1::Resources>) -> String {
-    let capacity = capacity.and_then(|capacity| Resources::try_from(*capacity).ok());
-    capacity.map(|all| format!("{}, {}", all.cpu, all.ram)).unwrap_or_default()
 }
 
 #[cfg(test)]

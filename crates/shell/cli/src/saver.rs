@@ -2,13 +2,13 @@
 
 use clap::{Args, Subcommand};
 use client::{Connection, Target};
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{Bytes, Time};
 use proto::v1;
 use proto::v1::change_machine_request::{Change, EndSaver};
 
-use crate::exit::{Done, Failure};
-use crate::output::{self, Format, Listing};
-use crate::{machine, moment, with_cell};
+use crate::{machine, moment};
 
 /// The subcommands of `bourg saver`.
 #[derive(Debug, Subcommand)]

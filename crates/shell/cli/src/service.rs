@@ -2,14 +2,14 @@
 
 use clap::{Args, Subcommand};
 use client::Target;
-use model::{Address, LabelQuery, PortName, TaskSelection, UserName};
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
+use model::{Address, LabelQuery, PortName, UserName};
+use process::arguments::service_name;
 use proto::v1;
 
 use super::change::tasks as counted;
-use super::exit::{Done, Failure};
 use super::moment::Moment;
-use super::output::{self, Format, Listing};
-use super::with_cell;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -25,7 +25,7 @@ pub(super) enum Command {
     /// Delete a service. The jobs behind it are unchanged.
     Delete {
         /// The service: user/name, or name.
-        #[arg(value_parser = name)]
+        #[arg(value_parser = service_name)]
         service: Address,
     },
 }
@@ -33,7 +33,7 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 pub(super) struct SetArgs {
     /// The service: user/name, or name.
-    #[arg(value_parser = name)]
+    #[arg(value_parser = service_name)]
     service: Address,
     /// The name of the port at which its tasks serve.
     #[arg(long, value_name = "NAME")]
@@ -59,7 +59,7 @@ pub(super) struct ListArgs {
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
     /// The service: user/name, or name.
-    #[arg(value_parser = name)]
+    #[arg(value_parser = service_name)]
     service: Address,
     /// Output format: table, json, yaml, or the path of a field.
     #[arg(short, long, default_value = "table")]
@@ -67,15 +67,6 @@ pub(super) struct ShowArgs {
     /// Show the state at this moment: an index (88412), a time (2026-11-19 03:10, UTC) or an age (10m).
     #[arg(long, value_name = "MOMENT")]
     at: Option<Moment>,
-}
-
-/// The name of a service.
-pub(super) fn name(text: &str) -> Result<Address, String> {
-    match text.parse::<Address>() {
-        Ok(address) if address.tasks == TaskSelection::All => Ok(address),
-        Ok(_) => Err("a service is user/name or name: it has no tasks of its own".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Executes a command.
@@ -262,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_service_has_no_tasks_of_its_own() {
-        assert!(name("web").is_ok() && name("ana/web").is_ok());
-        assert!(name("ana/web/3").expect_err("a task").contains("no tasks of its own"));
+        assert!(service_name("web").is_ok() && service_name("ana/web").is_ok());
+        assert!(service_name("ana/web/3").expect_err("a task").contains("no tasks of its own"));
     }
 }

@@ -6,14 +6,15 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use client::{Connection, Target};
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, job_address, with_cell};
 use model::{FinalUsage, Priority, Resources, Span, Time};
+use present::amount;
 use proto::v1::usage_request::{Of, Tasks};
 use proto::{v1, word};
 
-use super::exit::{Done, Failure};
-use super::output::{self, Format, Listing};
-use super::usage::{self, amount};
-use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
+use super::usage;
+use super::{ListArgs, StatusArgs, run, why};
 
 /// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);

@@ -9,15 +9,13 @@ use std::time::SystemTime;
 use ::sigma::{Cell, Sessions, Sigma};
 use clap::{Args, Subcommand};
 use client::{Connection, Target, USER_STEM};
+use command::{Code, Done, Failure, output, with_cell};
 use model::Time;
 use process::clock::wall_clock;
 use process::shutdown;
 use proto::v1;
 use rpc::transport::{Peer, Refusals};
 use rpc::{Credentials, WebCredentials};
-
-use super::exit::{Code, Done, Failure};
-use super::{output, with_cell};
 
 /// The flags of the web UI on this computer, or how to get a link.
 #[derive(Debug, Args)]

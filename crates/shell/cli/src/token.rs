@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use client::Connection;
+use command::Failure;
 use model::Span;
 use proto::v1;
 use proto::v1::issue_token_request::Joins;
 use rpc::{JoinToken, NewKey};
-
-use super::exit::Failure;
 
 /// Issues a token; returns it with its expiry, in microseconds since 1970.
 pub(super) async fn issue(

@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{Span, Time, UserName};
 use proto::v1;
 use rpc::NewKey;
 
-use super::exit::{Done, Failure};
 use super::moment::Moment;
-use super::output::{self, Format, Listing};
-use super::{duration, moment, with_cell};
+use super::{duration, moment};
 
 /// The subcommands of `bourg user`.
 #[derive(Debug, Subcommand)]

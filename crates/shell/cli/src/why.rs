@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use client::Connection;
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{Priority, Resources, Time};
 use proto::v1;
 
-use super::exit::{Done, Failure};
+use super::WhyArgs;
 use super::moment::Moment;
-use super::output::{self, Format, Listing};
 use super::selection::{Among, choose};
-use super::{WhyArgs, with_cell};
 
 pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
     with_cell(cell, async |mut connection| {

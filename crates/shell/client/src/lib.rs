@@ -8,6 +8,7 @@
 //! Not here: exit codes and terminal output. Failures are [`Error`]s; events while a request waits
 //! are [`Notice`]s.
 
+mod changes;
 mod connection;
 mod directory;
 mod error;

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use clap::Args;
+use model::{Address, TaskSelection};
 
 /// The minimum validity of a certificate that can be renewed: three times the precision of a
 /// second.
@@ -19,6 +20,15 @@ pub struct ListenArgs {
     /// An inherited listening socket to use instead.
     #[arg(long, conflicts_with = "listen", value_name = "DESCRIPTOR")]
     pub listen_fd: Option<RawFd>,
+}
+
+/// Parses the name of a service.
+pub fn service_name(text: &str) -> Result<Address, String> {
+    match text.parse::<Address>() {
+        Ok(address) if address.tasks == TaskSelection::All => Ok(address),
+        Ok(_) => Err("a service is user/name or name: it has no tasks of its own".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Parses an address that others connect to.

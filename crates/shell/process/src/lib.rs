@@ -5,10 +5,8 @@
 //!
 //! - [`arguments`]: shared flags, and parsers of flag values
 //! - [`clock`]: the source of time for every decision
-//! - [`event_words`]: events in words for people
 //! - [`health`]: `/livez`, `/readyz` and other HTTP responses
 //! - [`joining`]: joining a cell with a token
-//! - [`machine_words`]: what machines offer tasks, in words for people
 //! - [`metrics`]: metrics in Prometheus' text format
 //! - [`moment`]: times as people write and read them
 //! - [`notify`]: notifications to systemd
@@ -17,10 +15,8 @@
 
 pub mod arguments;
 pub mod clock;
-pub mod event_words;
 pub mod health;
 pub mod joining;
-pub mod machine_words;
 pub mod metrics;
 pub mod moment;
 pub mod notify;
@@ -28,7 +24,6 @@ pub mod renewal;
 pub mod shutdown;
 mod start;
 
-pub use event_words::EventWords;
 pub use start::{
     LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES, begin, block_on, inherited, reached_at,
 };

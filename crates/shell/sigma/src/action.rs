@@ -166,7 +166,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
             let tasks = v1::TaskSelection { all: true, ranges: Vec::new() };
             let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks), now: false };
             let killed = asker.ask(request, async |mut c, r| c.kill(r).await).await?.killed;
-            let tasks = process::event_words::tasks(killed);
+            let tasks = present::event_words::tasks(killed);
             format!("{name}: {tasks} killed.")
         }
         Action::KillTask => {
@@ -188,7 +188,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
             let request = change(drain);
             let leaving =
                 asker.ask(request, async |mut c, r| c.change_machine(r).await).await?.leaving;
-            format!("{machine} is draining: {} must leave.", process::event_words::tasks(leaving))
+            format!("{machine} is draining: {} must leave.", present::event_words::tasks(leaving))
         }
         Action::UndrainMachine => {
             let request = change(Change::Undrain(Undrain {}));

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 /// By name: their type and content.
 const FILES: [(&str, &str, &str); 7] = [
     ("sigma.css", "text/css; charset=utf-8", include_str!("assets/sigma.css")),
-    ("charts.css", "text/css; charset=utf-8", include_str!("assets/charts.css")),
+    ("charts.css", "text/css; charset=utf-8", chart::STYLE),
     ("terminal.css", "text/css; charset=utf-8", include_str!("assets/terminal.css")),
     ("sigma.js", "text/javascript; charset=utf-8", include_str!("assets/sigma.js")),
     ("map.js", "text/javascript; charset=utf-8", include_str!("assets/map.js")),

@@ -70,10 +70,10 @@ impl Of {
         }
     }
 
-    /// With its unit and three digits: `12.5 cores`, `64 GiB`; `–` if it was not measured.
+    /// With its unit and three digits: `12.5 cores`, `64 GiB`; `-` if it was not measured.
     pub(crate) fn show(self, amount: Option<i64>) -> String {
         let Some(amount) = amount.and_then(|amount| u64::try_from(amount).ok()) else {
-            return show::cores(None);
+            return show::cpu(None);
         };
         let round = |to: u64| amount.saturating_add(to / 2) / to * to;
         match (self, amount) {
@@ -86,7 +86,7 @@ impl Of {
                 };
                 // What is not nothing is not shown as nothing.
                 let milli = if milli == 0 { amount } else { milli };
-                format!("{} cores", show::cores(i64::try_from(milli).ok()))
+                format!("{} cores", show::cpu(i64::try_from(milli).ok()))
             }
             (Self::Ram | Self::Disk, _) => Bytes(amount).to_string(),
         }
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn amounts_have_three_digits() {
         for (of, amount, expected) in [
-            (Of::Cpu, None, "–"),
+            (Of::Cpu, None, "-"),
             (Of::Cpu, Some(0), "0 cores"),
             (Of::Cpu, Some(1), "0.001 cores"),
             (Of::Cpu, Some(1_000), "1 core"),
@@ -468,7 +468,7 @@ mod tests {
             (Of::Cpu, Some(12_345), "12.3 cores"),
             (Of::Cpu, Some(123_456_789), "123457 cores"),
             (Of::Ram, Some(3 << 29), "1.5 GiB"),
-            (Of::Disk, Some(-1), "–"),
+            (Of::Disk, Some(-1), "-"),
         ] {
             assert_eq!(of.show(amount), expected);
         }

@@ -11,7 +11,7 @@
 //! it would reject), and any state that outlives the process.
 //!
 //! From the bottom up, each module uses only those before it: `show` is text and markup for amounts, times
-//! and words, and `svg` for charts; `session` is who is signed in; `address` is which page; `problem` is why
+//! and words (charts are the crate `chart`); `session` is who is signed in; `address` is which page; `problem` is why
 //! there is none; `fleet` is all machines with what they use; `asker` asks the cell for one user; `pages` are
 //! the pages, `layout` puts them in a document; `live` sends their changes, `terminal` runs commands in
 //! tasks, `action` changes the cell, and `server` serves all of it.
@@ -32,7 +32,6 @@ mod server;
 mod session;
 mod show;
 mod sign_in;
-mod svg;
 mod terminal;
 
 pub use app::Cell;

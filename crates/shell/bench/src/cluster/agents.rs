@@ -10,9 +10,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use cli::output;
-use cli::{Done, Failure};
 use client::Connection;
+use command::{Done, Failure, output};
 use proto::v1;
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::transport::Link;

@@ -13,8 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use cli::output;
-use cli::{Done, Failure};
+use command::{Done, Failure, output};
 use masterd::in_process::InProcessCluster;
 use serde::Serialize;
 

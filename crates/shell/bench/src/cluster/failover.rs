@@ -7,9 +7,8 @@
 //! killed replica is restarted, and when it has caught up the next leader is killed.
 
 use clap::Args;
-use cli::output;
-use cli::{Done, Failure};
 use client::Connection;
+use command::{Done, Failure, output};
 use proto::v1;
 use serde::Serialize;
 use tokio::time::Instant;

@@ -10,8 +10,8 @@ use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::{Context, ensure};
 use cell::Image;
 use checkpoint::Origin;
-use cli::{Failure, begin_anew, change_replicas};
 use client::{CellFile, Connection};
+use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{ReplicaId, RestoreEpoch, Term};
 use proto::v1;
@@ -80,7 +80,7 @@ impl Masters {
             if let Some(image) = image.filter(|_| ReplicaId(id) == FIRST) {
                 let (mut log, _) = Log::open(data.log(), Options::default())?;
                 let origin = Origin { term: Term(1), restore_epoch: RestoreEpoch::after(0, 0) };
-                begin_anew(&data, &mut log, image, origin)?;
+                checkpoint::begin_anew(&data, &mut log, image, origin)?;
             }
             let id = ReplicaId(id);
             let address = address(id);
@@ -203,7 +203,7 @@ impl Masters {
     /// A connection like that of commands.
     pub(super) fn connect(&self) -> Result<Connection, Failure> {
         let client = self.client();
-        Ok(Connection::open(cli::target(Some(&client.to_string_lossy()), false))?)
+        Ok(Connection::open(command::target(Some(&client.to_string_lossy()), false))?)
     }
 
     /// A connection to a single replica, with minimal overhead.
@@ -241,7 +241,7 @@ impl Masters {
             let known = listed(connection).await?.replicas.len().max(1);
             for replica in self.replicas.iter().skip(known) {
                 let add = Change::Add(replica.address.clone());
-                change_replicas(connection, add).await?;
+                connection.change_replicas(add).await?;
             }
         }
         loop {

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use cli::Failure;
-use cli::output::Format;
+use command::Failure;
+use command::output::Format;
 use serde::Serialize;
 use store::measure::FsyncTimes;
 

@@ -10,8 +10,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use cli::output;
-use cli::{Done, Failure};
+use command::{Done, Failure, output};
 use proto::v1;
 use serde::Serialize;
 use tokio::task::JoinSet;

@@ -17,8 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use cli::output;
-use cli::{Done, Failure};
+use command::{Done, Failure, output};
 use model::ReplicaId;
 use proto::v1;
 use serde::Serialize;

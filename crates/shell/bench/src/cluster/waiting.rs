@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cli::Failure;
+use command::Failure;
 use masterd::in_process;
 use model::{Band, JobName};
 use proto::v1;

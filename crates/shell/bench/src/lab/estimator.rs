@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use cli::output::{self, Format};
-use cli::{Done, Failure};
+use command::output::{self, Format};
+use command::{Done, Failure};
 use flate2::read::MultiGzDecoder;
 use lab::Outcome;
 use lab::replay::{Plan, replay};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
-use lab::chart::{Axis, Chart, Figure, Line};
+use chart::figure::{Axis, Figure, Line, Plot};
 use lab::{Amounts, Cdf, Outcome, Slot};
 
 use super::report::Replayed;
@@ -133,7 +133,7 @@ fn machines(replayed: &Replayed, says: &str) -> Figure {
     Figure {
         title: "Figure 10: more machines without reclamation".to_owned(),
         subtitle: format!("Reservations: {says}"),
-        charts: vec![Chart {
+        plots: vec![Plot {
             title: format!("{} cells", replayed.compacted.len()),
             x: percent(most, "additional machines needed"),
             y: percent(1_000, "share of cells"),
@@ -145,7 +145,7 @@ fn machines(replayed: &Replayed, says: &str) -> Figure {
 
 /// Figure 11: usage and reservation by limit.
 fn distributions(replayed: &Replayed, says: &str) -> Figure {
-    let charts = replayed.as_they_are.iter().map(|outcome| {
+    let plots = replayed.as_they_are.iter().map(|outcome| {
         let lines = named(outcome).into_iter().zip([0, 1, 0, 1]).zip(0..);
         let lines = lines.map(|(((name, cdf), colour), nth)| Line {
             name: name.to_owned(),
@@ -153,7 +153,7 @@ fn distributions(replayed: &Replayed, says: &str) -> Figure {
             dotted: nth < 2,
             points: cdf.points().into_iter().filter(|(at, _)| *at <= 1_500).collect(),
         });
-        Chart {
+        Plot {
             title: settings(outcome, ", "),
             x: percent(1_500, "of the limit"),
             y: percent(1_000, "share of tasks and windows"),
@@ -164,7 +164,7 @@ fn distributions(replayed: &Replayed, says: &str) -> Figure {
     Figure {
         title: "Figure 11: usage and reservation by limit".to_owned(),
         subtitle: says.to_owned(),
-        charts: charts.collect(),
+        plots: plots.collect(),
     }
 }
 
@@ -202,7 +202,7 @@ fn timeline(replayed: &Replayed, says: &str) -> Figure {
                 })
                 .collect(),
         };
-        Chart {
+        Plot {
             title: title.to_owned(),
             x: hours(),
             y: percent(1_000, "of production's limits"),
@@ -218,7 +218,7 @@ fn timeline(replayed: &Replayed, says: &str) -> Figure {
         points: slots.iter().map(|(at, slot)| (minutes(*at), slot.ooms)).collect(),
     };
     let most = slots.iter().chain(&memory).map(|(_, slot)| slot.ooms).max().unwrap_or(0);
-    let ooms = Chart {
+    let ooms = Plot {
         title: "would-be out-of-memory events since the beginning".to_owned(),
         x: hours(),
         y: Axis::new("events", most, 5, |at| at.to_string()),
@@ -231,7 +231,7 @@ fn timeline(replayed: &Replayed, says: &str) -> Figure {
     Figure {
         title: "Figure 12: limits, reservations and usage, averaged over 5 minutes".to_owned(),
         subtitle: says.to_owned(),
-        charts: vec![
+        plots: vec![
             of("CPU of production", &|amounts| amounts.cpu),
             of("memory of production", &|amounts| amounts.ram),
             ooms,

@@ -6,7 +6,7 @@ mod figures;
 mod report;
 
 use clap::Subcommand;
-use cli::Done;
+use command::Done;
 
 /// The experiments.
 #[derive(Debug, Subcommand)]

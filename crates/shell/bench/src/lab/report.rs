@@ -1,7 +1,7 @@
 //! The results of `bourg lab estimator`, as JSON and as tables with the paper's numbers beside
 //! them.
 
-use cli::output::table;
+use command::output::table;
 use lab::{Amounts, Cdf, Outcome, Totals};
 use model::Reclamation;
 use serde::Serialize;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use placement::Settings;
 use serde::Serialize;
 use trace::CellSnapshot;

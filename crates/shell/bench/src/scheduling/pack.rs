@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use cell::Demand;
 use clap::Args;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use model::Random;
 use model::{Dimension, Resources};
 use placement::{Policy, Settings};

@@ -16,8 +16,8 @@ use cell::{
     TaskState,
 };
 use clap::Args;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use model::Random;
 use model::{
     CollectionId, End, InstanceId, JobName, MachineId, SessionId, Span, TaskIndex, Time, UserName,

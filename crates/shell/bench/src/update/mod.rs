@@ -16,8 +16,8 @@ mod roll;
 mod steered;
 
 use clap::Args;
-use cli::Done;
-use cli::output::{self, Format};
+use command::Done;
+use command::output::{self, Format};
 use serde::Serialize;
 
 use super::scheduling::input::{STATEMENT, Source};

@@ -18,12 +18,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use client::{Connection, Target};
+use command::{Done, Failure, runtime};
 use model::{Address, AddressError, Bytes};
 
 use super::exec::{Errors, OnSignal, Session, Streams, read_input};
 
-use super::exit::{Done, Failure};
-use super::runtime;
 use unpack::Top;
 
 /// The commands that run in the task.

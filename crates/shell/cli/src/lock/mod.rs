@@ -1,7 +1,6 @@
 //! `bourg lock`: locks and small files in the cell.
 
 pub(crate) mod guard;
-pub(crate) mod held;
 mod with;
 
 use std::io::Read as _;
@@ -10,16 +9,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use client::{Connection, MasterClient, Target};
+use clientd::follow;
+use command::output::{self, Format};
+use command::{Code, Done, Failure, with_cell};
 use model::{FilePath, LogIndex, Sequencer, Time};
 use proto::v1;
 use proto::v1::change_locks_request::Change;
 use tonic::Code as Grpc;
 
-use super::exit::{Code, Done, Failure};
-use super::follow;
 use super::moment;
-use super::output::{self, Format};
-use super::with_cell;
 
 /// The maximum length of a file, which the cell has too: more is not read.
 const FILE_BYTES_MAX: u64 = cell::bounds::FILE_BYTES_MAX as u64;
@@ -148,16 +146,6 @@ fn failure(error: client::Error) -> Failure {
         }
         _ => error.into(),
     }
-}
-
-/// Sends a change.
-async fn change(
-    connection: &mut Connection,
-    change: Change,
-) -> Result<v1::ChangeLocksResponse, client::Error> {
-    let id = Some(connection.request_id().await?);
-    let request = v1::ChangeLocksRequest { id, change: Some(change) };
-    connection.ask(request, async |mut client, request| client.change_locks(request).await).await
 }
 
 async fn files(
@@ -300,7 +288,7 @@ fn write(cell: Target<'_>, args: WriteArgs) -> Done {
             session: None,
             sequencer: sequencer_text(sequencer.as_ref()),
         };
-        let written = change(&mut connection, Change::Write(write)).await.map_err(failure)?;
+        let written = connection.change_locks(Change::Write(write)).await.map_err(failure)?;
         output::say(&format!("{path} has generation {}\n", LogIndex(written.generation)));
         Ok(())
     })
@@ -314,7 +302,7 @@ fn delete(cell: Target<'_>, args: &DeleteArgs) -> Done {
             expected: *expected,
             sequencer: sequencer_text(sequencer.as_ref()),
         };
-        change(&mut connection, Change::Delete(delete)).await.map_err(failure)?;
+        connection.change_locks(Change::Delete(delete)).await.map_err(failure)?;
         output::say(&format!("{} is deleted\n", args.path));
         Ok(())
     })
@@ -344,7 +332,7 @@ fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
                 _ => output::item(&args.output, &state, &args.path),
             }
         };
-        follow::follow(&mut connection, request, true, open, take).await
+        follow(&mut connection, request, true, open, take).await
     })
 }
 

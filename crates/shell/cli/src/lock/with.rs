@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{Connection, Target};
+use clientd::{Held, Lost};
+use command::{Code, Failure, runtime};
 use model::FilePath;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -17,9 +19,6 @@ use tokio::time::Instant;
 
 use super::failure;
 use super::guard::Guard;
-use super::held::{Held, Lost};
-use crate::exit::{Code, Failure};
-use crate::runtime;
 
 /// The time between SIGTERM and SIGKILL for a command that has lost its lock.
 const NOTICE: Duration = Duration::from_secs(5);

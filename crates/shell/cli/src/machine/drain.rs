@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use client::Connection;
 use client::Target;
+use command::{Code, Done, Failure, output, with_cell};
 use model::{MachineName, Span, Time};
 use process::clock::wall_clock;
 use proto::v1;
@@ -13,9 +14,8 @@ use proto::v1::change_machine_request::{Change, Drain};
 
 use super::{Which, change};
 use crate::change::tasks;
-use crate::exit::{Code, Done, Failure};
+use crate::duration;
 use crate::moment::When;
-use crate::{duration, output, with_cell};
 
 /// The polling interval while machines drain.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

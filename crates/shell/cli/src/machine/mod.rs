@@ -10,13 +10,11 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{GcuFactor, LabelQuery, MachineName};
 use proto::v1;
 use proto::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
-
-use super::exit::{Done, Failure};
-use super::output::{self, Format, Listing};
-use super::with_cell;
 
 pub(crate) use drain::DrainArgs;
 pub(super) use drain::drain;

@@ -2,12 +2,10 @@
 
 use clap::Args;
 use client::Target;
+use command::{Done, with_cell};
 use model::{MachineName, attribute};
 use proto::v1;
 use proto::v1::change_machine_request::{Change, SetAttributes};
-
-use crate::exit::Done;
-use crate::with_cell;
 
 #[derive(Debug, Args)]
 pub(crate) struct ObeyArgs {

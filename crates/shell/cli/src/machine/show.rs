@@ -5,18 +5,19 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{Bytes, GcuFactor, MachineName, Priority, Resources, Time, attribute};
-use process::machine_words::{held_ports, ports, task_network};
+use present::amount;
+use present::machine_words::{held_ports, ports, task_network};
 use proto::v1::usage_request::{self, Of};
 use proto::{v1, word};
 
 use super::obey;
-use crate::exit::{Done, Failure};
+use crate::ListArgs;
 use crate::moment::{self, Moment};
-use crate::output::{self, Format, Listing};
 use crate::show::{self, Shown};
-use crate::usage::{self, amount};
-use crate::{ListArgs, with_cell};
+use crate::usage;
 
 /// The attribute that has a column of its own if a machine has it.
 const RACK: &str = cell::attribute::RACK;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use client::Target;
+use command::{Done, output, with_cell};
 use model::{MachineName, Time};
 use proto::v1;
 use proto::v1::issue_token_request::Joins;
 
-use crate::exit::Done;
-use crate::{duration, moment, output, token, with_cell};
+use crate::{duration, moment, token};
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {

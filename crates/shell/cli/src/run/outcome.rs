@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use command::{Code, Failure};
 use model::{TaskIndex, TaskSelection};
 use proto::v1::end::How;
 use proto::{v1, word};
 
-use crate::exit::{Code, Failure};
 use crate::run::Far;
 use crate::{run, why};
 

@@ -1,9 +1,9 @@
 //! The totals of the cell as lines with bars.
 
+use present::amount::{self, bytes, cpu, percent};
 use proto::v1;
 
 use super::table::width;
-use crate::usage::amount::{self, bytes, cpu, percent};
 
 /// The maximum length of a bar.
 const BAR_MAX: u16 = 40;

@@ -1,5 +1,6 @@
 //! Draws the state into a frame.
 
+use command::output;
 use model::Time;
 use process::moment;
 use proto::v1;
@@ -12,7 +13,6 @@ use super::app::{App, Data, FRAME, Mode};
 use super::bars;
 use super::table::{Table, width};
 use super::views::View;
-use crate::output;
 use crate::usage;
 
 const PLAIN: Style = Style::new();

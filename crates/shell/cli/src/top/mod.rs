@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use client::{Connection, Target};
+use command::{Failure, output, runtime};
 use model::Address;
 use process::arguments::duration;
 use process::clock::wall_clock;
@@ -32,8 +33,6 @@ use self::programs::Programs;
 use self::screen::{Input, Screen};
 use self::table::Thing;
 use self::views::View;
-use crate::exit::Failure;
-use crate::{output, runtime};
 
 /// The capacity of the queues of keys and answers.
 const QUEUE: usize = 64;

@@ -1,8 +1,9 @@
 //! A text that can be scrolled, over the table.
 
+use command::output;
+
 use super::app::Key;
 use super::table::Thing;
-use crate::output;
 
 /// How far a step to the side goes.
 const ASIDE: usize = 16;

@@ -6,14 +6,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use client::Target;
+use command::{Failure, output};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 use super::table::Thing;
-use crate::exit::Failure;
-use crate::output;
 
 /// How long a description may take.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
+use command::output;
+use present::amount;
 use ratatui::text::Span;
-
-use crate::output;
-use crate::usage::amount;
 
 /// The space between two columns.
 const GAP: u16 = 2;

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use command::output;
 use model::{Address, UserName};
+use present::amount::{self, bytes, cpu, percent, rate, share};
 use proto::v1::usage_request::{self, Of};
 use proto::{v1, word};
 
 use super::table::{Cell, Column, Row, Sort, Table, Thing, number, text};
-use crate::output;
-use crate::usage::amount::{self, bytes, cpu, percent, rate, share};
 
 /// What is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

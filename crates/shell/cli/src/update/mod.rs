@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use client::{Connection, Target};
+use command::output::{self, Format};
+use command::{Code, Done, Failure, job_address, with_cell};
 use model::{Address, TaskSelection};
 use process::arguments::duration;
 use proto::{v1, word};
 use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};
-use crate::exit::{Code, Done, Failure};
+use crate::evaluate;
 use crate::imports::ImportArgs;
 use crate::moment::shown;
-use crate::output::{self, Format};
-use crate::{evaluate, job_address, with_cell};
 
 pub(crate) use progress::{Awaited, watch};
 pub(crate) use versions::{VersionsArgs, versions};

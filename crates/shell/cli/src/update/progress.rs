@@ -4,13 +4,12 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use client::Connection;
+use command::{Code, Done, Failure, output};
 use model::Span;
 use proto::v1;
 
 use super::current;
-use crate::exit::{Code, Done, Failure};
 use crate::last_lines::last_lines;
-use crate::output;
 
 /// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -2,15 +2,14 @@
 
 use clap::Args;
 use client::Target;
+use command::output::{self, Format, Listing};
+use command::{Done, Failure, with_cell};
 use model::{Address, Time};
 use proto::v1;
 
 use super::whole;
 use crate::change::change_text;
-use crate::exit::{Done, Failure};
 use crate::moment::shown;
-use crate::output::{self, Format, Listing};
-use crate::with_cell;
 
 /// `bourg versions JOB`.
 #[derive(Debug, Args)]

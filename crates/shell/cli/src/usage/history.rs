@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use command::output;
 use model::{Span, Time};
+use present::amount;
 use proto::{v1, word};
 
-use super::amount;
 use super::sparkline::{WINDOW_MICROS, curve};
 use super::table::missing;
-use crate::{moment, output};
+use crate::moment;
 
 /// How much time a row may stand for, in minutes.
 const STEPS: [u64; 9] = [1, 5, 15, 30, 60, 180, 360, 720, 1_440];

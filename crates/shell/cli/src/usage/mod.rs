@@ -1,6 +1,5 @@
 //! What tasks, jobs, machines and the cell use: `bourg usage`, and the columns of other commands.
 
-pub(crate) mod amount;
 mod history;
 mod sparkline;
 mod table;
@@ -9,14 +8,13 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{Connection, Target};
+use command::output::{self, Format};
+use command::{Done, job_address, with_cell};
 use model::Address;
 use proto::v1;
 use proto::v1::usage_request::{Cell, Of, Tasks};
 
-use crate::exit::Done;
 use crate::moment::Since;
-use crate::output::{self, Format};
-use crate::{job_address, with_cell};
 
 pub(crate) use table::missing;
 

@@ -1,11 +1,12 @@
 //! The usage of a job's tasks as a table, and what has to be said about it.
 
+use command::output;
 use model::Time;
+use present::amount;
 use proto::{v1, word};
 
-use super::amount;
 use super::sparkline::{Slots, WINDOW_MICROS, curve};
-use crate::{moment, output};
+use crate::moment;
 
 /// One line for each task, and one for all of them if there are several.
 pub(super) fn table(answer: &v1::UsageResponse, since: Time) -> String {

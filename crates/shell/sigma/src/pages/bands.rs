@@ -1,11 +1,11 @@
 //! Resources divided among bands: a bar each for limits, reservations and usage.
 
+use chart::{Bar, Marker, Size};
 use maud::{Markup, html};
 use proto::{v1, word};
 
 use crate::fleet::{By, Of};
 use crate::show;
-use crate::svg::{self, Bar, Marker, Size};
 
 /// The bands from the most important on, with the class of their colour.
 pub(super) const BANDS: [(v1::Band, &str); 5] = [
@@ -83,7 +83,7 @@ pub(super) fn legend(with_system: bool) -> Markup {
     if with_system {
         all.push((SYSTEM.1, SYSTEM.0));
     }
-    svg::stack_legend(&all, &[("series-capacity", "capacity")])
+    chart::stack_legend(&all, &[("series-capacity", "capacity")])
 }
 
 fn sum<'a>(amounts: impl IntoIterator<Item = &'a Amount>) -> i64 {
@@ -101,10 +101,10 @@ fn row((of, by): (Of, By), amounts: &[Amount], whole: i64, capacity: i64) -> Mar
     }
     let label = |part: &Amount| format!("{} {}", part.name, of.show(Some(part.amount)));
     let labels: Vec<String> = amounts.iter().map(label).collect();
-    let parts: Vec<svg::Part<'_>> = amounts
+    let parts: Vec<chart::Part<'_>> = amounts
         .iter()
         .zip(&labels)
-        .map(|(part, label)| svg::Part { class: part.class, value: part.amount as f64, label })
+        .map(|(part, label)| chart::Part { class: part.class, value: part.amount as f64, label })
         .collect();
     let text = of.show(Some(capacity));
     let there = format!("capacity {text}");
@@ -122,7 +122,7 @@ fn row((of, by): (Of, By), amounts: &[Amount], whole: i64, capacity: i64) -> Mar
     html! {
         tr {
             th scope="row" { (name) }
-            td class="wide" { (svg::stack(&bar)) }
+            td class="wide" { (chart::stack(&bar)) }
             td class="num" { (of.show(Some(all))) }
             td class="num" { (show::percent(show::share(Some(all), Some(capacity)))) }
         }

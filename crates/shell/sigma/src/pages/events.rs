@@ -1,7 +1,7 @@
 //! The events of the cell, of a job, a task or a machine: who did what, and why.
 
 use maud::{Markup, html};
-use process::EventWords;
+use present::EventWords;
 use proto::v1;
 use proto::v1::events_request::From;
 

@@ -97,7 +97,7 @@ fn summary(asker: &Asker, status: &v1::JobStatus, spec: &v1::JobSpec) -> Markup 
             "Priority",
             html! { (jobs::band(spec.priority)) "(" (spec.priority.unwrap_or_default()) ")" },
         ),
-        ("Each task", html! { (show::memory(Some(&limit))) }),
+        ("Each task", html! { (show::cpu_and_ram(Some(&limit))) }),
         ("Version", html! { (status.version) }),
         ("Submitted", show::ago(status.submitted, asker.now)),
         ("Disruption budget", budget(spec)),

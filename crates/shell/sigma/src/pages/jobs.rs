@@ -187,7 +187,7 @@ fn table(asker: &Asker, rows: &[Row<'_>]) -> Markup {
                             a href=(place(|user, job| Place::Why { user, job })) { (counts.pending) }
                         } @else { "0" }
                     }
-                    td class="num" { @if let Some(used) = row.used { (used.failures) } @else { "–" } }
+                    td class="num" { @if let Some(used) = row.used { (used.failures) } @else { "-" } }
                     td { (show::bar(show::share(used.and_then(|used| used.cpu_milli), limit.map(|limit| limit.cpu_milli)), "CPU used of the limit")) }
                     td { (show::bar(show::share(used.and_then(|used| used.memory_bytes), limit.map(|limit| limit.ram_bytes)), "RAM used of the limit")) }
                     td class="nowrap" { (show::ago(row.job.submitted, asker.now)) }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use chart::{Bar, Marker, Size};
 use maud::{Markup, html};
 use model::{LabelQuery, LabelQueryError};
 use proto::{v1, word};
@@ -12,7 +13,6 @@ use crate::asker::Asker;
 use crate::fleet::{By, Fleet, Machine, Of};
 use crate::problem::Problem;
 use crate::show;
-use crate::svg::{self, Bar, Marker, Size};
 
 /// The most machines on one page.
 const ROWS: usize = 200;
@@ -164,7 +164,7 @@ fn table(asker: &Asker, rows: &[Machine<'_>]) -> Markup {
             } }
         } }
         @if rows.iter().any(|machine| machine.used.is_some()) {
-            (svg::stack_legend(
+            (chart::stack_legend(
                 &[("series-usage", "used")],
                 &[("series-reservation", "reserved"), ("series-limit", "limits")],
             ))
@@ -209,7 +209,7 @@ fn reason(asker: &Asker, machine: &Machine<'_>) -> Markup {
 
 /// What is used of a resource, with marks where reservations and limits are.
 fn bar(machine: &Machine<'_>, of: Of) -> Markup {
-    let Some(capacity) = machine.capacity(of) else { return html! { (show::cores(None)) } };
+    let Some(capacity) = machine.capacity(of) else { return html! { (show::cpu(None)) } };
     let [limit, reserved, used] = By::ALL.map(|by| machine.amount(of, by));
     let label = |name: &str, amount| format!("{name} {}", of.show(amount));
     let labels = [label("limits", limit), label("reserved", reserved), label("used", used)];
@@ -217,10 +217,10 @@ fn bar(machine: &Machine<'_>, of: Of) -> Markup {
     let mut markers = Vec::new();
     let mut parts = Vec::new();
     match value(used) {
-        Some(value) => parts.push(svg::Part { class: "series-usage", value, label: &labels[2] }),
+        Some(value) => parts.push(chart::Part { class: "series-usage", value, label: &labels[2] }),
         None => {
             let value = value(limit).unwrap_or_default();
-            parts.push(svg::Part { class: "series-limit", value, label: &labels[0] });
+            parts.push(chart::Part { class: "series-limit", value, label: &labels[0] });
         }
     }
     if let Some(value) = value(reserved) {
@@ -230,7 +230,7 @@ fn bar(machine: &Machine<'_>, of: Of) -> Markup {
         markers.push(Marker { class: "series-limit", value, label: &labels[0] });
     }
     let text = of.show(Some(capacity));
-    let bar = svg::stack(&Bar {
+    let bar = chart::stack(&Bar {
         name: of.name(),
         capacity: capacity as f64,
         of: &text,

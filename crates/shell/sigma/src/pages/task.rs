@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use chart::{Chart, Kind, Point, Series, Unit, chart};
 use maud::{Markup, html};
 use model::FinalUsage;
-use process::EventWords;
+use present::EventWords;
 use proto::v1;
 use proto::v1::event_record::Kind as What;
 use proto::v1::event_record::subject;
@@ -18,7 +19,6 @@ use crate::address::{Place, Query};
 use crate::asker::{Asker, History};
 use crate::problem::Problem;
 use crate::show;
-use crate::svg::{Chart, Kind, Point, Series, Unit, chart};
 
 /// How many events of a task are read, for its incarnations, and how many of them are shown.
 const EVENTS: u32 = 200;
@@ -257,7 +257,7 @@ fn inside(asker: &Asker, task: &v1::TaskStatus) -> Markup {
         @if task.inside.is_empty() {
             (show::empty("No task runs in it.", "bourg run FILE.bcl"))
         } @else {
-            p { (show::memory(Some(&taken))) " of " (show::memory(Some(&limit))) " are taken." }
+            p { (show::cpu_and_ram(Some(&taken))) " of " (show::cpu_and_ram(Some(&limit))) " are taken." }
             p { (show::bar(show::share(Some(taken.cpu_milli), Some(limit.cpu_milli)), "CPU taken")) " CPU "
                 (show::bar(show::share(Some(taken.ram_bytes), Some(limit.ram_bytes)), "RAM taken")) " RAM" }
             ul { @for name in &task.inside { li { (named(asker, name)) } } }
@@ -290,7 +290,7 @@ fn usage(asker: &Asker, used: Option<&v1::TaskUsage>) -> Markup {
         of: |measured| measured.cpu_milli,
         scale: 1_000.0,
         unit: Unit::Decimal,
-        format: &|value| show::cores(Some(whole(value * 1_000.0))),
+        format: &|value| show::cpu(Some(whole(value * 1_000.0))),
         limit: limit.map(|limit| limit.cpu_milli),
         reservation: reservation.map(|reservation| reservation.cpu_milli),
     };
@@ -304,7 +304,7 @@ fn usage(asker: &Asker, used: Option<&v1::TaskUsage>) -> Markup {
         reservation: reservation.map(|reservation| reservation.ram_bytes),
     };
     let facts = [
-        ("CPU", html! { (show::cores(now.cpu_milli)) " of " (show::cores(cpu.limit)) " cores" }),
+        ("CPU", html! { (show::cpu(now.cpu_milli)) " of " (show::cpu(cpu.limit)) " cores" }),
         ("RAM", html! { (show::bytes(now.memory_bytes)) " of " (show::bytes(ram.limit)) }),
         ("RAM at most", html! { (show::bytes(now.memory_peak_bytes)) }),
         ("Files", html! { (show::bytes(now.disk_bytes)) }),
@@ -524,11 +524,11 @@ fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Mar
                         td class="nowrap" { (ran(life, is_now(*generation), asker.now.0)) }
                         td class="nowrap" {
                             @if life.ended > 0 { span class={ "event event-" (life.end.to_lowercase()) } { (life.end) } }
-                            @else if is_now(*generation) { "–" }
+                            @else if is_now(*generation) { "-" }
                             @else { span class="muted" { "not known" } }
                         }
                         td class="why" { (life.why) }
-                        td class="why" { @if life.used.is_empty() { "–" } @else { (life.used) } }
+                        td class="why" { @if life.used.is_empty() { "-" } @else { (life.used) } }
                     }
                 } }
             } }
@@ -541,8 +541,8 @@ fn lives(asker: &Asker, history: Option<&History>, task: &v1::TaskStatus) -> Mar
 fn ran(life: &Life, is_now: bool, now: u64) -> String {
     let until = if life.ended > 0 { life.ended } else { now };
     match life.started {
-        0 => "–".to_owned(),
-        _ if life.ended == 0 && !is_now => "–".to_owned(),
+        0 => "-".to_owned(),
+        _ if life.ended == 0 && !is_now => "-".to_owned(),
         started => show::span(until.saturating_sub(started)),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chart::{Bar, Marker, Part as Piece, Size, stack};
 use maud::{Markup, html};
 use model::{Capability, Dimension, Resources, Time};
 use proto::{v1, word};
@@ -11,7 +12,6 @@ use crate::address::{Place, Query};
 use crate::asker::Asker;
 use crate::problem::Problem;
 use crate::show;
-use crate::svg::{Bar, Marker, Part as Piece, Size, stack};
 
 /// The most rows of a table.
 const ROWS: usize = 200;
@@ -191,7 +191,7 @@ fn last_end(asker: &Asker, certificates: &[v1::UserCertificate]) -> Markup {
     ending(asker, last.unwrap_or_default())
 }
 
-/// A moment at which something ends, marked if that is soon; `–` for never.
+/// A moment at which something ends, marked if that is soon; `-` for never.
 fn ending(asker: &Asker, at: u64) -> Markup {
     let is_soon = at > 0 && at < asker.now.0.saturating_add(SOON);
     html! { span class=[is_soon.then_some("bad")] { (show::ago(at, asker.now)) } }
@@ -265,7 +265,7 @@ fn part_of(
     let is_above = part > whole;
     html! {
         @match (size, part, whole) {
-            (_, 0, 0) => span class="muted" { "–" },
+            (_, 0, 0) => span class="muted" { "-" },
             (_, _, 0) => span class="bad" { (label) ", nothing granted" },
             (Size::Large, ..) => (stack(&bar)),
             (Size::Compact, ..) => {
@@ -366,7 +366,7 @@ fn cell_quota(quota: &v1::QuotaResponse) -> Markup {
                         td { (part_of(*dimension, (amount(of.granted.as_ref()), amount(of.allowed.as_ref()), None), ("granted", series(of.band)), Size::Compact)) }
                     }
                     td {
-                        @if resources(of.oversold.as_ref()) == Resources::default() { "–" }
+                        @if resources(of.oversold.as_ref()) == Resources::default() { "-" }
                         @else { strong class="bad" { (words(of.oversold.as_ref())) } }
                     }
                 }
@@ -624,7 +624,7 @@ mod tests {
             let of = ("charged", "series-production");
             part_of(Dimension::Cpu, amounts, of, Size::Compact).into_string()
         };
-        assert_eq!(shown(0, 0, None), "<span class=\"muted\">–</span>");
+        assert_eq!(shown(0, 0, None), "<span class=\"muted\">-</span>");
         assert!(shown(500, 0, None).contains("charged 0.5 cores, nothing granted"));
         assert!(shown(500, 2_000, None).contains("muted\">0.5 cores of 2 cores"));
         assert!(shown(3_000, 2_000, None).contains("bad\">3 cores of 2 cores"));

@@ -109,7 +109,7 @@ fn group(asker: &Asker, answer: &v1::WhyResponse, group: &v1::PendingGroup) -> M
     };
     let mut facts = vec![
         ("Since", show::ago(group.since, asker.now)),
-        ("Cause", html! { @if group.cause.is_empty() { "–" } @else { (group.cause) } }),
+        ("Cause", html! { @if group.cause.is_empty() { "-" } @else { (group.cause) } }),
         ("Each requests", html! { (limit(group)) }),
         ("Priority", html! { (jobs::band(Some(answer.priority))) "(" (answer.priority) ")" }),
     ];

@@ -1,8 +1,7 @@
 //! Pieces that many pages have: facts, links, bars, the command that gives the same data.
 
 use maud::{Markup, Render, html};
-
-use super::percent;
+use present::amount::percent;
 
 /// A link.
 pub(crate) fn link(href: &str, text: &str) -> Markup {
@@ -43,7 +42,7 @@ pub(crate) fn command(text: &str) -> Markup {
 }
 
 /// How full something is, as a bar and in per cent.
-pub(crate) fn bar(share: Option<u32>, what: &str) -> Markup {
+pub(crate) fn bar(share: Option<i64>, what: &str) -> Markup {
     let text = percent(share);
     let width = share.unwrap_or_default().min(1_000);
     html! {

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use model::{Span, Time};
 use process::moment;
 
-/// `3 min ago`, with the exact time; `–` for 0, which stands for never.
+/// `3 min ago`, with the exact time; `-` for 0, which stands for never.
 pub(crate) fn ago(at: u64, now: Time) -> Markup {
     if at == 0 {
-        return html! { "–" };
+        return html! { "-" };
     }
     let text = match Time(at) {
         at if at > now => format!("in {}", rough(at.since(now))),
@@ -76,6 +76,6 @@ mod tests {
                         00:00:00.000 UTC\">1 min ago</time>";
         assert_eq!(shown, expected);
         assert!(ago(9_000_000, Time(1)).into_string().contains("in 8 s"));
-        assert_eq!(ago(0, Time(1)).into_string(), "–");
+        assert_eq!(ago(0, Time(1)).into_string(), "-");
     }
 }

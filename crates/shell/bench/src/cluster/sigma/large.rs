@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use cli::Failure;
 use client::Connection;
+use command::Failure;
 use model::{Band, Bytes, JobName, MilliCores, ReplicaId};
 use proto::v1;
 use proto::v1::change_quota_request::Change;

@@ -1,5 +1,6 @@
 //! What the cell has used and reclaimed in the last hours, by band, and why tasks were evicted.
 
+use chart::{Chart, Kind, Point, Series, Unit};
 use maud::{Markup, html};
 use proto::v1;
 
@@ -7,7 +8,6 @@ use super::{Facts, HOURS, View};
 use crate::fleet::Of;
 use crate::pages::bands::{self, BANDS, SYSTEM};
 use crate::show;
-use crate::svg::{self, Chart, Kind, Point, Series, Unit};
 
 const HOUR: u64 = 3_600_000_000;
 /// The causes of evictions, and where they are counted.
@@ -175,7 +175,7 @@ fn reclaimed(samples: &[v1::CellSample], resource: Of, hours: u64) -> Markup {
 }
 
 fn draw(title: &str, resource: Of, series: &[Series<'_>], (from, to): (u64, u64)) -> Markup {
-    svg::chart(&Chart {
+    chart::chart(&Chart {
         title,
         from,
         to,
@@ -193,7 +193,7 @@ fn waiting(samples: &[v1::CellSample], hours: u64) -> Markup {
     let series =
         [Series { name: "pending", kind: Kind::Area, class: "series-usage", points: &points }];
     let (from, to) = ends(samples, hours);
-    svg::chart(&Chart {
+    chart::chart(&Chart {
         title: "Pending tasks",
         from,
         to,
@@ -244,7 +244,7 @@ pub(super) fn evictions(facts: &Facts) -> Markup {
                         th scope="row" { (name) }
                         td class="num" { (last) }
                         td class="num" { (all) }
-                        td { (svg::spark(&format!("{name}: {all} in {hours} h"), "series-usage", &values, 1.0)) }
+                        td { (chart::spark(&format!("{name}: {all} in {hours} h"), "series-usage", &values, 1.0)) }
                     }
                 } }
             } }

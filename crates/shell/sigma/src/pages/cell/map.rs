@@ -4,6 +4,7 @@
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use chart::{Rack, Square};
 use maud::{Markup, html};
 use proto::{v1, word};
 
@@ -15,7 +16,6 @@ use crate::fleet::{By, Fleet, Group, Machine, Of};
 use crate::problem::Problem;
 use crate::session::Session;
 use crate::show;
-use crate::svg::{self, Rack, Square};
 
 /// Up to so many machines there is room for larger squares.
 const ROOMY: usize = 200;
@@ -45,7 +45,7 @@ pub(super) fn heading(facts: &Facts) -> Markup {
                 p class="notice" { "Of a past moment, the usage and the reservations of machines are not kept: \
                     this shows limits." }
             }
-            (svg::map_legend(&measure(view)))
+            (chart::map_legend(&measure(view)))
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn racks(facts: &Facts) -> Vec<Drawn> {
         let href = facts.to(Place::Machines(members(fleet, group)));
         let svg = format!("svg-{id}");
         let rack = Rack { id: &svg, name: &name, href: &href, machines: &squares };
-        let html = svg::racks(&[rack], &measure).into_iter().map(|(_, html)| html.into_string());
+        let html = chart::racks(&[rack], &measure).into_iter().map(|(_, html)| html.into_string());
         (id, Some(class), html.collect::<String>())
     });
     drawn.collect()
@@ -153,7 +153,7 @@ fn lines(machine: &Machine<'_>) -> Vec<String> {
     if machine.status.suspect {
         state += ", suspect";
     }
-    let tasks = process::event_words::tasks(machine.tasks());
+    let tasks = present::event_words::tasks(machine.tasks());
     let mut lines = vec![format!("{state}, {tasks}")];
     for of in Of::ALL {
         let Some(capacity) = machine.capacity(of).filter(|capacity| *capacity > 0) else {

@@ -131,10 +131,10 @@ fn table(facts: &Facts, answer: &v1::ReplicasResponse) -> Markup {
                     td { @match progress {
                         Some(progress) if progress.answers => { "yes" }
                         Some(_) => span class="bad" { "no" },
-                        None => { "–" }
+                        None => { "-" }
                     } }
-                    td class="num" { @if let Some(progress) = progress { (progress.index) } @else { "–" } }
-                    td class="num" { @if let Some(behind) = behind { (behind) } @else { "–" } }
+                    td class="num" { @if let Some(progress) = progress { (progress.index) } @else { "-" } }
+                    td class="num" { @if let Some(behind) = behind { (behind) } @else { "-" } }
                     td class="num" { (polled) }
                     td class=(if not_reached > 0 { "num bad" } else { "num" }) { (not_reached) }
                     td class="mono" { (replica.address) }

@@ -245,7 +245,7 @@ fn summary(facts: &Facts) -> Markup {
                     Some(all) => {
                         (Of::Cpu.show(Some(all.cpu_milli))) ", " (Of::Ram.show(Some(all.ram_bytes)))
                     }
-                    None => (show::cores(None)),
+                    None => (show::cpu(None)),
                 }
                 @if let Some(reclamation) = setting {
                     " " span class="muted" { "(" (reclamation.setting) ")" }

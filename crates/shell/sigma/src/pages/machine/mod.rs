@@ -5,7 +5,7 @@ mod tasks;
 
 use maud::{Markup, html};
 use model::attribute;
-use process::machine_words::{held_ports, ports, task_network};
+use present::machine_words::{held_ports, ports, task_network};
 use proto::v1;
 use proto::v1::events_request::From;
 
@@ -75,7 +75,7 @@ fn summary(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
         ("Address", html! { span class="mono" { (machine.address) } }),
         (
             "Core",
-            html! { "counts as " (show::cores(Some(machine.gcu_milli.into()))) " of the cell's cores" },
+            html! { "counts as " (show::cpu(Some(machine.gcu_milli.into()))) " of the cell's cores" },
         ),
         ("Ports", html! { (ports(machine)) }),
     ];
@@ -257,7 +257,7 @@ fn saving(asker: &Asker, machine: &v1::MachineStatus) -> Markup {
             tbody { @for saving in &machine.saving { tr {
                 th scope="row" { (tasks::named(asker, &saving.name)) }
                 td class="num" { (saving.generation) }
-                td class="num" { @if saving.bytes > 0 { (show::bytes(Some(saving.bytes))) } @else { "–" } }
+                td class="num" { @if saving.bytes > 0 { (show::bytes(Some(saving.bytes))) } @else { "-" } }
                 td class="num" { (saving.attempts) }
                 td class="nowrap" { (show::ago(saving.until, asker.now)) }
             } } }

@@ -266,7 +266,7 @@ fn task_row(asker: &Asker, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup 
                 td { (show::task_state(task.state)) }
                 td { (show::health(task.health)) }
                 td class="nowrap" { (jobs::band(Some(placed.priority))) " " span class="muted" { (placed.priority) } }
-                td class="nowrap" { (show::memory(limit)) }
+                td class="nowrap" { (show::cpu_and_ram(limit)) }
                 @if is_alloc {
                     @let taken = task.taken.as_ref();
                     @let share = |of: Of| show::share(taken.map(|all| of.amount(all)), limit.map(|all| of.amount(all)));
@@ -281,7 +281,7 @@ fn task_row(asker: &Asker, row: &Row<'_>, used: Option<&MachineUsed>) -> Markup 
                 td class="why" { (task.reason) }
             } @else {
                 @for _ in 0..3 { td {} }
-                td { (show::memory(now.and_then(|now| now.limit.as_ref()))) }
+                td { (show::cpu_and_ram(now.and_then(|now| now.limit.as_ref()))) }
                 @for of in [Of::Cpu, Of::Ram] {
                     @let limit = now.and_then(|now| now.limit.as_ref()).map(|all| of.amount(all));
                     td { (show::bar(show::share(measured.and_then(|all| of.measured(all)), limit), "used of the limit")) }
