@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cli::{Done, Failure};
+use command::{Done, Failure};
 use client::{Connection, Target};
 use model::{Band, JobName, MilliCores, Span};
 use proto::v1;
