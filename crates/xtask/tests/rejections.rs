@@ -47,7 +47,7 @@ fn rejections_have_no_text_but_what_a_user_wrote() {
 #[test]
 fn a_planted_command_is_found_and_what_is_not_production_is_not_looked_at() {
     let source = format!(
-        r##"
+        r##"//! In a comment of the module: {COMMAND}sim.
         /// In a comment: {COMMAND}run.
         fn one() {{ let help = "{COMMAND}run FILE"; }}
         #[error("it failed ({COMMAND}why)")]
@@ -90,6 +90,10 @@ fn commands(tokens: TokenStream) -> Vec<usize> {
             }
             TokenTree::Group(group) => lines.extend(commands(group.stream())),
             TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                if matches!(tokens.peek(), Some(TokenTree::Punct(inner)) if inner.as_char() == '!')
+                {
+                    tokens.next();
+                }
                 let Some(TokenTree::Group(attribute)) = tokens.peek() else { continue };
                 let text: String = attribute.stream().to_string().split_whitespace().collect();
                 if text.starts_with("doc=") {

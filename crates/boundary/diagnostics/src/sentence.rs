@@ -20,14 +20,14 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::NoSuchSession(session) => format!(
             "session {session} is not open (it expired or never existed): open a new one and \
-                 check what was done before you repeat a request"
+             check what was done before you repeat a request"
         ),
         Rejection::ForeignSession { session, owner, by } => {
             format!("session {session} belongs to {owner}, not to {by}")
         }
         Rejection::AnswerForgotten { sequence } => format!(
             "request {sequence} is older than the answers kept for its session: look at the \
-                 state to see whether it was done"
+             state to see whether it was done"
         ),
         Rejection::InvalidDescription(path) => format!("the job description is not valid: {path}"),
         Rejection::NamesItself(field) => {
@@ -59,7 +59,7 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::BeingKilled { owner, name } => format!(
             "{owner}/{name} is being killed, and its tasks are still stopping: wait for its \
-                 end (bourg status {owner}/{name}), and run it again (bourg run FILE)"
+             end (bourg status {owner}/{name}), and run it again (bourg run FILE)"
         ),
         Rejection::TaskBeingKilled { owner, name, index } => {
             format!("task {index} of {owner}/{name} is being killed: restart it when it has ended")
@@ -69,7 +69,7 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::JobAlive { owner, name } => format!(
             "{owner}/{name} is alive, and no job of that name has ended: kill it first (bourg \
-                 kill {owner}/{name})"
+             kill {owner}/{name})"
         ),
         Rejection::EndsWith { owner, name, with, other } => {
             let with = match with {
@@ -84,22 +84,22 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::VersionNotKept { owner, name, version } => format!(
             "version {version} of {owner}/{name} is not kept: look for it with bourg versions \
-                 {owner}/{name}"
+             {owner}/{name}"
         ),
         Rejection::VersionsTooLarge { owner, name, bytes } => format!(
             "the tasks of {owner}/{name} have too many versions of its description: with this \
-                 one it would have {bytes} bytes of them, and the maximum is \
-                 {DESCRIPTIONS_OF_A_JOB_BYTES_MAX}; wait until its update has ended (bourg update \
-                 status {owner}/{name}) and update all of its tasks, or undo it (bourg update undo \
-                 {owner}/{name})"
+             one it would have {bytes} bytes of them, and the maximum is \
+             {DESCRIPTIONS_OF_A_JOB_BYTES_MAX}; wait until its update has ended (bourg update \
+             status {owner}/{name}) and update all of its tasks, or undo it (bourg update undo \
+             {owner}/{name})"
         ),
         Rejection::RestartDuringUpdate { owner, name, to, undoing: true } => format!(
             "the update of {owner}/{name} to version {to} is being undone: wait for it (bourg \
-                 update status {owner}/{name})"
+             update status {owner}/{name})"
         ),
         Rejection::RestartDuringUpdate { owner, name, to, undoing: false } => format!(
             "{owner}/{name} is being updated to version {to}: wait until that has succeeded, \
-                 or undo it (bourg update undo)"
+             or undo it (bourg update undo)"
         ),
         Rejection::RestartsAllocSet { owner, name } => {
             format!("{owner}/{name} is an alloc set, which runs no program: restart the jobs in it")
@@ -109,7 +109,7 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::NotAutoscaled { owner, name } => format!(
             "the limits of {owner}/{name} are its user's: its description does not have \
-                 autoscale"
+             autoscale"
         ),
         Rejection::LimitOutOfBounds { owner, name, limit, bounds } => {
             format!("the limit {limit} is out of the bounds of {owner}/{name}: {bounds}")
@@ -123,14 +123,14 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::PriorityAboveAllocSet { job, priority, set_owner, set, most } => format!(
             "a task in an alloc has at most the priority of the alloc: {job} would have \
-                 {priority}, and {set_owner}/{set} has {most}; give it {most} or less, or raise \
-                 the priority of {set_owner}/{set} first (bourg update), and close that update \
-                 (bourg update close {set_owner}/{set})"
+             {priority}, and {set_owner}/{set} has {most}; give it {most} or less, or raise \
+             the priority of {set_owner}/{set} first (bourg update), and close that update \
+             (bourg update close {set_owner}/{set})"
         ),
         Rejection::PriorityBelowJob { set_owner, set, priority, owner, job, has } => format!(
             "a task in an alloc has at most the priority of the alloc: {owner}/{job} runs in \
-                 {set_owner}/{set} with {has}, and {set_owner}/{set} would have {priority}; lower \
-                 the priority of {owner}/{job} first (bourg update)"
+             {set_owner}/{set} with {has}, and {set_owner}/{set} would have {priority}; lower \
+             the priority of {owner}/{job} first (bourg update)"
         ),
         Rejection::NotAnAllocSet { user, name } => {
             format!("allocSet names {user}/{name}, which is not an alloc set")
@@ -149,17 +149,17 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::PredecessorEnded { user, name } => format!(
             "after names {user}/{name}, which has ended without finishing: run that again \
-                 first"
+             first"
         ),
         Rejection::NoSuchMachine(machine) => format!("there is no machine {machine}"),
         Rejection::MachineInUse { machine, tasks } => format!(
             "machine {machine} still has tasks ({tasks}): drain it first (bourg machine drain \
-                 {machine}), and wait until they have left"
+             {machine}), and wait until they have left"
         ),
         Rejection::InvalidDrain { machine, why } => reason::drain(machine, *why),
         Rejection::NoDataKept { machine, instance } => format!(
             "machine {machine} keeps no data of instance {instance} any more: bourg saver \
-                 list shows what is kept"
+             list shows what is kept"
         ),
         Rejection::BadText { what, most } => {
             let what = reason::text(*what);
@@ -185,11 +185,11 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::LastAdministrator(user) => format!(
             "{user} is the last administrator of the cell whose certificates are accepted: \
-                 nobody would be left to administer it"
+             nobody would be left to administer it"
         ),
         Rejection::Validity(asked) => format!(
             "a certificate can be valid for {CERTIFICATE_VALIDITY_MIN} to \
-                 {CERTIFICATE_VALIDITY_MAX}, not for {asked}"
+             {CERTIFICATE_VALIDITY_MAX}, not for {asked}"
         ),
         Rejection::NotStopped => {
             "rescheduling is not stopped: there is nothing to resume".to_owned()
@@ -206,50 +206,50 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::NoSuchToken(serial) => format!(
             "join token {serial} is unknown: it has expired, or the machine or replica it was \
-                 issued for was revoked or removed; ask an administrator for another (bourg \
-                 machine token NAME, bourg master token REPLICA)"
+             issued for was revoked or removed; ask an administrator for another (bourg \
+             machine token NAME, bourg master token REPLICA)"
         ),
         Rejection::TokenExpired(machine) => format!(
             "the join token for machine {machine} has expired: ask an administrator for \
-                 another (bourg machine token {machine})"
+             another (bourg machine token {machine})"
         ),
         Rejection::TokenUsed(machine) => format!(
             "the join token for machine {machine} was already used with another key: if that \
-                 was not you, have the machine revoked (bourg machine revoke {machine}); ask an \
-                 administrator for another token (bourg machine token {machine})"
+             was not you, have the machine revoked (bourg machine revoke {machine}); ask an \
+             administrator for another token (bourg machine token {machine})"
         ),
         Rejection::ReplicaTokenUsed(replica) => format!(
             "the join token for replica {replica} was already used with another key: if that \
-                 was not you, whoever used it has the cell's authority; remove the replica (bourg \
-                 master remove {replica}) and add another (bourg master add)"
+             was not you, whoever used it has the cell's authority; remove the replica (bourg \
+             master remove {replica}) and add another (bourg master add)"
         ),
         Rejection::TokenValidity(asked) => format!(
             "a join token can be valid for {TOKEN_VALIDITY_MIN} to {TOKEN_VALIDITY_MAX}, not \
-                 for {asked}"
+             for {asked}"
         ),
         Rejection::MachineRevoked(machine) => format!(
             "the certificates of machine {machine} are revoked: ask an administrator for a \
-                 join token (bourg machine token {machine})"
+             join token (bourg machine token {machine})"
         ),
         Rejection::NoSuchReplica(replica) => {
             format!("there is no replica {replica}: look for it with bourg master list")
         }
         Rejection::ReplicaHasJoined(replica) => format!(
             "replica {replica} has joined already: where its directory is lost, remove it \
-                 (bourg master remove {replica}) and add another (bourg master add)"
+             (bourg master remove {replica}) and add another (bourg master add)"
         ),
         Rejection::ReplicaAddressTaken(replica) => {
             format!("replica {replica} already has that address")
         }
         Rejection::LastVoter(replica) => format!(
             "replica {replica} is the last remaining voter, and the cell cannot commit \
-                 anything without one: add another first (bourg master add), and wait until it \
-                 votes"
+             anything without one: add another first (bourg master add), and wait until it \
+             votes"
         ),
         Rejection::NoSuchFile(path) => format!("there is no file {path}"),
         Rejection::NoSuchLockSession(session) => format!(
             "lock session {session} is lost: its lease has passed, or it was closed; its \
-                 locks are released"
+             locks are released"
         ),
         Rejection::LockTaken { path, by, session, mode } => {
             format!("the lock of {path} is held by {by} ({mode}, session {session})")
@@ -262,17 +262,17 @@ pub fn sentence(rejection: &Rejection) -> String {
         }
         Rejection::FileChanged { path, expected, now } => format!(
             "{path} has generation {now}, not {expected}: it has changed meanwhile (bourg \
-                 lock show {path})"
+             lock show {path})"
         ),
         Rejection::NoSuchService { user, name } => format!("there is no service {user}/{name}"),
         Rejection::InvalidService { owner, name, why } => reason::service(owner, name, *why),
         Rejection::NameOfJob { user, name } => format!(
             "{user}/{name} is a job, and {name}.{user} means that job in BNS and DNS: give \
-                 the service another name"
+             the service another name"
         ),
         Rejection::NameOfService { user, name } => format!(
             "{user}/{name} is a service, and {name}.{user} means that service in BNS and DNS: \
-                 give the job another name, or delete the service (bourg service delete {name})"
+             give the job another name, or delete the service (bourg service delete {name})"
         ),
         Rejection::StaleSequencer(sequencer) => {
             format!("sequencer {sequencer} is not valid any more: that holder has lost the lock")
