@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "credential",
         "log",
         "image",
+        "rejection",
         "events",
         "borglet",
         "scheduling",

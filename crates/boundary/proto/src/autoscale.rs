@@ -57,8 +57,17 @@ impl TryFrom<op::SetLimits> for SetLimits {
 
 /// The message; none for a job that is not autoscaled.
 pub(crate) fn message(job: &JobSpec) -> Option<v1::Autoscale> {
-    let own = job.own_limit.map(Into::into);
-    let (mode, min, max) = match job.autoscale {
+    with_own(job.autoscale, job.own_limit)
+}
+
+/// The message of what a description lets an autoscaler do.
+pub(crate) fn bounds(autoscale: Autoscale) -> Option<v1::Autoscale> {
+    with_own(autoscale, None)
+}
+
+fn with_own(autoscale: Autoscale, own: Option<CpuRam>) -> Option<v1::Autoscale> {
+    let own = own.map(Into::into);
+    let (mode, min, max) = match autoscale {
         Autoscale::Off if own.is_none() => return None,
         Autoscale::Off => (Mode::Unspecified, None, None),
         Autoscale::Constrained { min, max } => {

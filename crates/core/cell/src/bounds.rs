@@ -2,6 +2,7 @@
 //! it. A bound that users share is a [`SharedBound`].
 
 use model::SharedBound;
+use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 /// Maximum number of open sessions; beyond it the least recently used one of the user who has most is
 /// closed.
@@ -32,6 +33,8 @@ pub const INDEX_MAX: u64 = 1 << 62;
 /// Maximum number of attributes that a machine reports, and of those that its operators set; what a
 /// machine reports beyond it is dropped.
 pub const ATTRIBUTES_MAX: usize = 256;
+/// Maximum number of attributes in one request: enough to replace all of a machine's.
+pub const ATTRIBUTE_CHANGES_MAX: usize = 2 * ATTRIBUTES_MAX;
 /// Maximum length, in characters, of an attribute's name or value; a longer reported one is cut
 /// off.
 pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
@@ -44,6 +47,8 @@ pub const MACHINE_CAPACITY_MAX: model::Resources = model::Resources {
     disk: model::Bytes(64 << 50),
     disk_rate: model::Bytes(1 << 40),
 };
+/// The longest notice of tasks that can be set: a day, as long as a description may ask for.
+pub const NOTICE_MAX: model::Span = model::Span::from_secs(86_400);
 /// The longest notice of tasks in a new cell.
 pub const NOTICE_MAX_DEFAULT: model::Span = model::Span::from_secs(300);
 /// Maximum number of ranges of a machine's ports that are in use by something they were not
@@ -75,6 +80,13 @@ pub const CERTIFICATES_OF_A_USER_MAX: usize = 16;
 pub const CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
 /// Maximum validity of a user's certificate: a year.
 pub const CERTIFICATE_VALIDITY_MAX: model::Span = model::Span::from_secs(366 * 86_400);
+/// Maximum amount of a single grant.
+pub const GRANT_AMOUNT_MAX: model::Resources = model::Resources {
+    cpu: model::MilliCores(CPU_MILLI_MAX),
+    ram: model::Bytes(BYTES_MAX),
+    disk: model::Bytes(BYTES_MAX),
+    disk_rate: model::Bytes(BYTES_MAX),
+};
 /// Maximum number of quota grants, ended ones included.
 pub const GRANTS_MAX: usize = 100_000;
 /// Maximum number of quota grants per user.

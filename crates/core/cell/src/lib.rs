@@ -60,7 +60,13 @@ pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{Actor, Event, EventKind, ExecEnd, LockChange, Subject};
 pub use image::{Image, ImageError};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
-pub use rejection::{Rejection, RejectionClass, Reply, Submission};
+pub use rejection::{
+    CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
+    LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds, Permission,
+    Permitted, ReferenceField, Rejection, RejectionClass, ReplicaPermission, Reply,
+    ServicePermission, ServiceProblem, Shareable, Submission, TextField, UpdateHindrance,
+    UserPermission,
+};
 pub use service::Service;
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{

@@ -1,18 +1,31 @@
 //! The answer to a request: what was done, or why it was rejected.
+//!
+//! Sessions keep answers, so they are part of the replicated state. They are data: which object, which bound,
+//! which state. The sentence for people, with the command that helps, is made from it by crate `diagnostics`.
+
+mod permission;
+mod reason;
 
 use std::sync::Arc;
 
 use model::{
-    Beyond, CollectionId, Dimension, FilePath, GrantId, JobName, LockMode, LockSessionId, LogIndex,
-    MachineId, MachineName, ReplicaId, Sequencer, Serial, SessionId, Span, TaskId, UserName,
-    Version,
+    Band, Beyond, CollectionId, Dimension, FilePath, GrantId, InstanceId, JobName, Level, LockMode,
+    LockSessionId, LogIndex, MachineId, MachineName, Priority, ReplicaId, Sequencer, Serial,
+    SessionId, Span, TaskId, TaskIndex, UserName, Version,
 };
-use thiserror::Error;
+use spec::{Autoscale, CpuRam, FieldName, Path};
 
-use crate::bounds::{
-    CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
+pub use permission::{
+    CellPermission, JobPermission, MachinePermission, Permission, Permitted, ReplicaPermission,
+    ServicePermission, UserPermission,
 };
-use crate::{Certificate, Oversold, Service, Shortfall};
+pub use reason::{
+    Countable, DrainProblem, EndsWith, GrantProblem, LimitsHindrance, NewerUpdate,
+    NewerUpdateState, OutOfBounds, ReferenceField, ServiceProblem, Shareable, TextField,
+    UpdateHindrance,
+};
+
+use crate::{Certificate, Oversold, Service, Shortfall, UpdateAction};
 
 /// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,18 +125,20 @@ pub enum Submission {
 }
 
 /// A request that was rejected. It changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
     /// The cell is not bootstrapped yet.
-    #[error("the cell is not bootstrapped yet")]
     NotBootstrapped,
+    /// The request needs a higher level of the state machine than the cell has.
+    NeedsLevel {
+        /// The level that it needs.
+        needs: Level,
+        /// The level of the cell.
+        is: Level,
+    },
     /// The session was never opened, or was closed to make room for others.
-    #[error(
-        "session {0} is not open (it expired or never existed): open a new one and check what was done before you repeat a request"
-    )]
     NoSuchSession(SessionId),
     /// The session belongs to another user.
-    #[error("session {session} belongs to {owner}, not to {by}")]
     ForeignSession {
         /// The session.
         session: SessionId,
@@ -133,31 +148,29 @@ pub enum Rejection {
         by: UserName,
     },
     /// The request is so old that its answer has been discarded.
-    #[error(
-        "request {sequence} is older than the answers kept for its session: look at the state to see whether it was done"
-    )]
     AnswerForgotten {
         /// The request's number.
         sequence: u64,
     },
-    /// The job description is invalid.
-    #[error("the job description is not valid: {0}")]
-    Invalid(String),
+    /// The job description is invalid at this place. What is wrong there is not part of the state: the
+    /// checks of a description may say more of it in a later build.
+    InvalidDescription(Path),
+    /// The job description names the job itself.
+    NamesItself(ReferenceField),
+    /// The job description has what only the cell adds, for an autoscaled job: the limit of its user.
+    OwnLimit,
+    /// A value is beyond its bounds.
+    OutOfBounds(OutOfBounds),
     /// Fields differ that cannot change while the job is alive.
-    #[error(
-        "{owner}/{name} is alive and differs in {}, which cannot change while it is: kill it first (bourg kill {owner}/{name})",
-        .fields.join(", ")
-    )]
     Fixed {
         /// Its owner.
         owner: UserName,
         /// Its name.
         name: JobName,
         /// The fields that differ.
-        fields: Vec<String>,
+        fields: Vec<FieldName>,
     },
     /// The job has ended.
-    #[error("{owner}/{name} has ended: run it again (bourg run FILE)")]
     JobEnded {
         /// Its owner.
         owner: UserName,
@@ -165,9 +178,6 @@ pub enum Rejection {
         name: JobName,
     },
     /// Somebody else has changed the job since the user looked at it.
-    #[error(
-        "{owner}/{name} has changed meanwhile, from version {seen} to {now}: {what}; look at it (bourg update status {owner}/{name}) and decide again"
-    )]
     ChangedMeanwhile {
         /// Its owner.
         owner: UserName,
@@ -177,24 +187,164 @@ pub enum Rejection {
         seen: Version,
         /// The last version now.
         now: Version,
-        /// Who did what.
-        what: String,
+        /// The last update.
+        update: Option<NewerUpdate>,
     },
     /// The job is being killed: it ends when its tasks have ended where they run.
-    #[error(
-        "{owner}/{name} is being killed, and its tasks are still stopping: wait for its end (bourg status {owner}/{name}), and run it again (bourg run FILE)"
-    )]
     BeingKilled {
         /// Its owner.
         owner: UserName,
         /// Its name.
         name: JobName,
     },
-    /// The state of the object does not allow it; the text says why.
-    #[error("{0}")]
-    WrongState(String),
+    /// A task to restart is being killed.
+    TaskBeingKilled {
+        /// Its owner.
+        owner: UserName,
+        /// The name of its job.
+        name: JobName,
+        /// Its index.
+        index: TaskIndex,
+    },
+    /// The instance that the user looked at is not the task's any more.
+    InstanceEnded {
+        /// Its owner.
+        owner: UserName,
+        /// The name of its job.
+        name: JobName,
+        /// The index of its task.
+        index: TaskIndex,
+    },
+    /// Every job of that name is alive: there is none to forget.
+    JobAlive {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+    },
+    /// The job ends with another one, which has ended.
+    EndsWith {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// What the other one is to it.
+        with: EndsWith,
+        /// The other one.
+        other: CollectionId,
+    },
+    /// The update of the job cannot be controlled that way.
+    CannotControlUpdate {
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// What the user wanted.
+        action: UpdateAction,
+        /// Why not.
+        why: UpdateHindrance,
+    },
+    /// The version to go back to is not kept.
+    VersionNotKept {
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// The version.
+        version: Version,
+    },
+    /// The tasks of the job have versions of its description that are too large together.
+    VersionsTooLarge {
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// How many bytes they would have.
+        bytes: u64,
+    },
+    /// The job cannot be restarted during its update.
+    RestartDuringUpdate {
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// The version that the update leads to.
+        to: Version,
+        /// Whether it is being undone.
+        undoing: bool,
+    },
+    /// An alloc set runs no program that could be restarted.
+    RestartsAllocSet {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+    },
+    /// A job cannot be resized to no task.
+    NoTasks {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+    },
+    /// No autoscaler may set the limits of the job.
+    NotAutoscaled {
+        /// Its owner.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+    },
+    /// The limit is out of the bounds that the job's description gives an autoscaler.
+    LimitOutOfBounds {
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// The limit.
+        limit: CpuRam,
+        /// The bounds.
+        bounds: Autoscale,
+    },
+    /// An autoscaler cannot set the limits of the job now.
+    LimitsWait {
+        /// The owner of the job.
+        owner: UserName,
+        /// Its name.
+        name: JobName,
+        /// The version that its open update leads to.
+        version: Version,
+        /// Why not.
+        why: LimitsHindrance,
+    },
+    /// A job would have a higher priority than the alloc set that it runs in.
+    PriorityAboveAllocSet {
+        /// The name of the job.
+        job: JobName,
+        /// The priority that it would have.
+        priority: Priority,
+        /// The owner of the alloc set.
+        set_owner: UserName,
+        /// The name of the alloc set.
+        set: JobName,
+        /// The highest priority inside.
+        most: Priority,
+    },
+    /// An alloc set would have a lower priority than a job that runs in it.
+    PriorityBelowJob {
+        /// The owner of the alloc set.
+        set_owner: UserName,
+        /// The name of the alloc set.
+        set: JobName,
+        /// The priority that it would have.
+        priority: Priority,
+        /// The owner of the job.
+        owner: UserName,
+        /// The name of the job.
+        job: JobName,
+        /// The priority of the job.
+        has: Priority,
+    },
     /// The job that `allocSet` names is not an alloc set.
-    #[error("allocSet names {user}/{name}, which is not an alloc set")]
     NotAnAllocSet {
         /// Owner of the named job.
         user: UserName,
@@ -202,10 +352,6 @@ pub enum Rejection {
         name: JobName,
     },
     /// The new description would make an alloc smaller than what runs in it.
-    #[error(
-        "alloc {alloc} would have {} of {dimension}, but the tasks in it use {}: nothing was changed",
-        .dimension.show(*asked), .dimension.show(*used)
-    )]
     AllocTooSmall {
         /// The alloc.
         alloc: TaskId,
@@ -217,10 +363,9 @@ pub enum Rejection {
         used: u64,
     },
     /// A job that the description refers to does not exist.
-    #[error("{field} names {user}/{name}, but {}", if *.dead { "that job has ended" } else { "there is no such job" })]
     NoSuchReference {
         /// The field that names it.
-        field: String,
+        field: ReferenceField,
         /// Owner of the named job.
         user: UserName,
         /// Name of that job.
@@ -229,7 +374,6 @@ pub enum Rejection {
         dead: bool,
     },
     /// The job would wait for one that ended without finishing.
-    #[error("after names {user}/{name}, which has ended without finishing: run that again first")]
     PredecessorEnded {
         /// Owner of the job to wait for.
         user: UserName,
@@ -237,28 +381,36 @@ pub enum Rejection {
         name: JobName,
     },
     /// There is no such machine.
-    #[error("there is no machine {0}")]
     NoSuchMachine(MachineName),
     /// The machine still has tasks.
-    #[error(
-        "machine {machine} still has tasks ({tasks}): drain it first (bourg machine drain {machine}), and wait until they have left"
-    )]
     MachineInUse {
         /// The machine.
         machine: MachineName,
         /// How many tasks are placed there.
         tasks: u64,
     },
+    /// The drain of the machine is invalid.
+    InvalidDrain {
+        /// The machine.
+        machine: MachineName,
+        /// What is wrong.
+        why: DrainProblem,
+    },
+    /// The machine keeps no data of the instance, or not any more.
+    NoDataKept {
+        /// The machine.
+        machine: MachineName,
+        /// The instance.
+        instance: InstanceId,
+    },
     /// A text is too long, empty, or contains control characters.
-    #[error("{what} must be 1 to {most} characters, none of them a control character")]
     BadText {
         /// Which text.
-        what: String,
+        what: TextField,
         /// The maximum length in characters.
         most: u64,
     },
     /// There is no such job.
-    #[error("there is no job {user}/{name}")]
     NoSuchJob {
         /// The owner in the request.
         user: UserName,
@@ -266,126 +418,84 @@ pub enum Rejection {
         name: JobName,
     },
     /// There is no job with that id.
-    #[error("there is no job {0}")]
     NoSuchCollection(CollectionId),
     /// The requested tasks are not in the job.
-    #[error("the job has tasks 0 to {last} only")]
     NoSuchTask {
         /// The last task index of the job.
         last: u32,
     },
     /// The user is not allowed to do that.
-    #[error("{by} may not {what}: {who} may")]
     NotAllowed {
         /// The user.
         by: UserName,
-        /// The action.
-        what: String,
-        /// Who is allowed.
-        who: String,
+        /// What they may not do.
+        what: Permission,
+        /// Who may.
+        who: Permitted,
     },
     /// A bound of the cell is reached.
-    #[error("the cell has {has} {what}, and the maximum is {most}")]
     Full {
         /// What the cell has too many of.
-        what: String,
+        what: Countable,
         /// How many it has.
         has: u64,
         /// The maximum.
         most: u64,
     },
     /// A bound that users share leaves no more to the user.
-    #[error("no more {what}: {why}; {next}")]
     Shared {
         /// What is shared.
-        what: String,
+        what: Shareable,
         /// How much there is, and who has it.
         why: Beyond,
-        /// What to do next.
-        next: String,
     },
     /// Another machine has that address.
-    #[error("machine {0} already has that address")]
     AddressTaken(MachineName),
     /// Users cannot revoke their own certificates: they could not undo it.
-    #[error("{0} cannot revoke {0}: another administrator can")]
     RevokesOneself(UserName),
     /// No administrator would be left.
-    #[error(
-        "{0} is the last administrator of the cell whose certificates are accepted: nobody would be left to administer it"
-    )]
     LastAdministrator(UserName),
     /// The validity of a certificate is too short or too long.
-    #[error(
-        "a certificate can be valid for {CERTIFICATE_VALIDITY_MIN} to {CERTIFICATE_VALIDITY_MAX}, not for {0}"
-    )]
     Validity(Span),
     /// Rescheduling is already allowed.
-    #[error("rescheduling is not stopped: there is nothing to resume")]
     NotStopped,
     /// The user's quota is insufficient.
-    #[error("{0}")]
     Quota(Box<Shortfall>),
     /// The cell has too little capacity for the grant.
-    #[error("{0}")]
     Oversold(Box<Oversold>),
     /// The grant does not exist, or not any more.
-    #[error("there is no grant {0}: look for it with bourg quota show")]
     NoSuchGrant(GrantId),
-    /// The request makes no sense; the text says why.
-    #[error("{0}")]
-    Impossible(String),
+    /// The grant is invalid.
+    InvalidGrant(GrantProblem),
+    /// The band is never oversold.
+    NeverOversold(Band),
+    /// There is a join token with that number.
+    TokenExists(Serial),
     /// The join token does not exist, or not any more.
-    #[error(
-        "join token {0} is unknown: it has expired, or the machine or replica it was issued for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)"
-    )]
     NoSuchToken(Serial),
     /// The join token has expired.
-    #[error(
-        "the join token for machine {0} has expired: ask an administrator for another (bourg machine token {0})"
-    )]
     TokenExpired(MachineName),
     /// The join token was used with another key.
-    #[error(
-        "the join token for machine {0} was already used with another key: if that was not you, have the machine revoked (bourg machine revoke {0}); ask an administrator for another token (bourg machine token {0})"
-    )]
     TokenUsed(MachineName),
     /// A replica's join token was used with another key.
-    #[error(
-        "the join token for replica {0} was already used with another key: if that was not you, whoever used it has the cell's authority; remove the replica (bourg master remove {0}) and add another (bourg master add)"
-    )]
     ReplicaTokenUsed(ReplicaId),
     /// The validity of a join token is too short or too long.
-    #[error(
-        "a join token can be valid for {TOKEN_VALIDITY_MIN} to {TOKEN_VALIDITY_MAX}, not for {0}"
-    )]
     TokenValidity(Span),
     /// The certificate that the machine presented is revoked.
-    #[error(
-        "the certificates of machine {0} are revoked: ask an administrator for a join token (bourg machine token {0})"
-    )]
     MachineRevoked(MachineName),
     /// The replica does not exist, or not any more.
-    #[error("there is no replica {0}: look for it with bourg master list")]
     NoSuchReplica(ReplicaId),
+    /// The replica has joined: it needs no token.
+    ReplicaHasJoined(ReplicaId),
     /// Another replica has that address.
-    #[error("replica {0} already has that address")]
     ReplicaAddressTaken(ReplicaId),
     /// No voter would be left to commit operations.
-    #[error(
-        "replica {0} is the last remaining voter, and the cell cannot commit anything without one: add another first (bourg master add), and wait until it votes"
-    )]
     LastVoter(ReplicaId),
     /// There is no such file, or it has no content.
-    #[error("there is no file {0}")]
     NoSuchFile(FilePath),
     /// The lock session does not exist, or not any more.
-    #[error(
-        "lock session {0} is lost: its lease has passed, or it was closed; its locks are released"
-    )]
     NoSuchLockSession(LockSessionId),
     /// Somebody else holds the lock.
-    #[error("the lock of {path} is held by {by} ({mode}, session {session})")]
     LockTaken {
         /// Its file.
         path: FilePath,
@@ -396,10 +506,23 @@ pub enum Rejection {
         /// How it is held.
         mode: LockMode,
     },
+    /// The session holds the lock already, in another way.
+    LockHeld {
+        /// Its file.
+        path: FilePath,
+        /// The session.
+        session: LockSessionId,
+        /// How it is held.
+        mode: LockMode,
+    },
+    /// The session does not hold the lock.
+    LockNotHeld {
+        /// Its file.
+        path: FilePath,
+        /// The session.
+        session: LockSessionId,
+    },
     /// The file has another generation than the user expects.
-    #[error(
-        "{path} has generation {now}, not {expected}: it has changed meanwhile (bourg lock show {path})"
-    )]
     FileChanged {
         /// The file.
         path: FilePath,
@@ -409,17 +532,22 @@ pub enum Rejection {
         now: LogIndex,
     },
     /// There is no such service.
-    #[error("there is no service {user}/{name}")]
     NoSuchService {
         /// The owner.
         user: UserName,
         /// The name.
         name: JobName,
     },
+    /// The service is invalid.
+    InvalidService {
+        /// The owner.
+        owner: UserName,
+        /// The name.
+        name: JobName,
+        /// What is wrong.
+        why: ServiceProblem,
+    },
     /// A service would have the name of a live job of its owner.
-    #[error(
-        "{user}/{name} is a job, and {name}.{user} means that job in BNS and DNS: give the service another name"
-    )]
     NameOfJob {
         /// The owner.
         user: UserName,
@@ -427,9 +555,6 @@ pub enum Rejection {
         name: JobName,
     },
     /// A job would have the name of a service of its owner.
-    #[error(
-        "{user}/{name} is a service, and {name}.{user} means that service in BNS and DNS: give the job another name, or delete the service (bourg service delete {name})"
-    )]
     NameOfService {
         /// The owner.
         user: UserName,
@@ -437,7 +562,6 @@ pub enum Rejection {
         name: JobName,
     },
     /// The lock of the sequencer is not held by its holder any more.
-    #[error("sequencer {0} is not valid any more: that holder has lost the lock")]
     StaleSequencer(Sequencer),
 }
 
@@ -470,10 +594,26 @@ impl Rejection {
                 RejectionClass::Conflict
             }
             Self::LockTaken { .. } => RejectionClass::Taken,
-            Self::Invalid(_)
+            Self::InvalidDescription(_)
+            | Self::NeedsLevel { .. }
+            | Self::NamesItself(_)
+            | Self::OwnLimit
+            | Self::OutOfBounds(_)
+            | Self::InstanceEnded { .. }
+            | Self::EndsWith { .. }
+            | Self::RestartsAllocSet { .. }
+            | Self::NoTasks { .. }
+            | Self::NotAutoscaled { .. }
+            | Self::LimitOutOfBounds { .. }
+            | Self::InvalidDrain { .. }
+            | Self::NoDataKept { .. }
+            | Self::InvalidGrant(_)
+            | Self::NeverOversold(_)
+            | Self::TokenExists(_)
+            | Self::ReplicaHasJoined(_)
+            | Self::InvalidService { .. }
             | Self::NoSuchTask { .. }
             | Self::BadText { .. }
-            | Self::Impossible(_)
             | Self::Validity(_)
             | Self::TokenValidity(_) => RejectionClass::InvalidArgument,
             Self::NoSuchJob { .. }
@@ -498,7 +638,17 @@ impl Rejection {
             | Self::Fixed { .. }
             | Self::JobEnded { .. }
             | Self::BeingKilled { .. }
-            | Self::WrongState(_)
+            | Self::TaskBeingKilled { .. }
+            | Self::JobAlive { .. }
+            | Self::CannotControlUpdate { .. }
+            | Self::VersionNotKept { .. }
+            | Self::VersionsTooLarge { .. }
+            | Self::RestartDuringUpdate { .. }
+            | Self::LimitsWait { .. }
+            | Self::PriorityAboveAllocSet { .. }
+            | Self::PriorityBelowJob { .. }
+            | Self::LockHeld { .. }
+            | Self::LockNotHeld { .. }
             | Self::NotAnAllocSet { .. }
             | Self::AllocTooSmall { .. }
             | Self::NoSuchReference { .. }

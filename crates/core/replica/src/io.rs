@@ -255,7 +255,7 @@ pub enum ReplicaError {
     Consensus(#[from] raft::Error),
     /// The disk lacks records that it had reported as durable.
     #[error(
-        "the other replicas know that record {committed} was durable here, but this disk ends at {last}: it lost acknowledged records. Remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
+        "the other replicas know that record {committed} was durable here, but this disk ends at {last}: it lost acknowledged records"
     )]
     LostRecords {
         /// The last record committed with its vote.
@@ -265,7 +265,7 @@ pub enum ReplicaError {
     },
     /// The cell has recorded another data directory for this replica.
     #[error(
-        "the cell knows replica {replica} by data directory {recorded}, and this is directory {own}: it was emptied, or is another replica's. Remove replica {replica} (`bourg master remove {replica}`) and add a new one with an empty directory (`bourg master add`)"
+        "the cell knows replica {replica} by data directory {recorded}, and this is directory {own}: it was emptied, or is another replica's"
     )]
     AnotherDirectory {
         /// The replica.
@@ -277,7 +277,7 @@ pub enum ReplicaError {
     },
     /// Another replica leads without a record that was committed.
     #[error(
-        "replica {leader} leads without record {index}, which was committed here with all records up to {committed}: a replica that had acknowledged it lost it, for example because it was emptied or restored from an older copy. This replica stops to preserve those records. To continue with them, stop the other replicas for good and run `bourg master restore` here; to continue without them, remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
+        "replica {leader} leads without record {index}, which was committed here with all records up to {committed}: a replica that had acknowledged it lost it, for example because it was emptied or restored from an older copy. This replica stops to preserve those records"
     )]
     Contradicted {
         /// The leader.

@@ -81,9 +81,7 @@ pub enum UnknownOperation {
         knows: Level,
     },
     /// The record cannot be decoded.
-    #[error(
-        "record {index} cannot be read ({what}): remove this replica (`bourg master remove`) and add a new one with an empty directory (`bourg master add`)"
-    )]
+    #[error("record {index} cannot be read ({what})")]
     Malformed {
         /// The record's index.
         index: LogIndex,

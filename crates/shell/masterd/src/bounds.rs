@@ -7,12 +7,13 @@ use crate::request::Request;
 
 /// The error because of which a request is not proposed.
 pub(super) fn check(ask: &Request) -> Result<(), String> {
-    let within = match ask {
-        Request::Mutate(_, _, mutation) => mutation.within_bounds(),
-        Request::Enrolment(op) => op.within_bounds(),
-        Request::OpenSession(_) | Request::Propose(_) => Ok(()),
-    };
-    within.map_err(|rejection| rejection.to_string())?;
+    match ask {
+        Request::Mutate(_, _, mutation) => {
+            mutation.within_bounds().map_err(|why| diagnostics::of_mutation(mutation, &why))?;
+        }
+        Request::Enrolment(op) => op.within_bounds().map_err(|why| diagnostics::sentence(&why))?,
+        Request::OpenSession(_) | Request::Propose(_) => {}
+    }
     address(ask).map_or(Ok(()), check_address)
 }
 

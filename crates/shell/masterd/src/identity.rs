@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use model::{ReplicaId, RestoreEpoch};
 use process::joining;
-use replica::ReplicaError;
+use replica::{ReplicaError, UnknownOperation};
 use serde::{Deserialize, Serialize};
 use store::DataDirectory;
 
@@ -27,9 +27,33 @@ impl Dismissed {
         match error {
             ReplicaError::LostRecords { .. }
             | ReplicaError::AnotherDirectory { .. }
-            | ReplicaError::Contradicted { .. } => Self(error.to_string()).into(),
-            ReplicaError::UnknownOperation(_) | ReplicaError::Consensus(_) => error.into(),
+            | ReplicaError::Contradicted { .. } => Self(with_remedy(&error)).into(),
+            ReplicaError::UnknownOperation(_) => anyhow::anyhow!(with_remedy(&error)),
+            ReplicaError::Consensus(_) => error.into(),
         }
+    }
+}
+
+/// The error that ended a replica, with the commands that help.
+fn with_remedy(error: &ReplicaError) -> String {
+    let add = "add a new one with an empty directory (`bourg master add`)";
+    match error {
+        ReplicaError::LostRecords { .. } => {
+            format!("{error}. Remove this replica (`bourg master remove`) and {add}")
+        }
+        ReplicaError::AnotherDirectory { replica, .. } => {
+            let remove = format!("`bourg master remove {replica}`");
+            format!("{error}. Remove replica {replica} ({remove}) and {add}")
+        }
+        ReplicaError::Contradicted { .. } => format!(
+            "{error}. To continue with them, stop the other replicas for good and run `bourg master \
+             restore` here; to continue without them, remove this replica (`bourg master remove`) and {add}"
+        ),
+        ReplicaError::UnknownOperation(UnknownOperation::Malformed { .. }) => {
+            format!("{error}: remove this replica (`bourg master remove`) and {add}")
+        }
+        ReplicaError::UnknownOperation(UnknownOperation::Level { .. })
+        | ReplicaError::Consensus(_) => error.to_string(),
     }
 }
 
@@ -220,7 +244,39 @@ fn numbered(replicas: &BTreeMap<String, String>) -> BTreeMap<ReplicaId, Arc<str>
 
 #[cfg(test)]
 mod tests {
+    use model::{DirectoryId, LogIndex};
+
     use super::*;
+
+    #[test]
+    fn an_error_that_ends_a_replica_names_the_command_that_helps() {
+        let (replica, index) = (ReplicaId(3), LogIndex(9));
+        let (recorded, own) = (DirectoryId(1), DirectoryId(2));
+        let what = "no operation".to_owned();
+        let add = "add a new one with an empty directory (`bourg master add`)";
+        for (error, help) in [
+            (
+                ReplicaError::LostRecords { committed: index, last: LogIndex(7) },
+                "it lost acknowledged records. Remove this replica (`bourg master remove`) and",
+            ),
+            (
+                ReplicaError::AnotherDirectory { replica, recorded, own },
+                "or is another replica's. Remove replica 3 (`bourg master remove 3`) and",
+            ),
+            (
+                ReplicaError::Contradicted { leader: replica, index, committed: index },
+                "stop the other replicas for good and run `bourg master restore` here; to continue \
+                 without them, remove this replica (`bourg master remove`) and",
+            ),
+            (
+                UnknownOperation::Malformed { index, what }.into(),
+                "record 9 cannot be read (no operation): remove this replica (`bourg master remove`) and",
+            ),
+        ] {
+            let said = with_remedy(&error);
+            assert!(said.ends_with(&format!("{help} {add}")), "{said}");
+        }
+    }
 
     #[test]
     fn a_directory_without_the_file_is_the_first_replicas() {

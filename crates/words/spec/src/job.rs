@@ -238,11 +238,22 @@ impl JobSpec {
 
     /// The capabilities required to submit the job, each with the field that requires it.
     pub fn capabilities(&self) -> impl Iterator<Item = (Capability, &'static str)> {
-        let unestimated =
-            (!self.estimation).then_some((Capability::NoEstimation, "estimation: false"));
-        let kernel = !self.task.kernel_features.is_empty();
-        let kernel = kernel.then_some((Capability::KernelFeatures, "kernelFeatures"));
-        unestimated.into_iter().chain(kernel)
+        let needed = [
+            (Capability::NoEstimation, !self.estimation),
+            (Capability::KernelFeatures, !self.task.kernel_features.is_empty()),
+        ];
+        let needed = needed.into_iter().filter(|(_, needed)| *needed);
+        needed.filter_map(|(capability, _)| Some((capability, Self::field_for(capability)?)))
+    }
+
+    /// The field that may be submitted only with a capability; `None` if there is none.
+    #[must_use]
+    pub fn field_for(capability: Capability) -> Option<&'static str> {
+        match capability {
+            Capability::NoEstimation => Some("estimation: false"),
+            Capability::KernelFeatures => Some("kernelFeatures"),
+            _ => None,
+        }
     }
 
     /// The band whose quota the job is charged to. Neither jobs in the free band nor jobs that run

@@ -43,5 +43,5 @@ pub use reference::JobReference;
 pub use restart::{RestartPolicy, RestartWhen};
 pub use saver::Saver;
 pub use template::{Reference, TaskField, expand, references};
-pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass};
-pub use validate::{AutoscaleProblem, CoresProblem, Problem, ProblemKind};
+pub use update::{CHANGES_MAX, FIELDS, Field, FieldChange, FieldClass, FieldName};
+pub use validate::{AutoscaleProblem, CoresProblem, LogSettingsProblem, Problem, ProblemKind};

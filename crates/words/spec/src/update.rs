@@ -58,6 +58,30 @@ pub struct Field {
     differs: fn(&JobSpec, &JobSpec) -> bool,
 }
 
+/// The name of a field of a description: one of [`FIELDS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldName(&'static str);
+
+impl FieldName {
+    /// The field of that name, if there is one.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        FIELDS.iter().find(|field| field.name == name).map(|field| Self(field.name))
+    }
+
+    /// The name, as descriptions have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
 macro_rules! fields {
     ($($name:literal $class:ident $differs:expr;)*) => {
         &[$(Field { name: $name, class: FieldClass::$class, differs: $differs }),*]
@@ -165,9 +189,9 @@ impl JobSpec {
 
     /// The fields that differ and cannot change while the job is alive.
     #[must_use]
-    pub fn fixed_fields_changed(&self, other: &Self) -> Vec<&'static str> {
+    pub fn fixed_fields_changed(&self, other: &Self) -> Vec<FieldName> {
         let fixed = self.differing(other).filter(|field| field.class == FieldClass::Fixed);
-        fixed.map(|field| field.name).collect()
+        fixed.map(|field| FieldName(field.name)).collect()
     }
 
     /// Whether a task must be restarted to take over another description. Limits and constraints are
@@ -506,7 +530,7 @@ mod tests {
         assert!(!job().must_restart(&other, TaskIndex(1)));
         other.tasks = 1;
         other.overrides.insert(TaskIndex(2), TaskOverride::default());
-        assert_eq!(job().fixed_fields_changed(&other), [""; 0]);
+        assert_eq!(job().fixed_fields_changed(&other), []);
     }
 
     /// The page says of each field what a change of it means, as plans and the cell decide it.

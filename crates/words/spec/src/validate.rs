@@ -18,6 +18,7 @@ use thiserror::Error;
 
 pub use autoscale::AutoscaleProblem;
 pub use cores::CoresProblem;
+pub use logs::LogSettingsProblem;
 
 use crate::limits;
 use crate::path::{Location, Path};

@@ -4,6 +4,7 @@ mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
 mod locks;
+pub(crate) mod rejections;
 mod replicas;
 mod services;
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use cell::{AddMachine, Cell, Image, Mutation, Op, Rejection, RequestId};
+use cell::{AddMachine, Cell, Countable, Image, Mutation, Op, Rejection, RequestId};
 use expect_test::expect_file;
 use model::{CollectionId, MachineId, SessionId, Time};
 use proto::event::decode;
@@ -15,7 +15,8 @@ use proto::v1;
 
 use crate::examples::event::all_events;
 use crate::examples::image::{
-    full_image, image_of_an_enrolled_cell, image_of_an_owned_cell, resumed_image,
+    full_image, image_of_an_enrolled_cell, image_of_an_owned_cell, image_of_rejections,
+    resumed_image,
 };
 use crate::examples::{self, all_ops, full_job, name};
 use crate::history::parts;
@@ -78,12 +79,13 @@ fn an_image_keeps_its_bytes_and_its_hash() {
 }
 
 /// Each golden image with its name.
-fn images() -> [(&'static str, Image); 4] {
+fn images() -> [(&'static str, Image); 5] {
     [
         ("image", full_image()),
         ("image-owned", image_of_an_owned_cell()),
         ("image-resumed", resumed_image()),
         ("image-enrolled", image_of_an_enrolled_cell()),
+        ("image-rejections", image_of_rejections()),
     ]
 }
 
@@ -142,5 +144,5 @@ fn a_cell_that_has_given_all_its_ids_says_so_after_every_restart() {
         _ => None,
     };
     let what: Vec<_> = full.iter().filter_map(refused).collect();
-    assert_eq!(what, ["job ids", "machine ids"]);
+    assert_eq!(what, [Countable::JobIds, Countable::MachineIds]);
 }

@@ -11,8 +11,8 @@ use super::capability::not_allowed;
 use super::task::Again;
 use crate::feasibility::{Colocated, Offer};
 use crate::{
-    Assignment, AssignmentRefused, Cell, Death, EvictionCause, Job, KillReason, Machine, NoAlloc,
-    NoVictim, Rejection, StopReason,
+    Assignment, AssignmentRefused, Cell, Death, EvictionCause, Job, JobPermission, KillReason,
+    Machine, NoAlloc, NoVictim, Permitted, ReferenceField, Rejection, StopReason,
 };
 
 /// The alloc set in which a job will run.
@@ -31,10 +31,10 @@ impl Cell {
         spec: &JobSpec,
         reference: &JobReference,
     ) -> Result<Entered, Rejection> {
-        let set = self.find_referenced("allocSet", by, spec, reference)?;
+        let field = ReferenceField::AllocSet;
+        let set = self.find_referenced(field, by, spec, reference)?;
         let (user, name) = (set.owner.clone(), set.spec.name.clone());
         if !set.is_alive() {
-            let field = "allocSet".to_owned();
             return Err(Rejection::NoSuchReference { field, user, name, dead: true });
         }
         set.not_being_killed()?;
@@ -43,18 +43,19 @@ impl Cell {
         };
         let most = set.priority_for_inside();
         if spec.priority > most {
-            let priority = spec.priority;
-            return Err(Rejection::WrongState(format!(
-                "a task in an alloc has at most the priority of the alloc: {} would have {priority}, and {user}/{name} has {most}; \
-                 give it {most} or less, or raise the priority of {user}/{name} first (bourg update), and close that update (bourg update close {user}/{name})",
-                spec.name
-            )));
+            return Err(Rejection::PriorityAboveAllocSet {
+                job: spec.name.clone(),
+                priority: spec.priority,
+                set_owner: user,
+                set: name,
+                most,
+            });
         }
         let admitted = *by == set.owner || users.contains(by);
         if !admitted && !self.may(by, Capability::AdministerJobs) {
-            let what = format!("submit jobs into {user}/{name}");
-            let others = format!("{user}, the users that its description names, ");
-            return Err(not_allowed(by, what, &others, Capability::AdministerJobs));
+            let (what, owner) = (JobPermission::SubmitInto.of(&user, &name), user);
+            let capability = Capability::AdministerJobs;
+            return Err(not_allowed(by, what, Permitted::UsersOfAllocSet { owner, capability }));
         }
         Ok(Entered { set: set.id, by_capability: !admitted })
     }
@@ -70,15 +71,14 @@ impl Cell {
         let Some(job) = highest.filter(|job| job.highest_priority() > spec.priority) else {
             return Ok(());
         };
-        let (priority, most) = (job.highest_priority(), spec.priority);
-        let (set, job) = (
-            format!("{}/{}", set.owner, set.spec.name),
-            format!("{}/{}", job.owner, job.spec.name),
-        );
-        Err(Rejection::WrongState(format!(
-            "a task in an alloc has at most the priority of the alloc: {job} runs in {set} with {priority}, and {set} \
-             would have {most}; lower the priority of {job} first (bourg update)"
-        )))
+        Err(Rejection::PriorityBelowJob {
+            set_owner: set.owner.clone(),
+            set: set.spec.name.clone(),
+            priority: spec.priority,
+            owner: job.owner.clone(),
+            job: job.spec.name.clone(),
+            has: job.highest_priority(),
+        })
     }
 
     /// The tasks that run in an alloc.

@@ -1,12 +1,14 @@
 //! Authorisation: owners, administrators, and users with capabilities.
 
-use model::{Capability, CollectionId, UserName};
+use model::{Capability, CollectionId, JobName, UserName};
 use spec::JobSpec;
 
 use super::Events;
 use crate::apply::mutation::Change;
 use crate::bounds::CAPABILITY_HOLDERS_MAX;
-use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
+use crate::{
+    Cell, Countable, EventKind, JobPermission, Permission, Permitted, Rejection, Reply, Subject,
+};
 
 /// Record that a user accesses another user's job in a way that changes nothing in the cell, such
 /// as reading its logs, and that only a capability allows.
@@ -37,8 +39,9 @@ impl Change for UseCapability {
             return Ok(Reply::Done);
         }
         if !cell.may(by, capability) {
-            let what = format!("use {capability} on {}/{}", job.owner, job.spec.name);
-            return Err(not_allowed(by, what, "", capability));
+            let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+            let what = Permission::UseCapability { owner, name, capability };
+            return Err(not_allowed(by, what, Permitted::Holders(capability)));
         }
         events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
         Ok(Reply::Done)
@@ -59,9 +62,10 @@ pub struct SetCapability {
 impl Change for SetCapability {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
         let Self { user, capability, granted } = self;
-        cell.only_administrators(by, || match granted {
-            true => format!("grant {capability} to {user}"),
-            false => format!("take {capability} from {user}"),
+        let (capability, granted) = (*capability, *granted);
+        cell.only_administrators(by, || {
+            let user = user.clone();
+            Permission::SetCapability { user, capability, granted }
         })
     }
 
@@ -79,8 +83,7 @@ impl Change for SetCapability {
         }
         let has = cell.capabilities.len();
         if granted && has >= CAPABILITY_HOLDERS_MAX && !cell.capabilities.contains_key(user) {
-            let (what, most) =
-                ("users with capabilities".to_owned(), CAPABILITY_HOLDERS_MAX as u64);
+            let (what, most) = (Countable::CapabilityHolders, CAPABILITY_HOLDERS_MAX as u64);
             return Err(Rejection::Full { what, has: has as u64, most });
         }
         let mut of_user = cell.capabilities.get(user).cloned().unwrap_or_default();
@@ -119,11 +122,11 @@ impl Cell {
         &self,
         by: &UserName,
         capability: Capability,
-        what: impl FnOnce() -> String,
+        what: impl FnOnce() -> Permission,
     ) -> Result<(), Rejection> {
         match self.may(by, capability) {
             true => Ok(()),
-            false => Err(not_allowed(by, what(), "", capability)),
+            false => Err(not_allowed(by, what(), Permitted::Holders(capability))),
         }
     }
 
@@ -146,10 +149,8 @@ impl Cell {
         by: &UserName,
         spec: &JobSpec,
     ) -> Result<(), Rejection> {
-        for (capability, field) in spec.capabilities() {
-            if !self.may(by, capability) {
-                return Err(not_allowed(by, format!("submit a job with {field}"), "", capability));
-            }
+        for (capability, _) in spec.capabilities() {
+            self.only_holders(by, capability, || Permission::SubmitWith(capability))?;
         }
         Ok(())
     }
@@ -166,22 +167,20 @@ impl Cell {
             self.used(by, capability, Subject::Job(job), events);
         }
     }
-
-    pub(super) fn not_the_owner(&self, by: &UserName, job: &Job, what: &str) -> Rejection {
-        let owner = &job.owner;
-        let what = format!("{what} {owner}/{}", job.spec.name);
-        not_allowed(by, what, &format!("{owner}, "), Capability::AdministerJobs)
-    }
 }
 
-/// The rejection for a missing capability; `others` are those who may also do it, each followed by
-/// a comma.
-pub(super) fn not_allowed(
+/// The rejection of what a user may not do with a job, and its owner may.
+pub(super) fn not_the_owner(
     by: &UserName,
-    what: String,
-    others: &str,
+    (owner, name): (&UserName, &JobName),
+    what: JobPermission,
     capability: Capability,
 ) -> Rejection {
-    let who = format!("{others}an administrator or a user with the capability {capability}");
+    let who = Permitted::OwnerOrHolders { owner: owner.clone(), capability };
+    not_allowed(by, what.of(owner, name), who)
+}
+
+/// The rejection of what a user may not do.
+pub(super) fn not_allowed(by: &UserName, what: Permission, who: Permitted) -> Rejection {
     Rejection::NotAllowed { by: by.clone(), what, who }
 }

@@ -7,7 +7,7 @@ use model::{CollectionId, JobName, TaskIndex, UserName, Version};
 use super::Events;
 use super::update::{ADMINISTER, Opening};
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, Rejection, Reply, Subject, UpdateState};
+use crate::{Cell, EventKind, Permission, Rejection, Reply, Subject, UpdateHindrance, UpdateState};
 
 /// Control the open update of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +64,11 @@ impl Change for ControlUpdate {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         let Self { owner, job, action, to, expected } = self;
-        let what = format!("{} the update of", action.name());
-        let id = cell.changeable(by, (owner, job), &what, ADMINISTER, *expected)?;
+        let what = || {
+            let (owner, name) = (owner.clone(), job.clone());
+            Permission::ControlUpdate { owner, name, action: *action }
+        };
+        let id = cell.changeable(by, (owner, job), what, ADMINISTER, *expected)?;
         if let (UpdateAction::Undo, Some(to)) = (action, to)
             && !cell.goes_back_to(id, *to)
         {
@@ -88,49 +91,35 @@ impl Cell {
     ) -> Result<(), Rejection> {
         let now = self.time;
         let Some(job) = self.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
-        let (owner, job_name) = (job.owner.clone(), job.spec.name.clone());
-        let wrong = |why: &str| {
-            let why = format!("cannot {} the update of {owner}/{job_name}: {why}", action.name());
-            Err(Rejection::WrongState(why))
-        };
-        let Some(update) = &job.update else {
-            return wrong("it has not been updated (bourg update FILE opens an update)");
-        };
+        let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+        let wrong = |why| Err(Rejection::CannotControlUpdate { owner, name, action, why });
+        let Some(update) = &job.update else { return wrong(UpdateHindrance::NoUpdate) };
         let to = update.to;
-        let whom = |by: &Option<UserName>| {
-            by.as_ref().map_or_else(|| "because it failed".to_owned(), |by| format!("by {by}"))
-        };
         let state = match (action, &update.state) {
-            (_, UpdateState::Closed { .. }) => {
-                return wrong("it is closed; open another update with the old description");
-            }
+            (_, UpdateState::Closed { .. }) => return wrong(UpdateHindrance::Closed),
             (_, UpdateState::Undone { by, .. }) => {
-                return wrong(&format!("it was undone {}: open another one", whom(by)));
+                return wrong(UpdateHindrance::Undone { by: by.clone() });
             }
             (_, UpdateState::Undoing { by, .. }) => {
-                return wrong(&format!("it is being undone {}", whom(by)));
+                return wrong(UpdateHindrance::Undoing { by: by.clone() });
             }
             (UpdateAction::Pause, UpdateState::Rolling) => {
                 UpdateState::Paused { at: now, by: Some(by.clone()) }
             }
             (UpdateAction::Pause, UpdateState::Paused { by, .. }) => {
-                return wrong(&format!("it was paused already {}", whom(by)));
+                return wrong(UpdateHindrance::Paused { by: by.clone() });
             }
             (UpdateAction::Pause, UpdateState::Succeeded { .. }) => {
-                return wrong("it has succeeded, and there is nothing to pause");
+                return wrong(UpdateHindrance::Succeeded);
             }
             (UpdateAction::Resume, UpdateState::Paused { .. }) => UpdateState::Rolling,
-            (UpdateAction::Resume, _) => return wrong("it is not paused: nothing holds it up"),
+            (UpdateAction::Resume, _) => return wrong(UpdateHindrance::NotPaused),
             (UpdateAction::Undo, _) => {
                 self.begin_undo(id, Some(by.clone()), events);
                 return Ok(());
             }
             (UpdateAction::Close, UpdateState::Succeeded { .. }) => UpdateState::Closed { at: now },
-            (UpdateAction::Close, _) => {
-                return wrong(
-                    "it has not succeeded yet: wait for it, or undo it (bourg update undo)",
-                );
-            }
+            (UpdateAction::Close, _) => return wrong(UpdateHindrance::NotSucceeded),
         };
         let kind = match action {
             UpdateAction::Pause => EventKind::UpdatePaused { version: to },
@@ -178,10 +167,7 @@ impl Cell {
         let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         let (owner, name) = (job.owner.clone(), job.spec.name.clone());
         let Some(spec) = job.description(version).cloned() else {
-            let why = format!(
-                "version {version} of {owner}/{name} is not kept: look for it with bourg versions {owner}/{name}"
-            );
-            return Err(Rejection::WrongState(why));
+            return Err(Rejection::VersionNotKept { owner, name, version });
         };
         let spec = match spec.own_limit {
             None => self.as_autoscaled(&owner, &spec),

@@ -15,8 +15,8 @@ use crate::bounds::{REPLACED_PENDING_MAX, TIME_MAX};
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Drain, EventKind, EvictionCause, Job, KillReason, Rejection, Reply, StopReason, Subject,
-    Task, TaskState, UpdateState,
+    Cell, Drain, DrainProblem, EventKind, EvictionCause, Job, KillReason, MachinePermission,
+    Permission, Rejection, Reply, StopReason, Subject, Task, TaskState, UpdateState,
 };
 
 /// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice, as their
@@ -39,24 +39,27 @@ impl DrainMachine {
     pub fn of(machine: MachineName, reason: impl Into<String>) -> Self {
         Self { machine, reason: reason.into(), deadline: None, force: false }
     }
+
+    fn invalid(&self, why: DrainProblem) -> Rejection {
+        Rejection::InvalidDrain { machine: self.machine.clone(), why }
+    }
 }
 
 impl Change for DrainMachine {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        let capability = Capability::DrainMachines;
-        cell.only_holders(by, capability, || format!("drain machine {name}"))
+        cell.only_holders(by, Capability::DrainMachines, || Permission::OfMachine {
+            machine: self.machine.clone(),
+            what: MachinePermission::Drain,
+        })
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
         text_bounds::reason(&self.reason)?;
         if self.force && self.deadline.is_none() {
-            let why = "a forced drain needs a deadline, at which it evicts what is left";
-            return Err(Rejection::Impossible(why.to_owned()));
+            return Err(self.invalid(DrainProblem::NoDeadline));
         }
         if self.deadline.is_some_and(|deadline| deadline > TIME_MAX) {
-            let why = "the deadline of a drain must be before the end of the year 9999";
-            return Err(Rejection::Impossible(why.to_owned()));
+            return Err(self.invalid(DrainProblem::DeadlineTooLate));
         }
         Ok(())
     }
@@ -71,8 +74,7 @@ impl Change for DrainMachine {
         let (name, reason) = (&self.machine, self.reason.as_str());
         let id = cell.machine_id(name)?;
         if self.deadline.is_some_and(|deadline| deadline < cell.time) {
-            let why = format!("the deadline of the drain of machine {name} is in the past");
-            return Err(Rejection::Impossible(why));
+            return Err(self.invalid(DrainProblem::DeadlinePassed));
         }
         let Some(machine) = cell.machines.get_mut(id) else { return Ok(Reply::Done) };
         let known = machine.drain.as_deref();
@@ -117,9 +119,10 @@ pub struct UndrainMachine {
 
 impl Change for UndrainMachine {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        let capability = Capability::DrainMachines;
-        cell.only_holders(by, capability, || format!("undrain machine {name}"))
+        cell.only_holders(by, Capability::DrainMachines, || Permission::OfMachine {
+            machine: self.machine.clone(),
+            what: MachinePermission::Undrain,
+        })
     }
 
     fn apply(

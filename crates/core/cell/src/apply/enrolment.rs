@@ -12,8 +12,8 @@ use crate::bounds::{
     TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };
 use crate::{
-    Act, Cell, Certificate, Credentials, EventKind, Rejection, ReplicaToken, Reply, Subject, Token,
-    TokenUse,
+    Act, Cell, Certificate, Countable, Credentials, EventKind, MachinePermission, Permission,
+    Rejection, ReplicaPermission, ReplicaToken, Reply, Subject, Token, TokenUse,
 };
 
 /// Issue a token with which a machine, which may be new, joins once.
@@ -29,8 +29,10 @@ pub struct IssueToken {
 
 impl Change for IssueToken {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let machine = &self.machine;
-        cell.only_administrators(by, || format!("issue a join token for machine {machine}"))
+        cell.only_administrators(by, || {
+            let (machine, what) = (self.machine.clone(), MachinePermission::IssueToken);
+            Permission::OfMachine { machine, what }
+        })
     }
 
     fn apply(
@@ -44,13 +46,12 @@ impl Change for IssueToken {
         valid_for_token(validity)?;
         let now = cell.time;
         if cell.token(serial).is_some_and(|known| known.expires > now) {
-            let why = format!("there is a join token with the number {serial}: make another");
-            return Err(Rejection::Impossible(why));
+            return Err(Rejection::TokenExists(serial));
         }
         let (has, most) = (cell.tokens.live(now), TOKENS_MAX);
         if has >= most {
-            let (what, has, most) = ("join tokens".to_owned(), has as u64, most as u64);
-            return Err(Rejection::Full { what, has, most });
+            let (has, most) = (has as u64, most as u64);
+            return Err(Rejection::Full { what: Countable::JoinTokens, has, most });
         }
         cell.tokens.forget_expired(now);
         let (issued, expires) = (Act { at: now, by: by.clone() }, now + validity);
@@ -75,8 +76,8 @@ pub struct IssueReplicaToken {
 
 impl Change for IssueReplicaToken {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let id = self.replica;
-        cell.only_administrators(by, || format!("issue a join token for replica {id}"))
+        let (replica, what) = (self.replica, ReplicaPermission::IssueToken);
+        cell.only_administrators(by, || Permission::OfReplica { replica, what })
     }
 
     /// Allowed only until someone has joined with a token: a running replica has all that a token
@@ -94,10 +95,7 @@ impl Change for IssueReplicaToken {
         let replica = replica.ok_or(Rejection::NoSuchReplica(id))?;
         let joined = replica.token.is_some_and(|token| token.used.is_some());
         if joined || replica.level > Level(0) {
-            return Err(Rejection::Impossible(format!(
-                "replica {id} has joined already: where its directory is lost, remove it (bourg master \
-                 remove {id}) and add another (bourg master add)"
-            )));
+            return Err(Rejection::ReplicaHasJoined(id));
         }
         let certificate = Certificate { serial, issued: now, expires: now + validity };
         replica.token = Some(ReplicaToken { certificate, used: None });
@@ -117,8 +115,10 @@ pub struct RevokeMachine {
 
 impl Change for RevokeMachine {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        cell.only_administrators(by, || format!("revoke machine {name}"))
+        cell.only_administrators(by, || Permission::OfMachine {
+            machine: self.machine.clone(),
+            what: MachinePermission::Revoke,
+        })
     }
 
     fn apply(
@@ -258,7 +258,7 @@ impl Cell {
     ) -> Result<(), Rejection> {
         let (has, most) = (self.revoked_machines.len(), REVOKED_MACHINES_MAX);
         if has >= most && !self.revoked_machines.contains_key(name) {
-            let what = "revoked names that no machine has".to_owned();
+            let what = Countable::RevokedMachines;
             return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
         }
         self.revoked_machines.insert(name.clone(), said);

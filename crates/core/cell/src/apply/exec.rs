@@ -5,10 +5,10 @@
 use model::{Capability, InstanceId, UserName};
 
 use super::Events;
-use super::capability::not_allowed;
+use super::capability::not_the_owner;
 use crate::apply::mutation::Change;
 use crate::apply::text_bounds;
-use crate::{Cell, EventKind, ExecEnd, Job, Rejection, Reply, Subject};
+use crate::{Cell, EventKind, ExecEnd, Job, JobPermission, Rejection, Reply, Subject};
 
 /// Record that a user begins or has ended a command inside a task. Nothing runs before its beginning
 /// is recorded.
@@ -48,10 +48,8 @@ impl Change for RecordExec {
             None => {
                 cell.may_exec(by, job)?;
                 if job.instance(index) != Some(self.instance) {
-                    let name = format!("{}/{}/{index}", job.owner, job.spec.name);
-                    return Err(Rejection::Impossible(format!(
-                        "{name} has just ended or been restarted: try again"
-                    )));
+                    let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+                    return Err(Rejection::InstanceEnded { owner, name, index });
                 }
                 EventKind::ExecStarted { command }
             }
@@ -71,7 +69,7 @@ impl Cell {
         if job.owner == *by || self.may(by, Capability::ExecTasks) {
             return Ok(());
         }
-        let what = format!("run commands in tasks of {}/{}", job.owner, job.spec.name);
-        Err(not_allowed(by, what, &format!("{}, ", job.owner), Capability::ExecTasks))
+        let name = (&job.owner, &job.spec.name);
+        Err(not_the_owner(by, name, JobPermission::Exec, Capability::ExecTasks))
     }
 }

@@ -3,9 +3,10 @@
 use model::{CollectionId, JobName, UserName};
 
 use super::Events;
+use super::capability::not_allowed;
 use crate::apply::mutation::Change;
 use crate::state::Tallied;
-use crate::{Cell, Rejection, Reply};
+use crate::{Cell, JobPermission, Permitted, Rejection, Reply};
 
 /// Forget the jobs of a name that have ended, with their tasks. A live job of that name stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +23,8 @@ impl Change for ForgetJob {
         if by == owner || cell.is_administrator(by) {
             return Ok(());
         }
-        let (by, what) = (by.clone(), format!("forget {owner}/{job}"));
-        Err(Rejection::NotAllowed { by, what, who: format!("{owner} or an administrator") })
+        let who = Permitted::OwnerOrAdministrators(owner.clone());
+        Err(not_allowed(by, JobPermission::Forget.of(owner, job), who))
     }
 
     fn apply(&self, cell: &mut Cell, _: &UserName, _: &mut Events) -> Result<Reply, Rejection> {
@@ -37,10 +38,7 @@ impl Change for ForgetJob {
         }
         let alive = |id: &CollectionId| cell.jobs.get(*id).is_some_and(|job| job.is_alive());
         if named.iter().all(alive) {
-            let why = format!(
-                "{user}/{name} is alive, and no job of that name has ended: kill it first (bourg kill {user}/{name})"
-            );
-            return Err(Rejection::WrongState(why));
+            return Err(Rejection::JobAlive { owner: user, name });
         }
         named.into_iter().for_each(|id| cell.forget(id));
         Ok(Reply::Done)

@@ -8,6 +8,7 @@ use model::{
 use spec::{JobReference, JobSpec};
 
 use super::alloc::Entered;
+use super::capability::not_the_owner;
 use super::limits::without_own_limit;
 use super::quota::charges;
 use super::update::Opening;
@@ -16,8 +17,9 @@ use crate::apply::mutation::Change;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Death, Event, EventKind, Job, JobParts, JobState, KillReason, PendingCause, Rejection,
-    Reply, StopReason, Subject, Submission, Task, TaskState,
+    Cell, Countable, Death, Event, EventKind, Job, JobParts, JobPermission, JobState, KillReason,
+    PendingCause, ReferenceField, Rejection, Reply, StopReason, Subject, Submission, Task,
+    TaskState,
 };
 
 /// The jobs that a description refers to, resolved.
@@ -92,7 +94,8 @@ impl Change for Kill {
         let set = job.alloc_set.and_then(|set| cell.jobs.get(set));
         let foreign = *by != job.owner && set.is_none_or(|set| set.owner != *by);
         if foreign && !cell.may(by, Capability::AdministerJobs) {
-            return Err(cell.not_the_owner(by, job, "kill"));
+            let (name, capability) = ((owner, &job.spec.name), Capability::AdministerJobs);
+            return Err(not_the_owner(by, name, JobPermission::Kill, capability));
         }
         let last = job.size().saturating_sub(1);
         if !tasks.is_within(last.saturating_add(1)) {
@@ -163,7 +166,8 @@ impl Cell {
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let (entered, alloc_set) = (alloc_set, alloc_set.map(|entered| entered.set));
         let last = self.last_collection.0;
-        let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
+        let id =
+            CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up(Countable::JobIds, last))?);
         self.last_collection = id;
         self.tasks = self.tasks.saturating_add(spec.tasks.into());
         let waits = !waits_for.is_empty();
@@ -224,7 +228,7 @@ impl Cell {
     fn related(&self, by: &UserName, spec: &JobSpec) -> Result<Related, Rejection> {
         let (mut after, mut waits_for) = (Vec::new(), Vec::new());
         for reference in &spec.after {
-            let predecessor = self.find_referenced("after", by, spec, reference)?;
+            let predecessor = self.find_referenced(ReferenceField::After, by, spec, reference)?;
             predecessor.not_being_killed()?;
             if let JobState::Dead { death, .. } = &predecessor.state
                 && *death != Death::Finished
@@ -238,13 +242,14 @@ impl Cell {
             }
         }
         let parent = spec.parent.as_ref().map(|reference| {
-            let parent = self.find_referenced("parent", by, spec, reference)?;
+            let field = ReferenceField::Parent;
+            let parent = self.find_referenced(field, by, spec, reference)?;
             parent.not_being_killed()?;
             if parent.is_alive() {
                 return Ok(parent.id);
             }
             let (user, name) = (parent.owner.clone(), parent.spec.name.clone());
-            Err(Rejection::NoSuchReference { field: "parent".to_owned(), user, name, dead: true })
+            Err(Rejection::NoSuchReference { field, user, name, dead: true })
         });
         let alloc_set = spec.kind.alloc_set().map(|set| self.alloc_set_for(by, spec, set));
         let (parent, alloc_set) = (parent.transpose()?, alloc_set.transpose()?);
@@ -253,7 +258,7 @@ impl Cell {
 
     pub(super) fn find_referenced(
         &self,
-        field: &str,
+        field: ReferenceField,
         by: &UserName,
         spec: &JobSpec,
         reference: &JobReference,
@@ -261,10 +266,10 @@ impl Cell {
         let user = reference.user.as_ref().unwrap_or(by);
         let name: &JobName = &reference.job;
         if user == by && *name == spec.name {
-            return Err(Rejection::Invalid(format!("{field}: names the job itself")));
+            return Err(Rejection::NamesItself(field));
         }
         self.job_named(user, name).ok_or_else(|| Rejection::NoSuchReference {
-            field: field.to_owned(),
+            field,
             user: user.clone(),
             name: name.clone(),
             dead: false,

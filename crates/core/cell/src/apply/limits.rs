@@ -9,7 +9,10 @@ use spec::{CpuRam, JobSpec, OnFailure, UpdatePolicy};
 use super::update::{Opening, OpeningKind};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, Job, Rejection, Reply, Subject, TaskState, UpdateState};
+use crate::{
+    Cell, EventKind, Job, JobPermission, LimitsHindrance, Rejection, Reply, Subject, TaskState,
+    UpdateState,
+};
 
 /// Change CPU and RAM of the limit of a live job whose description lets an autoscaler do so. Limits in
 /// overrides stay as they are.
@@ -49,22 +52,20 @@ impl Change for SetLimits {
         self.within_bounds()?;
         let Self { owner, job: name, limit, reason, expected, sequencer } = self;
         let capability = Capability::Autoscale;
-        let id = cell.changeable(by, (owner, name), "set the limits of", capability, *expected)?;
+        let what = || JobPermission::SetLimits.of(owner, name);
+        let id = cell.changeable(by, (owner, name), what, capability, *expected)?;
         if let Some(sequencer) = sequencer {
             cell.holds_lock(by, sequencer)?;
         }
         let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
         let (before, bounds) = (CpuRam::of(job.spec.task.limit), job.spec.autoscale.bounds());
         let Some((min, max)) = bounds else {
-            return Err(Rejection::Impossible(format!(
-                "the limits of {owner}/{name} are its user's: its description does not have autoscale"
-            )));
+            let (owner, name) = (owner.clone(), name.clone());
+            return Err(Rejection::NotAutoscaled { owner, name });
         };
         if limit.within((min, max)) != *limit {
-            return Err(Rejection::Impossible(format!(
-                "the limit {limit} is out of the bounds of {owner}/{name}: {}",
-                job.spec.autoscale
-            )));
+            let (owner, name, bounds) = (owner.clone(), name.clone(), job.spec.autoscale);
+            return Err(Rejection::LimitOutOfBounds { owner, name, limit: *limit, bounds });
         }
         let mut spec = JobSpec::clone(&job.spec);
         let own = job.spec.own_limit.unwrap_or(before);
@@ -118,20 +119,18 @@ fn policy(
     let close_after = model::Span::ZERO;
     let mut policy = UpdatePolicy { on_failure, healthy_for, close_after, ..spec.update };
     let Some(update) = job.open_update() else { return Ok(policy) };
-    let (owner, name, version) = (&job.owner, &job.spec.name, update.to);
-    let later = |why: &str| {
-        Err(Rejection::WrongState(format!(
-            "the limits of {owner}/{name} do not change now: its update to version {version} {why}"
-        )))
+    let later = |why| {
+        let (owner, name, version) = (job.owner.clone(), job.spec.name.clone(), update.to);
+        Err(Rejection::LimitsWait { owner, name, version, why })
     };
     let both = job.description(update.from).zip(job.description(update.to));
     let of_limits = both.is_some_and(|(from, to)| differs_in_limits(from, to));
     match update.state {
-        UpdateState::Undoing { .. } if !of_limits => return later("is being undone"),
+        UpdateState::Undoing { .. } if !of_limits => return later(LimitsHindrance::Undoing),
         UpdateState::Rolling | UpdateState::Paused { .. } if !of_limits => {
-            return later("is not complete");
+            return later(LimitsHindrance::NotComplete);
         }
-        _ if lowers => return later("is open, and until it is closed limits only rise"),
+        _ if lowers => return later(LimitsHindrance::Falling),
         UpdateState::Succeeded { at } if !of_limits => {
             let closes = at + update.policy.close_after;
             policy.close_after = closes.since(now);
@@ -181,9 +180,6 @@ impl Cell {
 pub(super) fn without_own_limit(spec: &JobSpec) -> Result<(), Rejection> {
     match spec.own_limit {
         None => Ok(()),
-        Some(_) => {
-            let why = spec::AutoscaleProblem::OwnLimit;
-            Err(Rejection::Invalid(format!("autoscale.own: {why}")))
-        }
+        Some(_) => Err(Rejection::OwnLimit),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::{FilePath, LockMode, LockSessionId, LogIndex, Sequencer, Span, UserName};
 
+use super::capability::not_allowed;
 use super::{Events, full};
 use crate::apply::mutation::Change;
 use crate::bounds::{
@@ -12,7 +13,8 @@ use crate::bounds::{
     LOCKS_OF_A_SESSION_MAX,
 };
 use crate::{
-    Cell, Content, EventKind, Holder, Lock, LockChange, LockSession, Rejection, Reply, Subject,
+    Cell, Content, Countable, EventKind, Holder, Lock, LockChange, LockSession, OutOfBounds,
+    Permission, Permitted, Rejection, Reply, Subject,
 };
 
 /// Open a lock session.
@@ -24,13 +26,10 @@ pub struct OpenLockSession {
 
 impl Change for OpenLockSession {
     fn within_bounds(&self) -> Result<(), Rejection> {
-        if (LOCK_LEASE_MIN..=LOCK_LEASE_MAX).contains(&self.lease) {
-            return Ok(());
+        match (LOCK_LEASE_MIN..=LOCK_LEASE_MAX).contains(&self.lease) {
+            true => Ok(()),
+            false => Err(Rejection::OutOfBounds(OutOfBounds::LockLease(self.lease))),
         }
-        let lease = self.lease;
-        Err(Rejection::Impossible(format!(
-            "the lease of a lock session is {LOCK_LEASE_MIN} to {LOCK_LEASE_MAX}, not {lease}"
-        )))
     }
 
     fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
@@ -40,7 +39,8 @@ impl Change for OpenLockSession {
     fn apply(&self, cell: &mut Cell, by: &UserName, _: &mut Events) -> Result<Reply, Rejection> {
         self.within_bounds()?;
         let last = cell.locks.last_session.0;
-        let next = last.checked_add(1).ok_or_else(|| super::ids_used_up("lock session ids", last));
+        let next =
+            last.checked_add(1).ok_or_else(|| super::ids_used_up(Countable::LockSessionIds, last));
         let id = LockSessionId(next?);
         cell.room_for_lock_session(by)?;
         let session = LockSession { user: by.clone(), lease: self.lease, renewed: cell.time };
@@ -113,9 +113,7 @@ impl Change for WriteFile {
     fn within_bounds(&self) -> Result<(), Rejection> {
         let bytes = self.content.len();
         if bytes > FILE_BYTES_MAX {
-            return Err(Rejection::Impossible(format!(
-                "the content of a file has at most {FILE_BYTES_MAX} bytes, this one has {bytes}"
-            )));
+            return Err(Rejection::OutOfBounds(OutOfBounds::FileBytes(bytes as u64)));
         }
         Ok(())
     }
@@ -202,9 +200,8 @@ impl Change for AcquireLock {
             if held == *mode {
                 return Ok(Reply::FileGeneration(holder.generation));
             }
-            return Err(Rejection::WrongState(format!(
-                "session {session} holds the lock of {path} {held} already: release it first"
-            )));
+            let (path, session) = (path.clone(), *session);
+            return Err(Rejection::LockHeld { path, session, mode: held });
         }
         if let Some(lock) = &file.lock
             && (lock.mode, *mode) != (LockMode::Shared, LockMode::Shared)
@@ -219,7 +216,7 @@ impl Change for AcquireLock {
             });
         }
         let held = file.lock.as_ref().map_or(0, |lock| lock.holders.len());
-        full(&format!("holders of the lock of {path}"), held as u64, LOCK_HOLDERS_MAX as u64)?;
+        full(Countable::HoldersOf(path.clone()), held as u64, LOCK_HOLDERS_MAX as u64)?;
         cell.room_in_session(*session, path)?;
         if file.content.is_none() && file.lock.is_none() {
             cell.room_for_bare_lock(by, path)?;
@@ -263,9 +260,8 @@ impl Change for ReleaseLock {
         let Self { path, session } = self;
         cell.own_lock_session(*session, by)?;
         if cell.file(path).and_then(|file| file.holder(*session)).is_none() {
-            return Err(Rejection::WrongState(format!(
-                "session {session} does not hold the lock of {path}"
-            )));
+            let (path, session) = (path.clone(), *session);
+            return Err(Rejection::LockNotHeld { path, session });
         }
         cell.release(path, *session, by, LockChange::Released, events);
         Ok(Reply::Done)
@@ -282,11 +278,11 @@ impl Cell {
         if path.is_of(by) || self.is_administrator(by) {
             return Ok(());
         }
-        Err(Rejection::NotAllowed {
-            by: by.clone(),
-            what: format!("use {path}"),
-            who: format!("{} or an administrator", path.user()),
-        })
+        let who = match UserName::new(path.user()) {
+            Ok(owner) => Permitted::OwnerOrAdministrators(owner),
+            Err(_) => Permitted::Administrators,
+        };
+        Err(not_allowed(by, Permission::UseFile(path.clone()), who))
     }
 
     /// The lock session, if it exists and is the user's.
@@ -297,11 +293,8 @@ impl Cell {
     ) -> Result<&LockSession, Rejection> {
         let session = self.lock_session(id).ok_or(Rejection::NoSuchLockSession(id))?;
         if session.user != *by {
-            return Err(Rejection::NotAllowed {
-                by: by.clone(),
-                what: format!("use lock session {id}"),
-                who: session.user.to_string(),
-            });
+            let who = Permitted::User(session.user.clone());
+            return Err(not_allowed(by, Permission::UseLockSession(id), who));
         }
         Ok(session)
     }
@@ -343,7 +336,7 @@ impl Cell {
             return Ok(());
         };
         let most = LOCKS_OF_A_SESSION_MAX as u64;
-        full(&format!("locks and ephemeral files of session {id}"), files.len() as u64, most)
+        full(Countable::LocksOf(id), files.len() as u64, most)
     }
 
     /// Releases a lock that the session holds.

@@ -1,11 +1,11 @@
 //! The cell's settings for the output of tasks.
 
 use model::{MachineId, UserName};
-use spec::LogSettings;
+use spec::{LogSettings, LogSettingsProblem};
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, Rejection, Reply, Subject};
+use crate::{Cell, CellPermission, EventKind, OutOfBounds, Permission, Rejection, Reply, Subject};
 
 /// Set how long the output of tasks is kept, and how much of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,11 +13,17 @@ pub struct SetLogs(pub LogSettings);
 
 impl Change for SetLogs {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_administrators(by, || "set how long logs are kept".to_owned())
+        cell.only_administrators(by, || Permission::OfCell(CellPermission::SetLogs))
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        self.0.problem().map_or(Ok(()), |problem| Err(Rejection::Impossible(problem)))
+        let out = match self.0.problem() {
+            None => return Ok(()),
+            Some(LogSettingsProblem::Keep(keep)) => OutOfBounds::LogKeep(keep),
+            Some(LogSettingsProblem::Task(bytes)) => OutOfBounds::LogBytes(bytes),
+            Some(LogSettingsProblem::Machine(bytes)) => OutOfBounds::LogBytesOnMachine(bytes),
+        };
+        Err(Rejection::OutOfBounds(out))
     }
 
     fn apply(

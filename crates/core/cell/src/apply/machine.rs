@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
 
+use super::capability::not_allowed;
 use super::task::Again;
 use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
 use crate::{
-    Cell, Death, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply, StopReason,
-    Subject, attribute,
+    Cell, CellPermission, Countable, Death, EventKind, EvictionCause, Machine, MachinePermission,
+    MachineState, Permission, Permitted, Rejection, Reply, StopReason, Subject, attribute,
 };
 
 /// Add a machine by its name and the address of its Borglet. An existing machine of that name gets
@@ -26,8 +27,10 @@ pub struct AddMachine {
 
 impl Change for AddMachine {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.name;
-        cell.only_administrators(by, || format!("add machine {name}"))
+        cell.only_administrators(by, || Permission::OfMachine {
+            machine: self.name.clone(),
+            what: MachinePermission::Add,
+        })
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
@@ -58,8 +61,10 @@ pub struct RemoveMachine {
 
 impl Change for RemoveMachine {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        cell.only_administrators(by, || format!("remove machine {name}"))
+        cell.only_administrators(by, || Permission::OfMachine {
+            machine: self.machine.clone(),
+            what: MachinePermission::Remove,
+        })
     }
 
     fn apply(
@@ -109,8 +114,10 @@ pub struct SetAttributes {
 
 impl Change for SetAttributes {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.machine;
-        cell.only_administrators(by, || format!("set attributes of machine {name}"))
+        cell.only_administrators(by, || Permission::OfMachine {
+            machine: self.machine.clone(),
+            what: MachinePermission::SetAttributes,
+        })
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
@@ -136,7 +143,7 @@ impl Change for SetAttributes {
             }
         }
         if said.len() > ATTRIBUTES_MAX {
-            let (what, has) = (format!("attributes of {name}"), said.len() as u64);
+            let (what, has) = (Countable::AttributesOf(name.clone()), said.len() as u64);
             return Err(Rejection::Full { what, has, most: ATTRIBUTES_MAX as u64 });
         }
         if said != *machine.operator_attributes {
@@ -158,7 +165,7 @@ pub struct SetPlatform {
 
 impl Change for SetPlatform {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_administrators(by, || "set a platform's factor".to_owned())
+        cell.only_administrators(by, || Permission::OfCell(CellPermission::SetPlatform))
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
@@ -181,7 +188,7 @@ impl Change for SetPlatform {
         match factor == GcuFactor::ONE {
             true => drop(cell.platforms.remove(platform)),
             false if has >= PLATFORMS_MAX && !cell.platforms.contains_key(platform) => {
-                let (what, most) = ("platforms".to_owned(), PLATFORMS_MAX as u64);
+                let (what, most) = (Countable::Platforms, PLATFORMS_MAX as u64);
                 return Err(Rejection::Full { what, has: has as u64, most });
             }
             false => drop(cell.platforms.insert(platform.to_owned(), factor)),
@@ -205,13 +212,12 @@ impl Cell {
     pub(crate) fn only_administrators(
         &self,
         by: &UserName,
-        what: impl FnOnce() -> String,
+        what: impl FnOnce() -> Permission,
     ) -> Result<(), Rejection> {
         if self.is_administrator(by) {
             return Ok(());
         }
-        let who = "an administrator".to_owned();
-        Err(Rejection::NotAllowed { by: by.clone(), what: what(), who })
+        Err(not_allowed(by, what(), Permitted::Administrators))
     }
 
     pub(super) fn machine_id(&self, name: &MachineName) -> Result<MachineId, Rejection> {
@@ -247,10 +253,11 @@ impl Cell {
         }
         let has = self.machines.len() as u64;
         if has >= MACHINES_MAX {
-            return Err(Rejection::Full { what: "machines".to_owned(), has, most: MACHINES_MAX });
+            return Err(Rejection::Full { what: Countable::Machines, has, most: MACHINES_MAX });
         }
         let last = self.last_machine.0;
-        let id = MachineId(last.checked_add(1).ok_or_else(|| ids_used_up("machine ids", last))?);
+        let id =
+            MachineId(last.checked_add(1).ok_or_else(|| ids_used_up(Countable::MachineIds, last))?);
         self.last_machine = id;
         let mut machine = Machine::new(id, name.clone(), address.into());
         machine.credentials = self.revoked_machines.remove(name);

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 
 use crate::bounds::{CHECK_CHARACTERS_MAX, REASON_CHARACTERS_MAX, TIME_MAX};
-use crate::{Actor, Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
+use crate::{Actor, Applied, Cell, Countable, Event, EventKind, Op, Outcome, Rejection, Subject};
 
 /// What an operation causes besides its answer.
 #[derive(Debug, Default)]
@@ -83,16 +83,13 @@ fn cut_check(text: &str) -> Option<Arc<str>> {
 }
 
 /// Ids are assigned once. A cell that was loaded from an edited image may have none left.
-fn ids_used_up(what: &str, last: u64) -> Rejection {
-    Rejection::Full { what: what.to_owned(), has: last, most: u64::MAX }
+fn ids_used_up(what: Countable, last: u64) -> Rejection {
+    Rejection::Full { what, has: last, most: u64::MAX }
 }
 
 /// Rejects one more if there are as many as there may be.
-fn full(what: &str, has: u64, most: u64) -> Result<(), Rejection> {
-    if has < most {
-        return Ok(());
-    }
-    Err(Rejection::Full { what: what.to_owned(), has, most })
+fn full(what: Countable, has: u64, most: u64) -> Result<(), Rejection> {
+    if has < most { Ok(()) } else { Err(Rejection::Full { what, has, most }) }
 }
 
 impl Op {

@@ -59,8 +59,7 @@ impl Cell {
         }
         let (needs, is) = (change.needs(), self.level);
         if needs > is {
-            let why = format!("that needs a cell at level {needs}, and this one is at level {is}");
-            return Err(Rejection::Impossible(why));
+            return Err(Rejection::NeedsLevel { needs, is });
         }
         change.allowed(self, by)?;
         change.apply(self, by, events)
@@ -200,7 +199,7 @@ impl Mutation {
     /// Whether its texts and its description are within the bounds that hold in every cell.
     ///
     /// # Errors
-    /// With what is out of bounds, in a text of bounded length. A cell would also reject it when
+    /// With what is out of bounds, in data of bounded size. A cell would also reject it when
     /// applied.
     pub fn within_bounds(&self) -> Result<(), Rejection> {
         self.change().within_bounds()
@@ -217,7 +216,7 @@ impl Mutation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Op, TEST_LEVEL};
+    use crate::{CellPermission, Op, Permission, Permitted, TEST_LEVEL};
     use model::Time;
 
     /// A mutation of a later build.
@@ -230,7 +229,7 @@ mod tests {
         }
 
         fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-            cell.only_administrators(by, || "do what is new".to_owned())
+            cell.only_administrators(by, || Permission::OfCell(CellPermission::SetPlatform))
         }
 
         fn apply(&self, cell: &mut Cell, _: &UserName, _: &mut Events) -> Result<Reply, Rejection> {
@@ -248,16 +247,16 @@ mod tests {
         assert_eq!(mutate(&mut cell, "root"), Err(Rejection::NotBootstrapped));
         let (name, administrator) = ("lab".parse().expect("a name"), user("root"));
         cell.apply(Time(1), &Op::Bootstrap { name, administrator });
-        let early = "that needs a cell at level 1000000, and this one is at level 1".to_owned();
+        let early = Rejection::NeedsLevel { needs: TEST_LEVEL, is: Level(1) };
         for by in ["root", "ana"] {
-            assert_eq!(mutate(&mut cell, by), Err(Rejection::Impossible(early.clone())), "{by}");
+            assert_eq!(mutate(&mut cell, by), Err(early.clone()), "{by}");
         }
         assert_eq!(cell.platforms().count(), 0);
         cell.apply(Time(2), &Op::RaiseLevel { to: TEST_LEVEL });
         let not = Rejection::NotAllowed {
             by: user("ana"),
-            what: "do what is new".to_owned(),
-            who: "an administrator".to_owned(),
+            what: Permission::OfCell(CellPermission::SetPlatform),
+            who: Permitted::Administrators,
         };
         assert_eq!(mutate(&mut cell, "ana"), Err(not));
         assert_eq!(mutate(&mut cell, "root"), Ok(Reply::Done));

@@ -5,10 +5,11 @@ use model::{InstanceId, MachineId, Span, UserName};
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, KillReason, Rejection, Reply, StopReason, Subject};
-
-/// The longest notice that can be set: a day, as long as a description may ask for.
-const NOTICE_MAX: Span = Span::from_secs(86_400);
+use crate::bounds::NOTICE_MAX;
+use crate::{
+    Cell, CellPermission, EventKind, KillReason, OutOfBounds, Permission, Rejection, Reply,
+    StopReason, Subject,
+};
 
 /// Set the longest notice of tasks, of those that are being stopped, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +17,12 @@ pub struct SetNoticeMax(pub Span);
 
 impl Change for SetNoticeMax {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_administrators(by, || "set the longest notice".to_owned())
+        cell.only_administrators(by, || Permission::OfCell(CellPermission::SetNoticeMax))
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
         if self.0 > NOTICE_MAX {
-            let why = format!("a notice of {}: the maximum is {NOTICE_MAX}", self.0);
-            return Err(Rejection::Impossible(why));
+            return Err(Rejection::OutOfBounds(OutOfBounds::Notice(self.0)));
         }
         Ok(())
     }

@@ -6,16 +6,20 @@ use std::sync::Arc;
 
 use model::{Band, Capability, Dimension, GrantId, Resources, TaskIndex, Time, UserName};
 use spec::JobSpec;
-use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 use super::update::Opening;
-use super::{Events, ids_used_up};
+use super::{Events, full, ids_used_up};
 use crate::Total;
 use crate::apply::mutation::Change;
-use crate::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
+use crate::bounds::{
+    GRANT_AMOUNT_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
+};
 use crate::shortfall::{Oversold, Shortfall};
 use crate::state::{Grant, Quota, sharing_capacity};
-use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
+use crate::{
+    Cell, CellPermission, Countable, EventKind, GrantProblem, Job, OutOfBounds, Permission,
+    Rejection, Reply, Subject, UserPermission,
+};
 
 /// What is charged for a job, by band: nothing in the free band, and nothing for a job that runs in
 /// an alloc set, which is charged as a whole. While an update is open, both its descriptions are
@@ -66,8 +70,10 @@ pub struct GrantQuota {
 
 impl Change for GrantQuota {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let user = &self.user;
-        cell.only_quota_granters(by, || format!("grant quota to {user}"))
+        cell.only_quota_granters(by, || Permission::OfUser {
+            user: self.user.clone(),
+            what: UserPermission::GrantQuota,
+        })
     }
 
     fn apply(
@@ -84,12 +90,10 @@ impl Change for GrantQuota {
         let quota = cell.quota.without_old_grants(cell.time);
         let of_user = Band::ALL.into_iter().map(|band| quota.of(user, band).count()).sum();
         for (what, has, most) in [
-            ("grants".to_owned(), quota.grants.len(), GRANTS_MAX),
-            (format!("grants of {user}"), of_user, GRANTS_OF_A_USER_MAX),
+            (Countable::Grants, quota.grants.len(), GRANTS_MAX),
+            (Countable::GrantsOf(user.clone()), of_user, GRANTS_OF_A_USER_MAX),
         ] {
-            if has >= most {
-                return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
-            }
+            full(what, has as u64, most as u64)?;
         }
         let (capacity, percent) = (cell.capacity(), quota.metering.percent(band));
         let most = quota.most_granted(sharing_capacity(band), from, until);
@@ -100,7 +104,7 @@ impl Change for GrantQuota {
             return Err(Rejection::Oversold(Box::new(oversold)));
         }
         let last = quota.last_grant.0;
-        let id = last.checked_add(1).ok_or_else(|| ids_used_up("grant ids", last))?;
+        let id = last.checked_add(1).ok_or_else(|| ids_used_up(Countable::GrantIds, last))?;
         let (id, user, by_whom) = (GrantId(id), user.clone(), by.clone());
         cell.quota = Quota { last_grant: id, ..quota };
         cell.used(by, Capability::GrantQuota, Subject::Cell, events);
@@ -120,8 +124,7 @@ pub struct RevokeQuota {
 
 impl Change for RevokeQuota {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let id = self.grant;
-        cell.only_quota_granters(by, || format!("revoke grant {id}"))
+        cell.only_quota_granters(by, || Permission::RevokeGrant(self.grant))
     }
 
     fn apply(
@@ -149,8 +152,7 @@ pub struct Oversell {
 
 impl Change for Oversell {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let band = self.band;
-        cell.only_quota_granters(by, || format!("oversell {band}"))
+        cell.only_quota_granters(by, || Permission::Oversell(self.band))
     }
 
     fn apply(
@@ -165,18 +167,11 @@ impl Change for Oversell {
             Band::BestEffortBatch => &mut metering.best_effort_batch_percent,
             Band::Mid => &mut metering.mid_percent,
             Band::Free | Band::Production | Band::Monitoring => {
-                let why = match band {
-                    Band::Free => "the free band is never charged and needs no grants",
-                    _ => "production and monitoring are never oversold",
-                };
-                return Err(Rejection::Impossible(why.to_owned()));
+                return Err(Rejection::NeverOversold(band));
             }
         };
         if !(1..=OVERSELL_PERCENT_MAX).contains(&percent) {
-            let why = format!(
-                "a band can be granted up to 1 to {OVERSELL_PERCENT_MAX} % of the capacity, not {percent} %"
-            );
-            return Err(Rejection::Impossible(why));
+            return Err(Rejection::OutOfBounds(OutOfBounds::OversellPercent(percent)));
         }
         if *kept != percent {
             *kept = percent;
@@ -196,7 +191,7 @@ pub struct MeterQuota {
 
 impl Change for MeterQuota {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_quota_granters(by, || "switch quota metering".to_owned())
+        cell.only_quota_granters(by, || Permission::OfCell(CellPermission::MeterQuota))
     }
 
     fn apply(
@@ -350,7 +345,7 @@ impl Cell {
     fn only_quota_granters(
         &self,
         by: &UserName,
-        what: impl FnOnce() -> String,
+        what: impl FnOnce() -> Permission,
     ) -> Result<(), Rejection> {
         self.only_holders(by, Capability::GrantQuota, what)
     }
@@ -369,34 +364,24 @@ impl Cell {
     }
 }
 
-/// The largest amount of a single grant.
-pub(crate) fn amount_max() -> Resources {
-    Resources::each(|dimension| match dimension {
-        Dimension::Cpu => CPU_MILLI_MAX,
-        _ => BYTES_MAX,
-    })
-}
-
 /// Whether a grant is valid by itself.
 fn validate_grant(action: &GrantQuota, from: Time, now: Time) -> Result<(), Rejection> {
-    let most = amount_max();
-    let why = if !action.band.is_charged() {
-        "the free band is never charged and needs no grants".to_owned()
+    let problem = if !action.band.is_charged() {
+        GrantProblem::NotCharged
     } else if action.amount == Resources::default() {
-        "a grant needs an amount, such as cpu=2 ram=4GiB".to_owned()
-    } else if let Some(dimension) = action.amount.first_above(&most) {
-        let most = dimension.show(most.get(dimension));
-        format!("a grant can be at most {most} of {dimension}")
+        GrantProblem::NoAmount
+    } else if let Some(dimension) = action.amount.first_above(&GRANT_AMOUNT_MAX) {
+        return Err(Rejection::OutOfBounds(OutOfBounds::GrantAmount(dimension)));
     } else if action.until.is_some_and(|until| until <= from) {
-        "a grant must end after it begins".to_owned()
+        GrantProblem::EndsBeforeItBegins
     } else if action.until.is_some_and(|until| until <= now) {
-        "the end of the grant is in the past".to_owned()
+        GrantProblem::Ended
     } else if action.until.is_some_and(|until| until > TIME_MAX) {
-        "a grant must end by the end of the year 9999".to_owned()
+        GrantProblem::EndsTooLate
     } else {
         return Ok(());
     };
-    Err(Rejection::Impossible(why))
+    Err(Rejection::InvalidGrant(problem))
 }
 
 /// How many tasks of a job, counted from the first, request no more than is left.

@@ -4,7 +4,7 @@ use model::{Reclamation, UserName};
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, Rejection, Reply, Subject};
+use crate::{Cell, CellPermission, EventKind, Permission, Rejection, Reply, Subject};
 
 /// Set how near to the usage reservations may come. Those in force stay: the replicas' next rounds of
 /// estimates change them.
@@ -13,7 +13,7 @@ pub struct SetReclamation(pub Reclamation);
 
 impl Change for SetReclamation {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_administrators(by, || "set how much is reclaimed".to_owned())
+        cell.only_administrators(by, || Permission::OfCell(CellPermission::SetReclamation))
     }
 
     fn apply(

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use model::{DirectoryId, Level, ReplicaId, UserName};
 
-use super::{Events, ids_used_up, text_bounds};
+use super::{Events, cut, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::REPLICAS_MAX;
 use crate::state::FIRST;
-use crate::{Cell, EventKind, Member, MemberChange, Rejection, Replica, Reply, Subject};
+use crate::{
+    Cell, Countable, EventKind, Member, MemberChange, Permission, Rejection, Replica,
+    ReplicaPermission, Reply, Subject,
+};
 
 /// Add a replica of the Borgmaster. It waits until consensus adds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +23,7 @@ pub struct AddReplica {
 
 impl Change for AddReplica {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let address = &self.address;
-        cell.only_administrators(by, || format!("add a replica at {}", address.escape_debug()))
+        cell.only_administrators(by, || Permission::AddReplica { address: cut(&self.address) })
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
@@ -48,10 +50,11 @@ impl Change for AddReplica {
         let (has, most) = (cell.replicas().count().max(1), REPLICAS_MAX);
         if has >= most {
             let (has, most) = (has as u64, most as u64);
-            return Err(Rejection::Full { what: "replicas".to_owned(), has, most });
+            return Err(Rejection::Full { what: Countable::Replicas, has, most });
         }
         let last = cell.replicas.last.0;
-        let id = ReplicaId(last.checked_add(1).ok_or_else(|| ids_used_up("replica ids", last))?);
+        let id =
+            ReplicaId(last.checked_add(1).ok_or_else(|| ids_used_up(Countable::ReplicaIds, last))?);
         // From now on the voters are recorded. The first replica supports at least the cell's
         // level.
         cell.record_first("", cell.level, DirectoryId::default(), events);
@@ -73,8 +76,8 @@ pub struct RemoveReplica {
 
 impl Change for RemoveReplica {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let id = self.replica;
-        cell.only_administrators(by, || format!("remove replica {id}"))
+        let (replica, what) = (self.replica, ReplicaPermission::Remove);
+        cell.only_administrators(by, || Permission::OfReplica { replica, what })
     }
 
     fn apply(

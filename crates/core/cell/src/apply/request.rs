@@ -6,12 +6,13 @@ use model::{LogIndex, SessionId, UserName};
 
 use super::{Events, ids_used_up};
 use crate::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
-use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
+use crate::{Cell, Countable, Mutation, Rejection, Reply, RequestId, Session};
 
 impl Cell {
     pub(super) fn open_session(&mut self, user: &UserName) -> Result<Reply, Rejection> {
         let last = self.last_session.0;
-        let id = SessionId(last.checked_add(1).ok_or_else(|| ids_used_up("session ids", last))?);
+        let id =
+            SessionId(last.checked_add(1).ok_or_else(|| ids_used_up(Countable::SessionIds, last))?);
         let oldest = self.own_sessions(user).next();
         if let Some(oldest) = oldest
             && self.own_sessions(user).count() >= SESSIONS_OF_A_USER_MAX

@@ -5,7 +5,7 @@ use model::UserName;
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, Rejection, Reply, Rescheduling, Subject};
+use crate::{Cell, CellPermission, EventKind, Permission, Rejection, Reply, Rescheduling, Subject};
 
 /// Resume marking machines down although many are silent, after the breaker stopped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct ResumeRescheduling;
 
 impl Change for ResumeRescheduling {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.only_administrators(by, || "resume rescheduling".to_owned())
+        cell.only_administrators(by, || Permission::OfCell(CellPermission::ResumeRescheduling))
     }
 
     fn apply(

@@ -9,14 +9,14 @@ use model::{CollectionId, JobName, TaskIndex, TaskSelection, UserName};
 use spec::{OnFailure, UpdatePolicy, limits};
 
 use super::Events;
-use super::capability::not_allowed;
+use super::capability::not_the_owner;
 use super::quota::charges;
 use super::update::{ADMINISTER, Opening, OpeningKind};
 use crate::apply::mutation::Change;
 use crate::lifecycle::{Stage, Transition};
 use crate::{
-    Cell, Death, EventKind, Job, JobState, KillReason, PendingCause, Rejection, Reply, Subject,
-    TaskState, UpdateState,
+    Cell, Death, EventKind, Job, JobPermission, JobState, KillReason, OutOfBounds, PendingCause,
+    Rejection, Reply, Subject, TaskState, UpdateState,
 };
 
 /// Restart the newest job of a name, or some of its tasks: what runs is restarted within the
@@ -54,8 +54,7 @@ impl Change for RestartJob {
         let most = limits::TASKS_MAX;
         match self.batch {
             Some(batch) if !(1..=most).contains(&batch) => {
-                let why = format!("a batch has 1 to {most} tasks, not {batch}");
-                Err(Rejection::Impossible(why))
+                Err(Rejection::OutOfBounds(OutOfBounds::Batch(batch)))
             }
             _ => Ok(()),
         }
@@ -94,8 +93,7 @@ impl RestartJob {
         let no_job = || Rejection::NoSuchJob { user: owner.clone(), name: name.clone() };
         let job = cell.job_named(owner, name).ok_or_else(no_job)?;
         if by != owner && !cell.may(by, ADMINISTER) {
-            let what = format!("restart {owner}/{name}");
-            return Err(not_allowed(by, what, &format!("{owner}, "), ADMINISTER));
+            return Err(not_the_owner(by, (owner, name), JobPermission::Restart, ADMINISTER));
         }
         if !tasks.is_within(job.spec.tasks) {
             return Err(Rejection::NoSuchTask { last: job.spec.tasks.saturating_sub(1) });
@@ -110,10 +108,8 @@ impl RestartJob {
                 }
                 TaskState::Running(placed) if !failed => {
                     if placed.killed().is_some_and(|why| *why != KillReason::Removed) {
-                        let why = format!(
-                            "task {index} of {owner}/{name} is being killed: restart it when it has ended"
-                        );
-                        return Err(Rejection::WrongState(why));
+                        let (owner, name) = (owner.clone(), name.clone());
+                        return Err(Rejection::TaskBeingKilled { owner, name, index });
                     }
                     alive = true;
                 }
@@ -139,10 +135,8 @@ impl Cell {
     fn may_restart(&self, by: &UserName, job: &Job, alive: bool) -> Result<(), Rejection> {
         let (owner, name) = (&job.owner, &job.spec.name);
         if job.spec.kind.is_alloc_set() {
-            let why = format!(
-                "{owner}/{name} is an alloc set, which runs no program: restart the jobs in it"
-            );
-            return Err(Rejection::Impossible(why));
+            let (owner, name) = (owner.clone(), name.clone());
+            return Err(Rejection::RestartsAllocSet { owner, name });
         }
         self.lives_with(job)?;
         if !job.is_alive() && self.service(owner, name).is_some() {
@@ -151,21 +145,13 @@ impl Cell {
         }
         self.check_needed_capabilities(by, &job.spec)?;
         let Some(update) = job.open_update().filter(|_| alive) else { return Ok(()) };
-        match &update.state {
-            UpdateState::Undoing { .. } => Err(Rejection::WrongState(format!(
-                "the update of {owner}/{name} to version {} is being undone: wait for it \
-                 (bourg update status {owner}/{name})",
-                update.to
-            ))),
-            UpdateState::Rolling | UpdateState::Paused { .. } if !update.restart => {
-                Err(Rejection::WrongState(format!(
-                    "{owner}/{name} is being updated to version {}: wait until that has succeeded, or undo it \
-                     (bourg update undo)",
-                    update.to
-                )))
-            }
-            _ => Ok(()),
-        }
+        let undoing = match &update.state {
+            UpdateState::Undoing { .. } => true,
+            UpdateState::Rolling | UpdateState::Paused { .. } if !update.restart => false,
+            _ => return Ok(()),
+        };
+        let (owner, name, to) = (owner.clone(), name.clone(), update.to);
+        Err(Rejection::RestartDuringUpdate { owner, name, to, undoing })
     }
 
     /// Carries out a restart that was checked.

@@ -9,7 +9,9 @@ use model::{InstanceId, MachineId, MachineName, MachineReport, SaverOutcome, Sav
 use super::mutation::Change;
 use super::{Events, cut};
 use crate::bounds::SAVING_MAX;
-use crate::{Cell, EventKind, Rejection, Reply, Subject};
+use crate::{
+    Cell, CellPermission, EventKind, Permission, Rejection, Reply, Subject, UserPermission,
+};
 
 /// Ends the saver of a task or an alloc that has ended, and gives its data up: for its owner and
 /// administrators.
@@ -36,19 +38,21 @@ impl Change for EndSaver {
     ) -> Result<Reply, Rejection> {
         let owner = cell.jobs.get(self.instance.collection).map(|job| &job.owner);
         if owner != Some(by) {
-            let who = owner.map_or_else(|| "a forgotten job".to_owned(), ToString::to_string);
-            cell.only_administrators(by, || format!("end savers of {who}"))?;
+            cell.only_administrators(by, || match owner {
+                Some(user) => {
+                    let (user, what) = (user.clone(), UserPermission::EndSavers);
+                    Permission::OfUser { user, what }
+                }
+                None => Permission::OfCell(CellPermission::EndSaversOfForgottenJobs),
+            })?;
         }
         let id = cell.machine_id(&self.machine)?;
         let Some(machine) = cell.machines.get_mut(id) else {
             return Err(Rejection::NoSuchMachine(self.machine.clone()));
         };
         if !is_kept(&machine.report, self.instance) {
-            let (name, instance) = (&self.machine, self.instance);
-            return Err(Rejection::Impossible(format!(
-                "machine {name} keeps no data of instance {instance} any more: bourg saver list shows what \
-                 is kept"
-            )));
+            let (machine, instance) = (self.machine.clone(), self.instance);
+            return Err(Rejection::NoDataKept { machine, instance });
         }
         if machine.saver_ends.get(&self.instance) != Some(by) {
             Arc::make_mut(&mut machine.saver_ends).insert(self.instance, by.clone());

@@ -10,7 +10,10 @@ use crate::apply::mutation::Change;
 use crate::bounds::{
     SERVICE_LABELS_CHARACTERS_MAX, SERVICES_OF_A_USER_MAX, USERS_OF_A_SERVICE_MAX,
 };
-use crate::{Cell, EventKind, Rejection, Reply, Service, Subject};
+use crate::{
+    Cell, Countable, EventKind, Permission, Permitted, Rejection, Reply, Service,
+    ServicePermission, ServiceProblem, Subject, TextField,
+};
 
 /// Create a service, or replace the one of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,38 +21,34 @@ pub struct SetService(pub Arc<Service>);
 
 impl Change for SetService {
     fn within_bounds(&self) -> Result<(), Rejection> {
-        let impossible = |why| Err(Rejection::Impossible(why));
         let Service { owner, name, labels, users, .. } = &*self.0;
+        let invalid = |why| {
+            let (owner, name) = (owner.clone(), name.clone());
+            Err(Rejection::InvalidService { owner, name, why })
+        };
         if labels.is_empty() {
-            return impossible(format!(
-                "service {owner}/{name} has no labels: all jobs would be behind it"
-            ));
+            return invalid(ServiceProblem::NoLabels);
         }
         let text = labels.to_string();
         let characters = text.chars().count();
         if characters > SERVICE_LABELS_CHARACTERS_MAX || text.chars().any(char::is_control) {
             let most = SERVICE_LABELS_CHARACTERS_MAX as u64;
-            return Err(Rejection::BadText { what: "the labels of a service".to_owned(), most });
+            return Err(Rejection::BadText { what: TextField::ServiceLabels, most });
         }
         if text.parse::<LabelQuery>().as_ref() != Ok(labels) {
-            return impossible(format!("the labels of service {owner}/{name} are no label query"));
+            return invalid(ServiceProblem::NoQuery);
         }
         if users.contains(owner) {
-            return impossible(format!(
-                "the jobs of {owner} may be behind service {owner}/{name} already: name only others"
-            ));
+            return invalid(ServiceProblem::OwnerAsUser);
         }
-        let (has, most) = (users.len(), USERS_OF_A_SERVICE_MAX);
-        if has > most {
-            return impossible(format!(
-                "service {owner}/{name} has {has} other users: the maximum is {most}"
-            ));
+        if users.len() > USERS_OF_A_SERVICE_MAX {
+            return invalid(ServiceProblem::Users { number: users.len() as u64 });
         }
         Ok(())
     }
 
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.may_change_service(by, &self.0.owner, &self.0.name, "set")
+        cell.may_change_service(by, &self.0.owner, &self.0.name, ServicePermission::Set)
     }
 
     fn apply(
@@ -70,7 +69,8 @@ impl Change for SetService {
         }
         if before.is_none() {
             let of_user = cell.services_of(owner).count();
-            full(&format!("services of {owner}"), of_user as u64, SERVICES_OF_A_USER_MAX as u64)?;
+            let what = Countable::ServicesOf(owner.clone());
+            full(what, of_user as u64, SERVICES_OF_A_USER_MAX as u64)?;
             cell.room_for_service(by, of_user as u64)?;
         }
         cell.services.put(Arc::clone(service));
@@ -92,7 +92,7 @@ pub struct DeleteService {
 
 impl Change for DeleteService {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        cell.may_change_service(by, &self.owner, &self.name, "delete")
+        cell.may_change_service(by, &self.owner, &self.name, ServicePermission::Delete)
     }
 
     fn apply(
@@ -118,13 +118,15 @@ impl Cell {
         by: &UserName,
         owner: &UserName,
         name: &JobName,
-        what: &str,
+        what: ServicePermission,
     ) -> Result<(), Rejection> {
-        if by == owner || self.may(by, Capability::AdministerJobs) {
+        let capability = Capability::AdministerJobs;
+        if by == owner || self.may(by, capability) {
             return Ok(());
         }
-        let what = format!("{what} service {owner}/{name}");
-        Err(not_allowed(by, what, &format!("{owner}, "), Capability::AdministerJobs))
+        let owner = owner.clone();
+        let what = Permission::OfService { owner: owner.clone(), name: name.clone(), what };
+        Err(not_allowed(by, what, Permitted::OwnerOrHolders { owner, capability }))
     }
 
     /// Emits the event that somebody used a capability for a service of another user.

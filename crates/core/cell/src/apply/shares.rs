@@ -7,45 +7,7 @@ use crate::bounds::{
     BARE_LOCKS_MAX, DESCRIPTIONS_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_SESSIONS_MAX,
     SERVICES_MAX, TASKS_MAX, WAITING_TASKS_MAX,
 };
-use crate::{Cell, Rejection};
-
-/// What is shared, and what a user does who needs more of it.
-struct Thing {
-    what: &'static str,
-    next: &'static str,
-}
-
-const TASKS: Thing = Thing {
-    what: "tasks in the cell, dead ones included",
-    next: "forget jobs that have ended (bourg forget JOB), or kill some first",
-};
-
-const WAITING_TASKS: Thing = Thing {
-    what: "tasks that wait for a machine or for other jobs",
-    next: "wait until more of them run, or kill some (bourg kill JOB)",
-};
-
-const DESCRIPTIONS: Thing = Thing {
-    what: "bytes of job descriptions",
-    next: "forget jobs that have ended (bourg forget JOB), or make the descriptions smaller",
-};
-
-const FILES: Thing =
-    Thing { what: "files", next: "delete some first (bourg lock list, bourg lock delete PATH)" };
-
-const BYTES_OF_FILES: Thing = Thing {
-    what: "bytes of files",
-    next: "delete some first (bourg lock list, bourg lock delete PATH)",
-};
-
-const BARE_LOCKS: Thing =
-    Thing { what: "locks of files without a content", next: "release some first" };
-
-const SERVICES: Thing =
-    Thing { what: "services", next: "delete some first (bourg service delete NAME)" };
-
-const LOCK_SESSIONS: Thing =
-    Thing { what: "lock sessions", next: "close some first, or wait until their leases end" };
+use crate::{Cell, Rejection, Shareable};
 
 impl Cell {
     /// How a user asks for more.
@@ -65,9 +27,9 @@ impl Cell {
         let (all, own) = (self.tally.all().stages, self.tally.of_user(owner).stages);
         let asker = self.asker(by);
         let tasks = Held { all: self.tasks, own: own.all() };
-        take(TASKS_MAX, tasks, added.into(), asker, &TASKS)?;
+        take(TASKS_MAX, tasks, added.into(), asker, Shareable::Tasks)?;
         let waiting = Held { all: all.waiting(), own: own.waiting() };
-        take(WAITING_TASKS_MAX, waiting, wait.into(), asker, &WAITING_TASKS)
+        take(WAITING_TASKS_MAX, waiting, wait.into(), asker, Shareable::WaitingTasks)
     }
 
     /// Rejects another description of a user's job for which there is no room.
@@ -79,7 +41,13 @@ impl Cell {
     ) -> Result<(), Rejection> {
         let own = self.tally.of_user(owner).description_bytes;
         let held = Held { all: self.tally.description_bytes, own };
-        take(DESCRIPTIONS_BYTES_MAX, held, spec.bytes(), self.asker(by), &DESCRIPTIONS)
+        take(
+            DESCRIPTIONS_BYTES_MAX,
+            held,
+            spec.bytes(),
+            self.asker(by),
+            Shareable::DescriptionBytes,
+        )
     }
 
     /// Rejects a file with a new content of so many bytes for which there is no room.
@@ -94,10 +62,10 @@ impl Cell {
         let before = self.file(path).and_then(|file| file.content.as_ref());
         let before = before.map(|content| path.bytes().saturating_add(content.bytes.len() as u64));
         let files = Held { all: all.files, own: own.files };
-        take(FILES_MAX, files, u64::from(before.is_none()), asker, &FILES)?;
+        take(FILES_MAX, files, u64::from(before.is_none()), asker, Shareable::Files)?;
         let bytes = Held { all: all.bytes, own: own.bytes };
         let more = path.bytes().saturating_add(content).saturating_sub(before.unwrap_or_default());
-        take(FILES_BYTES_MAX, bytes, more, asker, &BYTES_OF_FILES)
+        take(FILES_BYTES_MAX, bytes, more, asker, Shareable::FileBytes)
     }
 
     /// Rejects a lock of a file that does not exist if there is no room for it.
@@ -108,20 +76,20 @@ impl Cell {
     ) -> Result<(), Rejection> {
         let (all, own) = (self.locks.held, self.locks.held_by(path.user()));
         let held = Held { all: all.bare_locks, own: own.bare_locks };
-        take(BARE_LOCKS_MAX, held, 1, self.asker(by), &BARE_LOCKS)
+        take(BARE_LOCKS_MAX, held, 1, self.asker(by), Shareable::BareLocks)
     }
 
     /// Rejects one more service of a user with `own` services if there is no room for it.
     pub(super) fn room_for_service(&self, by: &UserName, own: u64) -> Result<(), Rejection> {
         let held = Held { all: self.services.by_name.len() as u64, own };
-        take(SERVICES_MAX, held, 1, self.asker(by), &SERVICES)
+        take(SERVICES_MAX, held, 1, self.asker(by), Shareable::Services)
     }
 
     /// Rejects one more lock session for which there is no room.
     pub(super) fn room_for_lock_session(&self, by: &UserName) -> Result<(), Rejection> {
         let own = self.locks.sessions_of_users.get(by).copied().unwrap_or_default();
         let held = Held { all: self.locks.sessions.len() as u64, own: own.into() };
-        take(LOCK_SESSIONS_MAX, held, 1, self.asker(by), &LOCK_SESSIONS)
+        take(LOCK_SESSIONS_MAX, held, 1, self.asker(by), Shareable::LockSessions)
     }
 }
 
@@ -130,11 +98,7 @@ fn take(
     held: Held,
     more: u64,
     asker: Asker,
-    thing: &Thing,
+    what: Shareable,
 ) -> Result<(), Rejection> {
-    bound.take(held, more, asker).map_err(|why| Rejection::Shared {
-        what: thing.what.to_owned(),
-        why,
-        next: thing.next.to_owned(),
-    })
+    bound.take(held, more, asker).map_err(|why| Rejection::Shared { what, why })
 }

@@ -4,24 +4,18 @@
 use std::collections::BTreeMap;
 
 use model::MachineName;
-use spec::{JobSpec, UpdatePolicy};
+use spec::{JobSpec, Path, Step, UpdatePolicy};
 
 use super::cut;
-use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
-use crate::{Op, Rejection};
-
-/// Names of the texts.
-const MACHINE_ADDRESS: &str = "a machine's address";
-const REPLICA_ADDRESS: &str = "a replica's address";
-/// Maximum number of attributes in one request: enough to replace all of a machine's.
-const CHANGES_MAX: usize = 2 * ATTRIBUTES_MAX;
+use crate::bounds::{ATTRIBUTE_CHANGES_MAX, ATTRIBUTE_CHARACTERS_MAX, REASON_CHARACTERS_MAX};
+use crate::{Op, OutOfBounds, Rejection, TextField};
 
 impl Op {
     /// Whether its texts are within the bounds that hold in every cell: see
     /// [`crate::Mutation::within_bounds`].
     ///
     /// # Errors
-    /// With what is out of bounds, in a text of bounded length.
+    /// With what is out of bounds, in data of bounded size.
     pub fn within_bounds(&self) -> Result<(), Rejection> {
         match self {
             Self::Request { mutation, .. } => mutation.within_bounds(),
@@ -35,9 +29,17 @@ impl Op {
 pub(super) fn description(spec: &JobSpec) -> Result<(), Rejection> {
     match spec.problems().first() {
         None => Ok(()),
-        // It is kept with the session's answers, and may quote the invalid text.
-        Some(problem) => Err(Rejection::Invalid(cut(&problem.to_string()))),
+        Some(problem) => Err(Rejection::InvalidDescription(bounded(&problem.path))),
     }
+}
+
+/// A path as sessions keep it: keys in it are what the user wrote, and may be of any length.
+fn bounded(path: &Path) -> Path {
+    let steps = path.0.iter().map(|step| match step {
+        Step::Key(key) => Step::Key(cut(key)),
+        other => other.clone(),
+    });
+    Path(steps.collect())
 }
 
 /// Whether an update policy that replaces the description's is valid.
@@ -47,33 +49,33 @@ pub(super) fn policy(spec: &JobSpec, policy: Option<&UpdatePolicy>) -> Result<()
 }
 
 pub(super) fn machine_address(address: &str) -> Result<(), Rejection> {
-    text(MACHINE_ADDRESS, address, false)
+    text(TextField::MachineAddress, address, false)
 }
 
 pub(super) fn replica_address(address: &str) -> Result<(), Rejection> {
-    text(REPLICA_ADDRESS, address, false)
+    text(TextField::ReplicaAddress, address, false)
 }
 
 pub(super) fn platform(platform: &str) -> Result<(), Rejection> {
-    text("a platform", platform, false)
+    text(TextField::Platform, platform, false)
 }
 
 pub(super) fn reason(reason: &str) -> Result<(), Rejection> {
     if reason.chars().count() > REASON_CHARACTERS_MAX || reason.chars().any(char::is_control) {
         let most = REASON_CHARACTERS_MAX as u64;
-        return Err(Rejection::BadText { what: "a reason".to_owned(), most });
+        return Err(Rejection::BadText { what: TextField::Reason, most });
     }
     Ok(())
 }
 
 pub(super) fn command(command: &str) -> Result<(), Rejection> {
-    text("a command", command, false)
+    text(TextField::Command, command, false)
 }
 
 pub(super) fn attributes(changes: &BTreeMap<String, Option<String>>) -> Result<(), Rejection> {
     for (name, value) in changes {
-        text("an attribute's name", name, false)?;
-        text("an attribute's value", value.as_deref().unwrap_or_default(), true)?;
+        text(TextField::AttributeName, name, false)?;
+        text(TextField::AttributeValue, value.as_deref().unwrap_or_default(), true)?;
     }
     Ok(())
 }
@@ -83,20 +85,18 @@ pub(super) fn check_count(
     machine: &MachineName,
     changes: &BTreeMap<String, Option<String>>,
 ) -> Result<(), Rejection> {
-    let said = changes.len();
-    if said > CHANGES_MAX {
-        return Err(Rejection::Impossible(format!(
-            "{said} attributes of {machine} in one request: the maximum is {CHANGES_MAX}"
-        )));
+    if changes.len() > ATTRIBUTE_CHANGES_MAX {
+        let (machine, number) = (machine.clone(), changes.len() as u64);
+        return Err(Rejection::OutOfBounds(OutOfBounds::Attributes { machine, number }));
     }
     Ok(())
 }
 
-fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
+fn text(what: TextField, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
     let long = text.chars().count() > ATTRIBUTE_CHARACTERS_MAX;
     if long || text.chars().any(char::is_control) || (text.is_empty() && !may_be_empty) {
         let most = ATTRIBUTE_CHARACTERS_MAX as u64;
-        return Err(Rejection::BadText { what: what.to_owned(), most });
+        return Err(Rejection::BadText { what, most });
     }
     Ok(())
 }
@@ -170,32 +170,40 @@ mod tests {
         let named = |name: String| (name, None);
         let at = |address: String| Mutation::AddMachine(AddMachine { name: machine(), address });
         let replica = |address: String| Mutation::AddReplica(AddReplica { address });
-        let words = |what: &str, most| {
-            format!("{what} must be 1 to {most} characters, none of them a control character")
-        };
+        let bad = |what, most| Rejection::BadText { what, most };
         for (mutation, says) in [
-            (at(long(257)), words("a machine's address", 256)),
-            (at(String::new()), words("a machine's address", 256)),
-            (replica(long(257)), words("a replica's address", 256)),
-            (replica("m\n:1".to_owned()), words("a replica's address", 256)),
-            (drain(long(1_001)), words("a reason", 1_000)),
-            (drain("\u{1b}[31m".to_owned()), words("a reason", 1_000)),
-            (set([named(long(257))]), words("an attribute's name", 256)),
-            (set([("a".to_owned(), Some(long(257)))]), words("an attribute's value", 256)),
-            (platform(long(257)), words("a platform", 256)),
-            (
-                job(long(200 << 10)),
-                "the job description is not valid: cmd: has 204802 bytes, at most 131072 are allowed"
-                    .to_owned(),
-            ),
+            (at(long(257)), bad(TextField::MachineAddress, 256)),
+            (at(String::new()), bad(TextField::MachineAddress, 256)),
+            (replica(long(257)), bad(TextField::ReplicaAddress, 256)),
+            (replica("m\n:1".to_owned()), bad(TextField::ReplicaAddress, 256)),
+            (drain(long(1_001)), bad(TextField::Reason, 1_000)),
+            (drain("\u{1b}[31m".to_owned()), bad(TextField::Reason, 1_000)),
+            (set([named(long(257))]), bad(TextField::AttributeName, 256)),
+            (set([("a".to_owned(), Some(long(257)))]), bad(TextField::AttributeValue, 256)),
+            (platform(long(257)), bad(TextField::Platform, 256)),
+            (job(long(200 << 10)), Rejection::InvalidDescription(Path::top().field("cmd"))),
         ] {
             let told = mutation.within_bounds().expect_err("too long");
-            assert_eq!(told.to_string(), says);
+            assert_eq!(told, says);
             assert_eq!(apply(&mut cell(), mutation), Err(told), "the cell says the same");
         }
         let many = set((0..513).map(|number| named(number.to_string())));
-        let told = many.within_bounds().expect_err("too many").to_string();
-        assert_eq!(told, "513 attributes of m1 in one request: the maximum is 512");
+        let told = many.within_bounds().expect_err("too many");
+        let attributes = OutOfBounds::Attributes { machine: machine(), number: 513 };
+        assert_eq!(told, Rejection::OutOfBounds(attributes));
+    }
+
+    #[test]
+    fn a_key_of_a_label_that_is_too_long_is_cut_in_the_rejection() {
+        let key = "x".repeat(100_000);
+        let path = Path::top().field("labels").key(&key);
+        let Mutation::Submit(spec) = job(String::new()) else { panic!("a submission") };
+        let mut spec = JobSpec::clone(&spec);
+        spec.labels.insert(key, String::new());
+        let told = Mutation::Submit(Arc::new(spec)).within_bounds().expect_err("too long");
+        let Rejection::InvalidDescription(kept) = told else { panic!("{told:?}") };
+        assert_eq!(kept, bounded(&path));
+        assert!(kept.to_string().len() < 1_100);
     }
 
     #[test]

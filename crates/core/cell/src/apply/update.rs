@@ -16,7 +16,8 @@ use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
-    Cell, Changing, Demand, EventKind, Job, Mutation, PastVersion, Rejection, Reply, Subject,
+    Cell, Changing, Demand, EndsWith, EventKind, Job, JobPermission, Mutation, NewerUpdate,
+    NewerUpdateState, OutOfBounds, PastVersion, Permission, Permitted, Rejection, Reply, Subject,
     TaskState, Update, UpdateState, VersionEnd,
 };
 
@@ -137,7 +138,8 @@ impl Change for UpdateJob {
         without_own_limit(&self.spec)?;
         let Self { owner, spec, tasks, policy, expected } = self;
         let who = (owner, &spec.name);
-        let id = cell.changeable(by, who, "update", ADMINISTER, *expected)?;
+        let what = || JobPermission::Update.of(owner, &spec.name);
+        let id = cell.changeable(by, who, what, ADMINISTER, *expected)?;
         let spec = cell.as_applied(owner, spec, tasks);
         let opening = Opening { tasks, policy: policy.as_ref(), ..Opening::to(&spec) };
         cell.open_update(by, id, &opening, events)
@@ -151,14 +153,12 @@ impl Change for ResizeJob {
     }
 
     fn within_bounds(&self) -> Result<(), Rejection> {
-        let (owner, job, most) = (&self.owner, &self.job, limits::TASKS_MAX);
         if self.tasks == 0 {
-            let why = format!("a job has at least 1 task: to end it, use bourg kill {owner}/{job}");
-            return Err(Rejection::Impossible(why));
+            let (owner, name) = (self.owner.clone(), self.job.clone());
+            return Err(Rejection::NoTasks { owner, name });
         }
-        if self.tasks > most {
-            let why = format!("a job has at most {most} tasks, not {}", self.tasks);
-            return Err(Rejection::Impossible(why));
+        if self.tasks > limits::TASKS_MAX {
+            return Err(Rejection::OutOfBounds(OutOfBounds::Tasks(self.tasks)));
         }
         Ok(())
     }
@@ -171,7 +171,8 @@ impl Change for ResizeJob {
     ) -> Result<Reply, Rejection> {
         self.within_bounds()?;
         let Self { owner, job, tasks, expected } = self;
-        let id = cell.changeable(by, (owner, job), "resize", ADMINISTER, *expected)?;
+        let what = || JobPermission::Resize.of(owner, job);
+        let id = cell.changeable(by, (owner, job), what, ADMINISTER, *expected)?;
         let Some(job) = cell.jobs.get(id) else { return Err(Rejection::NoSuchCollection(id)) };
         let mut spec = JobSpec::clone(&job.spec);
         spec.tasks = *tasks;
@@ -319,12 +320,8 @@ impl Job {
         if replaces_all || bytes <= DESCRIPTIONS_OF_A_JOB_BYTES_MAX {
             return Ok(());
         }
-        let job = format!("{}/{}", self.owner, self.spec.name);
-        Err(Rejection::WrongState(format!(
-            "the tasks of {job} have too many versions of its description: with this one it would have {bytes} bytes of them, \
-             and the maximum is {DESCRIPTIONS_OF_A_JOB_BYTES_MAX}; wait until its update has ended (bourg update status {job}) \
-             and update all of its tasks, or undo it (bourg update undo {job})"
-        )))
+        let (owner, name) = (self.owner.clone(), self.spec.name.clone());
+        Err(Rejection::VersionsTooLarge { owner, name, bytes })
     }
 
     /// Gives the description to which an undo goes the number of tasks that somebody asked for by itself,
@@ -395,15 +392,15 @@ impl Cell {
         &self,
         by: &UserName,
         (owner, name): (&UserName, &JobName),
-        what: &str,
+        what: impl FnOnce() -> Permission,
         capability: Capability,
         expected: Option<Version>,
     ) -> Result<CollectionId, Rejection> {
         let no_job = || Rejection::NoSuchJob { user: owner.clone(), name: name.clone() };
         let job = self.job_named(owner, name).ok_or_else(no_job)?;
         if by != owner && !self.may(by, capability) {
-            let what = format!("{what} {owner}/{name}");
-            return Err(not_allowed(by, what, &format!("{owner}, "), capability));
+            let who = Permitted::OwnerOrHolders { owner: owner.clone(), capability };
+            return Err(not_allowed(by, what(), who));
         }
         if !job.is_alive() {
             let (owner, name) = (owner.clone(), name.clone());
@@ -424,11 +421,10 @@ impl Cell {
         let Some(other) = job.parent.into_iter().chain(job.alloc_set).find(ended) else {
             return Ok(());
         };
-        let kind = if job.parent == Some(other) { "parent" } else { "alloc set" };
-        let (owner, name) = (&job.owner, &job.spec.name);
-        Err(Rejection::Impossible(format!(
-            "{owner}/{name} ends with its {kind}, job {other}, which has ended"
-        )))
+        let is_parent = job.parent == Some(other);
+        let with = if is_parent { EndsWith::Parent } else { EndsWith::AllocSet };
+        let (owner, name) = (job.owner.clone(), job.spec.name.clone());
+        Err(Rejection::EndsWith { owner, name, with, other })
     }
 
     /// Opens an update, or replaces an open one.
@@ -452,7 +448,6 @@ impl Cell {
         }
         let fields = job.spec.fixed_fields_changed(spec);
         if !fields.is_empty() {
-            let fields = fields.into_iter().map(str::to_owned).collect();
             return Err(Rejection::Fixed { owner, name, fields });
         }
         self.check_needed_capabilities(by, spec)?;
@@ -647,16 +642,16 @@ pub(super) fn wants_revival(task: &crate::Task) -> bool {
 fn changed_meanwhile(job: &Job, seen: Version) -> Rejection {
     let (owner, name) = (job.owner.clone(), job.spec.name.clone());
     let now = job.last_version;
-    let what = job.update.as_ref().map_or_else(String::new, |update| {
+    let update = job.update.as_ref().map(|update| {
         let state = match &update.state {
-            UpdateState::Rolling => "which is rolling",
-            UpdateState::Paused { .. } => "which is paused",
-            UpdateState::Succeeded { .. } => "which has succeeded",
-            UpdateState::Undoing { .. } => "which is being undone",
-            UpdateState::Undone { .. } => "which was undone",
-            UpdateState::Closed { .. } => "which is closed",
+            UpdateState::Rolling => NewerUpdateState::Rolling,
+            UpdateState::Paused { .. } => NewerUpdateState::Paused,
+            UpdateState::Succeeded { .. } => NewerUpdateState::Succeeded,
+            UpdateState::Undoing { .. } => NewerUpdateState::Undoing,
+            UpdateState::Undone { .. } => NewerUpdateState::Undone,
+            UpdateState::Closed { .. } => NewerUpdateState::Closed,
         };
-        format!("{} opened the update to version {}, {state}", update.by, update.to)
+        NewerUpdate { by: update.by.clone(), to: update.to, state }
     });
-    Rejection::ChangedMeanwhile { owner, name, seen, now, what }
+    Rejection::ChangedMeanwhile { owner, name, seen, now, update }
 }

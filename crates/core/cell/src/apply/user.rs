@@ -10,7 +10,10 @@ use crate::apply::mutation::Change;
 use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, CERTIFICATES_OF_A_USER_MAX, USERS_MAX,
 };
-use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, User};
+use crate::{
+    Act, Cell, Certificate, Countable, EventKind, Permission, Rejection, Reply, Subject, User,
+    UserPermission,
+};
 
 /// Issue a certificate to a user, who may be new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +28,10 @@ pub struct AddUser {
 
 impl Change for AddUser {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.user;
-        cell.only_administrators(by, || format!("add user {name}"))
+        cell.only_administrators(by, || Permission::OfUser {
+            user: self.user.clone(),
+            what: UserPermission::Add,
+        })
     }
 
     fn apply(
@@ -45,7 +50,7 @@ impl Change for AddUser {
         user.certificates.retain(|known| known.expires > now && known.serial != serial);
         let (has, most) = (user.certificates.len(), CERTIFICATES_OF_A_USER_MAX);
         if has >= most {
-            let what = format!("certificates of {name} that have not expired");
+            let what = Countable::CertificatesOf(name.clone());
             return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
         }
         let certificate = Certificate { serial, issued: now, expires: now + validity };
@@ -66,8 +71,10 @@ pub struct RevokeUser {
 
 impl Change for RevokeUser {
     fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
-        let name = &self.user;
-        cell.only_administrators(by, || format!("revoke user {name}"))
+        cell.only_administrators(by, || Permission::OfUser {
+            user: self.user.clone(),
+            what: UserPermission::Revoke,
+        })
     }
 
     fn apply(
@@ -101,7 +108,7 @@ impl Cell {
             Some(user) => Ok(User::clone(user)),
             None if self.users.len() < USERS_MAX => Ok(User::default()),
             None => Err(Rejection::Full {
-                what: "users".to_owned(),
+                what: Countable::Users,
                 has: self.users.len() as u64,
                 most: USERS_MAX as u64,
             }),

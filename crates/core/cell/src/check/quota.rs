@@ -8,7 +8,8 @@ use model::{Band, Resources, UserName};
 
 use super::decision::Step;
 use super::{Violation, Violations};
-use crate::apply::quota::{amount_max, charges};
+use crate::apply::quota::charges;
+use crate::bounds::GRANT_AMOUNT_MAX;
 use crate::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
@@ -41,7 +42,7 @@ impl Cell {
                 (!grant.band.is_charged(), "is in the free band"),
                 (grant.amount == Resources::default(), "has no amount"),
                 (
-                    grant.amount.first_above(&amount_max()).is_some(),
+                    grant.amount.first_above(&GRANT_AMOUNT_MAX).is_some(),
                     "exceeds the maximum of a grant",
                 ),
                 (grant.until.is_some_and(|until| until <= grant.from), "ends before it begins"),

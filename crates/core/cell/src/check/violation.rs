@@ -174,7 +174,7 @@ pub enum Violation {
     ServiceIndex,
     /// The settings for the output of tasks are out of bounds.
     #[error("the settings for logs: {0}")]
-    LogSettings(String),
+    LogSettings(spec::LogSettingsProblem),
     /// A decision exceeded a machine's capacity.
     #[error(
         "{instance} was placed on machine {machine}, whose {whose} tasks then had {taken} of {capacity}"

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cell::{
-    Act, AddMachine, AddReplica, Cell, Credentials, Death, Image, ImageError, Job, JobParts,
-    JobState, Machine, MachineState, Member, Mutation, Op, Outcome, PendingCause, Phase, Placement,
-    Rejection, Replica, Reply, RequestId, Submission, Task, TaskState, Token,
+    Act, AddMachine, AddReplica, Cell, Countable, Credentials, Death, Image, ImageError, Job,
+    JobParts, JobState, Machine, MachineState, Member, Mutation, Op, Outcome, PendingCause, Phase,
+    Placement, Rejection, Replica, Reply, RequestId, Submission, Task, TaskState, Token,
 };
 use model::{
     CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, Serial,
@@ -305,21 +305,19 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
             address: format!("{name}:1"),
         })
     };
-    let full = |what: &str| {
-        let (what, has) = (what.to_owned(), u64::MAX);
-        Outcome::Request(Err(Rejection::Full { what, has, most: u64::MAX }))
-    };
+    let full =
+        |what| Outcome::Request(Err(Rejection::Full { what, has: u64::MAX, most: u64::MAX }));
     let open = Op::OpenSession { user: user("root") };
     assert_eq!(apply(&open), Outcome::Request(Ok(Reply::Session(SessionId(u64::MAX)))));
-    assert_eq!(apply(&open), full("session ids"));
+    assert_eq!(apply(&open), full(Countable::SessionIds));
     let last = Reply::Submitted { collection: CollectionId(u64::MAX), submission: Submission::New };
     assert_eq!(apply(&request(1, submit("web"))), Outcome::Request(Ok(last)));
-    assert_eq!(apply(&request(2, submit("db"))), full("job ids"));
+    assert_eq!(apply(&request(2, submit("db"))), full(Countable::JobIds));
     let last = Reply::MachineAdded(MachineId(u64::MAX));
     assert_eq!(apply(&request(3, add("m2"))), Outcome::Request(Ok(last)));
-    assert_eq!(apply(&request(4, add("m3"))), full("machine ids"));
+    assert_eq!(apply(&request(4, add("m3"))), full(Countable::MachineIds));
     let add = |address: &str| Mutation::AddReplica(AddReplica { address: address.to_owned() });
     let last = Reply::ReplicaAdded(ReplicaId(u64::MAX));
     assert_eq!(apply(&request(5, add("h2:1"))), Outcome::Request(Ok(last)));
-    assert_eq!(apply(&request(6, add("h3:1"))), full("replica ids"));
+    assert_eq!(apply(&request(6, add("h3:1"))), full(Countable::ReplicaIds));
 }

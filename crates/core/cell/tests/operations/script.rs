@@ -109,7 +109,7 @@ fn applied(script: &mut Script, line: &str) -> String {
         let violations = watch.after(&copy, &again);
         assert!(violations.is_empty(), "'{line}': {violations:#?}");
     }
-    steps.last().map_or_else(String::new, |step| shown::applied(&step.applied))
+    steps.last().map_or_else(String::new, |step| shown::applied(&step.op, &step.applied))
 }
 
 pub(crate) fn user(text: &str) -> UserName {

@@ -148,7 +148,7 @@ fn services_are_bounded() {
     let mut sequence = 0;
     let mut refused = |service: Service| {
         sequence += 1;
-        set(&mut cell, sequence, service).err().map(|rejection| rejection.to_string())
+        set(&mut cell, sequence, service).err().map(|rejection| diagnostics::sentence(&rejection))
     };
     let users = |count: usize| (0..count).map(|user| name(&format!("u{user}"))).collect();
     assert_eq!(refused(service(0, users(USERS_OF_A_SERVICE_MAX))), None);

@@ -98,9 +98,9 @@ fn a_user_with_all_the_dead_tasks_it_can_have_leaves_room_and_makes_room_by_forg
     assert!(
         matches!(&refused, Rejection::Shared { why: Beyond::Share { own: is, share: of }, .. }
             if *is == own && *of == share),
-        "{refused}"
+        "{refused:?}"
     );
-    assert!(refused.to_string().contains("bourg forget JOB"), "{refused}");
+    assert!(diagnostics::sentence(&refused).contains("bourg forget JOB"), "{refused:?}");
     assert_eq!(cell.task_count(), own);
     for by in ["bob", "root"] {
         assert_eq!(submit(&mut cell, by, "web", MANY), Ok(()), "{by}");
@@ -119,7 +119,7 @@ fn a_user_with_all_the_waiting_tasks_it_can_have_leaves_room_for_others() {
     let share = WAITING_TASKS_MAX.share(model::Held::default());
     let mut cell = cell_with(share / u64::from(MANY), &JobState::Pending, &pending);
     let refused = submit(&mut cell, "ana", "more", MANY).expect_err("it is beyond its share");
-    assert!(refused.to_string().contains("wait until more of them run"), "{refused}");
+    assert!(diagnostics::sentence(&refused).contains("wait until more of them run"), "{refused:?}");
     for by in ["bob", "root"] {
         assert_eq!(submit(&mut cell, by, "web", MANY), Ok(()), "{by}");
     }
@@ -163,7 +163,7 @@ fn a_user_with_all_the_bytes_of_files_it_can_have_stops_neither_locks_nor_others
             Err(refused) => break refused,
         }
     };
-    assert!(refused.to_string().contains("bourg lock delete PATH"), "{refused}");
+    assert!(diagnostics::sentence(&refused).contains("bourg lock delete PATH"), "{refused:?}");
     let half = FILES_BYTES_MAX.of_users() / 2;
     assert_eq!(files, half / (FILE_BYTES_MAX as u64 + "/ana/1000".len() as u64));
     // A smaller content of a file that is there, locks without a content, another user, the
@@ -259,7 +259,7 @@ fn the_versions_that_tasks_of_a_job_have_are_bounded_in_bytes_and_an_undo_or_an_
         }
         assert!(updates < 300, "300 descriptions are kept");
     };
-    assert!(refused.to_string().contains("bourg update undo ana/web"), "{refused}");
+    assert!(diagnostics::sentence(&refused).contains("bourg update undo ana/web"), "{refused:?}");
     assert!(updates > 100, "only {updates}");
     assert_eq!(cell.check(), []);
     let bytes = |cell: &Cell| {

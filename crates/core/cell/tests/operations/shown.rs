@@ -1,19 +1,25 @@
 //! The outcomes and state of a cell, as text.
 
 use cell::{
-    Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
+    Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Op, Outcome, Phase, Reply,
     Rescheduling, Service, StopReason, Subject, Submission, Task, TaskState, Update, UpdateState,
 };
 use model::{FinalUsage, NoticeDelivery, NoticeReason, Time};
 
 /// The events and the answer of an operation; `(nothing)` if there are neither.
-pub(crate) fn applied(applied: &Applied) -> String {
+pub(crate) fn applied(op: &Op, applied: &Applied) -> String {
     let mut lines: Vec<String> = applied.events.iter().map(event).collect();
     match &applied.outcome {
         Outcome::Done if lines.is_empty() => lines.push("(nothing)".to_owned()),
         Outcome::Done => {}
         Outcome::Request(Ok(reply)) => lines.push(self::reply(reply)),
-        Outcome::Request(Err(rejection)) => lines.push(format!("refused: {rejection}")),
+        Outcome::Request(Err(rejection)) => {
+            let said = match op {
+                Op::Request { mutation, .. } => diagnostics::of_mutation(mutation, rejection),
+                _ => diagnostics::sentence(rejection),
+            };
+            lines.push(format!("refused: {said}"));
+        }
         Outcome::Assigned(answers) => lines.extend(answers.iter().map(|answer| match answer {
             Ok(()) => "accepted".to_owned(),
             Err(refused) => format!("refused: {refused}"),

@@ -79,7 +79,7 @@ impl World {
                 match self.answered(Mutation::Submit(Arc::new(spec))) {
                     // A job that is being killed takes no new description before it has ended.
                     Ok(_) | Err(cell::Rejection::BeingKilled { .. }) => {}
-                    Err(rejection) => panic!("{rejection}"),
+                    Err(rejection) => panic!("{rejection:?}"),
                 }
             }
             Step::Assign(index) => {

@@ -215,7 +215,7 @@ impl World {
         let by = UserName::new("ana").expect("a name");
         let outcome = self.apply(&Op::Request { id, by, mutation });
         if let Outcome::Request(Err(rejection)) = outcome {
-            self.said.push_str(&format!("refused: {rejection}\n"));
+            self.said.push_str(&format!("refused: {}\n", diagnostics::sentence(&rejection)));
         }
     }
 

@@ -132,7 +132,8 @@ fn plan(cell: &Cell, job: &Job, spec: &Arc<JobSpec>) -> anyhow::Result<Run> {
     let now = cell.time();
     let mutation = Mutation::from(update);
     let preview = cell.preview(now, &job.owner, &mutation);
-    let preview = preview.map_err(|rejection| anyhow::anyhow!("{rejection}"))?;
+    let preview =
+        preview.map_err(|rejection| anyhow::anyhow!(diagnostics::sentence(&rejection)))?;
     let previewed = watch.stop()?;
     let watch = Stopwatch::start()?;
     let after = preview.job(job.id).context("the job is gone")?;

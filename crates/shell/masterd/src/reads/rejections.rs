@@ -1,5 +1,5 @@
-//! Error messages for rejected requests: the cell's text, with names instead of ids, and with the
-//! nearest name if something does not exist.
+//! Error messages for rejected requests: the sentence of crate `diagnostics`, with names instead of ids, and
+//! with the nearest name if something does not exist.
 
 use cell::{Cell, Rejection, RejectionClass};
 use model::{JobName, UserName};
@@ -28,11 +28,13 @@ pub(crate) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
 }
 
 pub(super) fn in_words(cell: &Cell, rejection: &Rejection) -> String {
-    let text = rejection.to_string();
+    let text = diagnostics::sentence(rejection);
     match rejection {
         Rejection::NoSuchJob { user, name } => missing_job(cell, user, name),
         Rejection::NoSuchMachine(name) => text + &nearest_machine(cell, name.as_str()),
-        Rejection::Quota(short) => short.said(&cell.grantable(short.band)),
+        Rejection::Quota(short) => {
+            diagnostics::insufficient_quota(short, Some(&cell.grantable(short.band)))
+        }
         Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
             let (set, index) = (views::job_name(cell, alloc.collection), alloc.index);
             let (asked, used) = (dimension.show(*asked), dimension.show(*used));

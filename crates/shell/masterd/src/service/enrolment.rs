@@ -154,7 +154,7 @@ impl Service {
         if self.core.view().cell.accepts_machine(&name, &serial(&peer)?) {
             return Ok(name);
         }
-        let why = Rejection::MachineRevoked(name).to_string();
+        let why = diagnostics::sentence(&Rejection::MachineRevoked(name));
         Err(rpc::transport::refuse(request, Cause::Revoked, why))
     }
 
@@ -176,7 +176,7 @@ impl Service {
             Rejection::NoSuchToken(_) | Rejection::MachineRevoked(_) => Cause::Revoked,
             _ => return Err(rejected(&self.core.view().cell, &rejection)),
         };
-        Err(rpc::transport::refuse(request, cause, rejection.to_string()))
+        Err(rpc::transport::refuse(request, cause, diagnostics::sentence(&rejection)))
     }
 
     /// The validity of a machine's certificate.

@@ -138,7 +138,9 @@ impl Reads<'_> {
             return Err(Status::invalid_argument(problem.to_string()));
         }
         let verdicts = self.cell.all_within_quota(self.me, &jobs, self.now);
-        let said = |short: &Shortfall| short.said(&self.cell.grantable(short.band));
+        let said = |short: &Shortfall| {
+            diagnostics::insufficient_quota(short, Some(&self.cell.grantable(short.band)))
+        };
         let verdict = |(job, verdict): (&JobSpec, Result<(), Box<Shortfall>>)| v1::QuotaVerdict {
             job: job.name.to_string(),
             band: v1::Band::from(job.priority.band()).into(),

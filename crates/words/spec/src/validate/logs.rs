@@ -1,5 +1,7 @@
 //! How long the output of tasks is kept, and how much of it: what a job says, and what a cell does.
 
+use std::fmt;
+
 use model::{Bytes, Span};
 
 use super::{Problems, limits};
@@ -20,24 +22,50 @@ impl Problems {
     }
 }
 
-impl LogSettings {
-    /// The first value that is out of bounds, in words; `None` if there is none.
-    #[must_use]
-    pub fn problem(&self) -> Option<String> {
-        let keep_max = Span::from_secs(limits::LOG_KEEP_SECONDS_MAX);
-        let (least, most) = (limits::LOG_BYTES_MIN, limits::LOG_BYTES_MAX);
-        if self.keep > keep_max {
-            return Some(format!("{} is longer than logs can be kept: {keep_max}", self.keep));
+/// A value of a cell's settings that is out of bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSettingsProblem {
+    /// How long logs are kept.
+    Keep(Span),
+    /// The logs of each task.
+    Task(Bytes),
+    /// The logs on each machine.
+    Machine(Bytes),
+}
+
+impl fmt::Display for LogSettingsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = Bytes(limits::LOG_BYTES_MIN);
+        match self {
+            Self::Keep(keep) => {
+                let most = Span::from_secs(limits::LOG_KEEP_SECONDS_MAX);
+                write!(f, "{keep} is longer than logs can be kept: {most}")
+            }
+            Self::Task(bytes) => {
+                let most = Bytes(limits::LOG_BYTES_MAX);
+                write!(f, "{bytes} of each task is not from {least} to {most}")
+            }
+            Self::Machine(bytes) => {
+                let most = Bytes(limits::BYTES_MAX);
+                write!(f, "{bytes} on each machine is not from {least} to {most}")
+            }
         }
-        if self.max.0 < least || self.max.0 > most {
-            let (least, most) = (Bytes(least), Bytes(most));
-            return Some(format!("{} of each task is not from {least} to {most}", self.max));
+    }
+}
+
+impl LogSettings {
+    /// The first value that is out of bounds; `None` if there is none.
+    #[must_use]
+    pub fn problem(&self) -> Option<LogSettingsProblem> {
+        let least = limits::LOG_BYTES_MIN;
+        if self.keep > Span::from_secs(limits::LOG_KEEP_SECONDS_MAX) {
+            return Some(LogSettingsProblem::Keep(self.keep));
+        }
+        if self.max.0 < least || self.max.0 > limits::LOG_BYTES_MAX {
+            return Some(LogSettingsProblem::Task(self.max));
         }
         let machine = self.machine.filter(|bytes| bytes.0 < least || bytes.0 > limits::BYTES_MAX);
-        machine.map(|bytes| {
-            let (least, most) = (Bytes(least), Bytes(limits::BYTES_MAX));
-            format!("{bytes} on each machine is not from {least} to {most}")
-        })
+        machine.map(LogSettingsProblem::Machine)
     }
 }
 
@@ -65,7 +93,7 @@ mod tests {
                 Some("0 B on each machine is not from 64 KiB to 1024 PiB"),
             ),
         ] {
-            assert_eq!(settings.problem().as_deref(), says);
+            assert_eq!(settings.problem().map(|problem| problem.to_string()).as_deref(), says);
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
-    Shortfall, SkipReason, Submission, UpdateAction, UpdateFailure, UpdateStep,
+    Assignment, Countable, Mutation, NewerUpdate, NewerUpdateState, Observation, Op, OutOfBounds,
+    Oversold, Permission, Permitted, ReferenceField, Rejection, Reply, RequestId, Reservation,
+    Shareable, Shortfall, SkipReason, Submission, TextField, UpdateAction, UpdateFailure,
+    UpdateStep,
 };
 use generator::{Values, sequencer};
 use model::{
@@ -15,6 +17,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
+use spec::{FIELDS, FieldName, Path};
 
 use super::job::{any_job, policy};
 use super::{
@@ -22,6 +25,7 @@ use super::{
     machine_report, member_change, name, path, replica, resources, selection, serial, service,
     usage,
 };
+use crate::examples::rejections::{not_allowed, of_bounds, of_jobs, of_requests};
 
 /// Any mutation of anything.
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -289,76 +293,76 @@ fn rejection() -> BoxedStrategy<Rejection> {
             used,
         },
     );
-    let others =
-        prop_oneof![
-            Just(Rejection::NotBootstrapped),
-            any::<u64>().prop_map(|id| Rejection::NoSuchSession(SessionId(id))),
-            (any::<u64>(), name(), name()).prop_map(|(session, owner, by)| {
-                Rejection::ForeignSession { session: SessionId(session), owner, by }
-            }),
-            any::<u64>().prop_map(|sequence| Rejection::AnswerForgotten { sequence }),
-            word().prop_map(Rejection::Invalid),
-            (name(), name(), vec(word(), 0..3))
-                .prop_map(|(owner, name, fields)| Rejection::Fixed { owner, name, fields }),
-            (name(), name()).prop_map(|(owner, name)| Rejection::JobEnded { owner, name }),
-            (name(), name(), version(), version(), word()).prop_map(
-                |(owner, name, seen, now, what)| Rejection::ChangedMeanwhile {
-                    owner,
-                    name,
-                    seen,
-                    now,
-                    what,
-                }
-            ),
-            (name(), name()).prop_map(|(owner, name)| Rejection::BeingKilled { owner, name }),
-            word().prop_map(Rejection::WrongState),
-            (word(), name(), name(), any::<bool>()).prop_map(|(field, user, name, dead)| {
-                Rejection::NoSuchReference { field, user, name, dead }
-            }),
-            (name(), name()).prop_map(|(user, name)| Rejection::PredecessorEnded { user, name }),
-            name().prop_map(Rejection::NoSuchMachine),
-            (name(), any::<u64>())
-                .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),
-            (word(), any::<u64>()).prop_map(|(what, most)| Rejection::BadText { what, most }),
-            (name(), name()).prop_map(|(user, name)| Rejection::NoSuchJob { user, name }),
-            any::<u64>().prop_map(|id| Rejection::NoSuchCollection(CollectionId(id))),
-            any::<u32>().prop_map(|last| Rejection::NoSuchTask { last }),
-            (name(), word(), word()).prop_map(|(by, what, who)| Rejection::NotAllowed {
-                by,
-                what,
-                who
-            }),
-            (word(), any::<u64>(), any::<u64>()).prop_map(|(what, has, most)| Rejection::Full {
-                what,
-                has,
-                most
-            }),
-            (word(), any::<bool>(), any::<(u64, u64)>(), word()).prop_map(
-                |(what, share, (a, b), next)| {
-                    let bound = Beyond::Bound { all: a, max: b };
-                    let why = if share { Beyond::Share { own: a, share: b } } else { bound };
-                    Rejection::Shared { what, why, next }
-                }
-            ),
-            name().prop_map(Rejection::AddressTaken),
-            Just(Rejection::NotStopped),
-            name().prop_map(Rejection::RevokesOneself),
-            name().prop_map(Rejection::LastAdministrator),
-            any_span().prop_map(Rejection::Validity),
-            any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
-            word().prop_map(Rejection::Impossible),
-            replica().prop_map(Rejection::NoSuchReplica),
-            replica().prop_map(Rejection::ReplicaAddressTaken),
-            replica().prop_map(Rejection::LastVoter),
-            serial().prop_map(Rejection::NoSuchToken),
-            name().prop_map(Rejection::TokenExpired),
-            name().prop_map(Rejection::TokenUsed),
-            replica().prop_map(Rejection::ReplicaTokenUsed),
-            any_span().prop_map(Rejection::TokenValidity),
-            name().prop_map(Rejection::MachineRevoked),
-            of_locks(),
-            of_services(),
-        ];
+    let others = prop_oneof![
+        Just(Rejection::NotBootstrapped),
+        any::<u64>().prop_map(|id| Rejection::NoSuchSession(SessionId(id))),
+        (any::<u64>(), name(), name()).prop_map(|(session, owner, by)| {
+            Rejection::ForeignSession { session: SessionId(session), owner, by }
+        }),
+        any::<u64>().prop_map(|sequence| Rejection::AnswerForgotten { sequence }),
+        (word(), word(), any::<u16>()).prop_map(|(field, key, element)| {
+            let path = Path::top().field(&field).key(&key).element(element.into());
+            Rejection::InvalidDescription(path)
+        }),
+        (name(), name(), vec(0..FIELDS.len(), 0..3)).prop_map(|(owner, name, fields)| {
+            let fields = fields.iter().filter_map(|field| FieldName::find(FIELDS[*field].name));
+            Rejection::Fixed { owner, name, fields: fields.collect() }
+        }),
+        (name(), name()).prop_map(|(owner, name)| Rejection::JobEnded { owner, name }),
+        (name(), name(), version(), version(), of((name(), version()))).prop_map(
+            |(owner, name, seen, now, update)| {
+                let state = NewerUpdateState::Rolling;
+                let update = update.map(|(by, to)| NewerUpdate { by, to, state });
+                Rejection::ChangedMeanwhile { owner, name, seen, now, update }
+            }
+        ),
+        (name(), name()).prop_map(|(owner, name)| Rejection::BeingKilled { owner, name }),
+        (name(), name(), any::<bool>()).prop_map(|(user, name, dead)| {
+            Rejection::NoSuchReference { field: ReferenceField::Parent, user, name, dead }
+        }),
+        (any::<u64>(), name()).prop_map(|(number, machine)| {
+            Rejection::OutOfBounds(OutOfBounds::Attributes { machine, number })
+        }),
+        any_span().prop_map(|asked| Rejection::OutOfBounds(OutOfBounds::Notice(asked))),
+        (name(), name()).prop_map(|(user, name)| Rejection::PredecessorEnded { user, name }),
+        name().prop_map(Rejection::NoSuchMachine),
+        (name(), any::<u64>())
+            .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),
+        any::<u64>().prop_map(|most| Rejection::BadText { what: TextField::Command, most }),
+        (name(), name()).prop_map(|(user, name)| Rejection::NoSuchJob { user, name }),
+        any::<u64>().prop_map(|id| Rejection::NoSuchCollection(CollectionId(id))),
+        any::<u32>().prop_map(|last| Rejection::NoSuchTask { last }),
+        (name(), word(), select(&Capability::ALL[..])).prop_map(|(by, address, capability)| {
+            let (what, who) = (Permission::AddReplica { address }, Permitted::Holders(capability));
+            Rejection::NotAllowed { by, what, who }
+        }),
+        (name(), any::<u64>(), any::<u64>()).prop_map(|(user, has, most)| {
+            Rejection::Full { what: Countable::GrantsOf(user), has, most }
+        }),
+        (any::<bool>(), any::<(u64, u64)>()).prop_map(|(share, (a, b))| {
+            let bound = Beyond::Bound { all: a, max: b };
+            let why = if share { Beyond::Share { own: a, share: b } } else { bound };
+            Rejection::Shared { what: Shareable::Files, why }
+        }),
+        name().prop_map(Rejection::AddressTaken),
+        Just(Rejection::NotStopped),
+        name().prop_map(Rejection::RevokesOneself),
+        name().prop_map(Rejection::LastAdministrator),
+        any_span().prop_map(Rejection::Validity),
+        any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
+        select([of_requests(), of_jobs(), of_bounds(), not_allowed()].concat()),
+        replica().prop_map(Rejection::NoSuchReplica),
+        replica().prop_map(Rejection::ReplicaAddressTaken),
+        replica().prop_map(Rejection::LastVoter),
+        serial().prop_map(Rejection::NoSuchToken),
+        name().prop_map(Rejection::TokenExpired),
+        name().prop_map(Rejection::TokenUsed),
+        replica().prop_map(Rejection::ReplicaTokenUsed),
+        any_span().prop_map(Rejection::TokenValidity),
+        name().prop_map(Rejection::MachineRevoked),
+        of_locks(),
+        of_services(),
+    ];
     prop_oneof![3 => others, 1 => short_of_quota(), 1 => too_small].boxed()
 }
 

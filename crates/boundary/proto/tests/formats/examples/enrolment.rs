@@ -10,7 +10,7 @@ use model::{KeyDigest, MachineId, ReplicaId, Serial, Span, Time};
 
 use super::{certificate, name};
 
-fn serial(number: u8) -> Serial {
+pub(super) fn serial(number: u8) -> Serial {
     Serial::from_bytes(&[number]).expect("short enough")
 }
 

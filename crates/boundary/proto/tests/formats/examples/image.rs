@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use cell::crashes::{Crash, CrashSeen};
 use cell::{
-    Act, Changing, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason,
-    LastIncarnation, Machine, MachineState, Metering, Notices, Oversold, PastVersion, PendingCause,
-    Phase, Placement, Rejection, Reply, Rescheduling, Session, Shortfall, SkipReason, StopReason,
-    Submission, Task, TaskState, Update, UpdateFailure, UpdateState, User, VersionEnd,
+    Act, Changing, Death, Drain, EvictionCause, GrantProblem, Health, Image, Job, JobParts,
+    JobState, KillReason, LastIncarnation, Machine, MachineState, Metering, Notices, Oversold,
+    PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
+    Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
+    UpdateFailure, UpdateHindrance, UpdateState, User, VersionEnd,
 };
 use model::{
-    Band, Beyond, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId,
-    Level, LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery,
-    NoticeReason, Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time,
-    UserName, Version,
+    Band, Bytes, Capability, CollectionId, Dimension, End, FinalUsage, Generation, GrantId, Level,
+    LockSessionId, LogIndex, MachineId, MachineReport, MilliCores, NoticeDelivery, NoticeReason,
+    Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName,
+    Version,
 };
 use spec::{Autoscale, CpuRam, JobSpec, Kind, TaskSpec};
 
@@ -143,7 +144,7 @@ fn with_quota(image: &mut Image) {
         (1, Err(Rejection::Quota(Box::new(shortfall)))),
         (2, Err(Rejection::Oversold(Box::new(oversold)))),
         (3, Err(Rejection::NoSuchGrant(GrantId(2)))),
-        (4, Err(Rejection::Impossible("the free band is never charged".to_owned()))),
+        (4, Err(Rejection::InvalidGrant(GrantProblem::NotCharged))),
         (5, Ok(Reply::Granted(GrantId(3)))),
     ];
     let session =
@@ -176,7 +177,12 @@ pub(crate) fn image_of_an_enrolled_cell() -> Image {
     let broken = task(Some(broke_rule()), TaskState::Dead { at, death: death.clone() });
     let tasks = vec![broken, dead(Death::Finished)];
     *job = Arc::new(Job::from_parts(self::job(3, "batch", JobState::Dead { at, death }, tasks)));
-    let refused = Rejection::WrongState("it is not paused".to_owned());
+    let refused = Rejection::CannotControlUpdate {
+        owner: name("ana"),
+        name: name("web"),
+        action: UpdateAction::Resume,
+        why: UpdateHindrance::NotPaused,
+    };
     let session = Session {
         user: name("ana"),
         used: LogIndex(9),
@@ -512,54 +518,25 @@ fn replies() -> Vec<Result<Reply, Rejection>> {
     replies.map(Ok).into()
 }
 
+/// Some rejections: [`image_of_rejections`] has all of them.
 fn rejections() -> Vec<Result<Reply, Rejection>> {
-    let text = || "something".to_owned();
-    let session = SessionId(9);
-    let mut rejections = vec![
-        Rejection::NotBootstrapped,
-        Rejection::NoSuchSession(session),
-        Rejection::ForeignSession { session, owner: name("ana"), by: name("ben") },
-        Rejection::AnswerForgotten { sequence: 3 },
-        Rejection::Invalid(text()),
-        Rejection::Fixed {
-            owner: name("ana"),
-            name: name("web"),
-            fields: vec!["after".to_owned(), "parent".to_owned()],
-        },
-        Rejection::JobEnded { owner: name("ana"), name: name("web") },
-        Rejection::ChangedMeanwhile {
-            owner: name("ana"),
-            name: name("web"),
-            seen: Version(2),
-            now: Version(4),
-            what: text(),
-        },
-        Rejection::BeingKilled { owner: name("ana"), name: name("web") },
-        Rejection::WrongState(text()),
-        Rejection::NoSuchReference {
-            field: "after".to_owned(),
-            user: name("ana"),
-            name: name("extract"),
-            dead: true,
-        },
-        Rejection::PredecessorEnded { user: name("ana"), name: name("extract") },
-        Rejection::NoSuchMachine(name("m9")),
-        Rejection::MachineInUse { machine: name("m3"), tasks: 4 },
-        Rejection::BadText { what: text(), most: 256 },
-        Rejection::NoSuchJob {
-            user: "ana".parse().expect("a name"),
-            name: "web".parse().expect("a name"),
-        },
-        Rejection::NoSuchCollection(CollectionId(9)),
-        Rejection::NoSuchTask { last: 7 },
-        Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
-        Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
-        Rejection::Shared { what: text(), why: Beyond::Share { own: 5, share: 4 }, next: text() },
-        Rejection::Shared { what: text(), why: Beyond::Bound { all: 5, max: 5 }, next: text() },
-        Rejection::AddressTaken(name("m1")),
-    ];
     let alloc = instance(1).task();
     let small = |dimension| Rejection::AllocTooSmall { alloc, dimension, asked: 1, used: 2 };
-    rejections.extend(Dimension::ALL.map(small));
-    rejections.into_iter().map(Err).collect()
+    let first = super::rejections::of_requests().into_iter().take(20);
+    first.chain(Dimension::ALL.map(small)).map(Err).collect()
+}
+
+/// A cell with nothing but sessions that keep every rejection.
+pub(crate) fn image_of_rejections() -> Image {
+    use super::rejections::{not_allowed, of_bounds, of_jobs, of_requests};
+    let all = [of_requests(), of_jobs(), of_bounds(), not_allowed()].concat();
+    let sessions = (1..).zip(all.chunks(cell::bounds::ANSWERS_MAX)).map(|(id, rejections)| {
+        let answers = (2..).zip(rejections.iter().cloned().map(Err)).collect();
+        let session = Session { user: name("ana"), used: LogIndex(7), answers, forgotten: 1 };
+        (SessionId(id), Arc::new(session))
+    });
+    let (jobs, machines) = (Vec::new(), Vec::new());
+    let sessions: Vec<_> = sessions.collect();
+    let last_session = SessionId(sessions.len() as u64);
+    Image { jobs, machines, sessions, last_session, ..full_image() }
 }
