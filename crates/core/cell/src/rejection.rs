@@ -7,12 +7,13 @@ use model::{
     MachineId, MachineName, ReplicaId, Sequencer, Serial, SessionId, Span, TaskId, UserName,
     Version,
 };
+use spec::FieldChange;
 use thiserror::Error;
 
 use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
 };
-use crate::{Certificate, Oversold, Service, Shortfall};
+use crate::{Certificate, ExpiringQuota, Oversold, Service, Shortfall};
 
 /// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,12 @@ pub enum Reply {
         collection: CollectionId,
         /// Whether it is new, unchanged or updated.
         submission: Submission,
+        /// The version of its description; if it is updated, the version that the update leads to.
+        version: Version,
+        /// What the update changes.
+        changes: Arc<[FieldChange]>,
+        /// The quota of its owner that expires soon, without which it would not have been admitted.
+        expiring_quota: Option<ExpiringQuota>,
     },
     /// The job has an open update, or its update was controlled.
     Updated {
@@ -34,6 +41,8 @@ pub enum Reply {
         version: Version,
         /// Whether there was nothing to change, so that no update was opened.
         unchanged: bool,
+        /// The fields that the opened update changes, in the description of the job.
+        changes: Arc<[FieldChange]>,
     },
     /// The tasks are dead, or are being stopped where they run.
     Killed {

@@ -35,6 +35,7 @@ mod service_discovery;
 mod service_endpoints;
 mod services;
 mod sigma;
+mod submission;
 mod summary;
 mod task_metrics;
 mod tasks;
@@ -49,7 +50,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{AddMachine, Kill, Mutation, Outcome, Reply, Submission};
+use cell::{AddMachine, Kill, Mutation, Outcome, Reply};
 use model::{LogIndex, MachineId, MachineName, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
@@ -258,35 +259,11 @@ impl Borgmaster for Service {
         let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
         let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
         self.own(&by, &asked, || may_submit(&user, &spec))?;
-        let view = self.core.view();
-        let before = view.cell.job_named(&user, &spec.name).filter(|job| job.is_alive());
-        let changes = before.map(|job| job.spec.changes(&spec)).unwrap_or_default();
-        let changes = changes.iter().map(|(change, _)| change.to_string()).collect();
-        drop(view);
         let mutation = Mutation::Submit(Arc::new(spec));
-        match self.mutate(id, by, mutation, bytes).await? {
-            (index, Reply::Submitted { collection, submission }) => {
-                Ok(Response::new(v1::SubmitResponse {
-                    index: index.0,
-                    collection: collection.0,
-                    notes: quota::notes(&self.core.view(), collection),
-                    user: user.to_string(),
-                    unchanged: submission == Submission::Unchanged,
-                    updated: submission == Submission::Updated,
-                    version: self
-                        .core
-                        .view()
-                        .cell
-                        .job(collection)
-                        .map_or(0, |job| job.last_version.0),
-                    changes: match submission {
-                        Submission::Updated => changes,
-                        Submission::New | Submission::Unchanged => Vec::new(),
-                    },
-                }))
-            }
-            (_, other) => Err(unexpected(&other)),
-        }
+        self.change((id, by, bytes), mutation, |index, reply| {
+            submission::answer(index, &user, reply)
+        })
+        .await
     }
 
     async fn update(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::UpdateResponse> {

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use cell::{Cell, Grant, Mutation, Reply, Shortfall, Total};
-use model::{Band, CollectionId, GrantId, Resources, Span, Time, UserName};
-use process::moment;
+use model::{Band, GrantId, Time, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
@@ -14,10 +13,7 @@ use tonic::Status;
 use crate::caller::Caller;
 use crate::reads::Reads;
 use crate::service::{Answer, Service, malformed};
-use crate::view::View;
 
-/// How long before a grant's end a submitting user is told.
-const SAID_AHEAD: Span = Span::from_secs(7 * 24 * 60 * 60);
 /// The maximum number of jobs that can be checked at once.
 const JOBS_MAX: usize = 10_000;
 
@@ -176,28 +172,4 @@ fn wire(total: Total) -> Option<v1::Resources> {
 fn next_end(cell: &Cell, user: &UserName, band: Band, now: Time) -> Option<Time> {
     let running = cell.grants_of(user, band).filter(|grant| grant.runs(now));
     running.filter_map(|grant| grant.until).min()
-}
-
-/// Notes for the owner of a submitted job: that a grant ends soon, without which the job could not
-/// have been submitted.
-pub(crate) fn notes(view: &View, job: CollectionId) -> Vec<String> {
-    let (cell, now) = (&view.cell, view.now());
-    let Some(job) = cell.job(job).filter(|_| cell.metering().on) else { return Vec::new() };
-    let user = &job.owner;
-    let Some(band) = job.spec.charged_band() else { return Vec::new() };
-    let charged = cell.charged(user, band);
-    let ends = cell.grants_of(user, band).filter(|grant| grant.runs(now));
-    let ends = ends.filter_map(|grant| grant.until).filter(|end| *end <= now + SAID_AHEAD);
-    let ends: BTreeSet<Time> = ends.collect();
-    let above = |end: &Time| charged.minus(cell.granted(user, band, *end)).resources();
-    let first = ends.into_iter().find(|end| above(end) != Resources::default());
-    let note = first.map(|end| {
-        format!(
-            "{user}'s {band} quota falls on {} (UTC) to {} less than what is charged: that ends no \
-             task, and from then on no job is admitted or made larger",
-            moment::shown(end),
-            above(&end).in_words()
-        )
-    });
-    note.into_iter().collect()
 }

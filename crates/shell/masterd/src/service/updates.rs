@@ -65,11 +65,7 @@ impl Service {
         let (asked, asks) = split(request);
         let owner = owner(&by.user, &asked.user)?;
         let expected = asked.expected.map(model::Version);
-        let before = |name: &JobName| {
-            let view = self.core.view();
-            view.cell.job_named(&owner, name).map(|job| Arc::clone(&job.spec))
-        };
-        let (mutation, name, after) = match asked.change.ok_or_else(no_change)? {
+        let mutation = match asked.change.ok_or_else(no_change)? {
             Change::Spec(spec) => {
                 let spec = Arc::new(description(spec)?);
                 self.own(&by, &asks, || {
@@ -77,50 +73,39 @@ impl Service {
                     may_touch(&by.user, &owner, &spec.name)
                 })?;
                 let (tasks, policy) = (tasks(asked.tasks)?, policy(asked.policy)?);
-                let (owner, name) = (owner.clone(), spec.name.clone());
-                let after = self.core.view().cell.as_applied(&owner, &spec, &tasks);
-                let update = UpdateJob { owner, spec, tasks, policy, expected };
-                (cell::Mutation::from(update), name, Some(after))
+                let owner = owner.clone();
+                cell::Mutation::from(UpdateJob { owner, spec, tasks, policy, expected })
             }
             Change::Limits(limits) => {
                 let job = job_name(&limits.job)?;
                 self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
-                let (owner, name) = (owner.clone(), job.clone());
                 let set = SetLimits {
-                    owner,
+                    owner: owner.clone(),
                     job,
                     limit: limit(limits.limit)?,
                     reason: limits.reason,
                     expected,
                     sequencer: sequencer(&limits.sequencer)?,
                 };
-                (set.into(), name, None)
+                set.into()
             }
             Change::Resize(resize) => {
                 let job = job_name(&resize.job)?;
                 self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
-                let (owner, name, tasks) = (owner.clone(), job.clone(), resize.tasks);
-                (ResizeJob { owner, job, tasks, expected }.into(), name, None)
+                let (owner, tasks) = (owner.clone(), resize.tasks);
+                ResizeJob { owner, job, tasks, expected }.into()
             }
         };
-        let before = before(&name);
         let user = owner.to_string();
-        let view = self.core.clone();
         self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
-            Reply::Updated { collection, version, unchanged } => {
-                let after = after
-                    .or_else(|| view.view().cell.job(*collection).map(|job| Arc::clone(&job.spec)));
-                let changes = match (&before, &after, unchanged) {
-                    (Some(before), Some(after), false) => before.changes(after),
-                    _ => Vec::new(),
-                };
+            Reply::Updated { collection, version, unchanged, changes } => {
                 Some(v1::UpdateResponse {
                     index,
                     collection: collection.0,
                     user,
                     version: version.0,
                     unchanged: *unchanged,
-                    changes: changes.iter().map(|(change, _)| change.into()).collect(),
+                    changes: changes.iter().map(Into::into).collect(),
                 })
             }
             _ => None,
