@@ -99,7 +99,9 @@ pub fn execute(cell: Target<'_>, command: Command) -> Done {
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let answer = connection
-            .ask(v1::ReplicasRequest {}, async |mut client, request| client.replicas(request).await)
+            .ask(v1::ReplicasRequest {}, async |mut client, request| {
+                client.replicas.list(request).await
+            })
             .await?;
         let leader = answer.leader;
         let newest = answer.replicas.iter().filter_map(|replica| replica.progress);
@@ -192,7 +194,7 @@ pub async fn change(
     let id = Some(connection.request_id().await?);
     let request = v1::ChangeReplicasRequest { id, change: Some(change) };
     let asked =
-        connection.ask(request, async |mut client, request| client.change_replicas(request).await);
+        connection.ask(request, async |mut client, request| client.replicas.change(request).await);
     Ok(asked.await?)
 }
 
@@ -200,7 +202,9 @@ fn transfer(cell: Target<'_>, args: &TransferArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::TransferLeaderRequest { to: args.replica.unwrap_or_default() };
         let answer = connection
-            .ask(request, async |mut client, request| client.transfer_leader(request).await)
+            .ask(request, async |mut client, request| {
+                client.replicas.transfer_leader(request).await
+            })
             .await?;
         output::say(&format!("replica {} leads in term {}\n", answer.leader, answer.term));
         Ok(())
