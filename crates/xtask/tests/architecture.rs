@@ -3,6 +3,7 @@
 //! `ARCHITECTURE.md` has the same picture for people.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
@@ -403,6 +404,61 @@ fn raft_brings_exactly_what_is_allowed() {
     let names: BTreeSet<&str> = below.keys().map(|id| graph.name(id)).collect();
     let brings: Vec<&str> = SYSTEM.iter().copied().filter(|name| names.contains(name)).collect();
     assert_eq!(brings, RAFT_BRINGS, "what raft brings of SYSTEM, and RAFT_BRINGS");
+}
+
+/// The maximum number of methods of a gRPC service: one with more has more than one subject.
+const METHODS_MAX: usize = 12;
+
+#[test]
+fn a_grpc_service_has_one_subject() {
+    let mut protos = Vec::new();
+    let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../boundary"))];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "proto") {
+                protos.push(std::fs::read_to_string(path).expect("a definition"));
+            }
+        }
+    }
+    let services: Vec<_> = protos.iter().flat_map(|proto| methods(proto)).collect();
+    assert!(services.iter().any(|(name, _)| *name == "Jobs"), "{services:?}");
+    let refused = crowded(&services);
+    assert!(refused.is_empty(), "more than {METHODS_MAX} methods: {refused:?}");
+}
+
+#[test]
+fn the_methods_of_a_service_are_counted() {
+    let service = |methods: usize| {
+        let method = "  // rpc of a comment\n  rpc Do(Request) returns (stream Response);\n";
+        format!("service Jobs {{\n{}}}\nmessage Request {{}}\n", method.repeat(methods))
+    };
+    let two =
+        format!("{}service Names {{\n  rpc Get(A) returns (B);\n}}\n", service(METHODS_MAX + 1));
+    assert_eq!(methods(&two), [("Jobs", 13), ("Names", 1)]);
+    assert_eq!(crowded(&methods(&two)), [("Jobs", 13)]);
+}
+
+/// The services with too many methods.
+fn crowded<'a>(services: &[(&'a str, usize)]) -> Vec<(&'a str, usize)> {
+    services.iter().filter(|(_, methods)| *methods > METHODS_MAX).copied().collect()
+}
+
+/// The services of a protobuf definition, with their numbers of methods.
+fn methods(proto: &str) -> Vec<(&str, usize)> {
+    let mut services = Vec::new();
+    for line in proto.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["service", name, ..] => services.push((name, 0)),
+            ["rpc", ..] => {
+                services.iter_mut().last().into_iter().for_each(|(_, count)| *count += 1);
+            }
+            _ => {}
+        }
+    }
+    services
 }
 
 /// The dependencies of a package that the layers do not allow, each with the rule.

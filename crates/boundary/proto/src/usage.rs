@@ -10,7 +10,7 @@ use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
 
-impl From<&Usage> for v1::Usage {
+impl From<&Usage> for v1::MeasuredUsage {
     fn from(usage: &Usage) -> Self {
         Self {
             samples: usage.samples.iter().map(Into::into).collect(),
@@ -20,10 +20,10 @@ impl From<&Usage> for v1::Usage {
     }
 }
 
-impl TryFrom<v1::Usage> for Usage {
+impl TryFrom<v1::MeasuredUsage> for Usage {
     type Error = Malformed;
 
-    fn try_from(usage: v1::Usage) -> Result<Self, Malformed> {
+    fn try_from(usage: v1::MeasuredUsage) -> Result<Self, Malformed> {
         at_most(usage.samples.len(), SAMPLES_MAX).field("samples")?;
         at_most(usage.windows.len(), WINDOWS_MAX).field("windows")?;
         Ok(Self {
@@ -264,7 +264,10 @@ mod tests {
             measured: Some(v1::Measured::default()),
             ..v1::UsageSample::default()
         };
-        let usage = |count| v1::Usage { samples: vec![sample; count], ..v1::Usage::default() };
+        let usage = |count| v1::MeasuredUsage {
+            samples: vec![sample; count],
+            ..v1::MeasuredUsage::default()
+        };
         assert_eq!(
             Usage::try_from(usage(SAMPLES_MAX)).map(|usage| usage.samples.len()),
             Ok(10_002)

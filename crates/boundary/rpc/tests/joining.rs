@@ -190,7 +190,7 @@ async fn who_joins_may_join_and_nothing_else() {
         within(20, ask(channel.clone())).await.unwrap_err(),
         within(20, follow(channel.clone())).await.unwrap_err(),
         within(20, support::call(channel.clone(), "/bourg.v1.EnrolmentX/Enrol")).await.unwrap_err(),
-        within(20, support::call(channel, "/bourg.v1.Borgmaster/bourg.v1.Enrolment/Enrol"))
+        within(20, support::call(channel, "/bourg.v1.Jobs/bourg.v1.Enrolment/Enrol"))
             .await
             .unwrap_err(),
     ];

@@ -45,7 +45,7 @@ pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
-pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
+pub use apply::quota::{ExpiringQuota, GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;

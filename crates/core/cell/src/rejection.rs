@@ -13,7 +13,7 @@ use model::{
     LockSessionId, LogIndex, MachineId, MachineName, Priority, ReplicaId, Sequencer, Serial,
     SessionId, Span, TaskId, TaskIndex, UserName, Version,
 };
-use spec::{Autoscale, CpuRam, FieldName, Path};
+use spec::{Autoscale, CpuRam, FieldChange, FieldName, Path};
 
 pub use permission::{
     CellPermission, JobPermission, MachinePermission, Permission, Permitted, ReplicaPermission,
@@ -25,7 +25,7 @@ pub use reason::{
     UpdateHindrance,
 };
 
-use crate::{Certificate, Oversold, Service, Shortfall, UpdateAction};
+use crate::{Certificate, ExpiringQuota, Oversold, Service, Shortfall, UpdateAction};
 
 /// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,12 @@ pub enum Reply {
         collection: CollectionId,
         /// Whether it is new, unchanged or updated.
         submission: Submission,
+        /// The version of its description; if it is updated, the version that the update leads to.
+        version: Version,
+        /// What the update changes.
+        changes: Arc<[FieldChange]>,
+        /// The quota of its owner that expires soon, without which it would not have been admitted.
+        expiring_quota: Option<ExpiringQuota>,
     },
     /// The job has an open update, or its update was controlled.
     Updated {
@@ -47,6 +53,8 @@ pub enum Reply {
         version: Version,
         /// Whether there was nothing to change, so that no update was opened.
         unchanged: bool,
+        /// The fields that the opened update changes, in the description of the job.
+        changes: Arc<[FieldChange]>,
     },
     /// The tasks are dead, or are being stopped where they run.
     Killed {

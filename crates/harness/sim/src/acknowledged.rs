@@ -29,7 +29,7 @@ impl Promises {
         mutation: &Mutation,
         reply: &Reply,
     ) {
-        if let Reply::Submitted { collection, submission: Submission::Updated }
+        if let Reply::Submitted { collection, submission: Submission::Updated, .. }
         | Reply::Updated { collection, .. } = reply
         {
             // An update starts tasks again that were killed before.

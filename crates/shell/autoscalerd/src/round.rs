@@ -50,7 +50,7 @@ impl Round {
         let request = v1::StatusRequest { mine: !self.all_users, ..v1::StatusRequest::default() };
         let status = self
             .connection
-            .ask(request, async |mut client, request| client.status(request).await)
+            .ask(request, async |mut client, request| client.jobs.status(request).await)
             .await?;
         let on =
             |job: &v1::JobStatus| job.spec.as_ref().is_some_and(|spec| spec.autoscale.is_some());
@@ -140,8 +140,9 @@ impl Round {
             tasks: true,
             ..v1::StatusRequest::default()
         };
-        let answer =
-            self.connection.ask(request, async |mut client, request| client.status(request).await);
+        let answer = self
+            .connection
+            .ask(request, async |mut client, request| client.jobs.status(request).await);
         let answer = match answer.await {
             Err(client::Error::Answer(status)) if status.code() == Grpc::NotFound => {
                 return Ok(None);
@@ -167,7 +168,7 @@ impl Round {
         let of = Some(Of::Tasks(Tasks { job, tasks: None, since }));
         let request = v1::UsageRequest { of, without_totals: true };
         let answer =
-            self.connection.ask(request, async |mut client, request| client.usage(request).await);
+            self.connection.ask(request, async |mut client, request| client.usage.get(request).await);
         match answer.await {
             Ok(answer) => {
                 // A replica that did not answer may have more.
@@ -225,8 +226,9 @@ impl Round {
             expected: Some(expected),
             ..v1::UpdateRequest::default()
         };
-        let sent =
-            self.connection.ask(request, async |mut client, request| client.update(request).await);
+        let sent = self
+            .connection
+            .ask(request, async |mut client, request| client.updates.open(request).await);
         match sent.await {
             Ok(_) => Ok(Ok(())),
             Err(client::Error::Answer(status)) if status.code() != Grpc::Unavailable => {

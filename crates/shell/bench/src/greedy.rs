@@ -44,7 +44,7 @@ pub(crate) async fn add(administrator: &mut Connection, directory: &Path) -> Don
         validity: Some(proto::duration(Span::from_secs(86_400))),
     };
     let added = administrator
-        .ask(request, async |mut client, request| client.add_user(request).await)
+        .ask(request, async |mut client, request| client.access.add_user(request).await)
         .await?;
     let (file, ca_pem) = administrator.cell_file();
     let credentials = key.credentials(added.certificate, ca_pem).map_err(Failure::failed)?;
@@ -87,7 +87,7 @@ async fn resized(directory: &Path, number: u32) -> Result<std::convert::Infallib
             let id = Some(connection.request_id().await?);
             let request = v1::UpdateRequest { id, change: Some(change), ..Default::default() };
             let resized = connection
-                .ask(request, async |mut client, request| client.update(request).await)
+                .ask(request, async |mut client, request| client.updates.open(request).await)
                 .await;
             tried(resized)?;
             tokio::time::sleep(BETWEEN).await;
@@ -106,8 +106,9 @@ async fn killed(directory: &Path) -> Result<std::convert::Infallible, Failure> {
         let id = Some(connection.request_id().await?);
         let address = v1::JobAddress { user: String::new(), job: job.name.to_string() };
         let request = v1::KillRequest { id, job: Some(address), tasks: None, now: false };
-        let killed =
-            connection.ask(request, async |mut client, request| client.kill(request).await).await;
+        let killed = connection
+            .ask(request, async |mut client, request| client.jobs.kill(request).await)
+            .await;
         tried(killed)?;
     }
 }
@@ -115,8 +116,9 @@ async fn killed(directory: &Path) -> Result<std::convert::Infallible, Failure> {
 async fn submit(connection: &mut Connection, job: &JobSpec) -> Result<(), Failure> {
     let id = Some(connection.request_id().await?);
     let request = v1::SubmitRequest { id, spec: Some(job.into()) };
-    let submitted =
-        connection.ask(request, async |mut client, request| client.submit(request).await).await;
+    let submitted = connection
+        .ask(request, async |mut client, request| client.jobs.submit(request).await)
+        .await;
     tried(submitted)
 }
 

@@ -138,10 +138,10 @@ async fn one(connection: &mut Connection, name: &str) -> Result<Run, Failure> {
     let id = Some(connection.request_id().await?);
     let begun = Instant::now();
     let request = v1::SubmitRequest { id, spec: Some((&job).into()) };
-    connection.ask(request, async |mut client, request| client.submit(request).await).await?;
+    connection.ask(request, async |mut client, request| client.jobs.submit(request).await).await?;
     let watch = v1::WatchJobRequest { job: Some(address.clone()), index: 0 };
     let mut statuses = connection
-        .stream(watch, async |mut client, request| client.watch_job(request).await)
+        .stream(watch, async |mut client, request| client.jobs.watch(request).await)
         .await?;
     let start = loop {
         let Some(status) = statuses.message().await? else {
@@ -155,7 +155,7 @@ async fn one(connection: &mut Connection, name: &str) -> Result<Run, Failure> {
     let exec = first_output(connection, address.clone()).await?;
     let id = Some(connection.request_id().await?);
     let request = v1::KillRequest { id, job: Some(address), tasks: None, now: false };
-    connection.ask(request, async |mut client, request| client.kill(request).await).await?;
+    connection.ask(request, async |mut client, request| client.jobs.kill(request).await).await?;
     // The stream ends when the job is dead: the next run finds an idle cell.
     while statuses.message().await?.is_some() {}
     Ok(Run { start, exec })
@@ -170,7 +170,8 @@ async fn first_output(
     let (to_master, mut outputs) = connection
         .stream((), async |mut client, request| {
             let (to_master, requests) = mpsc::channel(1);
-            let response = client.exec(request.map(|()| ReceiverStream::new(requests))).await?;
+            let response =
+                client.tasks.exec(request.map(|()| ReceiverStream::new(requests))).await?;
             let (metadata, outputs, extensions) = response.into_parts();
             Ok(tonic::Response::from_parts(metadata, (to_master, outputs), extensions))
         })

@@ -99,7 +99,7 @@ fn get(cell: Target<'_>, args: &GetArgs) -> Done {
             let at = args.at.map(Moment::message);
             let request = v1::StatusRequest { jobs, at, ..v1::StatusRequest::default() };
             connection
-                .ask(request, async |mut client, request| client.status(request).await)
+                .ask(request, async |mut client, request| client.jobs.status(request).await)
                 .await?;
             return Err(Failure::usage(format!(
                 "error: {address} has no name: it is dead, or an alloc set"

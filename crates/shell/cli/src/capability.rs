@@ -58,7 +58,9 @@ fn set(cell: Target<'_>, which: &Which, granted: bool) -> Done {
         let change = Some(v1::op::SetCapability { user, capability, granted });
         let request = v1::ChangeCapabilityRequest { id, change };
         connection
-            .ask(request, async |mut client, request| client.change_capability(request).await)
+            .ask(request, async |mut client, request| {
+                client.access.change_capability(request).await
+            })
             .await?;
         let Which { user, capability } = which;
         let has = if granted { "has" } else { "no longer has" };
@@ -72,7 +74,7 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
         let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
         let request = v1::CapabilitiesRequest { user, at: args.at.map(Moment::message) };
         let answer = connection
-            .ask(request, async |mut client, request| client.capabilities(request).await)
+            .ask(request, async |mut client, request| client.access.capabilities(request).await)
             .await?;
         output::object(&args.output, &answer, "capabilities", || describe(args, &answer))
     })

@@ -70,7 +70,7 @@ fn status(cell: Target<'_>, args: &ListArgs) -> Done {
         show::repeat(args, async || {
             let request = v1::CellStatusRequest { at: args.at(), state_hash: true };
             let status = connection
-                .ask(request, async |mut client, request| client.cell_status(request).await)
+                .ask(request, async |mut client, request| client.cell.status(request).await)
                 .await?;
             let format = args.output.clone();
             let index = status.index;
@@ -153,7 +153,9 @@ fn resume(cell: Target<'_>) -> Done {
         let id = Some(connection.request_id().await?);
         let request = v1::ResumeReschedulingRequest { id };
         let answer = connection
-            .ask(request, async |mut client, request| client.resume_rescheduling(request).await)
+            .ask(request, async |mut client, request| {
+                client.cell.resume_rescheduling(request).await
+            })
             .await?;
         let (s, are) = if answer.machines == 1 { ("", "is") } else { ("s", "are") };
         let tasks = if answer.tasks == 1 { "task" } else { "tasks" };

@@ -51,7 +51,7 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
         follow: args.follow,
     };
     with_cell(cell, async |mut connection| {
-        let open = async |mut client: MasterClient, request| client.events(request).await;
+        let open = async |mut client: MasterClient, request| client.history.events(request).await;
         follow(&mut connection, request, args.follow, open, |request, answer| {
             answer.gap.iter().try_for_each(|gap| show_gap(&args.output, gap))?;
             answer.events.iter().try_for_each(|event| show(&args.output, event))?;

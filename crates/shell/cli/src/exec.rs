@@ -163,7 +163,8 @@ impl Session<'_> {
         let (to_master, outputs) = connection
             .stream((), async |mut client, request| {
                 let (to_master, requests) = mpsc::channel(QUEUE);
-                let response = client.exec(request.map(|()| ReceiverStream::new(requests))).await?;
+                let response =
+                    client.tasks.exec(request.map(|()| ReceiverStream::new(requests))).await?;
                 let (metadata, outputs, extensions) = response.into_parts();
                 Ok(Response::from_parts(metadata, (to_master, outputs), extensions))
             })
@@ -366,7 +367,7 @@ pub(super) async fn one_task(
             let jobs = vec![job_address(address)];
             let request = v1::StatusRequest { jobs, ..Default::default() };
             let answer = connection
-                .ask(request, async |mut client, request| client.status(request).await)
+                .ask(request, async |mut client, request| client.jobs.status(request).await)
                 .await?;
             match answer.jobs.iter().any(|job| job.counts.unwrap_or_default().tasks != 1) {
                 true => Err(wrong()),

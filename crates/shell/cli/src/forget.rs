@@ -25,7 +25,7 @@ pub(crate) fn forget(cell: Target<'_>, args: &ForgetArgs) -> Done {
             let (id, name) = (Some(connection.request_id().await?), job.job.clone());
             let request = v1::ForgetRequest { id, job: Some(job) };
             let answer = connection
-                .ask(request, async |mut client, request| client.forget(request).await)
+                .ask(request, async |mut client, request| client.jobs.forget(request).await)
                 .await?;
             eprintln!("{}/{name}: forgotten", answer.user);
         }

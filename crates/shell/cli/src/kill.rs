@@ -30,7 +30,7 @@ pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
             let (job, tasks) = (Some(chosen.job.clone()), Some((&chosen.tasks).into()));
             let request = v1::KillRequest { id, job, tasks, now: args.now };
             let answer = connection
-                .ask(request, async |mut client, request| client.kill(request).await)
+                .ask(request, async |mut client, request| client.jobs.kill(request).await)
                 .await?;
             let job = v1::JobAddress { user: answer.user, job: chosen.job.job };
             waiting.push((Selected { job, tasks: chosen.tasks }, answer.killed));
@@ -61,8 +61,9 @@ async fn say_what_follows(connection: &mut Connection, chosen: &Selected, killed
         dead: true,
         ..v1::StatusRequest::default()
     };
-    let status =
-        connection.ask(request, async |mut client, request| client.status(request).await).await?;
+    let status = connection
+        .ask(request, async |mut client, request| client.jobs.status(request).await)
+        .await?;
     if status.jobs.first().is_some_and(is_service) {
         let name = chosen.address();
         let text = match killed {
@@ -86,7 +87,7 @@ async fn wait(connection: &mut Connection, chosen: &Selected, timeout: Duration)
             ..v1::StatusRequest::default()
         };
         let status = connection
-            .ask(request, async |mut client, request| client.status(request).await)
+            .ask(request, async |mut client, request| client.jobs.status(request).await)
             .await?;
         let tasks = status.jobs.iter().flat_map(|job| &job.tasks);
         let alive = |task: &&v1::TaskStatus| {

@@ -42,8 +42,9 @@ async fn read(
         ..v1::LogsRequest::default()
     };
     let mut bytes = Vec::new();
-    let chunks =
-        connection.stream(request, async |mut client, request| client.logs(request).await).await;
+    let chunks = connection
+        .stream(request, async |mut client, request| client.tasks.logs(request).await)
+        .await;
     let Ok(mut chunks) = chunks else { return bytes };
     while let Ok(Some(chunk)) = chunks.message().await {
         bytes.extend_from_slice(&chunk.data);

@@ -20,7 +20,7 @@ pub(super) fn limits(cell: Target<'_>, args: &LimitsArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::LimitsRequest {};
         let answer = connection
-            .ask(request, async |mut client, request| client.limits(request).await)
+            .ask(request, async |mut client, request| client.cell.limits(request).await)
             .await?;
         output::object(&args.output, &answer, "limits", || table(&answer, args.all))
     })

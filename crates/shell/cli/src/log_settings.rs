@@ -62,7 +62,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
             let id = Some(connection.request_id().await?);
             let request = v1::SetLogsRequest { id, settings: Some((&settings).into()) };
             connection
-                .ask(request, async |mut client, request| client.set_logs(request).await)
+                .ask(request, async |mut client, request| client.cell.set_logs(request).await)
                 .await?;
         }
         let shown = v1::LogSettings::from(&settings);

@@ -77,7 +77,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
                 previous: args.previous,
             };
             let chunks = connection
-                .stream(request, async |mut client, request| client.logs(request).await)
+                .stream(request, async |mut client, request| client.tasks.logs(request).await)
                 .await?;
             tokio::spawn(forward(name, chunks, to_us.clone()));
         }

@@ -93,7 +93,9 @@ pub fn execute(cell: Target<'_>, command: Command) -> Done {
 fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let answer = connection
-            .ask(v1::ReplicasRequest {}, async |mut client, request| client.replicas(request).await)
+            .ask(v1::ReplicasRequest {}, async |mut client, request| {
+                client.replicas.list(request).await
+            })
             .await?;
         let leader = answer.leader;
         let newest = answer.replicas.iter().filter_map(|replica| replica.progress);
@@ -182,7 +184,9 @@ fn transfer(cell: Target<'_>, args: &TransferArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::TransferLeaderRequest { to: args.replica.unwrap_or_default() };
         let answer = connection
-            .ask(request, async |mut client, request| client.transfer_leader(request).await)
+            .ask(request, async |mut client, request| {
+                client.replicas.transfer_leader(request).await
+            })
             .await?;
         output::say(&format!("replica {} leads in term {}\n", answer.leader, answer.term));
         Ok(())

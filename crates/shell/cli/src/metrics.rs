@@ -24,7 +24,7 @@ pub(super) fn metrics(cell: Target<'_>, args: &MetricsArgs) -> Done {
         let job = job_address(&args.task);
         let request = v1::TaskMetricsRequest { job: Some(job), task };
         let mut pieces = connection
-            .stream(request, async |mut client, request| client.task_metrics(request).await)
+            .stream(request, async |mut client, request| client.tasks.metrics(request).await)
             .await?;
         let mut page = Vec::new();
         while let Some(piece) = pieces.message().await? {

@@ -25,7 +25,7 @@ pub(super) fn notice_max(cell: Target<'_>, args: &NoticeMaxArgs) -> Done {
             let notice_max = Some(proto::duration(most));
             let request = v1::SetNoticeMaxRequest { id, notice_max };
             connection
-                .ask(request, async |mut client, request| client.set_notice_max(request).await)
+                .ask(request, async |mut client, request| client.cell.set_notice_max(request).await)
                 .await?;
         }
         let status = connection.cell_status().await?;

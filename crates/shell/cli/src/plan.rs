@@ -57,8 +57,9 @@ pub(crate) async fn show(
     for job in jobs {
         let change = Some(v1::plan_request::Change::Spec(job.into()));
         let request = v1::PlanRequest { change, ..request(job) };
-        let plan =
-            connection.ask(request, async |mut client, request| client.plan(request).await).await?;
+        let plan = connection
+            .ask(request, async |mut client, request| client.updates.plan(request).await)
+            .await?;
         let name = format!("{}/{}", plan.user, plan.job);
         output::object(format, &plan, &name, || describe(&name, &plan))?;
         if !plan.rejected.is_empty() && rejected.is_none() {

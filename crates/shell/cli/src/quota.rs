@@ -174,7 +174,7 @@ fn check(cell: Target<'_>, file: &std::path::Path, imports: &ImportArgs) -> Done
     with_cell(cell, async |mut connection| {
         let request = v1::CheckQuotaRequest { jobs: jobs.iter().map(Into::into).collect() };
         let answer = connection
-            .ask(request, async |mut client, request| client.check_quota(request).await)
+            .ask(request, async |mut client, request| client.quota.check(request).await)
             .await?;
         let (mut refused, mut text) = (0, String::new());
         for (job, described) in answer.jobs.iter().zip(&jobs) {
@@ -219,7 +219,7 @@ fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
         let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
         let request = v1::QuotaRequest { user, at: args.at.map(Moment::message) };
         let answer = connection
-            .ask(request, async |mut client, request| client.quota(request).await)
+            .ask(request, async |mut client, request| client.quota.get(request).await)
             .await?;
         output::object(&args.output, &answer, "quota", || describe(&answer))
     })

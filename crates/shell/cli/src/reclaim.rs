@@ -23,7 +23,9 @@ pub(super) fn reclaim(cell: Target<'_>, args: &ReclaimArgs) -> Done {
             let id = Some(connection.request_id().await?);
             let request = v1::SetReclamationRequest { id, setting: setting.to_string() };
             connection
-                .ask(request, async |mut client, request| client.set_reclamation(request).await)
+                .ask(request, async |mut client, request| {
+                    client.cell.set_reclamation(request).await
+                })
                 .await?;
         }
         let status = connection.cell_status().await?;

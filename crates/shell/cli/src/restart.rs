@@ -83,7 +83,9 @@ async fn send(
         failed: args.failed,
         batch: args.batch,
     };
-    Ok(connection.ask(request, async |mut client, request| client.restart(request).await).await?)
+    Ok(connection
+        .ask(request, async |mut client, request| client.jobs.restart(request).await)
+        .await?)
 }
 
 fn say(chosen: &Selected, answer: &v1::RestartResponse, failed: bool) {

@@ -181,8 +181,9 @@ async fn submit(
     loop {
         let id = Some(connection.request_id().await?);
         let request = v1::SubmitRequest { id, spec: Some(job.into()) };
-        let answer =
-            connection.ask(request, async |mut client, request| client.submit(request).await).await;
+        let answer = connection
+            .ask(request, async |mut client, request| client.jobs.submit(request).await)
+            .await;
         match answer {
             Err(error) if error.is_being_killed() && begun.elapsed() < patience => {
                 if !std::mem::replace(&mut said, true) {
@@ -242,7 +243,7 @@ impl Progress {
     ) -> Result<v1::JobStatus, Failure> {
         let mut request = v1::WatchJobRequest { job: Some(address.clone()), index: 0 };
         let mut statuses = connection
-            .stream(request.clone(), async |mut client, request| client.watch_job(request).await)
+            .stream(request.clone(), async |mut client, request| client.jobs.watch(request).await)
             .await?;
         let admitted = self.begun.elapsed();
         let patience = wait.patience();
@@ -275,14 +276,14 @@ impl Progress {
                                 dead: true,
                                 ..v1::StatusRequest::default()
                             },
-                            async |mut client, request| client.status(request).await,
+                            async |mut client, request| client.jobs.status(request).await,
                         ).await?;
                         if status.index >= request.index {
                             request.index = status.index;
                             last = status.jobs.into_iter().next();
                         }
                         let again = connection
-                            .stream(request.clone(), async |mut client, request| client.watch_job(request).await);
+                            .stream(request.clone(), async |mut client, request| client.jobs.watch(request).await);
                         statuses = again.await?;
                     }
                 },

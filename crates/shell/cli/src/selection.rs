@@ -45,8 +45,9 @@ pub(super) async fn choose(
         at: if let Among::Alive(at) = among { *at } else { None },
         ..v1::StatusRequest::default()
     };
-    let answer =
-        connection.ask(request, async |mut client, request| client.status(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.jobs.status(request).await)
+        .await?;
     let chosen: Vec<Selected> =
         answer.jobs.into_iter().filter_map(|job| with_labels(job, labels)).collect();
     if chosen.is_empty() {

@@ -99,7 +99,7 @@ fn set(cell: Target<'_>, args: &SetArgs) -> Done {
         let id = Some(connection.request_id().await?);
         let request = v1::SetServiceRequest { id, service: Some(service) };
         let answer = connection
-            .ask(request, async |mut client, request| client.set_service(request).await)
+            .ask(request, async |mut client, request| client.services.set(request).await)
             .await?;
         let set = answer.service.unwrap_or_default();
         let name = format!("{}/{}", set.user, set.name);
@@ -134,7 +134,7 @@ fn delete(cell: Target<'_>, service: &Address) -> Done {
         let id = Some(connection.request_id().await?);
         let request = v1::DeleteServiceRequest { id, service: Some(named(service)) };
         let answer = connection
-            .ask(request, async |mut client, request| client.delete_service(request).await)
+            .ask(request, async |mut client, request| client.services.delete(request).await)
             .await?;
         output::print(&format!("service {}/{} deleted\n", answer.user, service.job))
     })
@@ -149,7 +149,7 @@ fn list(cell: Target<'_>, args: &ListArgs) -> Done {
         let at = args.at.map(Moment::message);
         let request = v1::ServicesRequest { at, ..v1::ServicesRequest::default() };
         let answer = connection
-            .ask(request, async |mut client, request| client.services(request).await)
+            .ask(request, async |mut client, request| client.services.list(request).await)
             .await?;
         output::list(
             &args.output,
@@ -179,7 +179,7 @@ fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
         let at = args.at.map(Moment::message);
         let request = v1::ServicesRequest { service: Some(named(&args.service)), at };
         let answer = connection
-            .ask(request, async |mut client, request| client.services(request).await)
+            .ask(request, async |mut client, request| client.services.list(request).await)
             .await?;
         let Some(status) = answer.services.into_iter().next() else {
             return Err(Failure::failed(

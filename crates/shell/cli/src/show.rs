@@ -63,7 +63,7 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
                 versions: false,
             };
             let mut answer = connection
-                .ask(request, async |mut client, request| client.status(request).await)
+                .ask(request, async |mut client, request| client.jobs.status(request).await)
                 .await?;
             if let [address] = args.jobs.as_slice() {
                 let chosen =

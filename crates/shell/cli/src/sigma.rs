@@ -66,8 +66,9 @@ async fn link(mut connection: Connection) -> Result<v1::IssueSigmaLinkResponse, 
     let mut last = None;
     for _ in 0..replicas {
         let request = v1::IssueSigmaLinkRequest {};
-        let answer = connection
-            .ask(request, async |mut client, request| client.issue_sigma_link(request).await);
+        let answer = connection.ask(request, async |mut client, request| {
+            client.access.issue_sigma_link(request).await
+        });
         match answer.await {
             Err(client::Error::Answer(status))
                 if status.code() == tonic::Code::FailedPrecondition =>

@@ -26,7 +26,7 @@ pub(super) async fn issue(
         validity: Some(proto::duration(validity)),
     };
     let answer = connection
-        .ask(request, async |mut client, request| client.issue_token(request).await)
+        .ask(request, async |mut client, request| client.access.issue_token(request).await)
         .await?;
     let (file, ca_pem) = connection.cell_file();
     let credentials = key.credentials(answer.certificate, ca_pem);

@@ -114,8 +114,9 @@ async fn certify(
         signing_request: key.request_pem().map_err(unusable)?,
         validity: Some(proto::duration(validity)),
     };
-    let answer =
-        connection.ask(request, async |mut client, request| client.add_user(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.access.add_user(request).await)
+        .await?;
     let (file, ca_pem) = connection.cell_file();
     let credentials = key.credentials(answer.certificate, ca_pem).map_err(unusable)?;
     client::write(directory, &file, &credentials)?;
@@ -127,7 +128,7 @@ fn revoke(cell: Target<'_>, name: &UserName) -> Done {
         let id = Some(connection.request_id().await?);
         let request = v1::RevokeUserRequest { id, name: name.to_string() };
         let answer = connection
-            .ask(request, async |mut client, request| client.revoke_user(request).await)
+            .ask(request, async |mut client, request| client.access.revoke_user(request).await)
             .await?;
         let jobs = match answer.jobs {
             0 => String::new(),
@@ -150,7 +151,7 @@ fn list(cell: Target<'_>, format: &Format, at: Option<Moment>) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::UsersRequest { at: at.map(Moment::message) };
         let answer = connection
-            .ask(request, async |mut client, request| client.users(request).await)
+            .ask(request, async |mut client, request| client.access.users(request).await)
             .await?;
         let listing = Listing {
             items: &answer.users,

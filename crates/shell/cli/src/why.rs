@@ -25,7 +25,7 @@ pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
             let request = v1::WhyRequest { job, tasks, at, scores: args.scores };
             answers.push(
                 connection
-                    .ask(request, async |mut client, request| client.why(request).await)
+                    .ask(request, async |mut client, request| client.jobs.why(request).await)
                     .await?,
             );
         }
@@ -72,7 +72,7 @@ pub(super) async fn explain(
 ) -> Result<String, Failure> {
     let request = v1::WhyRequest { job: Some(job), ..v1::WhyRequest::default() };
     let answer =
-        connection.ask(request, async |mut client, request| client.why(request).await).await?;
+        connection.ask(request, async |mut client, request| client.jobs.why(request).await).await?;
     Ok(show(&answer))
 }
 

@@ -16,7 +16,7 @@ impl Connection {
     ) -> Result<v1::ChangeReplicasResponse, Error> {
         let id = Some(self.request_id().await?);
         let request = v1::ChangeReplicasRequest { id, change: Some(change) };
-        self.ask(request, async |mut client, request| client.change_replicas(request).await).await
+        self.ask(request, async |mut client, request| client.replicas.change(request).await).await
     }
 
     /// Changes quota, or how it is enforced.
@@ -29,7 +29,7 @@ impl Connection {
     ) -> Result<v1::ChangeQuotaResponse, Error> {
         let id = Some(self.request_id().await?);
         let request = v1::ChangeQuotaRequest { id, change: Some(change) };
-        self.ask(request, async |mut client, request| client.change_quota(request).await).await
+        self.ask(request, async |mut client, request| client.quota.change(request).await).await
     }
 
     /// Changes lock sessions, locks and small files.
@@ -42,6 +42,6 @@ impl Connection {
     ) -> Result<v1::ChangeLocksResponse, Error> {
         let id = Some(self.request_id().await?);
         let request = v1::ChangeLocksRequest { id, change: Some(change) };
-        self.ask(request, async |mut client, request| client.change_locks(request).await).await
+        self.ask(request, async |mut client, request| client.locks.change(request).await).await
     }
 }

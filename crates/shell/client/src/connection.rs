@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
@@ -10,9 +9,22 @@ use std::time::{Duration, SystemTime};
 use model::Span;
 use proto::v1;
 use rpc::metadata::{CONSISTENT, MASTERS, RETRY_AFTER};
-use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::service::access_client::AccessClient;
+use rpc::service::cell_client::CellClient;
+use rpc::service::history_client::HistoryClient;
+use rpc::service::jobs_client::JobsClient;
+use rpc::service::locks_client::LocksClient;
+use rpc::service::machines_client::MachinesClient;
 use rpc::service::names_client::NamesClient;
+use rpc::service::quota_client::QuotaClient;
+use rpc::service::replicas_client::ReplicasClient;
+use rpc::service::services_client::ServicesClient;
+use rpc::service::tasks_client::TasksClient;
+use rpc::service::updates_client::UpdatesClient;
+use rpc::service::usage_client::UsageClient;
 use rpc::{Credentials, Expect, Identity, Role, Rotating};
+use tonic::client::GrpcService;
+use tonic::codegen::{Body, Bytes, StdError};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
@@ -43,20 +55,35 @@ pub struct Target<'a> {
     pub notify: fn(&Notice),
 }
 
-/// The services of one replica of a master: those of [`BorgmasterClient`] are its own.
+/// The services of one replica of a master, one client for each of them.
 #[derive(Clone, Debug)]
-pub struct MasterClient {
-    users: BorgmasterClient<Channel>,
-    /// The service for names.
-    pub names: NamesClient<Channel>,
-}
-
-impl Deref for MasterClient {
-    type Target = BorgmasterClient<Channel>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.users
-    }
+pub struct MasterClient<T = Channel> {
+    /// Jobs: submitting, killing and restarting them, and how they are.
+    pub jobs: JobsClient<T>,
+    /// Updates of live jobs.
+    pub updates: UpdatesClient<T>,
+    /// What runs inside tasks: logs, their own metrics, commands.
+    pub tasks: TasksClient<T>,
+    /// Machines and their platforms.
+    pub machines: MachinesClient<T>,
+    /// The cell as a whole: sessions, its state and its settings.
+    pub cell: CellClient<T>,
+    /// Who may use the cell.
+    pub access: AccessClient<T>,
+    /// Quota.
+    pub quota: QuotaClient<T>,
+    /// What tasks, jobs, machines and the cell use.
+    pub usage: UsageClient<T>,
+    /// Events, and the cell as a checkpoint.
+    pub history: HistoryClient<T>,
+    /// The names of tasks.
+    pub names: NamesClient<T>,
+    /// Services: one name and one port for the tasks of several jobs.
+    pub services: ServicesClient<T>,
+    /// Locks and small files.
+    pub locks: LocksClient<T>,
+    /// The replicas of the master.
+    pub replicas: ReplicasClient<T>,
 }
 
 impl MasterClient {
@@ -65,18 +92,38 @@ impl MasterClient {
         let expect = Expect::Role(Role::Master);
         Ok(Self::over(rpc::transport::connect(master, credentials, &expect)?))
     }
-
-    fn over(channel: Channel) -> Self {
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let names = NamesClient::new(channel.clone()).max_decoding_message_size(most);
-        let users = BorgmasterClient::new(channel).max_decoding_message_size(most);
-        Self { users, names }
-    }
 }
 
-impl DerefMut for MasterClient {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.users
+impl<T> MasterClient<T>
+where
+    T: GrpcService<tonic::body::Body> + Clone,
+    T::Error: Into<StdError>,
+    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
+    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
+{
+    /// A client of the master at the other end of a channel.
+    pub fn over(channel: T) -> Self {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        macro_rules! client {
+            ($client:ident) => {
+                $client::new(channel.clone()).max_decoding_message_size(most)
+            };
+        }
+        Self {
+            jobs: client!(JobsClient),
+            updates: client!(UpdatesClient),
+            tasks: client!(TasksClient),
+            machines: client!(MachinesClient),
+            cell: client!(CellClient),
+            access: client!(AccessClient),
+            quota: client!(QuotaClient),
+            usage: client!(UsageClient),
+            history: client!(HistoryClient),
+            names: client!(NamesClient),
+            services: client!(ServicesClient),
+            locks: client!(LocksClient),
+            replicas: ReplicasClient::new(channel).max_decoding_message_size(most),
+        }
     }
 }
 
@@ -429,7 +476,7 @@ impl Connection {
             None => {
                 let opened = self
                     .ask(v1::OpenSessionRequest {}, async |mut client, request| {
-                        client.open_session(request).await
+                        client.cell.open_session(request).await
                     })
                     .await?;
                 *self.session.insert(opened.session)
@@ -445,7 +492,7 @@ impl Connection {
     /// As for [`ask`](Self::ask).
     pub async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Error> {
         let request = v1::CellStatusRequest { at: None, state_hash: false };
-        self.ask(request, async |mut client, request| client.cell_status(request).await).await
+        self.ask(request, async |mut client, request| client.cell.status(request).await).await
     }
 }
 

@@ -127,7 +127,7 @@ impl Held {
             let request = v1::WatchFilesRequest { path: path.to_owned(), index: 0 };
             let stream = self
                 .connection
-                .stream(request, async |mut client, request| client.watch_files(request).await);
+                .stream(request, async |mut client, request| client.locks.watch(request).await);
             let mut stream = stream.await?;
             loop {
                 let due = self.due();

@@ -278,7 +278,7 @@ impl Client {
                 address: machine.address.clone(),
             };
             self.connection
-                .ask(request, async |mut client, request| client.add_machine(request).await)
+                .ask(request, async |mut client, request| client.machines.add(request).await)
                 .await?;
         }
         self.replicas.grow(&mut self.connection).await?;
@@ -331,7 +331,7 @@ impl Client {
         let request = v1::MachinesRequest::default();
         let ask = self
             .connection
-            .ask(request, async |mut client, request| client.machines(request).await);
+            .ask(request, async |mut client, request| client.machines.list(request).await);
         let machines = ask.await?.machines;
         let why = |machine: &v1::MachineStatus| machine.report.as_ref()?.not_ready.clone();
         let not_ready: Vec<String> = machines.iter().filter_map(why).collect();

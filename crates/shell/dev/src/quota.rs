@@ -14,8 +14,9 @@ pub async fn grant_the_machine(
     status: &v1::CellStatusResponse,
 ) -> Done {
     let request = v1::QuotaRequest::default();
-    let quota =
-        connection.ask(request, async |mut client, request| client.quota(request).await).await?;
+    let quota = connection
+        .ask(request, async |mut client, request| client.quota.get(request).await)
+        .await?;
     if !quota.metered || quota.ever_granted {
         return Ok(());
     }

@@ -251,6 +251,6 @@ impl Replicas {
 async fn recorded(connection: &mut Connection) -> Result<Vec<v1::ReplicaStatus>, Failure> {
     let request = v1::ReplicasRequest {};
     let answer =
-        connection.ask(request, async |mut client, request| client.replicas(request).await);
+        connection.ask(request, async |mut client, request| client.replicas.list(request).await);
     Ok(answer.await?.replicas)
 }

@@ -266,7 +266,7 @@ impl Links {
 
 /// A machine's report of its instances' usage. Unreadable entries are left out: the poll still
 /// succeeded.
-fn usage(machine: &MachineName, said: Option<v1::Usage>) -> Usage {
+fn usage(machine: &MachineName, said: Option<v1::MeasuredUsage>) -> Usage {
     let read = said.map(Usage::try_from).transpose();
     let read = read.inspect_err(|error| tracing::debug!("usage of machine {machine}: {error}"));
     read.ok().flatten().unwrap_or_default()
@@ -284,7 +284,9 @@ mod tests {
         assert_eq!(usage(&machine, None), Usage::default());
         let subject = Some(v1::usage_sample::Subject::Machine(v1::Nothing {}));
         let sample = v1::UsageSample { subject, at: 7, measured: Some(v1::Measured::default()) };
-        let said = |sample| Some(v1::Usage { samples: vec![sample], ..v1::Usage::default() });
+        let said = |sample| {
+            Some(v1::MeasuredUsage { samples: vec![sample], ..v1::MeasuredUsage::default() })
+        };
         assert_eq!(usage(&machine, said(sample)).samples.len(), 1);
         let bad = v1::UsageSample { measured: None, ..sample };
         assert_eq!(usage(&machine, said(bad)), Usage::default());

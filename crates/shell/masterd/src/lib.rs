@@ -9,7 +9,6 @@
 //! is what is read; `disk`, `agents` and `peers` are the core's threads for the disk, the machines
 //! and the other replicas; `handle` is the core as others see it, and `core` its thread; `reads`
 //! makes answers from a cell, and `service` serves all of it.
-//! of a cell, and `service` serves all of it.
 
 mod admission;
 mod agents;
@@ -60,6 +59,8 @@ use process::joining::{Given, Joining};
 use process::{notify, renewal, shutdown};
 use replica::Bootstrap;
 use rpc::{Authority, Identity, Rotating, Validity};
+use service::event_watch::EventSource;
+use service::{Api, Components};
 use sigma_server::SigmaOptions;
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
@@ -204,19 +205,22 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let dns = dns.map(|bound| process::block_on(&serve, bound)).transpose()?;
     let resolved = core.watch();
     let sigma = options.sigma.as_ref().map(sigma_server::bind).transpose()?;
-    let mut service = service::Service::new(
-        core.clone(),
-        (agents.handle(), peers.handle()),
-        (Arc::clone(&authority), options.validity),
-        past::Past::of(directory.path()),
-        service::event_watch::EventSource::new(&directory.events(), keeper.kept()),
-        refusals.clone(),
-        (metrics, options.task_metrics, dns.as_ref().map(|dns| Arc::clone(dns.metrics()))),
-    );
-    serve.spawn(service.clone().record_usage(options.usage_history_interval));
-    service.sigma = sigma.as_ref().map(|bound| bound.sessions.clone());
-    let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
-    let routes = service.routes(replicas)?;
+    let api = Api::new(Components {
+        core: core.clone(),
+        agents: agents.handle(),
+        peers: peers.handle(),
+        authority: Arc::clone(&authority),
+        validity: options.validity,
+        past: past::Past::of(directory.path()),
+        events: EventSource::new(&directory.events(), keeper.kept()),
+        refusals: refusals.clone(),
+        metrics,
+        task_metrics: options.task_metrics,
+        dns: dns.as_ref().map(|dns| Arc::clone(dns.metrics())),
+        sigma: sigma.as_ref().map(|bound| bound.sessions.clone()),
+    });
+    serve.spawn(api.record_usage(options.usage_history_interval));
+    let routes = api.routes(directory.checkpoints())?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = process::block_on(&serve, async {
         let stopped = async {

@@ -109,8 +109,9 @@ async fn known(cell: Target<'_>, address: &Address) -> Result<v1::Service, Failu
     let mut connection = client::Connection::open(cell)?;
     let v1::JobAddress { user, job: name } = job_address(address);
     let request = v1::ServicesRequest { service: Some(v1::ServiceName { user, name }), at: None };
-    let answer =
-        connection.ask(request, async |mut client, request| client.services(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.services.list(request).await)
+        .await?;
     let service = answer.services.into_iter().next().and_then(|status| status.service);
     service.ok_or_else(|| Failure::failed(format!("error: there is no service {address}")))
 }

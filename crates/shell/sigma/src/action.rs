@@ -165,7 +165,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
             let job = v1::JobAddress { user: user.clone(), job: job.clone() };
             let tasks = v1::TaskSelection { all: true, ranges: Vec::new() };
             let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks), now: false };
-            let killed = asker.ask(request, async |mut c, r| c.kill(r).await).await?.killed;
+            let killed = asker.ask(request, async |mut c, r| c.jobs.kill(r).await).await?.killed;
             let tasks = present::event_words::tasks(killed);
             format!("{name}: {tasks} killed.")
         }
@@ -176,7 +176,7 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
             let job = v1::JobAddress { user: user.clone(), job: job.clone() };
             let tasks = v1::TaskSelection { all: false, ranges };
             let request = v1::KillRequest { id, job: Some(job), tasks: Some(tasks), now: false };
-            let killed = asker.ask(request, async |mut c, r| c.kill(r).await).await?.killed;
+            let killed = asker.ask(request, async |mut c, r| c.jobs.kill(r).await).await?.killed;
             match killed {
                 0 => format!("{name}/{task} had ended already."),
                 _ => format!("{name}/{task} killed."),
@@ -187,19 +187,19 @@ async fn change(asker: &mut Asker, action: Action, form: &Fields) -> Result<Stri
             let drain = Change::Drain(Drain { reason, deadline: None, force: false });
             let request = change(drain);
             let leaving =
-                asker.ask(request, async |mut c, r| c.change_machine(r).await).await?.leaving;
+                asker.ask(request, async |mut c, r| c.machines.change(r).await).await?.leaving;
             format!("{machine} is draining: {} must leave.", present::event_words::tasks(leaving))
         }
         Action::UndrainMachine => {
             let request = change(Change::Undrain(Undrain {}));
-            asker.ask(request, async |mut c, r| c.change_machine(r).await).await?;
+            asker.ask(request, async |mut c, r| c.machines.change(r).await).await?;
             format!("{machine} is available again.")
         }
     })
 }
 
 async fn update(asker: &mut Asker, request: v1::ControlUpdateRequest) -> Result<u32, Problem> {
-    Ok(asker.ask(request, async |mut c, r| c.control_update(r).await).await?.version)
+    Ok(asker.ask(request, async |mut c, r| c.updates.control(r).await).await?.version)
 }
 
 #[cfg(test)]

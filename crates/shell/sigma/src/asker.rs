@@ -199,7 +199,7 @@ impl Asker {
     pub(crate) async fn ask_rights(&mut self) -> Result<(), Problem> {
         let user = self.connection.user().unwrap_or_default().to_owned();
         let request = v1::CapabilitiesRequest { user: user.clone(), at: None };
-        let answer = self.ask(request, async |mut c, r| c.capabilities(r).await).await?;
+        let answer = self.ask(request, async |mut c, r| c.access.capabilities(r).await).await?;
         let administrator = answer.administrators.contains(&user);
         let held = answer.users.into_iter().filter(|held| held.user == user);
         let capabilities = held.flat_map(|held| held.capabilities).collect();
@@ -260,7 +260,7 @@ impl Asker {
 
     pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Problem> {
         let request = v1::CellStatusRequest { at: self.at, state_hash: true };
-        self.ask(request, async |mut c, r| c.cell_status(r).await).await
+        self.ask(request, async |mut c, r| c.cell.status(r).await).await
     }
 
     /// Why tasks of a job are pending, without scores.
@@ -292,7 +292,7 @@ impl Asker {
         let (mut own, at) = (self.clone(), self.at);
         let request =
             v1::WhyRequest { job: Some(job.clone()), at, scores, ..v1::WhyRequest::default() };
-        let fetch = async move { own.ask(request, async |mut c, r| c.why(r).await).await };
+        let fetch = async move { own.ask(request, async |mut c, r| c.jobs.why(r).await).await };
         (format!("{}/{}", job.user, job.job), Box::pin(fetch))
     }
 
@@ -309,7 +309,7 @@ impl Asker {
             at: self.at,
             ..v1::StatusRequest::default()
         };
-        let answer = self.ask(request, async |mut c, r| c.status(r).await).await?;
+        let answer = self.ask(request, async |mut c, r| c.jobs.status(r).await).await?;
         let index = answer.index;
         let found = answer.jobs.into_iter().next();
         let none = || Problem::not_found(format!("there is no job {user}/{job}"));
@@ -321,7 +321,7 @@ impl Asker {
         let request = v1::StatusRequest { dead: true, at: self.at, ..v1::StatusRequest::default() };
         let mut own = self.clone();
         let fetch = Box::pin(async move {
-            let mut answer = own.ask(request, async |mut c, r| c.status(r).await).await?;
+            let mut answer = own.ask(request, async |mut c, r| c.jobs.status(r).await).await?;
             // The list is shared, and who may see an environment is decided for each user.
             for spec in answer.jobs.iter_mut().filter_map(|job| job.spec.as_mut()) {
                 spec.env.clear();
@@ -340,7 +340,9 @@ impl Asker {
         let request = v1::MachinesRequest { at: self.at, ..v1::MachinesRequest::default() };
         let mut own = self.clone();
         let fetch =
-            Box::pin(async move { own.ask(request, async |mut c, r| c.machines(r).await).await });
+            Box::pin(
+                async move { own.ask(request, async |mut c, r| c.machines.list(r).await).await },
+            );
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.machines.get_soon(fetch).await,
@@ -382,7 +384,9 @@ impl Asker {
         let mut own = self.clone();
         let request = v1::ReplicasRequest {};
         let fetch =
-            Box::pin(async move { own.ask(request, async |mut c, r| c.replicas(r).await).await });
+            Box::pin(
+                async move { own.ask(request, async |mut c, r| c.replicas.list(r).await).await },
+            );
         self.shared.replicas.get_soon(fetch).await
     }
 
@@ -400,7 +404,9 @@ impl Asker {
         let mut own = self.clone();
         let request = v1::UsersRequest { at: self.at };
         let fetch =
-            Box::pin(async move { own.ask(request, async |mut c, r| c.users(r).await).await });
+            Box::pin(
+                async move { own.ask(request, async |mut c, r| c.access.users(r).await).await },
+            );
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.users.get_soon(fetch).await,
@@ -412,7 +418,7 @@ impl Asker {
         let mut own = self.clone();
         let request = v1::QuotaRequest { at: self.at, ..v1::QuotaRequest::default() };
         let fetch =
-            Box::pin(async move { own.ask(request, async |mut c, r| c.quota(r).await).await });
+            Box::pin(async move { own.ask(request, async |mut c, r| c.quota.get(r).await).await });
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.quota.get_soon(fetch).await,
@@ -423,10 +429,9 @@ impl Asker {
     pub(crate) async fn capabilities(&mut self) -> Result<Arc<v1::CapabilitiesResponse>, Problem> {
         let mut own = self.clone();
         let request = v1::CapabilitiesRequest { at: self.at, ..v1::CapabilitiesRequest::default() };
-        let fetch =
-            Box::pin(
-                async move { own.ask(request, async |mut c, r| c.capabilities(r).await).await },
-            );
+        let fetch = Box::pin(async move {
+            own.ask(request, async |mut c, r| c.access.capabilities(r).await).await
+        });
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.capabilities.get_soon(fetch).await,
@@ -438,7 +443,9 @@ impl Asker {
         let mut own = self.clone();
         let request = v1::ServicesRequest { at: self.at, ..v1::ServicesRequest::default() };
         let fetch =
-            Box::pin(async move { own.ask(request, async |mut c, r| c.services(r).await).await });
+            Box::pin(
+                async move { own.ask(request, async |mut c, r| c.services.list(r).await).await },
+            );
         match self.at {
             Some(_) => fetch.await.map(Arc::new),
             None => self.shared.services.get_soon(fetch).await,
@@ -470,7 +477,7 @@ impl Asker {
             Of::Cell(_) | Of::Jobs(_) => false,
         };
         let request = v1::UsageRequest { of: Some(of), without_totals };
-        self.ask(request, async |mut c, r| c.usage(r).await).await
+        self.ask(request, async |mut c, r| c.usage.get(r).await).await
     }
 
     /// The newest events that match, as of a moment ago.
@@ -545,7 +552,7 @@ impl Asker {
     }
 
     async fn read_events(&mut self, request: v1::EventsRequest) -> Result<History, Problem> {
-        let mut stream = self.stream(request, async |mut c, r| c.events(r).await).await?;
+        let mut stream = self.stream(request, async |mut c, r| c.history.events(r).await).await?;
         let mut history = History { events: Vec::new(), next: None };
         while let Some(answer) = stream.message().await.map_err(client::Error::Answer)? {
             history.events.extend(answer.events);

@@ -178,7 +178,7 @@ async fn open(
 ) -> Result<Streaming<v1::LogChunk>, Problem> {
     let address = Address { place: crate::address::Place::Help, at: None };
     let mut asker = app.asker(session, address).await?;
-    asker.stream(request?, async |mut c, r| c.logs(r).await).await
+    asker.stream(request?, async |mut c, r| c.tasks.logs(r).await).await
 }
 
 /// Sends the lines of a log, marked up, until the browser, the session or the log ends.

@@ -286,7 +286,7 @@ type Call = (mpsc::Sender<v1::ExecRequest>, Streaming<v1::ExecOutput>);
 async fn call(mut connection: Connection) -> Result<Call, Problem> {
     let opened = connection.stream((), async |mut client, request| {
         let (to_task, requests) = mpsc::channel(QUEUE);
-        let response = client.exec(request.map(|()| ReceiverStream::new(requests))).await?;
+        let response = client.tasks.exec(request.map(|()| ReceiverStream::new(requests))).await?;
         let (metadata, outputs, extensions) = response.into_parts();
         Ok(tonic::Response::from_parts(metadata, (to_task, outputs), extensions))
     });

@@ -8,9 +8,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
+/// Who calls most services.
+const CLIENTS: &str = "Users, tools and tasks call a master.";
+
 /// The described services, in this order, and who calls them.
-const SERVICES: [(&str, &str); 5] = [
-    ("Borgmaster", "Users, tools and tasks call a master."),
+const SERVICES: [(&str, &str); 16] = [
+    ("Jobs", CLIENTS),
+    ("Updates", CLIENTS),
+    ("Tasks", CLIENTS),
+    ("Machines", CLIENTS),
+    ("Cell", CLIENTS),
+    ("Access", CLIENTS),
+    ("Quota", CLIENTS),
+    ("Usage", CLIENTS),
+    ("History", CLIENTS),
+    ("Services", CLIENTS),
+    ("Locks", CLIENTS),
+    ("Replicas", CLIENTS),
     ("Names", "Users, tools, tasks and Borglets call a master."),
     (
         "Enrolment",

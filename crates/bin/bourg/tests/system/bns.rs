@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use client::MasterClient;
 use nix::sys::signal::Signal;
 use proto::v1;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::service::names_client::NamesClient;
 use rpc::{Expect, Role, Rotating};
 use serde_json::Value;
@@ -180,7 +180,7 @@ async fn first_answers(cell: &Three, replica: u64, index: u64) -> [Result<u64, S
     let credentials = Rotating::new(issued(cell, "user/root")).expect("credentials");
     let channel = rpc::transport::connect(address, &credentials, &Expect::Role(Role::Master));
     let channel = channel.expect("an address");
-    let client = BorgmasterClient::new(channel.clone());
+    let client = MasterClient::over(channel.clone());
     let names = async {
         let request = v1::WatchNamesRequest { query: None, after: index };
         let mut stream = NamesClient::new(channel).watch(request).await?.into_inner();
@@ -189,12 +189,12 @@ async fn first_answers(cell: &Three, replica: u64, index: u64) -> [Result<u64, S
     let job = async {
         let job = v1::JobAddress { user: "root".to_owned(), job: "web".to_owned() };
         let request = v1::WatchJobRequest { job: Some(job), index };
-        let mut stream = client.clone().watch_job(request).await?.into_inner();
+        let mut stream = client.clone().jobs.watch(request).await?.into_inner();
         stream.message().await.map(|status| status.expect("it goes on").index)
     };
     let files = async {
         let request = v1::WatchFilesRequest { path: ["", "root", ""].join("/"), index };
-        let mut stream = client.clone().watch_files(request).await?.into_inner();
+        let mut stream = client.clone().locks.watch(request).await?.into_inner();
         stream.message().await.map(|files| files.expect("it goes on").index)
     };
     [names.await, job.await, files.await]

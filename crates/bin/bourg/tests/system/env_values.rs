@@ -3,9 +3,9 @@
 
 use std::fs;
 
+use client::MasterClient;
 use proto::v1;
 use rpc::Credentials;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -142,11 +142,11 @@ fn no_answer_to_others_has_a_value_of_env() {
 
     let (status, watched) = wait(async {
         let ben = Credentials::read(cell.path("ben"), "user").expect("a certificate");
-        let mut client = BorgmasterClient::new(to(&cell, Of::Master, ben));
-        let status = client.status(v1::StatusRequest::default()).await.expect("an answer");
+        let mut client = MasterClient::over(to(&cell, Of::Master, ben));
+        let status = client.jobs.status(v1::StatusRequest::default()).await.expect("an answer");
         let job = Some(v1::JobAddress { user: "ana".to_owned(), job: "keys".to_owned() });
         let watch =
-            client.watch_job(v1::WatchJobRequest { job, index: 0 }).await.expect("a stream");
+            client.jobs.watch(v1::WatchJobRequest { job, index: 0 }).await.expect("a stream");
         let watched = watch.into_inner().message().await.expect("it is sent");
         (status.into_inner(), watched.expect("the job as it is"))
     });
@@ -191,13 +191,13 @@ fn a_description_without_its_values_cannot_be_submitted() {
     }
     let refused = wait(async {
         let ben = Credentials::read(cell.path("ben"), "user").expect("a certificate");
-        let mut client = BorgmasterClient::new(to(&cell, Of::Master, ben));
-        let status = client.status(v1::StatusRequest::default()).await.expect("an answer");
+        let mut client = MasterClient::over(to(&cell, Of::Master, ben));
+        let status = client.jobs.status(v1::StatusRequest::default()).await.expect("an answer");
         let spec = status.into_inner().jobs[0].spec.clone();
-        let session = client.open_session(v1::OpenSessionRequest {}).await.expect("a session");
+        let session = client.cell.open_session(v1::OpenSessionRequest {}).await.expect("a session");
         let session = session.into_inner().session;
         let id = Some(v1::RequestId { session, sequence: 1 });
-        client.submit(v1::SubmitRequest { id, spec }).await.expect_err("it lacks its values")
+        client.jobs.submit(v1::SubmitRequest { id, spec }).await.expect_err("it lacks its values")
     });
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     assert!(refused.message().starts_with("hiddenEnv: "), "{refused}");

@@ -1,8 +1,8 @@
 //! Events: shown, filtered, followed across a master's restart, and neither lost nor duplicated.
 
+use client::MasterClient;
 use nix::sys::signal::Signal;
 use proto::v1;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use serde_json::Value;
 use tonic::Code;
 
@@ -232,22 +232,24 @@ fn events_survive_a_restoration_and_the_replica_that_had_them() {
 fn one_user_does_not_keep_the_others_from_following() {
     let cell = Cell::start();
     wait(async {
-        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let mut client = MasterClient::over(to(&cell, Of::Master, issued(&cell, "user/root")));
         let asked = v1::EventsRequest { follow: true, ..v1::EventsRequest::default() };
         let mut following = Vec::new();
         for _ in 0..128 {
-            following.push(client.events(asked.clone()).await.expect("there is room").into_inner());
+            following.push(
+                client.history.events(asked.clone()).await.expect("there is room").into_inner(),
+            );
         }
-        let refused = client.events(asked.clone()).await.expect_err("that is one too many");
+        let refused = client.history.events(asked.clone()).await.expect_err("that is one too many");
         assert_eq!(refused.code(), Code::ResourceExhausted);
         let why = "root has 128 calls that follow the events already, as many as its share of what all \
                    users have: end one of them";
         assert_eq!(refused.message(), why);
         // Reads that do not follow count separately, and hold their permit for a moment.
         let once = v1::EventsRequest { follow: false, ..asked.clone() };
-        client.events(once).await.expect("it is answered");
+        client.history.events(once).await.expect("it is answered");
         following.pop();
-        let again = async { while client.events(asked.clone()).await.is_err() {} };
+        let again = async { while client.history.events(asked.clone()).await.is_err() {} };
         tokio::time::timeout(PATIENCE, again).await.expect("there is room again");
     });
 }

@@ -35,7 +35,7 @@ fn what_happens_in_a_cell_is_counted() {
     value_is(&cell, Of::Master, running, 0.0);
 
     let (master, borglet) = (metrics(&cell, Of::Master), metrics(&cell, Of::Borglet));
-    let submit = "{method=\"bourg.v1.Borgmaster/Submit\",class=\"ok\"}";
+    let submit = "{method=\"bourg.v1.Jobs/Submit\",class=\"ok\"}";
     let submitted = format!("bourg_request_duration_seconds_count{submit}");
     assert_eq!(value(&master, &submitted), Some(1.0), "{master}");
     let index = value(&master, "bourg_applied_index");

@@ -121,7 +121,7 @@ def main(version, address, name, client):
         services = reflection.services()
         # Each service is described, those of reflection too.
         reflection.pool(*services)
-        pool = reflection.pool("bourg.v1.Borgmaster", "grpc.health.v1.Health")
+        pool = reflection.pool("bourg.v1.Cell", "grpc.health.v1.Health")
         try:
             call(channel, pool, "grpc.health.v1.Health", "Check", service="bourg.v1.Nothing")
             unknown = "known"
@@ -131,7 +131,7 @@ def main(version, address, name, client):
             of: call(channel, pool, "grpc.health.v1.Health", "Check", service=of)["status"]
             for of in ["", *services]
         }
-        cell = call(channel, pool, "bourg.v1.Borgmaster", "CellStatus")
+        cell = call(channel, pool, "bourg.v1.Cell", "Status")
     print(json.dumps({"services": services, "health": health, "unknown": unknown, "cell": cell}))
 
 

@@ -33,11 +33,22 @@ fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
 #[track_caller]
 fn finds(said: &Value) {
     let services = [
-        "bourg.v1.Borgmaster",
+        "bourg.v1.Access",
+        "bourg.v1.Cell",
         "bourg.v1.Enrolment",
+        "bourg.v1.History",
+        "bourg.v1.Jobs",
+        "bourg.v1.Locks",
+        "bourg.v1.Machines",
         "bourg.v1.Names",
+        "bourg.v1.Quota",
+        "bourg.v1.Replicas",
         "bourg.v1.Replication",
         "bourg.v1.Scheduling",
+        "bourg.v1.Services",
+        "bourg.v1.Tasks",
+        "bourg.v1.Updates",
+        "bourg.v1.Usage",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use client::MasterClient;
 use nix::sys::signal::Signal;
 use proto::v1;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -371,8 +371,8 @@ fn a_cell_goes_on_from_one_replica_when_the_majority_is_lost() {
 fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
     let cell = Cell::start();
     wait(async {
-        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
-        let session = client.open_session(v1::OpenSessionRequest {}).await.expect("a session");
+        let mut client = MasterClient::over(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let session = client.cell.open_session(v1::OpenSessionRequest {}).await.expect("a session");
         let session = session.into_inner().session;
         let address = v1::JobAddress { user: String::new(), job: "web".to_owned() };
         let kill = |sequence| v1::KillRequest {
@@ -385,10 +385,10 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
             id: Some(v1::RequestId { session, sequence }),
             spec: Some(jobs::that_fits_nowhere("web")),
         };
-        let refused = client.kill(kill(1)).await.expect_err("there is none");
+        let refused = client.jobs.kill(kill(1)).await.expect_err("there is none");
         assert_eq!(refused.code(), Code::NotFound);
-        client.submit(submit(2)).await.expect("it is submitted");
-        let refused = client.kill(kill(1)).await.expect_err("that was answered");
+        client.jobs.submit(submit(2)).await.expect("it is submitted");
+        let refused = client.jobs.kill(kill(1)).await.expect_err("that was answered");
         assert_eq!(refused.code(), Code::NotFound, "{refused}");
         assert!(
             refused.message().contains("when this was requested for the first time"),
@@ -396,10 +396,10 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
         );
         assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
         // A completed one gets the same answer again, whatever the name means by then.
-        let done = client.kill(kill(3)).await.expect("it is killed").into_inner();
+        let done = client.jobs.kill(kill(3)).await.expect("it is killed").into_inner();
         assert_eq!(done.killed, 1);
-        client.submit(submit(4)).await.expect("it is submitted anew");
-        let again = client.kill(kill(3)).await.expect("it was killed").into_inner();
+        client.jobs.submit(submit(4)).await.expect("it is submitted anew");
+        let again = client.jobs.kill(kill(3)).await.expect("it was killed").into_inner();
         assert_eq!(again.killed, 1);
         assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
     });
@@ -412,8 +412,8 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
     let frozen = [2, 3].map(|id| cell.pid(id));
     wait(async {
         let channel = to(&cell, Of::Master, issued(&cell, "user/root"));
-        let client = BorgmasterClient::new(channel);
-        let session = client.clone().open_session(v1::OpenSessionRequest {}).await;
+        let client = MasterClient::over(channel);
+        let session = client.clone().cell.open_session(v1::OpenSessionRequest {}).await;
         let session = session.expect("a session").into_inner().session;
         // There is no leader from now on, so all changes wait.
         frozen.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
@@ -427,7 +427,7 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
             let mut spec = jobs::that_fits_nowhere(&format!("large-{sequence}"));
             jobs::lengthen(&mut spec);
             let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
-            asked.spawn(async move { client.submit(request).await });
+            asked.spawn(async move { client.jobs.submit(request).await });
         }
         let first = tokio::time::timeout(PATIENCE, asked.join_next()).await.expect("an answer");
         let refused = first.expect("they were asked").expect("no panic").expect_err("nobody leads");

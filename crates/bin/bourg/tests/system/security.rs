@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
+use client::MasterClient;
 use hyper::body::{Bytes, Frame};
 use proto::v1;
 use replication::v1::replication_client::ReplicationClient;
 use rpc::service::borglet_client::BorgletClient;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Authority, Credentials, Expect, Identity, JoinToken, Role, Rotating, Validity};
@@ -71,10 +71,10 @@ fn nobody_does_what_is_anothers_to_do() {
         let to = |of, identity| to(&cell, of, issued(&cell, identity));
         let mut all: Vec<(&str, &str, Status)> = Vec::new();
         for who in ["borglet/m1", "scheduler/main", "master", "join/borglet/m9", "join/master/2"] {
-            let mut client = BorgmasterClient::new(to(Of::Master, who));
-            let said = client.status(v1::StatusRequest::default()).await;
+            let mut client = MasterClient::over(to(Of::Master, who));
+            let said = client.jobs.status(v1::StatusRequest::default()).await;
             all.push((who, "status", said.expect_err(who)));
-            let said = client.add_machine(v1::AddMachineRequest::default()).await;
+            let said = client.machines.add(v1::AddMachineRequest::default()).await;
             all.push((who, "add a machine", said.expect_err(who)));
         }
         for who in ["user/root", "borglet/m1", "join/borglet/m9"] {
@@ -145,14 +145,14 @@ fn whoever_may_not_ask_is_told_before_their_message_is_read() {
 fn one_call_names_a_thousand_at_most() {
     let cell = Cell::start();
     wait(async {
-        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let mut client = MasterClient::over(to(&cell, Of::Master, issued(&cell, "user/root")));
         let jobs = vec![v1::JobAddress::default(); 1_001];
         let asked = v1::StatusRequest { jobs, ..v1::StatusRequest::default() };
-        let status = client.status(asked).await.expect_err("that is one too many");
+        let status = client.jobs.status(asked).await.expect_err("that is one too many");
         assert_eq!(status.message(), "names: has 1001 jobs, at most 1000 are allowed");
         let names = vec![String::new(); 1_001];
         let asked = v1::MachinesRequest { names, ..v1::MachinesRequest::default() };
-        let status = client.machines(asked).await.expect_err("that is one too many");
+        let status = client.machines.list(asked).await.expect_err("that is one too many");
         assert_eq!(status.message(), "names: has 1001 machines, at most 1000 are allowed");
     });
 }
@@ -175,8 +175,8 @@ fn certificates_that_are_not_valid_are_refused_and_counted_by_cause() {
         for (credentials, cause) in [(&expired, "expired"), (&foreign, "wrong_authority")] {
             let before = refused(&cell, of, cause);
             let status = wait(async {
-                let mut client = BorgmasterClient::new(to(&cell, of, credentials.clone()));
-                client.status(v1::StatusRequest::default()).await.expect_err(cause)
+                let mut client = MasterClient::over(to(&cell, of, credentials.clone()));
+                client.jobs.status(v1::StatusRequest::default()).await.expect_err(cause)
             });
             assert!(rpc::transport::is_distrust(&status), "{cause}: {status}");
             assert_eq!(refused(&cell, of, cause), before + 1, "{of:?}, {cause}");

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cell::{Rejection, Reply, Session, Submission};
+use cell::{ExpiringQuota, Rejection, Reply, Session, Submission};
 use model::{
-    CollectionId, GrantId, LockSessionId, LogIndex, MachineId, ReplicaId, SessionId, Version,
+    CollectionId, GrantId, LockSessionId, LogIndex, MachineId, ReplicaId, SessionId, Time, Version,
 };
 
 use crate::error::{At, Fault, Malformed};
@@ -58,16 +58,14 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
     fn try_from(answer: v1::Answer) -> Result<Self, Malformed> {
         Ok(Ok(match answer.answer.ok_or(Fault::UnknownKind)? {
             Answer::Session(id) => Reply::Session(SessionId(id)),
-            Answer::Submitted(Submitted { collection, submission: done }) => Reply::Submitted {
-                collection: CollectionId(collection),
-                submission: submission(done).field("submitted")?,
-            },
+            Answer::Submitted(submitted) => submitted.try_into().field("submitted")?,
             Answer::Killed(Killed { collection, tasks }) => {
                 Reply::Killed { collection: CollectionId(collection), tasks }
             }
-            Answer::Updated(Updated { collection, version, unchanged }) => {
+            Answer::Updated(Updated { collection, version, unchanged, changes }) => {
                 let (collection, version) = (CollectionId(collection), Version(version));
-                Reply::Updated { collection, version, unchanged }
+                let changes = changes.into_iter().map(Into::into).collect();
+                Reply::Updated { collection, version, unchanged, changes }
             }
             Answer::Restarted(Restarted { collection, started, version }) => {
                 let (collection, version) = (CollectionId(collection), version.map(Version));
@@ -110,16 +108,22 @@ impl From<&Reply> for Answer {
     fn from(reply: &Reply) -> Self {
         match reply {
             Reply::Session(id) => Self::Session(id.0),
-            Reply::Submitted { collection, submission } => Self::Submitted(Submitted {
-                collection: collection.0,
-                submission: v1::Submission::from(*submission).into(),
-            }),
+            Reply::Submitted { collection, submission, version, changes, expiring_quota } => {
+                Self::Submitted(Submitted {
+                    collection: collection.0,
+                    submission: v1::Submission::from(*submission).into(),
+                    version: version.0,
+                    changes: changes.iter().map(Into::into).collect(),
+                    expiring_quota: expiring_quota.as_ref().map(Into::into),
+                })
+            }
             Reply::Killed { collection, tasks } => {
                 Self::Killed(Killed { collection: collection.0, tasks: *tasks })
             }
-            Reply::Updated { collection, version, unchanged } => {
+            Reply::Updated { collection, version, unchanged, changes } => {
                 let (collection, version) = (collection.0, version.0);
-                Self::Updated(Updated { collection, version, unchanged: *unchanged })
+                let changes = changes.iter().map(Into::into).collect();
+                Self::Updated(Updated { collection, version, unchanged: *unchanged, changes })
             }
             Reply::Restarted { collection, started, version } => {
                 let (collection, version) = (collection.0, version.map(|version| version.0));
@@ -146,6 +150,40 @@ impl From<&Reply> for Answer {
             Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),
         }
+    }
+}
+
+impl TryFrom<Submitted> for Reply {
+    type Error = Malformed;
+
+    fn try_from(submitted: Submitted) -> Result<Self, Malformed> {
+        let expiring_quota = read::optional(submitted.expiring_quota, "expiringQuota")?;
+        Ok(Self::Submitted {
+            collection: CollectionId(submitted.collection),
+            submission: submission(submitted.submission)?,
+            version: Version(submitted.version),
+            changes: submitted.changes.into_iter().map(Into::into).collect(),
+            expiring_quota,
+        })
+    }
+}
+
+impl From<&ExpiringQuota> for v1::answer::ExpiringQuota {
+    fn from(quota: &ExpiringQuota) -> Self {
+        let (band, at) = (quota.band.to_string(), quota.at.0);
+        Self { band, at, above: Some((&quota.above).into()) }
+    }
+}
+
+impl TryFrom<v1::answer::ExpiringQuota> for ExpiringQuota {
+    type Error = Malformed;
+
+    fn try_from(quota: v1::answer::ExpiringQuota) -> Result<Self, Malformed> {
+        Ok(Self {
+            band: read::band(&quota.band, "band")?,
+            at: Time(quota.at),
+            above: read::message(quota.above, "above")?,
+        })
     }
 }
 

@@ -444,7 +444,7 @@ fn a_malformed_image_is_refused_with_its_place() {
         (
             |all| {
                 let Some(Part::Session(session)) = &mut all[17].part else { panic!("no session") };
-                let submitted = v1::answer::Submitted { collection: 1, submission: 0 };
+                let submitted = v1::answer::Submitted { collection: 1, ..Default::default() };
                 let answer = Some(v1::answer::Answer::Submitted(submitted));
                 session.answers.insert(9, v1::Answer { answer });
             },

@@ -71,7 +71,7 @@ proptest! {
 
     #[test]
     fn usage_is_read_back(usage in all_usage()) {
-        prop_assert_eq!(through::<v1::Usage, _>(&usage), Ok(usage));
+        prop_assert_eq!(through::<v1::MeasuredUsage, _>(&usage), Ok(usage));
     }
 
     #[test]

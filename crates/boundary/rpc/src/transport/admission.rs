@@ -128,7 +128,7 @@ mod tests {
             ("/bourg.v1.Scheduling/Propose", &["master", "scheduler/main"]),
             ("/bourg.v1.Enrolment/Enrol", &whom),
             // These services do their own checks.
-            ("/bourg.v1.Borgmaster/Status", &whom[..5]),
+            ("/bourg.v1.Jobs/Status", &whom[..5]),
             ("/grpc.health.v1.Health/Check", &whom[..5]),
             ("/metrics", &whom[..5]),
             ("/bourg.v1.Borglet", &whom[..5]),

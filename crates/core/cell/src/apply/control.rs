@@ -77,7 +77,8 @@ impl Change for ControlUpdate {
         cell.control_update(by, id, *action, events)?;
         let update = cell.jobs.get(id).and_then(|job| job.update.as_ref());
         let version = update.map_or(Version(0), |update| update.to);
-        Ok(Reply::Updated { collection: id, version, unchanged: false })
+        let changes = Arc::default();
+        Ok(Reply::Updated { collection: id, version, unchanged: false, changes })
     }
 }
 
@@ -173,6 +174,6 @@ impl Cell {
             None => self.as_autoscaled(&owner, &spec),
             Some(_) => spec,
         };
-        self.open_update(by, id, &Opening::to(&spec), events)
+        Ok(self.open_update(by, id, &Opening::to(&spec), events)?.reply(id))
     }
 }

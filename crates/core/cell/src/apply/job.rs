@@ -11,7 +11,7 @@ use super::alloc::Entered;
 use super::capability::not_the_owner;
 use super::limits::without_own_limit;
 use super::quota::charges;
-use super::update::Opening;
+use super::update::{Opened, Opening};
 use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::lifecycle::Transition;
@@ -149,12 +149,17 @@ impl Cell {
         {
             job.not_being_killed()?;
             let collection = job.id;
-            let update = self.open_update(by, collection, &Opening::to(spec), events)?;
-            let submission = match update {
-                Reply::Updated { unchanged: true, .. } => Submission::Unchanged,
-                _ => Submission::Updated,
-            };
-            return Ok(Reply::Submitted { collection, submission });
+            let Opened { version, unchanged, changes } =
+                self.open_update(by, collection, &Opening::to(spec), events)?;
+            let submission = if unchanged { Submission::Unchanged } else { Submission::Updated };
+            let expiring_quota = self.expiring_quota(collection);
+            return Ok(Reply::Submitted {
+                collection,
+                submission,
+                version,
+                changes,
+                expiring_quota,
+            });
         }
         if self.service(by, &spec.name).is_some() {
             return Err(Rejection::NameOfService { user: by.clone(), name: spec.name.clone() });
@@ -220,7 +225,13 @@ impl Cell {
         self.jobs.insert(id, Arc::new(job));
         self.used_for(by, id, spec, events);
         self.job_names.insert((by.clone(), spec.name.clone(), id));
-        Ok(Reply::Submitted { collection: id, submission: Submission::New })
+        Ok(Reply::Submitted {
+            collection: id,
+            submission: Submission::New,
+            version: Version(1),
+            changes: Arc::default(),
+            expiring_quota: self.expiring_quota(id),
+        })
     }
 
     /// Resolves the jobs that a description refers to. All of them existed before it, so none can

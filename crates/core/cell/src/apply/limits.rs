@@ -74,7 +74,8 @@ impl Change for SetLimits {
         text_bounds::description(&spec)?;
         if before == *limit {
             let version = job.version;
-            return Ok(Reply::Updated { collection: id, version, unchanged: true });
+            let changes = Arc::default();
+            return Ok(Reply::Updated { collection: id, version, unchanged: true, changes });
         }
         let lowers = before.exceeds(*limit);
         let policy = policy(job, &spec, lowers, cell.time)?;
@@ -96,8 +97,8 @@ impl Change for SetLimits {
             policy: Some(&policy),
             kind: OpeningKind::Limits,
         };
-        cell.open_unchecked(by, id, &opening, events);
-        Ok(Reply::Updated { collection: id, version, unchanged: false })
+        let changes = cell.open_unchecked(by, id, &opening, events);
+        Ok(Reply::Updated { collection: id, version, unchanged: false, changes })
     }
 }
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{Band, Capability, Dimension, GrantId, Resources, TaskIndex, Time, UserName};
+use model::{
+    Band, Capability, CollectionId, Dimension, GrantId, Resources, Span, TaskIndex, Time, UserName,
+};
 use spec::JobSpec;
 
 use super::update::Opening;
@@ -52,6 +54,21 @@ fn charged_in(charges: &[(Band, Total)], band: Band) -> Total {
     let found = charges.iter().find(|(other, _)| *other == band);
     found.map_or(Total::default(), |(_, charge)| *charge)
 }
+
+/// Quota that expires soon: grants of a user end, and from then on they are charged more in a band than
+/// they are granted. That ends no task; no job is admitted or grows until they are granted more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiringQuota {
+    /// The band.
+    pub band: Band,
+    /// When the first grant ends without which the present charge exceeds the quota.
+    pub at: Time,
+    /// By how much it does from then on.
+    pub above: Resources,
+}
+
+/// How long before a grant ends its user is told when they submit a job.
+const EXPIRES_SOON: Span = Span::from_secs(7 * 24 * 60 * 60);
 
 /// Grant quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,6 +237,23 @@ impl Cell {
             !before.plus(more).grows_beyond(&before, &granted)
         };
         !self.quota.metering.on || charged_bands(job).into_iter().all(fits)
+    }
+
+    /// The quota of a job's owner that expires soon, in the band in which the job is charged.
+    pub(super) fn expiring_quota(&self, job: CollectionId) -> Option<ExpiringQuota> {
+        let (quota, now) = (&self.quota, self.time);
+        let job = self.jobs.get(job).filter(|_| quota.metering.on)?;
+        let (user, band) = (&job.owner, job.spec.charged_band()?);
+        let charged = quota.charged(user, band);
+        let running = quota.of(user, band).filter(|grant| grant.runs(now));
+        let soon = now + EXPIRES_SOON;
+        let ends = running.filter_map(|grant| grant.until).filter(|end| *end <= soon);
+        let ends: BTreeSet<Time> = ends.collect();
+        let expiring = |at| {
+            let above = charged.minus(quota.granted(user, band, at)).resources();
+            (above != Resources::default()).then_some(ExpiringQuota { band, at, above })
+        };
+        ends.into_iter().find_map(expiring)
     }
 
     /// Whether quota suffices for submitting a description now: as a new job, or as an update of

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, UserName, Version};
-use spec::{JobSpec, UpdatePolicy, limits};
+use spec::{FieldChange, JobSpec, UpdatePolicy, limits};
 
 use super::capability::not_allowed;
 use super::limits::{differs_in_limits, without_own_limit};
@@ -46,6 +46,24 @@ pub(super) struct Opening<'a> {
     pub(super) tasks: &'a TaskSelection,
     pub(super) policy: Option<&'a UpdatePolicy>,
     pub(super) kind: OpeningKind,
+}
+
+/// An update that was opened, or that has nothing to change.
+pub(super) struct Opened {
+    /// The version that it leads to.
+    pub(super) version: Version,
+    /// Whether there was nothing to change.
+    pub(super) unchanged: bool,
+    /// The fields that it changes.
+    pub(super) changes: Arc<[FieldChange]>,
+}
+
+impl Opened {
+    /// The answer to who opened it for a job.
+    pub(super) fn reply(self, collection: CollectionId) -> Reply {
+        let Self { version, unchanged, changes } = self;
+        Reply::Updated { collection, version, unchanged, changes }
+    }
 }
 
 /// What an update takes over of the open one that it replaces.
@@ -142,7 +160,7 @@ impl Change for UpdateJob {
         let id = cell.changeable(by, who, what, ADMINISTER, *expected)?;
         let spec = cell.as_applied(owner, spec, tasks);
         let opening = Opening { tasks, policy: policy.as_ref(), ..Opening::to(&spec) };
-        cell.open_update(by, id, &opening, events)
+        Ok(cell.open_update(by, id, &opening, events)?.reply(id))
     }
 }
 
@@ -186,7 +204,7 @@ impl Change for ResizeJob {
         text_bounds::description(&spec)?;
         let (spec, kind) = (Arc::new(spec), OpeningKind::Size);
         let opening = Opening { tasks: &selected, kind, ..Opening::to(&spec) };
-        cell.open_update(by, id, &opening, events)
+        Ok(cell.open_update(by, id, &opening, events)?.reply(id))
     }
 }
 
@@ -434,7 +452,7 @@ impl Cell {
         id: CollectionId,
         opening: &Opening<'_>,
         events: &mut Events,
-    ) -> Result<Reply, Rejection> {
+    ) -> Result<Opened, Rejection> {
         let Opening { spec, tasks, .. } = *opening;
         let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         let (owner, name) = (job.owner.clone(), job.spec.name.clone());
@@ -444,7 +462,7 @@ impl Cell {
         }
         if self.is_as_described(job, spec, tasks) {
             let version = job.version;
-            return Ok(Reply::Updated { collection: id, version, unchanged: true });
+            return Ok(Opened { version, unchanged: true, changes: Arc::default() });
         }
         let fields = job.spec.fixed_fields_changed(spec);
         if !fields.is_empty() {
@@ -462,23 +480,24 @@ impl Cell {
         job.room_for_version(opening)?;
         self.room_for_description(&owner, by, spec)?;
         self.within_quota(&owner, spec).map_err(Rejection::Quota)?;
-        self.open_unchecked(by, id, opening, events);
+        let changes = self.open_unchecked(by, id, opening, events);
         let version = self.jobs.get(id).map_or(Version(0), |job| job.last_version);
-        Ok(Reply::Updated { collection: id, version, unchanged: false })
+        Ok(Opened { version, unchanged: false, changes })
     }
 
-    /// Opens an update that was checked.
+    /// Opens an update that was checked. Returns the fields that it changes.
     pub(super) fn open_unchecked(
         &mut self,
         by: &UserName,
         id: CollectionId,
         opening: &Opening<'_>,
         events: &mut Events,
-    ) {
+    ) -> Arc<[FieldChange]> {
         let Opening { capability, spec, .. } = *opening;
         let (now, before) = (self.time, self.charges_of(id));
-        let Some(job) = self.jobs.get_mut(id) else { return };
-        let changes = job.spec.changes(spec).into_iter().map(|(change, _)| change).collect();
+        let Some(job) = self.jobs.get_mut(id) else { return Arc::default() };
+        let changes: Arc<[_]> =
+            job.spec.changes(spec).into_iter().map(|(change, _)| change).collect();
         let (owner, tallied) = (job.owner.clone(), Tallied::of(job));
         let to = Version(job.last_version.0.saturating_add(1));
         let (update, changing) = job.next_update(now, by, to, opening);
@@ -494,7 +513,8 @@ impl Cell {
         self.tally.replace(&owner, tallied, Tallied::of(job));
         self.recharge(&owner, &before, &self.charges_of(id));
         self.updating.insert(id);
-        events.add(Subject::Job(id), EventKind::UpdateOpened { from, to, changes });
+        let opened = EventKind::UpdateOpened { from, to, changes: Arc::clone(&changes) };
+        events.add(Subject::Job(id), opened);
         events.add(
             Subject::Job(id),
             match stage {
@@ -511,6 +531,7 @@ impl Cell {
         self.keep_changing(id, changing);
         // Nothing is left to do where everything changed at once.
         self.succeed(id, events);
+        changes
     }
 
     /// Whether an update would change nothing: the description is the current one, and each selected

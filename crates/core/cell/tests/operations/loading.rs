@@ -310,7 +310,13 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let open = Op::OpenSession { user: user("root") };
     assert_eq!(apply(&open), Outcome::Request(Ok(Reply::Session(SessionId(u64::MAX)))));
     assert_eq!(apply(&open), full(Countable::SessionIds));
-    let last = Reply::Submitted { collection: CollectionId(u64::MAX), submission: Submission::New };
+    let last = Reply::Submitted {
+        collection: CollectionId(u64::MAX),
+        submission: Submission::New,
+        version: Version(1),
+        changes: Arc::default(),
+        expiring_quota: None,
+    };
     assert_eq!(apply(&request(1, submit("web"))), Outcome::Request(Ok(last)));
     assert_eq!(apply(&request(2, submit("db"))), full(Countable::JobIds));
     let last = Reply::MachineAdded(MachineId(u64::MAX));

@@ -30,6 +30,7 @@ mod sessions;
 mod shares;
 mod shortages;
 mod shown;
+mod submissions;
 mod unreachable;
 mod updates;
 mod users;

@@ -35,7 +35,7 @@ pub(crate) fn applied(op: &Op, applied: &Applied) -> String {
 fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Session(id) => format!("session {id}"),
-        Reply::Submitted { collection, submission } => match submission {
+        Reply::Submitted { collection, submission, .. } => match submission {
             Submission::New => format!("job {collection}"),
             Submission::Unchanged => format!("job {collection}, unchanged"),
             Submission::Updated => format!("job {collection}, updated"),

@@ -10,10 +10,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use client::Connection;
+use client::{Connection, MasterClient};
 use command::{Done, Failure, output};
 use proto::v1;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::transport::Link;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -177,7 +176,7 @@ pub(super) async fn add(
         let (id, name) = (Some(connection.request_id().await?), borglets::name(place));
         let request = v1::AddMachineRequest { id, name, address };
         connection
-            .ask(request, async |mut client, request| client.add_machine(request).await)
+            .ask(request, async |mut client, request| client.machines.add(request).await)
             .await?;
     }
     up(connection, number).await
@@ -243,17 +242,17 @@ async fn storm(
 
 /// Measures the latency of changes, one after another, until told to stop.
 async fn probe(
-    mut client: BorgmasterClient<Link>,
+    mut client: MasterClient<Link>,
     stopped: tokio::sync::watch::Receiver<bool>,
 ) -> Result<Latencies, Failure> {
-    let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
+    let session = client.cell.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
     let (mut times, mut sequence) = (Latencies::default(), 0);
     while !*stopped.borrow() {
         sequence += 1;
         let id = Some(v1::RequestId { session, sequence });
         let spec = Some((&waiting::job(0, sequence)?).into());
         let begun = Instant::now();
-        client.submit(v1::SubmitRequest { id, spec }).await?;
+        client.jobs.submit(v1::SubmitRequest { id, spec }).await?;
         times.add(begun.elapsed());
         tokio::time::sleep(PROBE_PAUSE).await;
     }

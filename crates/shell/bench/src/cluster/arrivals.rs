@@ -169,7 +169,7 @@ async fn measured(options: &Options) -> Result<Figures, Failure> {
 
 /// Submits jobs at the given rate for the given time; returns the number of jobs and of tasks.
 async fn arrive(mut client: LeanClient, options: &Options) -> Result<(u64, u64), Failure> {
-    let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
+    let session = client.cell.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
     let begun = Instant::now();
     let (mut jobs, mut tasks, mut waiting) = (0, 0, JoinSet::new());
     loop {
@@ -186,8 +186,8 @@ async fn arrive(mut client: LeanClient, options: &Options) -> Result<(u64, u64),
         tasks += u64::from(spec.tasks);
         let id = Some(v1::RequestId { session, sequence: jobs });
         let request = v1::SubmitRequest { id, spec: Some((&spec).into()) };
-        let mut client = client.clone();
-        waiting.spawn(async move { client.submit(request).await });
+        let mut service = client.jobs.clone();
+        waiting.spawn(async move { service.submit(request).await });
     }
     while let Some(answer) = waiting.join_next().await {
         acknowledged(Some(answer))?;

@@ -299,7 +299,7 @@ impl Simulated {
     }
 
     /// The newest samples, if they are newer than those that the master has by a second.
-    fn usage(&self, samples_after: u64) -> Option<v1::Usage> {
+    fn usage(&self, samples_after: u64) -> Option<v1::MeasuredUsage> {
         let (number, at) = (self.0.used?, wall_clock());
         if at.since(Time(samples_after)) < SAMPLED {
             return None;

@@ -130,6 +130,6 @@ async fn submit(connection: &mut Connection, run: u16) -> Result<(), Failure> {
     let id = Some(connection.request_id().await?);
     let spec = Some((&waiting::job(0, run.into())?).into());
     let request = v1::SubmitRequest { id, spec };
-    connection.ask(request, async |mut client, request| client.submit(request).await).await?;
+    connection.ask(request, async |mut client, request| client.jobs.submit(request).await).await?;
     Ok(())
 }

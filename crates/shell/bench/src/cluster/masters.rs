@@ -10,13 +10,12 @@ use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::{Context, ensure};
 use cell::Image;
 use checkpoint::Origin;
-use client::{CellFile, Connection};
+use client::{CellFile, Connection, MasterClient};
 use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{ReplicaId, RestoreEpoch, Term};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::transport::Link;
 use rpc::{Authority, Credentials, Expect, Identity, Role, Rotating, Validity};
 use store::DataDirectory;
@@ -211,7 +210,7 @@ impl Masters {
         let replica = self.replicas.iter().find(|replica| replica.id == to);
         let address = &replica.with_context(|| format!("no replica {to}"))?.address;
         let link = rpc::transport::link(address, user, &Expect::Role(Role::Master))?;
-        Ok(BorgmasterClient::new(link))
+        Ok(MasterClient::over(link))
     }
 
     /// Creates clients of one replica, with enough users to stay below the session limit. A user's
@@ -289,12 +288,13 @@ impl Masters {
 }
 
 /// A client without any buffering between frames.
-pub(super) type LeanClient = BorgmasterClient<Link>;
+pub(super) type LeanClient = MasterClient<Link>;
 
 /// The replicas as seen by one of them.
 async fn listed(connection: &mut Connection) -> Result<v1::ReplicasResponse, Failure> {
     let request = v1::ReplicasRequest {};
-    let asked = connection.ask(request, async |mut client, request| client.replicas(request).await);
+    let asked =
+        connection.ask(request, async |mut client, request| client.replicas.list(request).await);
     Ok(asked.await?)
 }
 

@@ -166,8 +166,9 @@ async fn submit(connection: &mut client::Connection) -> Result<v1::JobAddress, F
     spec.tasks = TASKS;
     let id = Some(connection.request_id().await?);
     let request = v1::SubmitRequest { id, spec: Some((&spec).into()) };
-    let answer =
-        connection.ask(request, async |mut client, request| client.submit(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.jobs.submit(request).await)
+        .await?;
     Ok(v1::JobAddress { user: answer.user, job: spec.name.to_string() })
 }
 
@@ -185,16 +186,16 @@ impl Reader {
         let mut times = Latencies::default();
         // From then on this replica has the job.
         let status = self.status();
-        self.client.status(asked(status, true)).await?;
+        self.client.jobs.status(asked(status, true)).await?;
         while Instant::now() < window.ends {
             let begun = Instant::now();
             if self.machines {
                 let labels = format!("job={}", self.job.job);
                 let request = v1::MachinesRequest { labels, ..Default::default() };
-                self.client.machines(asked(request, self.consistent)).await?;
+                self.client.machines.list(asked(request, self.consistent)).await?;
             } else {
                 let request = self.status();
-                self.client.status(asked(request, self.consistent)).await?;
+                self.client.jobs.status(asked(request, self.consistent)).await?;
             }
             let ended = Instant::now();
             if window.has(ended) {

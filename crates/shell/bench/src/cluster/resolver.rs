@@ -230,7 +230,9 @@ async fn appear(
     for job in &jobs {
         let id = Some(connection.request_id().await?);
         let request = v1::SubmitRequest { id, spec: Some(job.into()) };
-        connection.ask(request, async |mut client, request| client.submit(request).await).await?;
+        connection
+            .ask(request, async |mut client, request| client.jobs.submit(request).await)
+            .await?;
         let begun = Instant::now();
         while resolver.ask(job.name.as_str()).await? != Answered::Found {
             if begun.elapsed() > PATIENCE {
@@ -266,8 +268,9 @@ async fn kill(connection: &mut Connection, job: &str, index: u32) -> Result<(), 
     let ranges = vec![v1::IndexRange { first: index, last: index }];
     let tasks = v1::TaskSelection { all: false, ranges };
     let request = v1::KillRequest { id, job, tasks: Some(tasks), now: false };
-    let answer =
-        connection.ask(request, async |mut client, request| client.kill(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.jobs.kill(request).await)
+        .await?;
     if answer.killed != 1 {
         return Err(Failure::failed(format!("error: task {index} of a job is not killed")));
     }

@@ -298,7 +298,8 @@ async fn sign_in(
     let mut browsers = Vec::new();
     for number in 0..SIGNED_IN {
         let mut client = large::client(masters, leader, number)?;
-        let link = client.issue_sigma_link(v1::IssueSigmaLinkRequest {}).await?.into_inner().link;
+        let link =
+            client.access.issue_sigma_link(v1::IssueSigmaLinkRequest {}).await?.into_inner().link;
         browsers.push(site.sign_in(&link).await?);
     }
     Ok(browsers)

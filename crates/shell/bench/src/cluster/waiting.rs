@@ -64,7 +64,7 @@ async fn one(
     window: Window,
     rest: Duration,
 ) -> Result<Latencies, Failure> {
-    let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
+    let session = client.cell.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
     let (mut sequence, mut times) = (0, Latencies::default());
     while Instant::now() < window.ends {
         sequence += 1;
@@ -72,10 +72,13 @@ async fn one(
         let spec = job(number, sequence / 2 + sequence % 2)?;
         let begun = Instant::now();
         if sequence % 2 == 1 {
-            client.submit(v1::SubmitRequest { id, spec: Some((&spec).into()) }).await?;
+            client.jobs.submit(v1::SubmitRequest { id, spec: Some((&spec).into()) }).await?;
         } else {
             let job = v1::JobAddress { user: String::new(), job: spec.name.to_string() };
-            client.kill(v1::KillRequest { id, job: Some(job), tasks: None, now: false }).await?;
+            client
+                .jobs
+                .kill(v1::KillRequest { id, job: Some(job), tasks: None, now: false })
+                .await?;
         }
         let ended = Instant::now();
         if window.has(ended) {

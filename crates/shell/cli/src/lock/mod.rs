@@ -154,7 +154,8 @@ async fn files(
     sequencer: String,
 ) -> Result<v1::FilesResponse, Failure> {
     let request = v1::FilesRequest { path, sequencer };
-    let answer = connection.ask(request, async |mut client, request| client.files(request).await);
+    let answer =
+        connection.ask(request, async |mut client, request| client.locks.files(request).await);
     answer.await.map_err(failure)
 }
 
@@ -324,7 +325,7 @@ fn check(cell: Target<'_>, args: &CheckArgs) -> Done {
 fn watch(cell: Target<'_>, args: &WatchArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::WatchFilesRequest { path: args.path.clone(), index: args.from };
-        let open = async |mut client: MasterClient, request| client.watch_files(request).await;
+        let open = async |mut client: MasterClient, request| client.locks.watch(request).await;
         let take = |request: &mut v1::WatchFilesRequest, state: v1::FilesResponse| {
             request.index = state.index;
             match args.output {

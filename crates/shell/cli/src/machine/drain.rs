@@ -94,8 +94,8 @@ async fn plan(
 ) -> Result<String, Failure> {
     let machines = machines.iter().map(|machine| machine.name.clone()).collect();
     let request = v1::PlanDrainRequest { machines };
-    let plan =
-        connection.ask(request, async |mut client, request| client.plan_drain(request).await);
+    let plan = connection
+        .ask(request, async |mut client, request| client.machines.plan_drain(request).await);
     let plan = plan.await?;
     let moves = if plan.placed == 1 { "moves" } else { "move" };
     let wait = if plan.waiting == 1 { "waits" } else { "wait" };
@@ -197,8 +197,9 @@ async fn with_tasks(
 ) -> Result<Vec<v1::MachineStatus>, Failure> {
     let names = names.iter().map(ToString::to_string).collect();
     let request = v1::MachinesRequest { names, tasks: true, ..v1::MachinesRequest::default() };
-    let answer =
-        connection.ask(request, async |mut client, request| client.machines(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.machines.list(request).await)
+        .await?;
     Ok(answer.machines)
 }
 

@@ -168,8 +168,9 @@ pub(crate) async fn machines(
 ) -> Result<Vec<v1::MachineStatus>, Failure> {
     let names = names.iter().map(ToString::to_string).collect();
     let request = v1::MachinesRequest { labels, names, ..v1::MachinesRequest::default() };
-    let answer =
-        connection.ask(request, async |mut client, request| client.machines(request).await).await?;
+    let answer = connection
+        .ask(request, async |mut client, request| client.machines.list(request).await)
+        .await?;
     Ok(answer.machines)
 }
 
@@ -183,7 +184,7 @@ pub(crate) async fn change(
     let request =
         v1::ChangeMachineRequest { id, machine: machine.to_owned(), change: Some(change) };
     let answer =
-        connection.ask(request, async |mut client, request| client.change_machine(request).await);
+        connection.ask(request, async |mut client, request| client.machines.change(request).await);
     Ok(answer.await?)
 }
 
@@ -193,7 +194,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
         let (name, address) = (args.name.to_string(), args.address.clone());
         let request = v1::AddMachineRequest { id, name, address };
         connection
-            .ask(request, async |mut client, request| client.add_machine(request).await)
+            .ask(request, async |mut client, request| client.machines.add(request).await)
             .await?;
         output::say(&format!(
             "{}: available as soon as its Borglet answers at {}\nnext: bourg machine show {}\n",
@@ -268,7 +269,7 @@ async fn set_platform(connection: &mut Connection, platform: &str, factor: GcuFa
     let factor_milli = factor.milli();
     let request = v1::SetPlatformRequest { id, platform: platform.to_owned(), factor_milli };
     let answer = connection
-        .ask(request, async |mut client, request| client.set_platform(request).await)
+        .ask(request, async |mut client, request| client.machines.set_platform(request).await)
         .await?;
     let (platform, s) = (platform.escape_debug(), if answer.machines == 1 { "" } else { "s" });
     output::say(&format!(
@@ -284,7 +285,7 @@ async fn set_platform(connection: &mut Connection, platform: &str, factor: GcuFa
 async fn list_platforms(connection: &mut Connection, one: Option<&str>, format: &Format) -> Done {
     let request = v1::PlatformsRequest {};
     let mut answer = connection
-        .ask(request, async |mut client, request| client.platforms(request).await)
+        .ask(request, async |mut client, request| client.machines.platforms(request).await)
         .await?;
     if let Some(one) = one {
         answer.platforms.retain(|known| known.platform == one);

@@ -45,7 +45,7 @@ pub(crate) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
                 ..v1::MachinesRequest::default()
             };
             let answer = connection
-                .ask(request, async |mut client, request| client.machines(request).await)
+                .ask(request, async |mut client, request| client.machines.list(request).await)
                 .await?;
             let format = args.output.clone();
             let (index, now) = (answer.index, Time(answer.time));
@@ -212,7 +212,7 @@ pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
             ..v1::MachinesRequest::default()
         };
         let answer = connection
-            .ask(request, async |mut client, request| client.machines(request).await)
+            .ask(request, async |mut client, request| client.machines.list(request).await)
             .await?;
         let machine = answer.machines.first().ok_or_else(|| {
             Failure::failed(format!("error: machine {} does not exist", args.name))

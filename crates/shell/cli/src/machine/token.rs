@@ -46,7 +46,7 @@ pub(super) fn revoke(cell: Target<'_>, args: &RevokeArgs) -> Done {
         let id = Some(connection.request_id().await?);
         let request = v1::RevokeMachineRequest { id, machine: name.to_string() };
         let answer = connection
-            .ask(request, async |mut client, request| client.revoke_machine(request).await)
+            .ask(request, async |mut client, request| client.access.revoke_machine(request).await)
             .await?;
         output::say(&format!("{name}: its certificates and tokens are rejected from now on\n"));
         if !answer.known {

@@ -16,8 +16,9 @@ pub(super) async fn ask(
     match view {
         View::Cell | View::Machines => {
             let request = v1::MachinesRequest::default();
-            let call =
-                async |mut client: client::MasterClient, request| client.machines(request).await;
+            let call = async |mut client: client::MasterClient, request| {
+                client.machines.list(request).await
+            };
             let answer = connection.ask(request, call).await?;
             (response.index, response.time) = (answer.index, answer.time);
             response.cell = Some(cell(&answer.machines));
@@ -30,7 +31,7 @@ pub(super) async fn ask(
                 request.tasks = true;
             }
             let answer = connection
-                .ask(request, async |mut client, request| client.status(request).await)
+                .ask(request, async |mut client, request| client.jobs.status(request).await)
                 .await?;
             (response.index, response.time) = (answer.index, answer.time);
             for status in answer.jobs {

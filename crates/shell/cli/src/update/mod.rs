@@ -197,8 +197,9 @@ pub(crate) async fn current(
         dead: true,
         ..v1::StatusRequest::default()
     };
-    let answer =
-        connection.ask(request, async |mut client, request| client.status(request).await).await;
+    let answer = connection
+        .ask(request, async |mut client, request| client.jobs.status(request).await)
+        .await;
     let answer = answer.map_err(|error| match error {
         client::Error::Answer(status) if status.code() == tonic::Code::NotFound => {
             Failure::from(status).next("bourg run FILE submits a job")
@@ -218,7 +219,7 @@ async fn send(
     name: &str,
 ) -> Result<Option<Opened>, Failure> {
     let answer = connection
-        .ask(request, async |mut client, request| client.update(request).await)
+        .ask(request, async |mut client, request| client.updates.open(request).await)
         .await
         .map_err(changed)?;
     let full = format!("{}/{name}", answer.user);
@@ -293,7 +294,7 @@ async fn send_control(
         to,
     };
     let answer = connection
-        .ask(request, async |mut client, request| client.control_update(request).await)
+        .ask(request, async |mut client, request| client.updates.control(request).await)
         .await
         .map_err(changed)?;
     Ok((answer, now))

@@ -27,7 +27,7 @@ pub(crate) fn versions(cell: Target<'_>, args: &VersionsArgs) -> Done {
         let request =
             v1::StatusRequest { jobs, dead: true, versions: true, ..v1::StatusRequest::default() };
         let answer = connection
-            .ask(request, async |mut client, request| client.status(request).await)
+            .ask(request, async |mut client, request| client.jobs.status(request).await)
             .await?;
         let Some(job) = answer.jobs.into_iter().next() else {
             return Err(Failure::usage(format!("error: there is no job {}", args.job)));

@@ -81,7 +81,7 @@ async fn request(
     connection: &mut Connection,
     request: v1::UsageRequest,
 ) -> Result<v1::UsageResponse, client::Error> {
-    connection.ask(request, async |mut client, request| client.usage(request).await).await
+    connection.ask(request, async |mut client, request| client.usage.get(request).await).await
 }
 
 /// Requests usage as an addition to an answer that is there already: without patience, and without

@@ -160,7 +160,7 @@ impl Collector for Requests {
 #[cfg(test)]
 mod tests {
     use prometheus_client::registry::Registry;
-    use rpc::service::borgmaster_server::SERVICE_NAME;
+    use rpc::service::jobs_server::SERVICE_NAME;
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(
             counts,
             [
-                format!("{name}{{method=\"bourg.v1.Borgmaster/Submit\",class=\"ok\"}} 1"),
+                format!("{name}{{method=\"bourg.v1.Jobs/Submit\",class=\"ok\"}} 1"),
                 format!("{name}{{method=\"metrics\",class=\"ok\"}} 1"),
                 format!("{name}{{method=\"other\",class=\"ok\"}} 3"),
             ]

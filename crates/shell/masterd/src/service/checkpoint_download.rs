@@ -8,25 +8,26 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
 use crate::chunks::{pieces, send};
-use crate::service::{Answer, Service, Streamed};
+use crate::service::history::History;
+use crate::service::{Answer, Streamed};
 
 /// The maximum number of pieces that wait for a slow reader.
 const QUEUE: usize = 4;
 
-impl Service {
-    pub(crate) async fn save(
+impl History {
+    pub(super) async fn save(
         &self,
         user: &UserName,
         asked: v1::SaveCheckpointRequest,
     ) -> Answer<Streamed<v1::SaveCheckpointResponse>> {
-        let view = self.core.view();
+        let view = self.door.core.view();
         if !view.cell.is_administrator(user) {
             return Err(Status::permission_denied(format!(
                 "{user} may not save a checkpoint, which contains all data of all users: \
                  an administrator may"
             )));
         }
-        let slot = self.past.turn((user, Asker::Administrator)).await?;
+        let slot = self.door.past.turn((user, Asker::Administrator)).await?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         match asked.at {
             None => {
@@ -41,7 +42,8 @@ impl Service {
                 });
             }
             Some(at) => {
-                let (past, user, newest) = (self.past.clone(), user.clone(), view.cell.index());
+                let (past, user, newest) =
+                    (self.door.past.clone(), user.clone(), view.cell.index());
                 tokio::spawn(async move {
                     let _slot = slot;
                     if let Err(status) = past.pieces(&user, newest, at, &to_client).await {

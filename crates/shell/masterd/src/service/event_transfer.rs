@@ -12,7 +12,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
-use crate::service::{Answer, Service, Streamed, holding};
+use crate::service::history::History;
+use crate::service::holding::holding;
+use crate::service::{Answer, Streamed};
 
 /// The maximum number of other replicas to which events are handed over at once; further ones are
 /// refused, and ask another replica.
@@ -32,9 +34,9 @@ impl Default for Transfers {
     }
 }
 
-impl Service {
+impl History {
     /// Streams the events that another replica asks for.
-    pub(super) async fn hand_over_events(
+    pub(super) async fn hand_over(
         &self,
         transfers: &Transfers,
         query: EventsQuery,
@@ -45,7 +47,7 @@ impl Service {
                 "{AT_ONCE_MAX} replicas are sent events already: ask another"
             ))
         })?;
-        let mine = self.core.view().origin.restore_epoch;
+        let mine = self.door.core.view().origin.restore_epoch;
         let (counter, random) = (query.restore_epoch, query.restore_random);
         let theirs = RestoreEpoch { counter, random };
         if mine != theirs {
@@ -82,10 +84,10 @@ impl Service {
 
     /// Waits until the events of all operations before one are stored here, if those are applied.
     async fn has_stored_until(&self, until: u64) -> bool {
-        if self.core.view().cell.index().0.saturating_add(1) < until {
+        if self.door.core.view().cell.index().0.saturating_add(1) < until {
             return false;
         }
-        let (metrics, mut more) = (&self.metrics.events, self.events.more());
+        let (metrics, mut more) = (&self.door.metrics.events, self.events.more());
         // All of them are on their way, at least.
         let recorded = metrics.recorded.get();
         let stored = async {

@@ -21,8 +21,9 @@ use crate::caller::Caller;
 use crate::handle::Core;
 use crate::reads::{Reads, job_has, labels, selection, task_has};
 use crate::service::event_digests::{self as digests, Digest, Digests, Name};
-use crate::service::holding;
-use crate::service::{Answer, Service, Streamed};
+use crate::service::history::History;
+use crate::service::holding::holding;
+use crate::service::{Answer, Streamed};
 use crate::streams::Streams;
 
 /// How many events are read at once, and how many bytes of them.
@@ -180,15 +181,15 @@ impl Wanted {
     }
 }
 
-impl Service {
-    pub(crate) fn follow_events(
+impl History {
+    pub(super) fn follow(
         &self,
         by: &Caller,
         asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
-        let wanted = Wanted::of(asked, by, &self.core)?;
+        let wanted = Wanted::of(asked, by, &self.door.core)?;
         let EventSource { followers, readers, .. } = &self.events;
-        let holder = (&by.user, by.asker(&self.core.view().cell));
+        let holder = (&by.user, by.asker(&self.door.core.view().cell));
         let place = if asked.follow { followers } else { readers }.begin(holder)?;
         // One more, for the final status.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
@@ -196,7 +197,7 @@ impl Service {
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
         let reader = Reader::open(&self.events.directory);
         let digests = self.events.digests.clone();
-        let reading = Reading { core: self.core.clone(), reader, wanted, digests, since: 0 };
+        let reading = Reading { core: self.door.core.clone(), reader, wanted, digests, since: 0 };
         let sending = Sending { reading: Some(reading), told: None, to_client };
         let (from, follow, more) = (asked.from, asked.follow, self.events.more.clone());
         tokio::spawn(async move {

@@ -25,13 +25,11 @@ use crate::caller::Caller;
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
+use crate::service::door::split;
 use crate::service::machines::revoked;
-use crate::service::tasks::split;
-use crate::service::{Answer, Service, Streamed, gate};
-use crate::streams::Streams;
+use crate::service::tasks::Tasks;
+use crate::service::{Answer, Streamed, gate};
 
-/// The maximum number of commands that are relayed at once, shared by users.
-const COMMANDS_MAX: usize = 1_024;
 /// Pieces of output, and of input, that wait for a slow reader.
 const QUEUE: usize = 4;
 /// How long a client may take to send its first message, and a machine to start a command.
@@ -43,11 +41,6 @@ const RECORD_PAUSE: Duration = Duration::from_millis(200);
 const SHOWN_CHARACTERS: usize = 200;
 
 type ToClient = mpsc::Sender<Result<v1::ExecOutput, Status>>;
-
-/// The limits on commands.
-pub(crate) fn commands() -> Streams {
-    Streams::new("run-commands", COMMANDS_MAX)
-}
 
 /// A command whose start is recorded.
 struct Begun {
@@ -62,22 +55,22 @@ struct Begun {
     _place: Permit<model::UserName>,
 }
 
-impl Service {
+impl Tasks {
     /// For the owner of the job, administrators, and users with the capability.
-    pub(crate) async fn exec_in_a_task(
+    pub(super) async fn run(
         &self,
         request: Request<Streaming<v1::ExecRequest>>,
     ) -> Answer<Streamed<v1::ExecOutput>> {
-        gate::led(&self.core).await?;
+        gate::led(&self.door.core).await?;
         let (requests, asks) = split(request);
-        let caller = self.anyone(&asks).await?;
+        let caller = self.door.anyone(&asks).await?;
         let (to_client, stream) = mpsc::channel(QUEUE);
-        let (service, by) = (self.clone(), caller.clone());
+        let (tasks, by) = (self.clone(), caller.clone());
         tokio::spawn(async move {
-            Box::pin(service.run_command(by, asks, requests, to_client)).await;
+            Box::pin(tasks.run_command(by, asks, requests, to_client)).await;
         });
         let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
-        Ok(self.while_accepted(caller, Response::new(stream)))
+        Ok(self.door.while_accepted(caller, Response::new(stream)))
     }
 
     /// Runs a command to its end or that of its client, and records both ends of it.
@@ -115,7 +108,7 @@ impl Service {
         };
         let execution = start.execution.ok_or_else(|| invalid("no command is given"))?;
         let index = TaskIndex(start.task);
-        let mut view = self.core.view();
+        let mut view = self.door.core.view();
         // It may have started a moment ago, and this replica may not know it yet.
         let is_known = {
             let reads = Reads::of(&view, by);
@@ -124,11 +117,11 @@ impl Service {
                 .is_ok_and(|job| placed(&view.cell, job, index).is_ok())
         };
         if !is_known {
-            view = gate::newest(&self.core).await?;
+            view = gate::newest(&self.door.core).await?;
         }
         let reads = Reads::of(&view, by);
         let job = reads.find(&start.job.unwrap_or_default())?;
-        self.own(by, asks, || may_touch(&by.user, &job.owner, &job.spec.name))?;
+        self.door.own(by, asks, || may_touch(&by.user, &job.owner, &job.spec.name))?;
         view.cell.may_exec(&by.user, job).map_err(|why| rejected(&view.cell, &why))?;
         let (instance, machine) = placed(&view.cell, job, index)?;
         let name = format!("{}/{}/{index}", job.owner, job.spec.name);
@@ -137,13 +130,13 @@ impl Service {
             .agents
             .client_for_command(machine)
             .map_err(|error| Status::aborted(error.to_string()))?;
-        let (core, id, was) = (self.core.clone(), machine.id, revoked(machine));
+        let (core, id, was) = (self.door.core.clone(), machine.id, revoked(machine));
         let is_believed = Box::new(move || core.view().cell.machine(id).map(revoked) == Some(was));
         let record = RecordExec { instance, command: shown(&execution.argv), end: None };
         let administrator = view.cell.is_administrator(&by.user);
         drop(view);
         let at = Instant::now();
-        self.record(by, record.clone().into()).await?;
+        self.door.record(by, record.clone().into()).await?;
         let start = v1::ExecInTaskStart {
             instance: Some(instance.into()),
             execution: Some(execution),
@@ -157,7 +150,7 @@ impl Service {
     async fn record_end(&self, by: &Caller, record: RecordExec) {
         let until = Instant::now() + RECORD_PATIENCE;
         loop {
-            match self.record(by, record.clone().into()).await {
+            match self.door.record(by, record.clone().into()).await {
                 Ok(()) => return,
                 Err(status)
                     if matches!(status.code(), Code::Unavailable | Code::ResourceExhausted)

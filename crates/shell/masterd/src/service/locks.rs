@@ -1,4 +1,4 @@
-//! Lock sessions, locks and small files in the API.
+//! The service for lock sessions, locks and small files.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use model::{FilePath, LockMode, LockSessionId, LogIndex, Sequencer, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::change_locks_request::Change;
+use rpc::service::locks_server;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -14,12 +15,16 @@ use tonic::{Request, Response, Status};
 
 use crate::caller::Caller;
 use crate::reads::rejections::rejected;
+use crate::service::door::{Door, split};
 use crate::service::event_watch::STALLED;
-use crate::service::holding;
-use crate::service::tasks::split;
-use crate::service::{Answer, Service, Streamed, gate, malformed, unexpected};
+use crate::service::holding::holding;
+use crate::service::{Answer, Streamed, gate, malformed, unexpected};
+use crate::streams::Streams;
 use crate::view::View;
 
+/// The maximum number of watches of files and locks, shared by users: each `bourg lock with` that waits
+/// has one. A watch of many files counts once more for each thousand.
+const WATCHERS_MAX: usize = 8_192;
 /// The maximum number of states that wait for a slow watcher: later ones are merged.
 const QUEUE: usize = 2;
 
@@ -137,22 +142,43 @@ fn own_paths(user: &UserName, mutation: &Mutation) -> Result<(), String> {
     }
 }
 
-impl Service {
-    pub(crate) async fn change_locks_or_files(
+/// The service.
+#[derive(Clone)]
+pub(super) struct Locks {
+    door: Door,
+    watchers: Streams,
+}
+
+impl Locks {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door, watchers: Streams::new("watch-files", WATCHERS_MAX) }
+    }
+
+    /// The limits on those who watch files.
+    pub(super) fn watchers(&self) -> &Streams {
+        &self.watchers
+    }
+}
+
+#[tonic::async_trait]
+impl locks_server::Locks for Locks {
+    type WatchStream = Streamed<v1::FilesResponse>;
+
+    async fn change(
         &self,
         request: Request<v1::ChangeLocksRequest>,
     ) -> Answer<v1::ChangeLocksResponse> {
-        let by = self.anyone(&request).await?;
+        let by = self.door.anyone(&request).await?;
         let bytes = request.get_ref().encoded_len();
         let (v1::ChangeLocksRequest { id, change }, asked) = split(request);
         let change = change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let mutation = mutation(change).map_err(|error| malformed(&error))?;
-        self.own(&by, &asked, || own_paths(&by.user, &mutation))?;
+        self.door.own(&by, &asked, || own_paths(&by.user, &mutation))?;
         let acquired = match &mutation {
             Mutation::AcquireLock(acquire) => Some((acquire.path.clone(), acquire.mode)),
             _ => None,
         };
-        let (index, reply) = self.mutate(id, by, mutation, bytes).await?;
+        let (index, reply) = self.door.mutate(id, by, mutation, bytes).await?;
         let mut answer = v1::ChangeLocksResponse { index: index.0, ..Default::default() };
         match reply {
             Reply::Done => {}
@@ -169,15 +195,12 @@ impl Service {
         Ok(Response::new(answer))
     }
 
-    /// Reads files. The answer has everything that was acknowledged anywhere before: a lock that seems
-    /// to be held, or a sequencer that seems to be valid, is.
-    pub(crate) async fn read_files(
-        &self,
-        request: Request<v1::FilesRequest>,
-    ) -> Answer<v1::FilesResponse> {
-        let by = self.anyone(&request).await?;
+    /// The answer has everything that was acknowledged anywhere before: a lock that seems to be held, or a
+    /// sequencer that seems to be valid, is.
+    async fn files(&self, request: Request<v1::FilesRequest>) -> Answer<v1::FilesResponse> {
+        let by = self.door.anyone(&request).await?;
         let v1::FilesRequest { path, sequencer } = request.into_inner();
-        let view = gate::newest(&self.core).await?;
+        let view = gate::newest(&self.door.core).await?;
         let cell = &view.cell;
         let mut answer =
             v1::FilesResponse { index: cell.index().0, time: view.now().0, ..Default::default() };
@@ -200,22 +223,20 @@ impl Service {
         match asked {
             Asked::One(_) => answer.files = one,
             Asked::Below(_) => {
-                let files = self.read_much(&by, move |reads| Ok(asked.files(reads.cell))).await?;
+                let files =
+                    self.door.read_much(&by, move |reads| Ok(asked.files(reads.cell))).await?;
                 answer.files = files.into_inner();
             }
         }
         Ok(Response::new(answer))
     }
 
-    pub(crate) async fn watch_some_files(
-        &self,
-        request: Request<v1::WatchFilesRequest>,
-    ) -> Answer<Streamed<v1::FilesResponse>> {
-        let by = self.anyone(&request).await?;
+    async fn watch(&self, request: Request<v1::WatchFilesRequest>) -> Answer<Self::WatchStream> {
+        let by = self.door.anyone(&request).await?;
         let v1::WatchFilesRequest { path, index } = request.into_inner();
         // It has everything that was acknowledged anywhere before.
-        gate::newest(&self.core).await?;
-        let view = gate::reached(&self.core, LogIndex(index)).await?;
+        gate::newest(&self.door.core).await?;
+        let view = gate::reached(&self.door.core, LogIndex(index)).await?;
         let asked = Asked::new(&view.cell, &by, &path)?;
         let weight = match &asked {
             Asked::One(_) => 1,
@@ -223,18 +244,18 @@ impl Service {
         };
         let asker = by.asker(&view.cell);
         drop(view);
-        let place = self.file_watchers.begin_as((&by.user, asker), weight)?;
+        let place = self.watchers.begin_as((&by.user, asker), weight)?;
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
-        let views = self.core.watch();
+        let views = self.door.core.watch();
         tokio::spawn(async move {
             if let Err(status) = send_changes(views, asked, to_client).await {
                 end.send(Err(status));
             }
         });
         let stream = holding(place, ReceiverStream::new(stream));
-        Ok(self.while_accepted(by, Response::new(stream)))
+        Ok(self.door.while_accepted(by, Response::new(stream)))
     }
 }
 

@@ -20,14 +20,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 
 use self::merge::Merge;
+use super::door::split;
 use super::machines::revoked;
-use super::tasks::split;
-use super::{Answer, LOG_READERS_OF_ONE_THERE, Service, Streamed, gate};
+use super::tasks::{LOG_READERS_OF_ONE_THERE, Tasks};
+use super::{Answer, Streamed, gate};
 use crate::agents;
 use crate::caller::tasks::may_touch;
 use crate::handle::Core;
 use crate::reads::{Reads, selection_with_ended};
-use crate::service::holding;
+use crate::service::holding::holding;
 
 /// The timeout for a machine's first piece, and for the next one as long as it sends the past.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -86,19 +87,19 @@ fn wanted(job: &Job, index: TaskIndex, version: Option<Version>, previous: bool)
     }
 }
 
-impl Service {
+impl Tasks {
     pub(super) async fn relay_logs(
         &self,
         request: Request<v1::LogsRequest>,
     ) -> Answer<Streamed<v1::LogChunk>> {
-        gate::led(&self.core).await?;
-        let caller = self.anyone(&request).await?;
+        gate::led(&self.door.core).await?;
+        let caller = self.door.anyone(&request).await?;
         let user = &caller.user;
         let (asked, asks) = split(request);
-        let view = self.core.view();
+        let view = self.door.core.view();
         let reads = Reads::of(&view, &caller);
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
-        self.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
+        self.door.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
         if job.owner != *user && !caller.administers_jobs(&view.cell) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \
@@ -120,7 +121,7 @@ impl Service {
             return Err(Status::invalid_argument("what has ended cannot be followed"));
         }
         if job.owner != *user {
-            self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
+            self.door.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
         let selected = selection_with_ended(job, asked.tasks.clone())?;
         let version = asked.version.map(Version);
@@ -157,7 +158,7 @@ impl Service {
         let place = self.log_readers.begin_as(holder, tasks.len().clamp(1, TASKS_AT_ONCE))?;
         let (to_client, stream) = mpsc::channel(QUEUE);
         let reading = Reading {
-            core: self.core.clone(),
+            core: self.door.core.clone(),
             agents: self.agents.clone(),
             there: self.log_readers_there.clone(),
             user: user.clone(),
@@ -167,7 +168,7 @@ impl Service {
         drop(view);
         tokio::spawn(Arc::new(reading).relay(name, tasks, to_client));
         let stream = holding(place, ReceiverStream::new(stream));
-        Ok(self.while_accepted(caller, Response::new(stream)))
+        Ok(self.door.while_accepted(caller, Response::new(stream)))
     }
 }
 

@@ -1,29 +1,87 @@
-//! Administrators' requests about machines, as they arrive in the API.
+//! The service for machines and their platforms.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    DrainMachine, EndSaver, Machine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform,
-    UndrainMachine, attribute,
+    AddMachine, DrainMachine, EndSaver, Machine, Mutation, RemoveMachine, Reply, SetAttributes,
+    SetPlatform, UndrainMachine, attribute,
 };
 use master::Spread;
 use model::{GcuFactor, MachineId, MachineName, Time};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::change_machine_request::{self, Change};
+use proto::v1::past_question::Question;
+use rpc::service::machines_server;
 use tonic::{Request, Status};
 
-use crate::caller::Caller;
+use crate::agents;
 use crate::reads::{Reads, few};
-use crate::service::{Answer, Service};
+use crate::service::Answer;
+use crate::service::door::Door;
 
-impl Service {
-    pub(crate) async fn change_a_machine(
+/// The service.
+#[derive(Clone)]
+pub(super) struct Machines {
+    door: Door,
+    agents: agents::Handle,
+}
+
+impl Machines {
+    pub(super) fn new(door: Door, agents: agents::Handle) -> Self {
+        Self { door, agents }
+    }
+
+    /// Adds what is not in the cell: which replica polls each machine, and which cannot reach it;
+    /// for a single machine also why. Every replica gives the same answer.
+    async fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
+        let view = self.door.core.view();
+        for machine in &mut *machines {
+            tell_of_link(&view.spread, machine);
+        }
+        if let [machine] = machines {
+            let id = MachineId(machine.id);
+            let own = view.spread.owner(id);
+            let others = view.spread.second(id).into_iter().flat_map(|second| second.by.clone());
+            let mut troubles = Vec::new();
+            for replica in own.into_iter().chain(others) {
+                let why = match replica == view.me {
+                    true => self.agents.trouble(id).unwrap_or_default(),
+                    false => self.door.peers.trouble(replica, id).await.unwrap_or_default(),
+                };
+                if !why.is_empty() {
+                    troubles.push(format!("by replica {replica}: {why}"));
+                }
+            }
+            machine.not_reached = troubles.join("; ");
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl machines_server::Machines for Machines {
+    async fn add(&self, request: Request<v1::AddMachineRequest>) -> Answer<v1::AddMachineResponse> {
+        let by = self.door.caller(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let v1::AddMachineRequest { id, name, address } = request.into_inner();
+        let name =
+            MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let mutation = AddMachine { name, address };
+        self.door
+            .change(id, by, mutation, bytes, |index, reply| match reply {
+                Reply::MachineAdded(id) => Some(v1::AddMachineResponse { index, machine: id.0 }),
+                _ => None,
+            })
+            .await
+    }
+
+    async fn change(
         &self,
-        by: Caller,
-        asked: v1::ChangeMachineRequest,
+        request: Request<v1::ChangeMachineRequest>,
     ) -> Answer<v1::ChangeMachineResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let machine = MachineName::new(&asked.machine)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -45,73 +103,75 @@ impl Service {
                 Mutation::SetAttributes(SetAttributes { machine, changes: attributes(said)? })
             }
         };
-        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
-            Reply::Drained { tasks } => Some(v1::ChangeMachineResponse { index, leaving: *tasks }),
-            Reply::Done => Some(v1::ChangeMachineResponse { index, leaving: 0 }),
-            _ => None,
-        })
-        .await
+        self.door
+            .change(asked.id, by, mutation, bytes, |index, reply| match reply {
+                Reply::Drained { tasks } => {
+                    Some(v1::ChangeMachineResponse { index, leaving: *tasks })
+                }
+                Reply::Done => Some(v1::ChangeMachineResponse { index, leaving: 0 }),
+                _ => None,
+            })
+            .await
     }
 
-    pub(crate) async fn plan_a_drain(
+    async fn list(&self, request: Request<v1::MachinesRequest>) -> Answer<v1::MachinesResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        few("machines", asked.names.len())?;
+        if let Some(at) = asked.at {
+            return self.door.past(&by, at, Question::Machines(asked)).await;
+        }
+        let mut answer = match asked.names.as_slice() {
+            [_] => self.door.read(&by, |reads| reads.machines(&asked))?,
+            _ => self.door.read_much(&by, move |reads| reads.machines(&asked)).await?,
+        };
+        self.tell_of_links(&mut answer.get_mut().machines).await;
+        Ok(answer)
+    }
+
+    async fn plan_drain(
         &self,
         request: Request<v1::PlanDrainRequest>,
     ) -> Answer<v1::PlanDrainResponse> {
-        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
         few("machines", asked.machines.len())?;
         let names = asked.machines.iter().map(|name| MachineName::new(name));
         let names: Vec<_> = names
             .collect::<Result<_, _>>()
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.read_much(&by, move |reads| reads.plan_drain(&names)).await
+        self.door.read_much(&by, move |reads| reads.plan_drain(&names)).await
     }
 
-    /// Adds what is not in the cell: which replica polls each machine, and which cannot reach it;
-    /// for a single machine also why. Every replica gives the same answer.
-    pub(crate) async fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
-        let view = self.core.view();
-        for machine in &mut *machines {
-            tell_of_link(&view.spread, machine);
-        }
-        if let [machine] = machines {
-            let id = MachineId(machine.id);
-            let own = view.spread.owner(id);
-            let others = view.spread.second(id).into_iter().flat_map(|second| second.by.clone());
-            let mut troubles = Vec::new();
-            for replica in own.into_iter().chain(others) {
-                let why = match replica == view.me {
-                    true => self.agents.trouble(id).unwrap_or_default(),
-                    false => self.peers.trouble(replica, id).await.unwrap_or_default(),
-                };
-                if !why.is_empty() {
-                    troubles.push(format!("by replica {replica}: {why}"));
-                }
-            }
-            machine.not_reached = troubles.join("; ");
-        }
-    }
-
-    pub(crate) async fn set_a_platform(
+    async fn platforms(
         &self,
-        by: Caller,
-        asked: v1::SetPlatformRequest,
+        request: Request<v1::PlatformsRequest>,
+    ) -> Answer<v1::PlatformsResponse> {
+        let by = self.door.anyone(&request).await?;
+        self.door.read(&by, |reads| Ok(reads.platforms()))
+    }
+
+    async fn set_platform(
+        &self,
+        request: Request<v1::SetPlatformRequest>,
     ) -> Answer<v1::SetPlatformResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let v1::SetPlatformRequest { id, platform, factor_milli } = asked;
         let factor = GcuFactor::from_milli(factor_milli)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let of_it = {
-            let view = self.core.view();
+            let view = self.door.core.view();
             let is_it = |machine: &&_| platform_of(machine) == Some(&platform);
             view.cell.machines().map(AsRef::as_ref).filter(is_it).count()
         };
         let machines = u32::try_from(of_it).unwrap_or(u32::MAX);
         let mutation = SetPlatform { platform, factor };
-        self.change((id, by, bytes), mutation, |index, reply| match reply {
-            Reply::Done => Some(v1::SetPlatformResponse { index, machines }),
-            _ => None,
-        })
-        .await
+        self.door
+            .change(id, by, mutation, bytes, |index, reply| match reply {
+                Reply::Done => Some(v1::SetPlatformResponse { index, machines }),
+                _ => None,
+            })
+            .await
     }
 }
 

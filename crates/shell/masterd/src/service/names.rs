@@ -10,6 +10,7 @@ use model::{JobName, LabelQuery, LogIndex, Time, UserName};
 use proto::v1;
 use proto::v1::past_question::Question;
 use rpc::Identity;
+use rpc::service::names_server;
 use rpc::transport::Permit;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
@@ -19,9 +20,10 @@ use tonic::{Request, Response, Status};
 use crate::caller::Caller;
 use crate::names::Names;
 use crate::reads::{Reads, job_address, job_has, labels};
+use crate::service::door::Door;
 use crate::service::event_watch::STALLED;
-use crate::service::holding;
-use crate::service::{Answer, Service, Streamed, gate};
+use crate::service::holding::holding;
+use crate::service::{Answer, Streamed, gate};
 use crate::streams::Streams;
 use crate::view::View;
 
@@ -37,11 +39,6 @@ const ALIVE: Duration = Duration::from_secs(5);
 const TASKS_MAX: usize = 5_000;
 /// The maximum number of messages that wait for a slow reader.
 const QUEUE: usize = 2;
-
-/// Limits for watches of names.
-pub(crate) fn watches() -> Streams {
-    Streams::new("watch-names", WATCHES_MAX)
-}
 
 /// Who asks for names.
 enum Reader {
@@ -177,8 +174,34 @@ impl Reads<'_> {
     }
 }
 
+/// The service.
+#[derive(Clone)]
+pub(super) struct NameService {
+    door: Door,
+    watches: Streams,
+}
+
+impl NameService {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door, watches: Streams::new("watch-names", WATCHES_MAX) }
+    }
+
+    /// The limits on watches of names.
+    pub(super) fn watches(&self) -> &Streams {
+        &self.watches
+    }
+
+    /// Who asks, if their certificate is accepted.
+    async fn reader<T: Sync>(&self, request: &Request<T>) -> Result<Reader, Status> {
+        match rpc::transport::peer_identity(request, &self.door.cell)? {
+            Identity::Borglet(_) => self.door.machine(request).map(|_| Reader::Machine),
+            _ => self.door.anyone(request).await.map(Reader::Client),
+        }
+    }
+}
+
 #[tonic::async_trait]
-impl rpc::service::names_server::Names for Service {
+impl names_server::Names for NameService {
     type WatchStream = Streamed<v1::NamesChange>;
 
     async fn get(&self, request: Request<v1::GetNamesRequest>) -> Answer<v1::GetNamesResponse> {
@@ -187,35 +210,32 @@ impl rpc::service::names_server::Names for Service {
         match (asked.at, &reader) {
             (None, _) => {}
             (Some(at), Reader::Client(by)) => {
-                return self.past(by, at, Question::Names(asked)).await;
+                return self.door.past(by, at, Question::Names(asked)).await;
             }
             (Some(_), Reader::Machine) => {
                 return Err(Status::permission_denied("machines get the present names only"));
             }
         }
-        let core = self.core.clone();
+        let core = self.door.core.clone();
         let answer = move || {
             let view = core.view();
             Ok(found(view.names(), &query, view.now()))
         };
         match reader {
-            Reader::Client(by) => self.read_much(&by, move |_| answer()).await,
+            Reader::Client(by) => self.door.read_much(&by, move |_| answer()).await,
             Reader::Machine => answer().map(Response::new),
         }
     }
 
-    async fn watch(
-        &self,
-        request: Request<v1::WatchNamesRequest>,
-    ) -> Answer<Streamed<v1::NamesChange>> {
+    async fn watch(&self, request: Request<v1::WatchNamesRequest>) -> Answer<Self::WatchStream> {
         let reader = self.reader(&request).await?;
         let v1::WatchNamesRequest { query, after } = request.into_inner();
         let query = Query::of(query, reader.user())?;
-        gate::reached(&self.core, LogIndex(after)).await?;
+        gate::reached(&self.door.core, LogIndex(after)).await?;
         let place: Option<Permit<UserName>> = match &reader {
             Reader::Client(by) => {
-                let holder = (&by.user, by.asker(&self.core.view().cell));
-                Some(self.name_watches.begin(holder)?)
+                let holder = (&by.user, by.asker(&self.door.core.view().cell));
+                Some(self.watches.begin(holder)?)
             }
             // As many as machines may have connections.
             Reader::Machine => None,
@@ -223,7 +243,7 @@ impl rpc::service::names_server::Names for Service {
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
         let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
-        let watch = Watch { views: self.core.watch(), query, to_client };
+        let watch = Watch { views: self.door.core.watch(), query, to_client };
         tokio::spawn(async move {
             if let Err(status) = watch.run(LogIndex(after)).await {
                 end.send(Err(status));
@@ -231,19 +251,9 @@ impl rpc::service::names_server::Names for Service {
         });
         let stream = Response::new(holding(place, ReceiverStream::new(stream)));
         Ok(match reader {
-            Reader::Client(by) => self.while_accepted(by, stream),
+            Reader::Client(by) => self.door.while_accepted(by, stream),
             Reader::Machine => stream,
         })
-    }
-}
-
-impl Service {
-    /// Who asks, if their certificate is accepted.
-    async fn reader<T: Sync>(&self, request: &Request<T>) -> Result<Reader, Status> {
-        match rpc::transport::peer_identity(request, &self.cell)? {
-            Identity::Borglet(_) => self.machine(request).map(|_| Reader::Machine),
-            _ => self.anyone(request).await.map(Reader::Client),
-        }
     }
 }
 

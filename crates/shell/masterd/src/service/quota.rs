@@ -1,33 +1,46 @@
-//! Quota and capabilities, as they are requested and shown in the API.
+//! The service for quota.
 
 use std::collections::BTreeSet;
 
 use cell::{Cell, Grant, Mutation, Reply, Shortfall, Total};
-use model::{Band, CollectionId, GrantId, Resources, Span, Time, UserName};
-use process::moment;
+use model::{Band, GrantId, Time, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
+use proto::v1::past_question::Question;
+use rpc::service::quota_server;
 use spec::JobSpec;
-use tonic::Status;
+use tonic::{Request, Status};
 
-use crate::caller::Caller;
 use crate::reads::Reads;
-use crate::service::{Answer, Service, malformed};
-use crate::view::View;
+use crate::service::door::Door;
+use crate::service::{Answer, malformed};
 
-/// How long before a grant's end a submitting user is told.
-const SAID_AHEAD: Span = Span::from_secs(7 * 24 * 60 * 60);
 /// The maximum number of jobs that can be checked at once.
 const JOBS_MAX: usize = 10_000;
 
-impl Service {
-    pub(crate) async fn change_the_quota(
+/// The service.
+#[derive(Clone)]
+pub(super) struct Quota {
+    door: Door,
+}
+
+impl Quota {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door }
+    }
+}
+
+#[tonic::async_trait]
+impl quota_server::Quota for Quota {
+    async fn change(
         &self,
-        by: Caller,
-        asked: v1::ChangeQuotaRequest,
+        request: Request<v1::ChangeQuotaRequest>,
     ) -> Answer<v1::ChangeQuotaResponse> {
         use v1::op::request::Mutation as Message;
+
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
         let message = match change {
@@ -37,29 +50,29 @@ impl Service {
             Change::Meter(on) => Message::MeterQuota(on),
         };
         let mutation = Mutation::try_from(message).map_err(|error| malformed(&error))?;
-        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
-            Reply::Granted(grant) => Some(v1::ChangeQuotaResponse { index, grant: grant.0 }),
-            Reply::Done => Some(v1::ChangeQuotaResponse { index, grant: 0 }),
-            _ => None,
-        })
-        .await
+        self.door
+            .change(asked.id, by, mutation, bytes, |index, reply| match reply {
+                Reply::Granted(grant) => Some(v1::ChangeQuotaResponse { index, grant: grant.0 }),
+                Reply::Done => Some(v1::ChangeQuotaResponse { index, grant: 0 }),
+                _ => None,
+            })
+            .await
     }
 
-    pub(crate) async fn change_a_capability(
+    async fn get(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return self.door.past(&by, at, Question::Quota(asked)).await;
+        }
+        self.door.read(&by, |reads| reads.quota(&asked))
+    }
+
+    async fn check(
         &self,
-        by: Caller,
-        asked: v1::ChangeCapabilityRequest,
-    ) -> Answer<v1::ChangeCapabilityResponse> {
-        use v1::op::request::Mutation as Message;
-        let bytes = asked.encoded_len();
-        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is given"))?;
-        let mutation = Mutation::try_from(Message::SetCapability(change));
-        let mutation = mutation.map_err(|error| malformed(&error))?;
-        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
-            Reply::Done => Some(v1::ChangeCapabilityResponse { index }),
-            _ => None,
-        })
-        .await
+        request: Request<v1::CheckQuotaRequest>,
+    ) -> Answer<v1::CheckQuotaResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        self.door.read(&by, |reads| reads.check_quota(asked))
     }
 }
 
@@ -153,21 +166,6 @@ impl Reads<'_> {
             jobs: jobs.iter().zip(verdicts).map(verdict).collect(),
         })
     }
-
-    pub(crate) fn capabilities(&self, asked: &v1::CapabilitiesRequest) -> v1::CapabilitiesResponse {
-        let held = self.cell.capabilities();
-        let held = held.filter(|(user, _)| asked.user.is_empty() || asked.user == user.as_str());
-        v1::CapabilitiesResponse {
-            index: self.cell.index().0,
-            administrators: self.cell.administrators().map(ToString::to_string).collect(),
-            users: held
-                .map(|(user, held)| v1::UserCapabilities {
-                    user: user.to_string(),
-                    capabilities: held.map(|capability| capability.to_string()).collect(),
-                })
-                .collect(),
-        }
-    }
 }
 
 fn wire(total: Total) -> Option<v1::Resources> {
@@ -178,28 +176,4 @@ fn wire(total: Total) -> Option<v1::Resources> {
 fn next_end(cell: &Cell, user: &UserName, band: Band, now: Time) -> Option<Time> {
     let running = cell.grants_of(user, band).filter(|grant| grant.runs(now));
     running.filter_map(|grant| grant.until).min()
-}
-
-/// Notes for the owner of a submitted job: that a grant ends soon, without which the job could not
-/// have been submitted.
-pub(crate) fn notes(view: &View, job: CollectionId) -> Vec<String> {
-    let (cell, now) = (&view.cell, view.now());
-    let Some(job) = cell.job(job).filter(|_| cell.metering().on) else { return Vec::new() };
-    let user = &job.owner;
-    let Some(band) = job.spec.charged_band() else { return Vec::new() };
-    let charged = cell.charged(user, band);
-    let ends = cell.grants_of(user, band).filter(|grant| grant.runs(now));
-    let ends = ends.filter_map(|grant| grant.until).filter(|end| *end <= now + SAID_AHEAD);
-    let ends: BTreeSet<Time> = ends.collect();
-    let above = |end: &Time| charged.minus(cell.granted(user, band, *end)).resources();
-    let first = ends.into_iter().find(|end| above(end) != Resources::default());
-    let note = first.map(|end| {
-        format!(
-            "{user}'s {band} quota falls on {} (UTC) to {} less than what is charged: that ends no \
-             task, and from then on no job is admitted or made larger",
-            moment::shown(end),
-            above(&end).in_words()
-        )
-    });
-    note.into_iter().collect()
 }

@@ -17,17 +17,23 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::caller::Caller;
 use crate::message::Message;
 use crate::peers::{PARCEL_BYTES_MAX, SUPERSEDED};
+use crate::service::door::Door;
 use crate::service::event_transfer::Transfers;
-use crate::service::{Answer, Service, Streamed, malformed, unexpected, usage};
-use crate::{bounds, request};
+use crate::service::history::History;
+use crate::service::usage::{self, Usage};
+use crate::service::{Answer, Api, Streamed, malformed, unexpected};
+use crate::{agents, bounds, request};
 
 /// The largest cell that is accepted, in bytes of its image.
 const IMAGE_BYTES_MAX: usize = 16 << 30;
 
 /// The service.
 #[derive(Clone)]
-pub(crate) struct Replicas {
-    service: Service,
+pub(crate) struct BetweenReplicas {
+    door: Door,
+    agents: agents::Handle,
+    usage: Usage,
+    history: History,
     /// The directory of the checkpoints.
     checkpoints: PathBuf,
     /// One snapshot is installed at a time.
@@ -35,10 +41,13 @@ pub(crate) struct Replicas {
     transfers: Transfers,
 }
 
-impl Replicas {
-    pub(crate) fn server(service: Service, checkpoints: PathBuf) -> ReplicationServer<Self> {
+impl BetweenReplicas {
+    /// The service of a replica with these services, which keeps its checkpoints there.
+    pub(super) fn server(services: &Api, checkpoints: PathBuf) -> ReplicationServer<Self> {
+        let Api { door, agents, usage, history, .. } = services.clone();
         let (installing, transfers) = (Arc::default(), Transfers::default());
-        ReplicationServer::new(Self { service, checkpoints, installing, transfers })
+        let service = Self { door, agents, usage, history, checkpoints, installing, transfers };
+        ReplicationServer::new(service)
             .max_decoding_message_size(PARCEL_BYTES_MAX)
             .max_encoding_message_size(PARCEL_BYTES_MAX)
     }
@@ -46,7 +55,7 @@ impl Replicas {
     /// Whether the sender is, or may be, a replica of this cell. A replica whose state does not
     /// include the sender yet accepts it.
     fn listens_to(&self, message: &::replication::v1::ReplicaMessage) -> Result<(), Status> {
-        let view = self.service.core.view();
+        let view = self.door.core.view();
         let mine = view.origin.restore_epoch;
         let (counter, random) = (message.restore_epoch, message.restore_random);
         let theirs = RestoreEpoch { counter, random };
@@ -83,20 +92,20 @@ impl Replicas {
         let user = UserName::new(&asked.user).map_err(|error| invalid(&error))?;
         let serial: Serial = asked.serial.parse().map_err(|error| invalid(&error))?;
         let task = Some(Time(asked.task_issued)).filter(|issued| issued.0 > 0);
-        let (caller, view) = (Caller { user, serial, task }, self.service.core.view());
+        let (caller, view) = (Caller { user, serial, task }, self.door.core.view());
         let accepted = caller.accepted(&view.cell, view.now());
         accepted.map_err(|denied| Status::permission_denied(denied.why))?;
         Ok(caller)
     }
 
     async fn received(&self, message: ReplicaMessage) -> Result<(), Status> {
-        let sent = self.service.core.tell(Message::Input(Input::Received(message))).await;
+        let sent = self.door.core.tell(Message::Input(Input::Received(message))).await;
         sent.map_err(|()| Status::unavailable("the master is stopping"))
     }
 }
 
 #[tonic::async_trait]
-impl Replication for Replicas {
+impl Replication for BetweenReplicas {
     async fn talk(
         &self,
         request: Request<Streaming<::replication::v1::Talking>>,
@@ -107,7 +116,7 @@ impl Replication for Replicas {
             if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
                 self.listens_to(first)?;
                 bounds::check_address(&address).map_err(Status::invalid_argument)?;
-                self.service.peers.hear(ReplicaId(first.from), &address);
+                self.door.peers.hear(ReplicaId(first.from), &address);
             }
             for message in messages {
                 self.listens_to(&message)?;
@@ -129,7 +138,7 @@ impl Replication for Replicas {
             ));
         };
         self.listens_to(&message)?;
-        meant_for(self.service.core.view().me, ReplicaId(message.to))?;
+        meant_for(self.door.core.view().me, ReplicaId(message.to))?;
         let mut image = Vec::new();
         while let Some(part) = parts.message().await? {
             let Some(Part::Image(piece)) = part.part else {
@@ -166,8 +175,8 @@ impl Replication for Replicas {
             }
             _ => return Err(Status::invalid_argument("nobody may request that operation")),
         };
-        let counted = self.service.count(&ask, bytes)?;
-        match self.service.ask_here(ask, counted).await? {
+        let counted = self.door.count(&ask, bytes)?;
+        match self.door.ask_here(ask, counted).await? {
             (index, Outcome::Request(answer)) => {
                 let answer = Some((&answer).into());
                 Ok(Response::new(::replication::v1::ForwardResponse { index: index.0, answer }))
@@ -180,7 +189,7 @@ impl Replication for Replicas {
         &self,
         _: Request<::replication::v1::ProgressRequest>,
     ) -> Answer<::replication::v1::ProgressResponse> {
-        let view = self.service.core.view();
+        let view = self.door.core.view();
         Ok(Response::new(::replication::v1::ProgressResponse {
             replicas: view.progress(),
             restore_epoch: view.origin.restore_epoch.counter,
@@ -196,10 +205,10 @@ impl Replication for Replicas {
         request: Request<::replication::v1::TroubleRequest>,
     ) -> Answer<::replication::v1::TroubleResponse> {
         let machine = MachineId(request.into_inner().machine);
-        let view = self.service.core.view();
+        let view = self.door.core.view();
         // Another replica knows the machines that were handed over.
         let part = master::Partition { me: view.me, spread: Arc::clone(&view.spread) };
-        let why = part.has(machine).then(|| self.service.agents.trouble(machine)).flatten();
+        let why = part.has(machine).then(|| self.agents.trouble(machine)).flatten();
         Ok(Response::new(::replication::v1::TroubleResponse { why: why.unwrap_or_default() }))
     }
 
@@ -207,10 +216,10 @@ impl Replication for Replicas {
         &self,
         request: Request<::replication::v1::UsageQuery>,
     ) -> Answer<::replication::v1::UsageAnswer> {
-        let (service, asked) = (self.service.clone(), request.into_inner());
+        let (here, asked) = (self.usage.clone(), request.into_inner());
         let used = tokio::task::spawn_blocking(move || match asked.without_sums {
-            true => usage::chosen_of(asked).map(|chosen| service.chosen_here(chosen)),
-            false => Ok(service.used_here(&usage::query_of(&asked))),
+            true => usage::chosen_of(asked).map(|chosen| here.chosen_here(chosen)),
+            false => Ok(here.used_here(&usage::query_of(&asked))),
         });
         let used = used.await.map_err(|error| Status::internal(error.to_string()))??;
         Ok(Response::new(usage::answer(used)))
@@ -222,7 +231,7 @@ impl Replication for Replicas {
         &self,
         request: Request<::replication::v1::EventsQuery>,
     ) -> Answer<Self::EventsStream> {
-        self.service.hand_over_events(&self.transfers, request.into_inner()).await
+        self.history.hand_over(&self.transfers, request.into_inner()).await
     }
 
     async fn r#yield(
@@ -230,7 +239,7 @@ impl Replication for Replicas {
         request: Request<::replication::v1::YieldRequest>,
     ) -> Answer<::replication::v1::YieldResponse> {
         let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);
-        let told = self.service.core.tell(Message::Input(Input::Transfer(to))).await;
+        let told = self.door.core.tell(Message::Input(Input::Transfer(to))).await;
         told.map_err(|()| Status::unavailable("the master is stopping"))?;
         Ok(Response::new(::replication::v1::YieldResponse {}))
     }

@@ -11,7 +11,7 @@ use proto::v1;
 use proto::v1::followed::What;
 use replica::LogEntry;
 use rpc::Identity;
-use rpc::service::scheduling_server::Scheduling;
+use rpc::service::scheduling_server;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,7 +20,8 @@ use tonic::{Request, Response, Status};
 use crate::handle::Core;
 use crate::message::Following;
 use crate::request;
-use crate::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
+use crate::service::door::Door;
+use crate::service::{Answer, STREAM_QUEUE, Streamed, malformed, unexpected};
 
 /// The size of the pieces in which a scheduler gets the cell's image.
 const IMAGE_PIECE_BYTES: usize = 1 << 20;
@@ -29,38 +30,50 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// For how long a scheduler may follow a replica that knows no leader.
 const LEADERLESS_MAX: Duration = Duration::from_secs(2);
 
+/// The service.
+#[derive(Clone)]
+pub(super) struct Schedulers {
+    door: Door,
+}
+
+impl Schedulers {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door }
+    }
+}
+
 #[tonic::async_trait]
-impl Scheduling for Service {
+impl scheduling_server::Scheduling for Schedulers {
     type FollowStream = Streamed<v1::Followed>;
 
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Answer<Self::FollowStream> {
-        let name = self.scheduler(&request)?;
+        let name = self.door.scheduler(&request)?;
         let has = request.into_inner().has.and_then(|has| {
             let restore_epoch = has.restore_epoch.parse().ok()?;
             Some(CellCopy { index: LogIndex(has.index), term: Term(has.term), restore_epoch })
         });
-        self.leader(Instant::now() + LEADERLESS_MAX).await?;
-        let following = self.core.follow(has).await;
+        self.door.leader(Instant::now() + LEADERLESS_MAX).await?;
+        let following = self.door.core.follow(has).await;
         let following = following.ok_or_else(|| Status::unavailable("the master is stopping"))?;
         let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
-        let sender = Sender { core: self.core.clone(), name, to_scheduler };
+        let sender = Sender { core: self.door.core.clone(), name, to_scheduler };
         tokio::spawn(sender.run(following, has));
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
-        let by = rpc::transport::peer_identity(&request, &self.cell)?;
+        let by = rpc::transport::peer_identity(&request, &self.door.cell)?;
         // Another replica asks in a scheduler's name.
         if by != Identity::Master {
-            self.scheduler(&request)?;
+            self.door.scheduler(&request)?;
         }
         let bytes = request.get_ref().encoded_len();
-        let counted = self.count_proposals(bytes)?;
+        let counted = self.door.count_proposals(bytes)?;
         if by != Identity::Master
-            && let Some(leader) = self.leader(Instant::now() + PATIENCE).await?
+            && let Some(leader) = self.door.leader(Instant::now() + PATIENCE).await?
         {
-            let judged = self.peers.propose(leader, request.into_inner()).await?;
-            self.seen(LogIndex(judged.index)).await;
+            let judged = self.door.peers.propose(leader, request.into_inner()).await?;
+            self.door.seen(LogIndex(judged.index)).await;
             return Ok(Response::new(judged));
         }
         let assignments = request.into_inner().assignments;
@@ -69,9 +82,9 @@ impl Scheduling for Service {
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask_here(request::Request::Propose(assignments), counted).await? {
+        match self.door.ask_here(request::Request::Propose(assignments), counted).await? {
             (index, Outcome::Assigned(judged)) => {
-                let proposals = &self.metrics.proposals;
+                let proposals = &self.door.metrics.proposals;
                 let accepted = judged.iter().filter(|judged| judged.is_ok()).count();
                 proposals.decided.inc();
                 proposals.accepted.inc_by(accepted as u64);

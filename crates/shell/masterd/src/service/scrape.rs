@@ -28,15 +28,23 @@ use crate::streams::Streams;
 use crate::usage::UsageMemory;
 use crate::view::View;
 
+/// Where the metrics of a master come from.
+pub(super) struct Sources {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) core: Core,
+    pub(super) refusals: Refusals,
+    pub(super) requests: Arc<Requests>,
+    pub(super) usage: Arc<UsageMemory>,
+    /// Whether they name tasks.
+    pub(super) task_metrics: bool,
+    pub(super) dns: Option<Arc<nameserver::Metrics>>,
+    /// What users share of this replica.
+    pub(super) limits: Arc<[Streams]>,
+}
+
 /// All metrics of a master.
-pub(crate) fn registry(
-    metrics: Arc<Metrics>,
-    core: Core,
-    refusals: Refusals,
-    requests: Arc<Requests>,
-    (usage, tasks): (Arc<UsageMemory>, bool),
-    (dns, limits): (Option<Arc<nameserver::Metrics>>, Arc<[Streams]>),
-) -> Registry {
+pub(super) fn registry(sources: Sources) -> Registry {
+    let Sources { metrics, core, refusals, requests, usage, task_metrics, dns, limits } = sources;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
     metrics.register(&mut registry);
@@ -44,7 +52,8 @@ pub(crate) fn registry(
         registry.register_collector(Box::new(Exported(dns)));
     }
     registry.register_collector(Box::new(requests));
-    registry.register_collector(Box::new(UsageMetrics { core: core.clone(), usage, tasks }));
+    let of_usage = UsageMetrics { core: core.clone(), usage, tasks: task_metrics };
+    registry.register_collector(Box::new(of_usage));
     registry.register_collector(Box::new(Serving { core, refusals, metrics, limits }));
     registry
 }

@@ -12,7 +12,8 @@ use process::health;
 use serde::Serialize;
 
 use crate::names::Names;
-use crate::service::Service;
+use crate::service::door::Door;
+use crate::service::health::Monitoring;
 use crate::service::task_metrics::port_of;
 
 /// The path of the page.
@@ -46,12 +47,12 @@ struct Filter {
 }
 
 /// `/sd/tasks`
-pub(crate) async fn tasks(State(service): State<Service>, uri: Uri) -> Response {
+pub(crate) async fn tasks(State(monitoring): State<Monitoring>, uri: Uri) -> Response {
     let filter = match Filter::parse(uri.query().unwrap_or_default()) {
         Ok(filter) => filter,
         Err(why) => return health::plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
     };
-    answered(&service, move |names| match listed(names.cell, &filter, TARGETS_MAX) {
+    answered(&monitoring.door, move |names| match listed(names.cell, &filter, TARGETS_MAX) {
         Ok(json) => in_json(json),
         Err(why) => health::plain(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
     })
@@ -61,16 +62,16 @@ pub(crate) async fn tasks(State(service): State<Service>, uri: Uri) -> Response 
 /// Answers from the newest names, on a thread on which an answer may take its time: as many at once as
 /// other answers as large as the cell.
 pub(super) async fn answered(
-    service: &Service,
+    door: &Door,
     answer: impl FnOnce(Names<'_>) -> Response + Send + 'static,
 ) -> Response {
-    if !service.core.view().caught_up {
+    if !door.core.view().caught_up {
         // Readers keep what they have.
         let why = "the log is still being applied: try again later\n".to_owned();
         return health::plain(StatusCode::SERVICE_UNAVAILABLE, why);
     }
-    let turn = service.much.of(&None).await;
-    let core = service.core.clone();
+    let turn = door.much.of(&None).await;
+    let core = door.core.clone();
     let found = tokio::task::spawn_blocking(move || {
         let _held = turn;
         answer(core.view().names())

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::names::Names;
-use crate::service::Service;
+use crate::service::health::Monitoring;
 use crate::service::service_discovery::{answered, in_json};
 
 /// The path of a service's targets.
@@ -64,7 +64,7 @@ struct DiscoveryRequest {
 
 /// The page with the targets of a service.
 pub(crate) async fn targets(
-    State(service): State<Service>,
+    State(monitoring): State<Monitoring>,
     Path((user, name)): Path<(String, String)>,
 ) -> Response {
     let bad =
@@ -73,7 +73,7 @@ pub(crate) async fn targets(
         (Ok(owner), Ok(name)) => (owner, name),
         (Err(error), _) | (_, Err(error)) => return bad(error),
     };
-    answered(&service, move |names| match names.cell.service(&owner, &name) {
+    answered(&monitoring.door, move |names| match names.cell.service(&owner, &name) {
         Some(service) => page(&groups(names, service)),
         None => {
             let why = format!("there is no service {owner}/{name}\n");
@@ -84,7 +84,7 @@ pub(crate) async fn targets(
 }
 
 /// `POST /v3/discovery:endpoints`
-pub(crate) async fn endpoints(State(service): State<Service>, body: Body) -> Response {
+pub(crate) async fn endpoints(State(monitoring): State<Monitoring>, body: Body) -> Response {
     let refused = |status, why: String| health::plain(status, format!("{why}\n"));
     let Ok(bytes) = to_bytes(body, REQUEST_BYTES_MAX).await else {
         let why = format!("the request is incomplete, or has more than {REQUEST_BYTES_MAX} bytes");
@@ -94,7 +94,7 @@ pub(crate) async fn endpoints(State(service): State<Service>, body: Body) -> Res
         Ok(request) => request,
         Err(why) => return refused(StatusCode::BAD_REQUEST, why),
     };
-    answered(&service, move |names| {
+    answered(&monitoring.door, move |names| {
         let resources: Vec<Value> =
             request.resource_names.iter().map(|name| assignment(names, name)).collect();
         // The version follows from the contents, so it is the same at every replica.

@@ -1,4 +1,4 @@
-//! Services in the API.
+//! The service for services: one name and one port for the tasks of several jobs.
 
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use model::{JobName, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_question::Question;
-use tonic::{Response, Status};
+use rpc::service::services_server;
+use tonic::{Request, Response, Status};
 
-use crate::caller::Caller;
 use crate::names::Names;
 use crate::reads::Reads;
 use crate::reads::rejections::rejected;
-use crate::service::{Answer, Service, malformed, unexpected};
+use crate::service::door::Door;
+use crate::service::{Answer, malformed, unexpected};
 
 /// The owner and the name of a service; without an owner, the caller's.
 fn named(me: &UserName, asked: &v1::ServiceName) -> Result<(UserName, JobName), Status> {
@@ -47,12 +48,23 @@ fn status(names: Names<'_>, service: &CellService, with_jobs: bool) -> v1::Servi
     v1::ServiceStatus { service: Some(service.into()), tasks: count, serving, jobs }
 }
 
-impl Service {
-    pub(crate) async fn set_a_service(
-        &self,
-        by: Caller,
-        asked: v1::SetServiceRequest,
-    ) -> Answer<v1::SetServiceResponse> {
+/// The service for services.
+#[derive(Clone)]
+pub(super) struct Services {
+    door: Door,
+}
+
+impl Services {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door }
+    }
+}
+
+#[tonic::async_trait]
+impl services_server::Services for Services {
+    async fn set(&self, request: Request<v1::SetServiceRequest>) -> Answer<v1::SetServiceResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let mut service =
             asked.service.ok_or_else(|| Status::invalid_argument("no service is given"))?;
@@ -61,7 +73,7 @@ impl Service {
         }
         let service: CellService = service.try_into().map_err(|error| malformed(&error))?;
         let set = v1::Service::from(&service);
-        match self.mutate(asked.id, by, SetService(Arc::new(service)).into(), bytes).await? {
+        match self.door.mutate(asked.id, by, SetService(Arc::new(service)).into(), bytes).await? {
             (index, Reply::ServiceSet { before }) => Ok(Response::new(v1::SetServiceResponse {
                 index: index.0,
                 service: Some(set),
@@ -71,36 +83,37 @@ impl Service {
         }
     }
 
-    pub(crate) async fn delete_a_service(
+    async fn delete(
         &self,
-        by: Caller,
-        asked: v1::DeleteServiceRequest,
+        request: Request<v1::DeleteServiceRequest>,
     ) -> Answer<v1::DeleteServiceResponse> {
+        let by = self.door.caller(&request)?;
+        let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let (owner, name) = named(&by.user, &asked.service.unwrap_or_default())?;
         let user = owner.to_string();
-        self.change(
-            (asked.id, by, bytes),
-            DeleteService { owner, name },
-            |index, reply| match reply {
-                Reply::Done => Some(v1::DeleteServiceResponse { index, user }),
-                _ => None,
-            },
-        )
-        .await
+        self.door
+            .change(
+                asked.id,
+                by,
+                DeleteService { owner, name },
+                bytes,
+                |index, reply| match reply {
+                    Reply::Done => Some(v1::DeleteServiceResponse { index, user }),
+                    _ => None,
+                },
+            )
+            .await
     }
 
-    pub(crate) async fn read_services(
-        &self,
-        by: Caller,
-        asked: v1::ServicesRequest,
-    ) -> Answer<v1::ServicesResponse> {
+    async fn list(&self, request: Request<v1::ServicesRequest>) -> Answer<v1::ServicesResponse> {
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return self.past(&by, at, Question::Services(asked)).await;
+            return self.door.past(&by, at, Question::Services(asked)).await;
         }
         let me = by.user.clone();
-        let core = self.core.clone();
-        self.read_much(&by, move |_| found(core.view().names(), &me, asked)).await
+        let core = self.door.core.clone();
+        self.door.read_much(&by, move |_| found(core.view().names(), &me, asked)).await
     }
 }
 

@@ -15,22 +15,15 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::caller::tasks::may_touch;
 use crate::reads::Reads;
-use crate::service::holding;
-use crate::service::tasks::split;
-use crate::service::{Answer, Service, Streamed, gate};
-use crate::streams::Streams;
+use crate::service::door::split;
+use crate::service::holding::holding;
+use crate::service::tasks::Tasks;
+use crate::service::{Answer, Streamed, gate};
 
-/// The maximum number of pages of task metrics that are relayed at once, shared by users.
-const READERS_MAX: usize = 256;
 /// The maximum time of a page: that of its Borglet, and a little for the way.
 const PATIENCE: Duration = Duration::from_secs(12);
 /// Pieces that wait for a slow reader.
 const QUEUE: usize = 4;
-
-/// The limits on readers of pages.
-pub(crate) fn readers() -> Streams {
-    Streams::new("read-metrics-of-tasks", READERS_MAX)
-}
 
 /// A page and the incarnation that serves it.
 struct Served {
@@ -40,21 +33,21 @@ struct Served {
     path: String,
 }
 
-impl Service {
+impl Tasks {
     /// For those who may read the logs of the job.
-    pub(crate) async fn relay_task_metrics(
+    pub(super) async fn relay_metrics(
         &self,
         request: Request<v1::TaskMetricsRequest>,
     ) -> Answer<Streamed<v1::MetricsChunk>> {
-        gate::led(&self.core).await?;
-        let caller = self.anyone(&request).await?;
+        gate::led(&self.door.core).await?;
+        let caller = self.door.anyone(&request).await?;
         let user = &caller.user;
         let (asked, asks) = split(request);
-        let view = self.core.view();
+        let view = self.door.core.view();
         let reads = Reads::of(&view, &caller);
         let job = reads.find(&asked.job.unwrap_or_default())?;
         let name = format!("{}/{}", job.owner, job.spec.name);
-        self.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
+        self.door.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
         if job.owner != *user && !caller.administers_jobs(&view.cell) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the metrics of {name}: {}, an administrator or a user with the \
@@ -65,7 +58,7 @@ impl Service {
         }
         let served = served(job, TaskIndex(asked.task))?;
         if job.owner != *user {
-            self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
+            self.door.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
         let place = self.metrics_readers.begin((user, caller.asker(&view.cell)))?;
         let gone = || Status::aborted(format!("the machine of {name}/{} is gone", asked.task));
@@ -92,7 +85,7 @@ impl Service {
             }
         });
         let stream = holding(place, ReceiverStream::new(stream));
-        Ok(self.while_accepted(caller, Response::new(stream)))
+        Ok(self.door.while_accepted(caller, Response::new(stream)))
     }
 }
 

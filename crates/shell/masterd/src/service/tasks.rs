@@ -1,71 +1,74 @@
-//! Certificates for tasks, and what a task may not request.
+//! The service for what runs inside tasks: their logs, their own metrics, and commands, relayed from and
+//! to their machines.
 
-use std::time::{Duration, UNIX_EPOCH};
-
-use process::renewal::addresses;
+use model::{MachineId, UserName};
 use proto::v1;
-use rpc::transport::Cause;
-use rpc::{CLOCK_SKEW, Identity, SigningRequest, Validity};
-use tonic::{Request, Response, Status};
+use rpc::service::tasks_server;
+use rpc::transport::Limiter;
+use tonic::{Request, Streaming};
 
-use crate::caller::Caller;
-use crate::caller::tasks::{Denied, certifiable, serial_of};
-use crate::service::{Answer, Service, gate};
+use crate::agents;
+use crate::service::door::Door;
+use crate::service::{Answer, Streamed};
+use crate::streams::Streams;
 
-/// The maximum validity of a task's certificate.
-const VALIDITY_MAX: Duration = Duration::from_secs(3_600);
+/// The maximum number of task logs that are read at once, shared by users.
+const LOG_READERS_MAX: usize = 8_192;
+/// The maximum number of task logs that one user reads at once on one machine: the connection to it has
+/// room for 1,024.
+pub(super) const LOG_READERS_OF_ONE_THERE: usize = 256;
+/// The maximum number of pages of task metrics that are relayed at once, shared by users.
+const METRICS_READERS_MAX: usize = 256;
+/// The maximum number of commands that are relayed at once, shared by users.
+const COMMANDS_MAX: usize = 1_024;
 
-/// A message, and the request without it.
-pub(crate) fn split<T>(request: Request<T>) -> (T, Request<()>) {
-    let (metadata, extensions, message) = request.into_parts();
-    (message, Request::from_parts(metadata, extensions, ()))
+/// The service.
+#[derive(Clone)]
+pub(super) struct Tasks {
+    pub(super) door: Door,
+    pub(super) agents: agents::Handle,
+    pub(super) log_readers: Streams,
+    pub(super) log_readers_there: Limiter<(MachineId, UserName)>,
+    pub(super) metrics_readers: Streams,
+    pub(super) commands: Streams,
 }
 
-impl Service {
-    /// Rejects tasks in requests that need the user's own certificate.
-    pub(crate) fn own(
-        &self,
-        by: &Caller,
-        asked: &Request<()>,
-        may: impl FnOnce() -> Result<(), String>,
-    ) -> Result<(), Status> {
-        if by.task.is_none() {
-            return Ok(());
+impl Tasks {
+    pub(super) fn new(door: Door, agents: agents::Handle) -> Self {
+        Self {
+            door,
+            agents,
+            log_readers: Streams::new("read-logs", LOG_READERS_MAX),
+            log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
+            metrics_readers: Streams::new("read-metrics-of-tasks", METRICS_READERS_MAX),
+            commands: Streams::new("run-commands", COMMANDS_MAX),
         }
-        may().map_err(|why| rpc::transport::refuse(asked, Cause::WrongRole, why))
     }
 
-    pub(crate) async fn certify_a_task(
+    /// The bounds that users share.
+    pub(super) fn limits(&self) -> [&Streams; 3] {
+        [&self.log_readers, &self.metrics_readers, &self.commands]
+    }
+}
+
+#[tonic::async_trait]
+impl tasks_server::Tasks for Tasks {
+    type LogsStream = Streamed<v1::LogChunk>;
+    type MetricsStream = Streamed<v1::MetricsChunk>;
+    type ExecStream = Streamed<v1::ExecOutput>;
+
+    async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
+        self.relay_logs(request).await
+    }
+
+    async fn metrics(
         &self,
-        request: Request<v1::CertifyTaskRequest>,
-    ) -> Answer<v1::CertifyTaskResponse> {
-        gate::led(&self.core).await?;
-        let machine = self.machine(&request)?;
-        let (v1::CertifyTaskRequest { signing_request, instance }, asked) = split(request);
-        let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        let instance = instance.ok_or_else(|| invalid(&"no instance is given"))?.into();
-        let key = SigningRequest::from_pem(&signing_request).map_err(|error| invalid(&error))?;
-        let mut view = self.core.view();
-        // It may have been placed a moment ago, and this replica may not know it yet.
-        if certifiable(&view.cell, &machine, instance).is_err() {
-            view = gate::newest(&self.core).await?;
-        }
-        let job = certifiable(&view.cell, &machine, instance)
-            .map_err(|Denied { cause, why }| rpc::transport::refuse(&asked, cause, why))?;
-        let (user, job) = (job.owner.to_string(), job.spec.name.to_string());
-        let identity = Identity::Task { user, job, index: instance.index.0 };
-        let issued = view.now();
-        let from = UNIX_EPOCH + Duration::from_micros(issued.0);
-        let until = from + self.validity.min(VALIDITY_MAX);
-        let validity = Validity { from: from - CLOCK_SKEW, until };
-        let serial = serial_of(instance, issued);
-        let certificate = self.authority.certify(&key, &identity, validity, &serial.0);
-        let certificate = certificate.map_err(|error| Status::internal(error.to_string()))?;
-        let expires = until.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Response::new(v1::CertifyTaskResponse {
-            certificate,
-            expires: u64::try_from(expires.as_micros()).unwrap_or(u64::MAX),
-            masters: addresses(&view.cell),
-        }))
+        request: Request<v1::TaskMetricsRequest>,
+    ) -> Answer<Self::MetricsStream> {
+        self.relay_metrics(request).await
+    }
+
+    async fn exec(&self, request: Request<Streaming<v1::ExecRequest>>) -> Answer<Self::ExecStream> {
+        self.run(request).await
     }
 }

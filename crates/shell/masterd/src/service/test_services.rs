@@ -15,16 +15,21 @@ use crate::handle::Core;
 use crate::message::Message;
 use crate::metrics::Metrics;
 use crate::past::Past;
-use crate::service::Service;
+use crate::service::door::Door;
 use crate::service::event_watch::EventSource;
+use crate::service::health::Monitoring;
+use crate::service::history::History;
+use crate::service::{Api, Components};
 use crate::view::View;
 use crate::{agents, peers};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The services.
-pub(crate) struct TestServices {
-    pub(crate) service: Service,
+pub(super) struct TestServices {
+    pub(super) door: Door,
+    pub(super) history: History,
+    pub(super) monitoring: Monitoring,
     pub(crate) from_all: mpsc::Receiver<Message>,
     pub(crate) views: watch::Sender<Arc<View>>,
     _threads: (agents::Agents, peers::Peers),
@@ -49,16 +54,22 @@ impl TestServices {
                 .expect("the agents");
         let peers = peers::start(&credentials, (ReplicaId(1), ""), BTreeMap::new(), to_core);
         let peers = peers.expect("the peers");
-        let service = Service::new(
+        let Api { door, history, monitoring, .. } = Api::new(Components {
             core,
-            (agents.handle(), peers.handle()),
-            (Arc::new(authority), HOUR),
-            Past::of(path),
-            EventSource::new(path, watch::channel(0).1),
+            agents: agents.handle(),
+            peers: peers.handle(),
+            authority: Arc::new(authority),
+            validity: HOUR,
+            past: Past::of(path),
+            events: EventSource::new(path, watch::channel(0).1),
             refusals,
-            (metrics, false, None),
-        );
-        Self { service, from_all, views, _threads: (agents, peers), directory }
+            metrics,
+            task_metrics: false,
+            dns: None,
+            sigma: None,
+        });
+        let _threads = (agents, peers);
+        Self { door, history, monitoring, from_all, views, _threads, directory }
     }
 
     /// Sets the leader.

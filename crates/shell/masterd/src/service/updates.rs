@@ -1,19 +1,20 @@
-//! Updates of jobs and their plans, as they arrive in the API.
+//! The service for updates of jobs and their plans.
 
 use std::sync::Arc;
 
-use cell::{ControlUpdate, Reply, ResizeJob, RestartJob, SetLimits, UpdateJob};
+use cell::{ControlUpdate, Reply, ResizeJob, SetLimits, UpdateJob};
 use model::{JobName, Sequencer, TaskSelection, UserName};
 use prost::Message as _;
 use proto::v1;
+use rpc::service::updates_server;
 use spec::{CpuRam, JobSpec, UpdatePolicy};
 use tonic::{Request, Status};
 
 use crate::caller::tasks::{may_submit, may_touch};
 use crate::reads::updates::Asked;
 use crate::reads::{Reads, job_address, selection};
-use crate::service::tasks::split;
-use crate::service::{Answer, Service, malformed};
+use crate::service::door::{Door, split};
+use crate::service::{Answer, malformed};
 
 /// The owner in a request: the caller unless it names one.
 fn owner(user: &UserName, asked: &str) -> Result<UserName, Status> {
@@ -35,7 +36,8 @@ fn policy(policy: Option<v1::UpdatePolicy>) -> Result<Option<UpdatePolicy>, Stat
     policy.map(UpdatePolicy::try_from).transpose().map_err(|error| malformed(&error))
 }
 
-fn tasks(asked: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
+/// The selected tasks: all, if nothing is said.
+pub(super) fn chosen_tasks(asked: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
     asked.map_or(Ok(TaskSelection::All), |asked| selection(Some(asked)))
 }
 
@@ -53,133 +55,104 @@ fn no_change() -> Status {
     Status::invalid_argument("neither a description nor a number of tasks is given")
 }
 
-impl Service {
-    pub(crate) async fn update_a_job(
-        &self,
-        request: Request<v1::UpdateRequest>,
-    ) -> Answer<v1::UpdateResponse> {
+/// The service.
+#[derive(Clone)]
+pub(super) struct Updates {
+    door: Door,
+}
+
+impl Updates {
+    pub(super) fn new(door: Door) -> Self {
+        Self { door }
+    }
+}
+
+#[tonic::async_trait]
+impl updates_server::Updates for Updates {
+    async fn open(&self, request: Request<v1::UpdateRequest>) -> Answer<v1::UpdateResponse> {
         use v1::update_request::Change;
 
-        let by = self.anyone(&request).await?;
+        let by = self.door.anyone(&request).await?;
         let bytes = request.get_ref().encoded_len();
         let (asked, asks) = split(request);
         let owner = owner(&by.user, &asked.user)?;
         let expected = asked.expected.map(model::Version);
-        let before = |name: &JobName| {
-            let view = self.core.view();
-            view.cell.job_named(&owner, name).map(|job| Arc::clone(&job.spec))
-        };
-        let (mutation, name, after) = match asked.change.ok_or_else(no_change)? {
+        let mutation = match asked.change.ok_or_else(no_change)? {
             Change::Spec(spec) => {
                 let spec = Arc::new(description(spec)?);
-                self.own(&by, &asks, || {
+                self.door.own(&by, &asks, || {
                     may_submit(&by.user, &spec)?;
                     may_touch(&by.user, &owner, &spec.name)
                 })?;
-                let (tasks, policy) = (tasks(asked.tasks)?, policy(asked.policy)?);
-                let (owner, name) = (owner.clone(), spec.name.clone());
-                let after = self.core.view().cell.as_applied(&owner, &spec, &tasks);
-                let update = UpdateJob { owner, spec, tasks, policy, expected };
-                (cell::Mutation::from(update), name, Some(after))
+                let (tasks, policy) = (chosen_tasks(asked.tasks)?, policy(asked.policy)?);
+                let owner = owner.clone();
+                cell::Mutation::from(UpdateJob { owner, spec, tasks, policy, expected })
             }
             Change::Limits(limits) => {
                 let job = job_name(&limits.job)?;
-                self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
-                let (owner, name) = (owner.clone(), job.clone());
+                self.door.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
                 let set = SetLimits {
-                    owner,
+                    owner: owner.clone(),
                     job,
                     limit: limit(limits.limit)?,
                     reason: limits.reason,
                     expected,
                     sequencer: sequencer(&limits.sequencer)?,
                 };
-                (set.into(), name, None)
+                set.into()
             }
             Change::Resize(resize) => {
                 let job = job_name(&resize.job)?;
-                self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
-                let (owner, name, tasks) = (owner.clone(), job.clone(), resize.tasks);
-                (ResizeJob { owner, job, tasks, expected }.into(), name, None)
+                self.door.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
+                let (owner, tasks) = (owner.clone(), resize.tasks);
+                ResizeJob { owner, job, tasks, expected }.into()
             }
         };
-        let before = before(&name);
         let user = owner.to_string();
-        let view = self.core.clone();
-        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
-            Reply::Updated { collection, version, unchanged } => {
-                let after = after
-                    .or_else(|| view.view().cell.job(*collection).map(|job| Arc::clone(&job.spec)));
-                let changes = match (&before, &after, unchanged) {
-                    (Some(before), Some(after), false) => before.changes(after),
-                    _ => Vec::new(),
-                };
-                Some(v1::UpdateResponse {
-                    index,
-                    collection: collection.0,
-                    user,
-                    version: version.0,
-                    unchanged: *unchanged,
-                    changes: changes.iter().map(|(change, _)| change.into()).collect(),
-                })
-            }
-            _ => None,
-        })
-        .await
+        self.door
+            .change(asked.id, by, mutation, bytes, |index, reply| match reply {
+                Reply::Updated { collection, version, unchanged, changes } => {
+                    Some(v1::UpdateResponse {
+                        index,
+                        collection: collection.0,
+                        user,
+                        version: version.0,
+                        unchanged: *unchanged,
+                        changes: changes.iter().map(Into::into).collect(),
+                    })
+                }
+                _ => None,
+            })
+            .await
     }
 
-    pub(crate) async fn control_an_update(
+    async fn control(
         &self,
         request: Request<v1::ControlUpdateRequest>,
     ) -> Answer<v1::ControlUpdateResponse> {
-        let by = self.anyone(&request).await?;
+        let by = self.door.anyone(&request).await?;
         let bytes = request.get_ref().encoded_len();
         let (asked, asks) = split(request);
         let (owner, job) = job_address(&by.user, &asked.job.unwrap_or_default())?;
-        self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
+        self.door.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
         let action = proto::update_action(asked.action).map_err(|error| malformed(&error))?;
         let (user, expected) = (owner.to_string(), asked.expected.map(model::Version));
         let to = asked.to.map(model::Version);
         let control = ControlUpdate { owner, job, action, to, expected };
-        self.change((asked.id, by, bytes), control, |index, reply| match reply {
-            Reply::Updated { version, .. } => {
-                Some(v1::ControlUpdateResponse { index, user, version: version.0 })
-            }
-            _ => None,
-        })
-        .await
+        self.door
+            .change(asked.id, by, control, bytes, |index, reply| match reply {
+                Reply::Updated { version, .. } => {
+                    Some(v1::ControlUpdateResponse { index, user, version: version.0 })
+                }
+                _ => None,
+            })
+            .await
     }
 
-    pub(crate) async fn restart_a_job(
-        &self,
-        request: Request<v1::RestartRequest>,
-    ) -> Answer<v1::RestartResponse> {
-        let by = self.anyone(&request).await?;
-        let bytes = request.get_ref().encoded_len();
-        let (v1::RestartRequest { id, job, tasks: chosen, failed, batch }, asks) = split(request);
-        let (owner, job) = job_address(&by.user, &job.unwrap_or_default())?;
-        self.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
-        let user = owner.to_string();
-        let restart = RestartJob { owner, job, tasks: tasks(chosen)?, failed, batch };
-        self.change((id, by, bytes), restart, |index, reply| match reply {
-            Reply::Restarted { started, version, .. } => Some(v1::RestartResponse {
-                index,
-                user,
-                started: *started,
-                version: version.map(|version| version.0),
-            }),
-            _ => None,
-        })
-        .await
-    }
-
-    pub(crate) async fn plan_a_job(
-        &self,
-        request: Request<v1::PlanRequest>,
-    ) -> Answer<v1::PlanResponse> {
+    async fn plan(&self, request: Request<v1::PlanRequest>) -> Answer<v1::PlanResponse> {
         use v1::plan_request::Change;
 
-        let by = self.anyone(&request).await?;
+        let by = self.door.anyone(&request).await?;
         let (asked, asks) = split(request);
         let owner = owner(&by.user, &asked.user)?;
         let (name, spec, size) = match asked.change.ok_or_else(no_change)? {
@@ -193,14 +166,14 @@ impl Service {
             }
             Change::Resize(resize) => (job_name(&resize.job)?, None, resize.tasks),
         };
-        self.own(&by, &asks, || may_touch(&by.user, &owner, &name))?;
-        let mut tasks = tasks(asked.tasks)?;
+        self.door.own(&by, &asks, || may_touch(&by.user, &owner, &name))?;
+        let mut tasks = chosen_tasks(asked.tasks)?;
         let policy = policy(asked.policy)?;
         let resize = spec.is_none();
         let spec = match spec {
             Some(spec) => spec,
             None => {
-                let view = self.core.view();
+                let view = self.door.core.view();
                 let address = v1::JobAddress { user: owner.to_string(), job: name.to_string() };
                 let mut spec = JobSpec::clone(&Reads::of(&view, &by).find(&address)?.spec);
                 spec.tasks = size;
@@ -213,9 +186,10 @@ impl Service {
             return Err(Status::invalid_argument(problem.to_string()));
         }
         let spec = Arc::new(spec);
-        self.read_much(&by, move |reads| {
-            Ok(reads.plan(Asked { owner, spec, tasks, policy, resize }))
-        })
-        .await
+        self.door
+            .read_much(&by, move |reads| {
+                Ok(reads.plan(Asked { owner, spec, tasks, policy, resize }))
+            })
+            .await
     }
 }

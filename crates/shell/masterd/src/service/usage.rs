@@ -1,5 +1,6 @@
-//! What is used, joined from all replicas: each has what the machines use that it polls.
+//! The service for what is used, joined from all replicas: each has what the machines use that it polls.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use borglet::Measured;
@@ -7,69 +8,39 @@ use model::{CollectionId, ReplicaId, Time};
 use proto::v1;
 use replication::v1::usage_answer::{OfJob, OfMachine, OfTask};
 use replication::v1::{UsageAnswer, UsageQuery};
+use rpc::service::usage_server;
 use tokio::task::JoinSet;
-use tonic::Status;
+use tonic::{Request, Status};
 
+use crate::agents;
 use crate::caller::Caller;
 use crate::reads::{Reads, few, selection, selection_of};
-use crate::service::{Answer, Service};
+use crate::service::Answer;
+use crate::service::door::Door;
 use crate::usage::{Chosen, MachineUsed, Query, TaskUsed, Used};
+use crate::usage_history::UsageHistory;
 
 /// Without other replicas the answer must not be late: this is for all together.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(2);
 
-impl Service {
-    pub(crate) async fn the_usage(
-        &self,
-        by: Caller,
-        asked: v1::UsageRequest,
-    ) -> Answer<v1::UsageResponse> {
-        use v1::usage_request::Of;
+/// The service.
+#[derive(Clone)]
+pub(super) struct Usage {
+    pub(super) door: Door,
+    agents: agents::Handle,
+    pub(super) history: Arc<UsageHistory>,
+}
 
-        let of = asked.of.ok_or_else(|| Status::invalid_argument("usage of what is not given"))?;
-        if asked.without_totals
-            && let Some(chosen) = self.chosen(&by, &of)?
-        {
-            return self.the_usage_of(by, of, chosen).await;
-        }
-        let query = match &of {
-            Of::Cell(_) | Of::Jobs(_) => Query::default(),
-            Of::Machines(machines) => {
-                few("machines", machines.names.len())?;
-                Query { machines: true, ..Query::default() }
-            }
-            Of::Tasks(tasks) => {
-                let view = self.core.view();
-                let address = tasks.job.clone().unwrap_or_default();
-                let job = Reads::of(&view, &by).find(&address)?.id;
-                Query { job: Some(job), since: tasks.since.map(Time), ..Query::default() }
-            }
-        };
-        let history = match &of {
-            Of::Cell(v1::usage_request::Cell { since: Some(since) }) => {
-                self.usage_history.since(Time(*since))
-            }
-            _ => Vec::new(),
-        };
-        let (others, missing) = self.used_elsewhere(&query).await;
-        let service = self.clone();
-        let mut answer = self
-            .read_much(&by, move |reads| {
-                let mut used = service.used_here(&query);
-                others.into_iter().for_each(|other| used.merge(other));
-                reads.usage(&of, &used, true)
-            })
-            .await?;
-        answer.get_mut().missing = missing.into_iter().map(|replica| replica.0).collect();
-        answer.get_mut().history = history;
-        Ok(answer)
+impl Usage {
+    pub(super) fn new(door: Door, agents: agents::Handle) -> Self {
+        Self { door, agents, history: Arc::default() }
     }
 
     /// The tasks or machines of a request, if these are only some.
     fn chosen(&self, by: &Caller, of: &v1::usage_request::Of) -> Result<Option<Chosen>, Status> {
         use v1::usage_request::Of;
 
-        let view = self.core.view();
+        let view = self.door.core.view();
         let reads = Reads::of(&view, by);
         Ok(match of {
             Of::Machines(machines) if !machines.names.is_empty() => {
@@ -90,17 +61,18 @@ impl Service {
     }
 
     /// The same for some tasks or machines, without the totals.
-    async fn the_usage_of(
+    async fn of_some(
         &self,
         by: Caller,
         of: v1::usage_request::Of,
         chosen: Chosen,
     ) -> Answer<v1::UsageResponse> {
         let (others, missing) = self.answers_elsewhere(&chosen_message(&chosen)).await;
-        let service = self.clone();
+        let usage = self.clone();
         let mut answer = self
+            .door
             .read_some(&by, move |reads| {
-                let mut used = service.chosen_here(chosen);
+                let mut used = usage.chosen_here(chosen);
                 others.into_iter().for_each(|other| used.merge(other));
                 reads.usage(&of, &used, false)
             })
@@ -110,8 +82,8 @@ impl Service {
     }
 
     /// What some tasks and machines use, as far as this replica polls them.
-    pub(crate) fn chosen_here(&self, mut chosen: Chosen) -> Used {
-        let view = self.core.view();
+    pub(super) fn chosen_here(&self, mut chosen: Chosen) -> Used {
+        let view = self.door.core.view();
         if let Some(job) = chosen.job.and_then(|job| view.cell.job(job)) {
             let selected = job.tasks().filter(|(index, _)| chosen.tasks.contains(*index));
             let place = |(_, task): (_, &cell::Task)| match &task.state {
@@ -125,27 +97,27 @@ impl Service {
     }
 
     /// What is used on the machines that this replica polls.
-    pub(crate) fn used_here(&self, query: &Query) -> Used {
-        let view = self.core.view();
+    pub(super) fn used_here(&self, query: &Query) -> Used {
+        let view = self.door.core.view();
         let gcu = |machine| view.cell.machine(machine).map(|machine| machine.gcu());
-        let work = self.metrics.work();
+        let work = self.door.metrics.work();
         Used { work, ..self.agents.usage().query(gcu, query, Instant::now()) }
     }
 
     /// The answers of the other replicas that poll machines, and those that did not answer.
-    pub(crate) async fn used_elsewhere(&self, query: &Query) -> (Vec<Used>, Vec<ReplicaId>) {
+    pub(super) async fn used_elsewhere(&self, query: &Query) -> (Vec<Used>, Vec<ReplicaId>) {
         self.answers_elsewhere(&message(query)).await
     }
 
     async fn answers_elsewhere(&self, query: &UsageQuery) -> (Vec<Used>, Vec<ReplicaId>) {
         let others: Vec<ReplicaId> = {
-            let view = self.core.view();
+            let view = self.door.core.view();
             let all = view.cell.replicas().map(|replica| replica.id);
             all.filter(|id| *id != view.me).collect()
         };
         let mut asked = JoinSet::new();
         for replica in &others {
-            let (peers, replica, query) = (self.peers.clone(), *replica, query.clone());
+            let (peers, replica, query) = (self.door.peers.clone(), *replica, query.clone());
             asked.spawn(async move { (replica, peers.usage(replica, query).await) });
         }
         let mut missing = others;
@@ -159,6 +131,53 @@ impl Service {
             }
         }
         (found, missing)
+    }
+}
+
+#[tonic::async_trait]
+impl usage_server::Usage for Usage {
+    async fn get(&self, request: Request<v1::UsageRequest>) -> Answer<v1::UsageResponse> {
+        use v1::usage_request::Of;
+
+        let (by, asked) = (self.door.anyone(&request).await?, request.into_inner());
+        let of = asked.of.ok_or_else(|| Status::invalid_argument("usage of what is not given"))?;
+        if asked.without_totals
+            && let Some(chosen) = self.chosen(&by, &of)?
+        {
+            return self.of_some(by, of, chosen).await;
+        }
+        let query = match &of {
+            Of::Cell(_) | Of::Jobs(_) => Query::default(),
+            Of::Machines(machines) => {
+                few("machines", machines.names.len())?;
+                Query { machines: true, ..Query::default() }
+            }
+            Of::Tasks(tasks) => {
+                let view = self.door.core.view();
+                let address = tasks.job.clone().unwrap_or_default();
+                let job = Reads::of(&view, &by).find(&address)?.id;
+                Query { job: Some(job), since: tasks.since.map(Time), ..Query::default() }
+            }
+        };
+        let history = match &of {
+            Of::Cell(v1::usage_request::Cell { since: Some(since) }) => {
+                self.history.since(Time(*since))
+            }
+            _ => Vec::new(),
+        };
+        let (others, missing) = self.used_elsewhere(&query).await;
+        let usage = self.clone();
+        let mut answer = self
+            .door
+            .read_much(&by, move |reads| {
+                let mut used = usage.used_here(&query);
+                others.into_iter().for_each(|other| used.merge(other));
+                reads.usage(&of, &used, true)
+            })
+            .await?;
+        answer.get_mut().missing = missing.into_iter().map(|replica| replica.0).collect();
+        answer.get_mut().history = history;
+        Ok(answer)
     }
 }
 

@@ -5,7 +5,7 @@ use proto::v1;
 
 use crate::metrics::Evictions;
 use crate::reads::usage::cell_used;
-use crate::service::Service;
+use crate::service::usage::Usage;
 use crate::usage::Query;
 use crate::usage_history::{due, sample};
 
@@ -17,15 +17,15 @@ struct Counted {
     work: Option<v1::MasterWork>,
 }
 
-impl Service {
+impl Usage {
     /// Records a sample at each multiple of an interval of the cell's clock. Never ends.
-    pub(crate) async fn record_usage(self, interval: Span) {
+    pub(crate) async fn record(self, interval: Span) {
         let mut counted = Counted::default();
         loop {
-            let clock = self.core.view().clock;
+            let clock = self.door.core.view().clock;
             let at = due(clock.now(), interval);
             tokio::time::sleep_until(clock.instant(at)).await;
-            if let Some(newest) = self.record_usage_at(at, counted).await {
+            if let Some(newest) = self.record_at(at, counted).await {
                 counted = newest;
             }
         }
@@ -33,28 +33,28 @@ impl Service {
 
     /// Records a sample, unless this replica does not know how the cell is. Returns what has been
     /// recorded with it.
-    async fn record_usage_at(&self, at: Time, counted: Counted) -> Option<Counted> {
-        let knows = |service: &Self| {
-            let view = service.core.view();
+    async fn record_at(&self, at: Time, counted: Counted) -> Option<Counted> {
+        let knows = {
+            let view = self.door.core.view();
             view.caught_up && view.leader.is_some()
         };
-        if !knows(self) {
+        if !knows {
             return None;
         }
         let query = Query::default();
         let (others, missing) = self.used_elsewhere(&query).await;
         let missing: Vec<u64> = missing.into_iter().map(|replica| replica.0).collect();
-        let service = self.clone();
+        let usage = self.clone();
         // As large as the cell, so not on the threads that serve.
         let recorded = tokio::task::spawn_blocking(move || {
-            let mut used = service.used_here(&query);
+            let mut used = usage.used_here(&query);
             others.into_iter().for_each(|other| used.merge(other));
-            let evictions = service.metrics.evictions.total();
-            let cell = cell_used(&service.core.view().cell, &used);
+            let evictions = usage.door.metrics.evictions.total();
+            let cell = cell_used(&usage.door.core.view().cell, &used);
             let work = missing.is_empty().then_some(used.work);
             let done = work.zip(counted.work).and_then(|(work, before)| work.since(&before));
             let sample = sample(at, &cell, evictions.since(counted.evictions), done, missing);
-            service.usage_history.record(&sample).then_some(Counted { evictions, work })
+            usage.history.record(&sample).then_some(Counted { evictions, work })
         });
         // If it panicked, its message is in the log.
         recorded.await.ok().flatten()

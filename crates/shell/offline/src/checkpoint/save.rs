@@ -20,7 +20,9 @@ pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::SaveCheckpointRequest { at: at.map(Moment::message) };
         let mut pieces = connection
-            .stream(request, async |mut client, request| client.save_checkpoint(request).await)
+            .stream(request, async |mut client, request| {
+                client.history.save_checkpoint(request).await
+            })
             .await?;
         let mut begun: Option<(Writing, Head)> = None;
         let mut hasher = StateHasher::default();

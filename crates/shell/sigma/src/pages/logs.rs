@@ -303,7 +303,7 @@ async fn read(asker: &mut Asker, request: v1::LogsRequest, most: usize) -> (Last
     let mut lines = Lines::default();
     let until = tokio::time::Instant::now() + PATIENCE;
     let reads = async {
-        let mut chunks = asker.stream(request, async |mut c, r| c.logs(r).await).await?;
+        let mut chunks = asker.stream(request, async |mut c, r| c.tasks.logs(r).await).await?;
         while let Some(chunk) = chunks.message().await.map_err(client::Error::Answer)? {
             if chunk.caught_up {
                 break;

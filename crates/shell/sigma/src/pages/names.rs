@@ -89,7 +89,7 @@ pub(super) async fn of(asker: &mut Asker, user: &str) -> Result<Page, Problem> {
     for record in records.iter().filter(|record| record.service.is_some()).take(ASKED) {
         let name = v1::ServiceName { user: user.to_owned(), name: record.job.clone() };
         let request = v1::ServicesRequest { service: Some(name), at: asker.at };
-        match asker.ask(request, async |mut c, r| c.services(r).await).await {
+        match asker.ask(request, async |mut c, r| c.services.list(r).await).await {
             Ok(answer) => {
                 let jobs = answer.services.into_iter().next().map(|status| status.jobs);
                 behind.insert(record.job.clone(), jobs.unwrap_or_default());

@@ -103,7 +103,7 @@ fn fetch(asker: &Asker, jobs: Vec<v1::JobAddress>) -> Fetch<Vec<v1::WhyResponse>
         for job in jobs {
             let at = own.at;
             let request = v1::WhyRequest { job: Some(job), at, ..v1::WhyRequest::default() };
-            match own.ask(request, async |mut c, r| c.why(r).await).await {
+            match own.ask(request, async |mut c, r| c.jobs.why(r).await).await {
                 Ok(answer) => answers.push(answer),
                 // The list of jobs may be a little older.
                 Err(problem) if problem.status == StatusCode::NOT_FOUND => {}

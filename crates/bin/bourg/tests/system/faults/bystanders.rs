@@ -54,7 +54,8 @@ async fn submit_one_that_runs(
         ..description(&job, 0)
     };
     let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
-    let done = caller.ask(USUAL, request, async |mut client, request| client.submit(request).await);
+    let done =
+        caller.ask(USUAL, request, async |mut client, request| client.jobs.submit(request).await);
     match done.await {
         Outcome::Done(_) => {
             shared.count("job that runs", "acknowledged");
@@ -71,8 +72,9 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
     let request =
         v1::StatusRequest { jobs: vec![address], tasks: true, ..v1::StatusRequest::default() };
     let how = ClientSettings { consistent: true, ..USUAL };
-    let answer =
-        caller.ask(how, request, async |mut client, request| client.status(request).await).await;
+    let answer = caller
+        .ask(how, request, async |mut client, request| client.jobs.status(request).await)
+        .await;
     let jobs = match answer {
         Outcome::Done(found) => found.jobs,
         Outcome::Refused(status) => {
@@ -118,8 +120,8 @@ pub(crate) async fn grower(shared: Arc<Shared>) {
             spec.cmd = cmd;
             let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
             let how = ClientSettings { attempt: Duration::from_secs(2), ..USUAL };
-            let done =
-                caller.ask(how, request, async |mut client, request| client.submit(request).await);
+            let done = caller
+                .ask(how, request, async |mut client, request| client.jobs.submit(request).await);
             let outcome = match done.await {
                 Outcome::Done(_) => "acknowledged",
                 Outcome::Refused(_) => "refused, as it has to be",
@@ -166,7 +168,7 @@ async fn state(caller: &mut Caller, at: Option<u64>) -> Option<(usize, v1::CellS
         v1::CellStatusRequest { at, state_hash: true },
     );
     let answer =
-        caller.ask(how, asked, async |mut client, request| client.cell_status(request).await).await;
+        caller.ask(how, asked, async |mut client, request| client.cell.status(request).await).await;
     match answer {
         Outcome::Done(status) => Some((caller.at, status)),
         Outcome::Refused(_) | Outcome::Unknown => None,
@@ -200,7 +202,7 @@ pub(crate) async fn probe(shared: Arc<Shared>) {
             let how =
                 ClientSettings { consistent: false, attempt, patience: Duration::from_secs(1) };
             let done = caller.ask(how, request, async |mut client, request| {
-                client.change_machine(request).await
+                client.machines.change(request).await
             });
             let took = match done.await {
                 Outcome::Done(_) => Some(begun.elapsed()),
@@ -227,7 +229,7 @@ pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> 
             let how = ClientSettings { patience: ATTEMPT, ..USUAL };
             let asked = v1::CellStatusRequest { at: None, state_hash: true };
             let answer = caller
-                .ask(how, asked, async |mut client, request| client.cell_status(request).await)
+                .ask(how, asked, async |mut client, request| client.cell.status(request).await)
                 .await;
             let said = match answer {
                 Outcome::Done(status) if caller.at == place => {

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use client::MasterClient;
 use proto::v1;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::{Credentials, Expect, Role, Rotating};
 use tonic::metadata::MetadataValue;
-use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 use super::history::{Answer, Answered, Asked, History, Job, Operation, Seen};
@@ -19,7 +18,7 @@ use super::world::endpoint;
 use crate::jobs;
 use crate::random::Random;
 
-type Client = BorgmasterClient<Channel>;
+type Client = MasterClient;
 
 /// How long a client waits for one replica, and for any, before the result counts as unknown.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
@@ -185,7 +184,7 @@ impl Caller {
         let expect = Expect::Role(Role::Master);
         let client = |host| {
             let channel = rpc::transport::connect(&endpoint(host), &credentials, &expect);
-            Client::new(channel.expect("an address"))
+            Client::over(channel.expect("an address"))
         };
         let clients = shared.places.iter().copied().map(client).collect();
         Self { shared: Arc::clone(shared), clients, at: 0, session: 0, sequence: 0 }
@@ -216,7 +215,7 @@ impl Caller {
                 request.metadata_mut().insert("consistent", MetadataValue::from_static("true"));
             }
             let left = until.saturating_duration_since(Instant::now());
-            let asked = call(self.clients[self.at].clone(), request);
+            let asked = Box::pin(call(self.clients[self.at].clone(), request));
             match tokio::time::timeout(how.attempt.min(left), asked).await {
                 Ok(Ok(answer)) => return Outcome::Done(answer.into_inner()),
                 Ok(Err(status)) if is_refusal(&status) => return Outcome::Refused(status),
@@ -233,8 +232,9 @@ impl Caller {
     pub(super) async fn request_id(&mut self) -> Option<v1::RequestId> {
         if self.session == 0 {
             let asked = v1::OpenSessionRequest {};
-            let opened = self
-                .ask(USUAL, asked, async |mut client, request| client.open_session(request).await);
+            let opened = self.ask(USUAL, asked, async |mut client, request| {
+                client.cell.open_session(request).await
+            });
             let Outcome::Done(opened) = opened.await else { return None };
             self.session = opened.session;
         }
@@ -252,8 +252,9 @@ impl Caller {
         let labels = format!("key={job}");
         let at = at.map(|index| v1::Moment { at: Some(v1::moment::At::Index(index)) });
         let asked = v1::StatusRequest { labels, dead: true, at, ..v1::StatusRequest::default() };
-        let answer =
-            self.ask(how, asked, async |mut client, request| client.status(request).await).await;
+        let answer = self
+            .ask(how, asked, async |mut client, request| client.jobs.status(request).await)
+            .await;
         match answer {
             Outcome::Done(found) => Outcome::Done((found.index, found_job(&found.jobs))),
             Outcome::Refused(status) => Outcome::Refused(status),
@@ -458,8 +459,8 @@ async fn perform(
         }
         Asked::Submit(version) => {
             let request = v1::SubmitRequest { id, spec: Some(description(job, version)) };
-            let done =
-                caller.ask(how, request, async |mut client, request| client.submit(request).await);
+            let done = caller
+                .ask(how, request, async |mut client, request| client.jobs.submit(request).await);
             match done.await {
                 Outcome::Done(v1::SubmitResponse { index, updated, .. }) => {
                     let answer = if updated { Answer::Updated } else { Answer::Created };
@@ -472,8 +473,8 @@ async fn perform(
         Asked::Kill => {
             let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
             let request = v1::KillRequest { id, job: Some(address), tasks: None, now: false };
-            let done =
-                caller.ask(how, request, async |mut client, request| client.kill(request).await);
+            let done = caller
+                .ask(how, request, async |mut client, request| client.jobs.kill(request).await);
             match done.await {
                 Outcome::Done(killed) => {
                     Outcome::Done((killed.index, Answer::Killed(killed.killed > 0)))

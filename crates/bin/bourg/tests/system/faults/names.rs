@@ -29,8 +29,8 @@ pub(crate) async fn resizer(shared: Arc<Shared>, mut random: Random) {
         let cmd = ["sleep", "1d"].map(str::to_owned).to_vec();
         let spec = v1::JobSpec { cmd, cpu_milli: 10, ..description(JOB, 0) };
         let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
-        let done =
-            caller.ask(USUAL, request, async |mut client, request| client.submit(request).await);
+        let done = caller
+            .ask(USUAL, request, async |mut client, request| client.jobs.submit(request).await);
         match done.await {
             Outcome::Done(_) => break,
             Outcome::Refused(status) if status.code() == Code::AlreadyExists => break,
@@ -48,8 +48,8 @@ pub(crate) async fn resizer(shared: Arc<Shared>, mut random: Random) {
             change: Some(v1::update_request::Change::Resize(resize)),
             ..v1::UpdateRequest::default()
         };
-        let done =
-            caller.ask(USUAL, request, async |mut client, request| client.update(request).await);
+        let done = caller
+            .ask(USUAL, request, async |mut client, request| client.updates.open(request).await);
         match done.await {
             Outcome::Done(_) => shared.count("resize", "acknowledged"),
             Outcome::Refused(status) => {

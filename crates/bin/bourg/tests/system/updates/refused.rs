@@ -1,7 +1,7 @@
 //! What is refused: each with a message that says what to do, and nothing changes.
 
+use client::MasterClient;
 use proto::v1;
-use rpc::service::borgmaster_client::BorgmasterClient;
 use tonic::Code;
 
 use super::{WEB, change, json, machines, settled, told, write_web};
@@ -110,8 +110,8 @@ fn whoever_has_not_seen_the_last_version_changes_nothing() {
     assert_eq!(seen, Some(1));
     cell.ok("bourg resize web 3");
     wait(async {
-        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
-        let session = client.open_session(v1::OpenSessionRequest {}).await.expect("a session");
+        let mut client = MasterClient::over(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let session = client.cell.open_session(v1::OpenSessionRequest {}).await.expect("a session");
         let session = session.into_inner().session;
         let id = |sequence| Some(v1::RequestId { session, sequence });
         let resize = v1::update_request::Resize { job: WEB.to_owned(), tasks: 4 };
@@ -122,7 +122,7 @@ fn whoever_has_not_seen_the_last_version_changes_nothing() {
             expected: Some(expected),
             ..v1::UpdateRequest::default()
         };
-        let refused = client.update(request(1, 1)).await.expect_err("it is outdated");
+        let refused = client.updates.open(request(1, 1)).await.expect_err("it is outdated");
         assert_eq!(refused.code(), Code::Aborted, "{refused}");
         let says = "root opened the update to version 2, which has succeeded";
         assert!(refused.message().contains(says), "{refused}");
@@ -133,10 +133,10 @@ fn whoever_has_not_seen_the_last_version_changes_nothing() {
             expected: Some(1),
             to: None,
         };
-        let refused = client.control_update(undo).await.expect_err("it is outdated");
+        let refused = client.updates.control(undo).await.expect_err("it is outdated");
         assert_eq!(refused.code(), Code::Aborted, "{refused}");
         assert_eq!(cell.ok("bourg status web -o lastVersion"), "2\n");
-        let done = client.update(request(3, 2)).await.expect("it is the last").into_inner();
+        let done = client.updates.open(request(3, 2)).await.expect("it is the last").into_inner();
         assert_eq!((done.version, done.unchanged), (3, false));
     });
     settled(&cell, 4);

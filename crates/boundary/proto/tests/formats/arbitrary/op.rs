@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Countable, Mutation, NewerUpdate, NewerUpdateState, Observation, Op, OutOfBounds,
+    Assignment, Countable, ExpiringQuota, Mutation, NewerUpdate, NewerUpdateState, Observation, Op, OutOfBounds,
     Oversold, Permission, Permitted, ReferenceField, Rejection, Reply, RequestId, Reservation,
     Shareable, Shortfall, SkipReason, Submission, TextField, UpdateAction, UpdateFailure,
     UpdateStep,
@@ -17,7 +17,7 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
-use spec::{FIELDS, FieldName, Path};
+use spec::{FIELDS, FieldChange, FieldName, Path};
 
 use super::job::{any_job, policy};
 use super::{
@@ -194,12 +194,33 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
     prop_oneof![1 => requests, 2 => others].boxed()
 }
 
+fn changes() -> impl Strategy<Value = Arc<[FieldChange]>> {
+    let change = (any::<String>(), any::<String>(), any::<String>())
+        .prop_map(|(field, old, new)| FieldChange { field, old, new });
+    vec(change, 0..3).prop_map(Into::into)
+}
+
+fn expiring_quota() -> impl Strategy<Value = ExpiringQuota> {
+    (band(), any::<u64>(), resources()).prop_map(|(band, at, above)| ExpiringQuota {
+        band,
+        at: Time(at),
+        above,
+    })
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     let submission = select(vec![Submission::New, Submission::Unchanged, Submission::Updated]);
     prop_oneof![
         any::<u64>().prop_map(|id| Reply::Session(SessionId(id))),
-        (collection(), submission)
-            .prop_map(|(collection, submission)| Reply::Submitted { collection, submission }),
+        (collection(), submission, version(), changes(), of(expiring_quota())).prop_map(
+            |(collection, submission, version, changes, expiring_quota)| Reply::Submitted {
+                collection,
+                submission,
+                version,
+                changes,
+                expiring_quota,
+            },
+        ),
         (collection(), any::<u32>())
             .prop_map(|(collection, tasks)| Reply::Killed { collection, tasks }),
         (collection(), any::<u32>(), of(version())).prop_map(|(collection, started, version)| {
@@ -207,9 +228,14 @@ fn reply() -> impl Strategy<Value = Reply> {
         }),
         machine().prop_map(Reply::MachineAdded),
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
-        (collection(), version(), any::<bool>()).prop_map(|(collection, version, unchanged)| {
-            Reply::Updated { collection, version, unchanged }
-        }),
+        (collection(), version(), any::<bool>(), changes()).prop_map(
+            |(collection, version, unchanged, changes)| Reply::Updated {
+                collection,
+                version,
+                unchanged,
+                changes,
+            },
+        ),
         certificate().prop_map(Reply::UserAdded),
         any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),

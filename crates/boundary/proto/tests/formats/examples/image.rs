@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::crashes::{Crash, CrashSeen};
 use cell::{
-    Act, Changing, Death, Drain, EvictionCause, GrantProblem, Health, Image, Job, JobParts,
+    Act, Changing, Death, Drain, EvictionCause, ExpiringQuota, GrantProblem, Health, Image, Job, JobParts,
     JobState, KillReason, LastIncarnation, Machine, MachineState, Metering, Notices, Oversold,
     PastVersion, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
     Shortfall, SkipReason, StopReason, Submission, Task, TaskState, Update, UpdateAction,
@@ -17,7 +17,7 @@ use model::{
     Reclamation, ReplicaId, SessionId, Span, TaskId, TaskIndex, TaskSelection, Time, UserName,
     Version,
 };
-use spec::{Autoscale, CpuRam, JobSpec, Kind, TaskSpec};
+use spec::{Autoscale, CpuRam, FieldChange, JobSpec, Kind, TaskSpec};
 
 use super::{
     broke_rule, certificate, ends, enrolment, factor, full_job, grants, held_ports, instance,
@@ -500,19 +500,45 @@ fn in_the_room() -> Job {
 }
 
 fn replies() -> Vec<Result<Reply, Rejection>> {
-    let submitted = |submission| Reply::Submitted { collection: CollectionId(1), submission };
+    let change =
+        FieldChange { field: "ram".to_owned(), old: "1GiB".to_owned(), new: "2GiB".to_owned() };
+    let changes: Arc<[FieldChange]> = [change].into();
+    let submitted = |submission| Reply::Submitted {
+        collection: CollectionId(1),
+        submission,
+        version: Version(1),
+        changes: Arc::default(),
+        expiring_quota: None,
+    };
+    let updated = |version, unchanged, changes| Reply::Updated {
+        collection: CollectionId(1),
+        version: Version(version),
+        unchanged,
+        changes,
+    };
+    let expiring = ExpiringQuota {
+        band: Band::Production,
+        at: Time(9),
+        above: resources(1_000, 1 << 30, 0, 0),
+    };
     let replies = [
         Reply::Session(SessionId(9)),
         submitted(Submission::New),
         submitted(Submission::Unchanged),
-        submitted(Submission::Updated),
+        Reply::Submitted {
+            collection: CollectionId(1),
+            submission: Submission::Updated,
+            version: Version(2),
+            changes: Arc::clone(&changes),
+            expiring_quota: Some(expiring),
+        },
         Reply::Killed { collection: CollectionId(9), tasks: 3 },
         Reply::Restarted { collection: CollectionId(9), started: 3, version: None },
         Reply::Restarted { collection: CollectionId(9), started: 0, version: Some(Version(2)) },
         Reply::MachineAdded(MachineId(3)),
         Reply::Drained { tasks: 12 },
-        Reply::Updated { collection: CollectionId(1), version: Version(2), unchanged: false },
-        Reply::Updated { collection: CollectionId(1), version: Version(1), unchanged: true },
+        updated(2, false, changes),
+        updated(1, true, Arc::default()),
         Reply::Done,
     ];
     replies.map(Ok).into()

@@ -73,7 +73,7 @@ impl Large {
         for (number, address) in addresses.into_iter().enumerate() {
             let (id, name) = (Some(connection.request_id().await?), borglets::name(number));
             let request = v1::AddMachineRequest { id, name, address };
-            connection.ask(request, async |mut c, r| c.add_machine(r).await).await?;
+            connection.ask(request, async |mut c, r| c.machines.add(r).await).await?;
         }
         let until = Instant::now() + PATIENCE;
         while connection.cell_status().await?.machines_up < machines {
@@ -164,7 +164,7 @@ async fn grant(connection: &mut Connection, machines: u32) -> Result<(), Failure
     for change in changes {
         let id = Some(connection.request_id().await?);
         let request = v1::ChangeQuotaRequest { id, change: Some(change) };
-        connection.ask(request, async |mut c, r| c.change_quota(r).await).await?;
+        connection.ask(request, async |mut c, r| c.quota.change(r).await).await?;
     }
     Ok(())
 }
@@ -198,11 +198,11 @@ pub(super) fn client(masters: &Masters, to: ReplicaId, number: u32) -> anyhow::R
 }
 
 async fn submit_all(mut client: LeanClient, specs: Vec<JobSpec>) -> anyhow::Result<()> {
-    let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
+    let session = client.cell.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
     for (sequence, spec) in (1..).zip(&specs) {
         let id = Some(v1::RequestId { session, sequence });
         let request = v1::SubmitRequest { id, spec: Some(spec.into()) };
-        client.submit(request).await.with_context(|| format!("job {}", spec.name))?;
+        client.jobs.submit(request).await.with_context(|| format!("job {}", spec.name))?;
     }
     Ok(())
 }

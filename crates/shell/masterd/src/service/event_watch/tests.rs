@@ -56,10 +56,10 @@ fn services_at(applied: u64) -> TestServices {
 
 /// The indices of the events of an answer, and where it ends.
 async fn asked(
-    service: &Service,
+    history: &History,
     request: &v1::EventsRequest,
 ) -> Result<(Vec<u64>, Option<v1::EventCursor>), Status> {
-    let answer = service.follow_events(&Caller::of("ana"), request)?;
+    let answer = history.follow(&Caller::of("ana"), request)?;
     let (mut events, mut next) = (Vec::new(), None);
     let mut stream = answer.into_inner();
     while let Some(message) = stream.next().await {
@@ -78,7 +78,7 @@ fn of_job(job: &str, from: From) -> v1::EventsRequest {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_newest_events_are_found_however_old_they_are_and_faster_the_second_time() {
     let services = services();
-    let service = &services.service;
+    let history = &services.history;
     let until = |request, until| v1::EventsRequest {
         until: Some(v1::Moment { at: Some(until) }),
         ..request
@@ -103,7 +103,7 @@ async fn the_newest_events_are_found_however_old_they_are_and_faster_the_second_
             (until(rare(2), At::Time(8_999)), &[4_095, 4_096]),
             (until(rare(9), At::Time(2)), &[]),
         ] {
-            match asked(service, &request).await {
+            match asked(history, &request).await {
                 Ok((found, next)) => {
                     assert_eq!(found, expected, "{time}: {request:?}");
                     assert!(request.until.is_some() || next == end, "{time}: {next:?}");
@@ -113,26 +113,26 @@ async fn the_newest_events_are_found_however_old_they_are_and_faster_the_second_
         }
     }
     // The first part, and the two older ones, and not the newest.
-    assert_eq!(service.events.digests.newest(0..3, &[Name::of_machine(b"none")]), None);
-    assert_eq!(service.events.digests.newest(0..4, &[Name::of_machine(b"none")]), Some(3));
+    assert_eq!(history.events.digests.newest(0..3, &[Name::of_machine(b"none")]), None);
+    assert_eq!(history.events.digests.newest(0..4, &[Name::of_machine(b"none")]), Some(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_knows_where_it_was_reads_only_what_is_newer() {
     let services = services();
-    let service = &services.service;
+    let history = &services.history;
     let from = |index| From::Cursor(v1::EventCursor { index, sub_index: 0 });
     let end = Some(v1::EventCursor { index: OPERATIONS, sub_index: 1 });
-    let usual = asked(service, &of_job("usual", from(14_999))).await.expect("events");
+    let usual = asked(history, &of_job("usual", from(14_999))).await.expect("events");
     assert_eq!(usual, (vec![14_999, 15_000], end));
     let machine = v1::EventsRequest {
         machine: "m1".to_owned(),
         from: Some(from(9_001)),
         ..v1::EventsRequest::default()
     };
-    assert_eq!(asked(service, &machine).await.expect("events"), (vec![9_001], end));
+    assert_eq!(asked(history, &machine).await.expect("events"), (vec![9_001], end));
     let none = v1::EventsRequest { from: Some(from(9_002)), ..machine };
-    assert_eq!(asked(service, &none).await.expect("no events"), (vec![], end));
+    assert_eq!(asked(history, &none).await.expect("no events"), (vec![], end));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +142,7 @@ async fn a_client_continues_before_events_that_are_not_stored_yet() {
     for applied in [16_384, 16_390, 30_000] {
         let services = services_at(applied);
         for (job, expected) in [("usual", vec![14_999, 15_000]), ("rare", vec![9_000, 9_001])] {
-            let found = asked(&services.service, &of_job(job, From::Last(2))).await;
+            let found = asked(&services.history, &of_job(job, From::Last(2))).await;
             assert_eq!(found.expect("events"), (expected, end), "{applied}: {job}");
         }
     }
@@ -180,7 +180,7 @@ async fn what_is_not_stored_is_a_gap_and_the_rest_is_read() {
         (Some(From::Cursor(at(5_001, 0))), 5_001, 10, None),
     ] {
         let request = v1::EventsRequest { from, ..v1::EventsRequest::default() };
-        let answer = services.service.follow_events(&Caller::of("ana"), &request);
+        let answer = services.history.follow(&Caller::of("ana"), &request);
         let mut stream = answer.expect("it is allowed").into_inner();
         let (mut found, mut gaps) = (Vec::new(), Vec::new());
         while let Some(message) = stream.next().await {

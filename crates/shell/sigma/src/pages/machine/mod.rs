@@ -26,7 +26,7 @@ pub(super) async fn page(asker: &mut Asker, name: &str) -> Result<Page, Problem>
         at: asker.at,
         ..v1::MachinesRequest::default()
     };
-    let answer = asker.ask(request, async |mut c, r| c.machines(r).await).await?;
+    let answer = asker.ask(request, async |mut c, r| c.machines.list(r).await).await?;
     let found = answer.machines.into_iter().next();
     let machine = found.ok_or_else(|| Problem::not_found(format!("there is no machine {name}")))?;
     let used = match asker.at {

@@ -14,13 +14,13 @@ type Asking = Pin<Box<dyn Future<Output = Result<(LogIndex, Outcome), Status>>>>
 
 impl TestServices {
     fn ask(&self, ask: Request, bytes: usize) -> Asking {
-        let service = self.service.clone();
-        Box::pin(async move { service.ask(ask, bytes).await })
+        let door = self.door.clone();
+        Box::pin(async move { door.ask(ask, bytes).await })
     }
 
     /// The numbers of counted requests and bytes.
     fn counted(&self) -> (usize, usize) {
-        self.service.core.admission().waiting()
+        self.door.core.admission().waiting()
     }
 
     /// Empties the queue.
@@ -81,12 +81,12 @@ async fn a_request_counts_for_what_its_message_takes() {
     let held = TestServices::new(80);
     let id = || Some(RequestId { session: SessionId(1), sequence: 1 }.into());
     for (bytes, counts) in [(10, SMALL_BYTES), (3 << 20, 3 << 20)] {
-        let (service, by) = (held.service.clone(), Caller::of("root"));
+        let (door, by) = (held.door.clone(), Caller::of("root"));
         let (machine, reason) = ("m1".parse().expect("a name"), "soon".to_owned());
         let drain = Mutation::DrainMachine(DrainMachine::of(machine, reason));
         let id = id();
         let mut asking: Asking = Box::pin(async move {
-            let (index, reply) = service.mutate(id, by, drain, bytes).await?;
+            let (index, reply) = door.mutate(id, by, drain, bytes).await?;
             Ok((index, Outcome::Request(Ok(reply))))
         });
         assert!(told(&mut asking).await.is_none(), "it waits for a leader");
