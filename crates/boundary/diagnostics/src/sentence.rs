@@ -31,7 +31,7 @@ pub fn sentence(rejection: &Rejection) -> String {
         ),
         Rejection::InvalidDescription(path) => format!("the job description is not valid: {path}"),
         Rejection::NamesItself(field) => {
-            let (field, why) = (reason::reference(*field), ProblemKind::ReplicaIdentity);
+            let (field, why) = (reason::reference(*field), ProblemKind::NamesItself);
             format!("the job description is not valid: {field}: {why}")
         }
         Rejection::OwnLimit => {

@@ -328,7 +328,7 @@ impl TryFrom<v1::Rejection> for Rejection {
                 let (owner, name) = named(&job).field("notAutoscaled")?;
                 Self::NotAutoscaled { owner, name }
             }
-            Why::LimitOutOfBounds(limit) => limit_out_of_bounds(limit).field("limitOutOfBounds")?,
+            Why::LimitOutOfBounds(limit) => limit_out_of_bounds(&limit).field("limitOutOfBounds")?,
             Why::LimitsWait(wait) => {
                 let (owner, name) = owned(&wait.owner, &wait.name).field("limitsWait")?;
                 let why = code(wait.why, "why").field("limitsWait")?;
@@ -466,7 +466,7 @@ impl TryFrom<v1::Rejection> for Rejection {
     }
 }
 
-fn limit_out_of_bounds(limit: rejection::LimitOutOfBounds) -> Result<Rejection, Malformed> {
+fn limit_out_of_bounds(limit: &rejection::LimitOutOfBounds) -> Result<Rejection, Malformed> {
     let (owner, name) = owned(&limit.owner, &limit.name)?;
     let bounds: (Autoscale, _) = autoscale::read(limit.bounds).field("bounds")?;
     let limit = read::message(limit.limit, "limit")?;
