@@ -225,11 +225,12 @@ impl Process {
                 }
                 Some(v1::followed::What::ImageComplete(_)) => {
                     let copy = message.copy.context("the master does not say what the image is")?;
-                    let copy = CellCopy {
-                        index: LogIndex(copy.index),
-                        term: Term(copy.term),
-                        restore_epoch: copy.restore_epoch.parse()?,
-                    };
+                    let restore_epoch = copy.restore_epoch.parse().ok();
+                    let restore_epoch = restore_epoch.with_context(|| {
+                        format!("'{}' names no restoration of the cell", copy.restore_epoch)
+                    })?;
+                    let (index, term) = (LogIndex(copy.index), Term(copy.term));
+                    let copy = CellCopy { index, term, restore_epoch };
                     let cell = Box::new(Cell::from_image(proto::image::read_image(&image)?)?);
                     self.clock = shows(&cell);
                     return Ok(self.take_in(Input::Loaded(cell, copy))?);
