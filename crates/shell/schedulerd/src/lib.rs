@@ -166,7 +166,8 @@ impl Process {
             restore_epoch: has.restore_epoch.to_string(),
         });
         let request = v1::FollowRequest { has };
-        let mut stream = client.follow(request).await.map_err(explained)?.into_inner();
+        let mut stream =
+            client.follow(request).await.map_err(|status| explained(&status))?.into_inner();
         self.begin(&mut stream).await?;
         notify::ready();
         if let Some(cell) = self.follower.cell() {
@@ -183,7 +184,7 @@ impl Process {
                     let mut message = Some(message);
                     // Take in everything that has already arrived before the pass.
                     while let Some(arrived) = message {
-                        let arrived = arrived.map_err(explained)?;
+                        let arrived = arrived.map_err(|status| explained(&status))?;
                         self.record(arrived.context("the master closed the stream")?)?;
                         message = ready(&mut stream).await;
                     }
@@ -261,8 +262,8 @@ impl Process {
     }
 }
 
-fn explained(status: tonic::Status) -> anyhow::Error {
-    anyhow::anyhow!(rpc::transport::explain(&status))
+fn explained(status: &tonic::Status) -> anyhow::Error {
+    anyhow::anyhow!(rpc::transport::explain(status))
 }
 
 /// The next message, if it has already arrived.
