@@ -166,7 +166,8 @@ impl Process {
             restore_epoch: has.restore_epoch.to_string(),
         });
         let request = v1::FollowRequest { has };
-        let mut stream = client.follow(request).await.map_err(explained)?.into_inner();
+        let mut stream =
+            client.follow(request).await.map_err(|status| explained(&status))?.into_inner();
         self.begin(&mut stream).await?;
         notify::ready();
         if let Some(cell) = self.follower.cell() {
@@ -183,7 +184,7 @@ impl Process {
                     let mut message = Some(message);
                     // Take in everything that has already arrived before the pass.
                     while let Some(arrived) = message {
-                        let arrived = arrived.map_err(explained)?;
+                        let arrived = arrived.map_err(|status| explained(&status))?;
                         self.record(arrived.context("the master closed the stream")?)?;
                         message = ready(&mut stream).await;
                     }
@@ -225,10 +226,10 @@ impl Process {
                 }
                 Some(v1::followed::What::ImageComplete(_)) => {
                     let copy = message.copy.context("the master does not say what the image is")?;
-                    let epoch = copy.restore_epoch.parse();
-                    let Ok(restore_epoch) = epoch else {
-                        anyhow::bail!("no restore epoch: {:?}", copy.restore_epoch);
-                    };
+                    let restore_epoch = copy.restore_epoch.parse().ok();
+                    let restore_epoch = restore_epoch.with_context(|| {
+                        format!("'{}' names no restoration of the cell", copy.restore_epoch)
+                    })?;
                     let (index, term) = (LogIndex(copy.index), Term(copy.term));
                     let copy = CellCopy { index, term, restore_epoch };
                     let cell = Box::new(Cell::from_image(proto::image::read_image(&image)?)?);
@@ -261,8 +262,8 @@ impl Process {
     }
 }
 
-fn explained(status: tonic::Status) -> anyhow::Error {
-    anyhow::anyhow!(rpc::transport::explain(&status))
+fn explained(status: &tonic::Status) -> anyhow::Error {
+    anyhow::anyhow!(rpc::transport::explain(status))
 }
 
 /// The next message, if it has already arrived.
