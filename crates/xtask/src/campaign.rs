@@ -9,8 +9,8 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::{figures, fuzz};
 use crate::run::{bourg, cargo, cargo_build, nice, root, succeed};
+use crate::{figures, fuzz};
 
 /// The numbers of worlds in every run of the tests, by number of replicas.
 const SEEDS: [(u64, u64); 3] = [(1, 150), (3, 30), (5, 15)];

@@ -7,8 +7,8 @@ use std::fs;
 
 use anyhow::{Context, ensure};
 
-use crate::{figures, needs};
 use crate::run::{cargo_build, succeed};
+use crate::{figures, needs};
 
 /// The test.
 const TEST: &str = "faults::real_replicas_stand_faults_and_nothing_acknowledged_is_lost";

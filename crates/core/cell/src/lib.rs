@@ -26,10 +26,11 @@ mod shortfall;
 mod state;
 mod total;
 mod unschedulable;
+mod update_action;
 
 pub use apply::budget::{BudgetExhausted, Room};
 pub use apply::capability::{SetCapability, UseCapability};
-pub use apply::control::{ControlUpdate, UpdateAction};
+pub use apply::control::ControlUpdate;
 pub use apply::drain::{DrainMachine, UndrainMachine};
 pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
 pub use apply::exec::RecordExec;
@@ -45,7 +46,7 @@ pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
 pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
-pub use apply::quota::{ExpiringQuota, GrantQuota, MeterQuota, Oversell, RevokeQuota};
+pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
 pub use apply::rescheduling::ResumeRescheduling;
@@ -68,7 +69,7 @@ pub use rejection::{
     UserPermission,
 };
 pub use service::Service;
-pub use shortfall::{Oversold, Shortfall};
+pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
     Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
     FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
@@ -79,6 +80,7 @@ pub use state::{
 };
 
 pub use total::Total;
+pub use update_action::UpdateAction;
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.

@@ -1,6 +1,6 @@
-//! Why quota is insufficient, and what would be admitted.
+//! Why quota is insufficient or will be, and what would be admitted.
 
-use model::{Band, JobName, Resources, UserName};
+use model::{Band, JobName, Resources, Time, UserName};
 
 use crate::Total;
 
@@ -47,6 +47,18 @@ impl Shortfall {
     pub fn left(&self) -> Resources {
         self.granted.minus(self.others)
     }
+}
+
+/// Quota that expires soon: grants of a user end, and from then on they are charged more in a band than
+/// they are granted. That ends no task; no job is admitted or grows until they are granted more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiringQuota {
+    /// The band.
+    pub band: Band,
+    /// When the first grant ends without which the present charge exceeds the quota.
+    pub at: Time,
+    /// By how much it does from then on.
+    pub above: Resources,
 }
 
 /// Why the cell cannot promise a grant.

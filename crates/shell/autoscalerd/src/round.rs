@@ -167,8 +167,9 @@ impl Round {
         let (job, since) = (Some(address.clone()), Some(since.0));
         let of = Some(Of::Tasks(Tasks { job, tasks: None, since }));
         let request = v1::UsageRequest { of, without_totals: true };
-        let answer =
-            self.connection.ask(request, async |mut client, request| client.usage.get(request).await);
+        let answer = self
+            .connection
+            .ask(request, async |mut client, request| client.usage.get(request).await);
         match answer.await {
             Ok(answer) => {
                 // A replica that did not answer may have more.

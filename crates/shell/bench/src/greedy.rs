@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use command::{Done, Failure};
 use client::{Connection, Target};
+use command::{Done, Failure};
 use model::{Band, JobName, MilliCores, Span};
 use proto::v1;
 use rpc::NewKey;

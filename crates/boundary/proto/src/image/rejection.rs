@@ -328,7 +328,9 @@ impl TryFrom<v1::Rejection> for Rejection {
                 let (owner, name) = named(&job).field("notAutoscaled")?;
                 Self::NotAutoscaled { owner, name }
             }
-            Why::LimitOutOfBounds(limit) => limit_out_of_bounds(&limit).field("limitOutOfBounds")?,
+            Why::LimitOutOfBounds(limit) => {
+                limit_out_of_bounds(&limit).field("limitOutOfBounds")?
+            }
             Why::LimitsWait(wait) => {
                 let (owner, name) = owned(&wait.owner, &wait.name).field("limitsWait")?;
                 let why = code(wait.why, "why").field("limitsWait")?;

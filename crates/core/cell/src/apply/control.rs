@@ -25,32 +25,6 @@ pub struct ControlUpdate {
     pub expected: Option<Version>,
 }
 
-/// What to do with an open update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UpdateAction {
-    /// Change no further task.
-    Pause,
-    /// Go on.
-    Resume,
-    /// Change every task back.
-    Undo,
-    /// Keep it: it can no longer be undone.
-    Close,
-}
-
-impl UpdateAction {
-    /// Its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Undo => "undo",
-            Self::Close => "close",
-        }
-    }
-}
-
 impl Change for ControlUpdate {
     /// Requires access to the job, which is checked when it is applied.
     fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {

@@ -55,18 +55,6 @@ fn charged_in(charges: &[(Band, Total)], band: Band) -> Total {
     found.map_or(Total::default(), |(_, charge)| *charge)
 }
 
-/// Quota that expires soon: grants of a user end, and from then on they are charged more in a band than
-/// they are granted. That ends no task; no job is admitted or grows until they are granted more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExpiringQuota {
-    /// The band.
-    pub band: Band,
-    /// When the first grant ends without which the present charge exceeds the quota.
-    pub at: Time,
-    /// By how much it does from then on.
-    pub above: Resources,
-}
-
 /// How long before a grant ends its user is told when they submit a job.
 const EXPIRES_SOON: Span = Span::from_secs(7 * 24 * 60 * 60);
 

@@ -33,9 +33,12 @@ fn a_submission_answers_with_its_own_version_and_changes_also_when_it_is_repeate
     );
     assert_eq!(told(&new), (Submission::New, 1, vec![]));
     let second = reply(&mut script, &["request 1#2 as ana submit ana/web 1 cpu=101"]);
-    assert_eq!(told(&second), (Submission::Updated, 2, vec!["cpu 100m → 101m".to_owned()]));
+    assert_eq!(
+        told(&second),
+        (Submission::Updated, 2, vec!["cpu 0.1 cores → 0.101 cores".to_owned()])
+    );
     let third = reply(&mut script, &["request 1#3 as ana submit ana/web 2 cpu=102"]);
-    let changes = vec!["tasks 1 → 2".to_owned(), "cpu 101m → 102m".to_owned()];
+    let changes = vec!["tasks 1 → 2".to_owned(), "cpu 0.101 cores → 0.102 cores".to_owned()];
     assert_eq!(told(&third), (Submission::Updated, 3, changes));
     let same = reply(&mut script, &["request 1#4 as ana submit ana/web 2 cpu=102"]);
     assert_eq!(told(&same), (Submission::Unchanged, 3, vec![]));

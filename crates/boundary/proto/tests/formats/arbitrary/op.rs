@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Countable, ExpiringQuota, Mutation, NewerUpdate, NewerUpdateState, Observation, Op, OutOfBounds,
-    Oversold, Permission, Permitted, ReferenceField, Rejection, Reply, RequestId, Reservation,
-    Shareable, Shortfall, SkipReason, Submission, TextField, UpdateAction, UpdateFailure,
-    UpdateStep,
+    Assignment, Countable, ExpiringQuota, Mutation, NewerUpdate, NewerUpdateState, Observation, Op,
+    OutOfBounds, Oversold, Permission, Permitted, ReferenceField, Rejection, Reply, RequestId,
+    Reservation, Shareable, Shortfall, SkipReason, Submission, TextField, UpdateAction,
+    UpdateFailure, UpdateStep,
 };
 use generator::{Values, sequencer};
 use model::{
