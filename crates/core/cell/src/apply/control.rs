@@ -7,7 +7,10 @@ use model::{CollectionId, JobName, TaskIndex, UserName, Version};
 use super::Events;
 use super::update::{ADMINISTER, Opening};
 use crate::apply::mutation::Change;
-use crate::{Cell, EventKind, Permission, Rejection, Reply, Subject, UpdateHindrance, UpdateState};
+use crate::{
+    Cell, EventKind, Permission, Rejection, Reply, Subject, UpdateAction, UpdateHindrance,
+    UpdateState,
+};
 
 /// Control the open update of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]

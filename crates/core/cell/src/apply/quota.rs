@@ -19,8 +19,8 @@ use crate::bounds::{
 use crate::shortfall::{Oversold, Shortfall};
 use crate::state::{Grant, Quota, sharing_capacity};
 use crate::{
-    Cell, CellPermission, Countable, EventKind, GrantProblem, Job, OutOfBounds, Permission,
-    Rejection, Reply, Subject, UserPermission,
+    Cell, CellPermission, Countable, EventKind, ExpiringQuota, GrantProblem, Job, OutOfBounds,
+    Permission, Rejection, Reply, Subject, UserPermission,
 };
 
 /// What is charged for a job, by band: nothing in the free band, and nothing for a job that runs in
