@@ -30,6 +30,8 @@ pub(crate) struct InvariantChecker {
     events: blake3::Hasher,
     /// The last restoration of the cell from a backup.
     epoch: RestoreEpoch,
+    /// The smallest index to which the cell was restored.
+    first_restored: LogIndex,
     /// A digest of every committed record, by index from 1.
     records: Vec<u64>,
     /// Digests of the whole state at some indexes.
@@ -98,6 +100,7 @@ impl InvariantChecker {
             violation: None,
             events: blake3::Hasher::new(),
             epoch: RestoreEpoch::NEVER,
+            first_restored: LogIndex(u64::MAX),
             records: Vec::new(),
             states: BTreeMap::new(),
             leaders: BTreeMap::new(),
@@ -254,9 +257,13 @@ impl InvariantChecker {
         }
     }
 
-    /// The cell was restored from a backup: later records are legitimately lost.
-    pub(crate) fn restored(&mut self, epoch: RestoreEpoch, cell: &Cell) {
+    /// The cell was restored from a backup of the history with the former epoch: later records are
+    /// legitimately lost. If that is not the present history, they have in common only what was before
+    /// every restoration.
+    pub(crate) fn restored(&mut self, former: RestoreEpoch, epoch: RestoreEpoch, cell: &Cell) {
         let index = cell.index();
+        let common = if former == self.epoch { index } else { index.min(self.first_restored) };
+        self.first_restored = self.first_restored.min(index);
         self.epoch = epoch;
         // A second restoration may be of a longer history than the first. What it has beyond that was
         // committed in a history that is over, and is never committed again.
@@ -266,7 +273,7 @@ impl InvariantChecker {
         self.pace.1 = index.0;
         self.names = placed(cell).collect();
         self.account = Account::of(cell);
-        self.promises.lost_after(index);
+        self.promises.lost_after(common);
         self.savers.restored();
         self.locks.restored();
         self.events.update(b"restored");

@@ -277,13 +277,14 @@ impl<C: Codec> World<C> {
             return;
         }
         let (id, known) = (self.masters[host].id(), self.known_restorations(host));
+        let former = self.masters[host].disk.restore_epoch;
         let alone = |cell: Cell| match self.operator.has_several() {
             true => Cell::from_image(cell.image().of_one_replica(id, None)).unwrap_or(cell),
             false => cell,
         };
         if let Some(cell) = self.masters[host].disk.restore(known, alone) {
             let epoch = self.masters[host].disk.restore_epoch;
-            self.invariants.restored(epoch, &cell);
+            self.invariants.restored(former, epoch, &cell);
             self.checks.borrow_mut().begin(&cell);
             self.clients.forget_sessions();
             // The cell does not know machines that joined since.
