@@ -12,6 +12,9 @@ pub const SESSIONS_MAX: usize = 10_000;
 pub const SESSIONS_OF_A_USER_MAX: usize = 1_000;
 /// Maximum number of answers kept per session.
 pub const ANSWERS_MAX: usize = 32;
+/// Maximum number of bytes of changed fields in an answer that a session keeps; a repeated request is
+/// answered without those beyond.
+pub const ANSWER_CHANGES_BYTES_MAX: usize = 1_024;
 /// Maximum number of tasks of all jobs, dead ones included. Users share it; what would take more is
 /// rejected.
 pub const TASKS_MAX: SharedBound = SharedBound::new(10_000_000);

@@ -21,6 +21,7 @@ mod image;
 pub mod lifecycle;
 mod outcome;
 mod rejection;
+mod reply;
 mod service;
 mod shortfall;
 mod state;
@@ -64,10 +65,10 @@ pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefu
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
     LimitsHindrance, MachinePermission, NewerUpdate, NewerUpdateState, OutOfBounds, Permission,
-    Permitted, ReferenceField, Rejection, RejectionClass, ReplicaPermission, Reply,
-    ServicePermission, ServiceProblem, Shareable, Submission, TextField, UpdateHindrance,
-    UserPermission,
+    Permitted, ReferenceField, Rejection, RejectionClass, ReplicaPermission, ServicePermission,
+    ServiceProblem, Shareable, TextField, UpdateHindrance, UserPermission,
 };
+pub use reply::{Reply, Submission};
 pub use service::Service;
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{

@@ -1,4 +1,4 @@
-//! The answer to a request: what was done, or why it was rejected.
+//! Why a request was rejected.
 //!
 //! Sessions keep answers, so they are part of the replicated state. They are data: which object, which bound,
 //! which state. The sentence for people, with the command that helps, is made from it by crate `diagnostics`.
@@ -6,14 +6,12 @@
 mod permission;
 mod reason;
 
-use std::sync::Arc;
-
 use model::{
     Band, Beyond, CollectionId, Dimension, FilePath, GrantId, InstanceId, JobName, Level, LockMode,
-    LockSessionId, LogIndex, MachineId, MachineName, Priority, ReplicaId, Sequencer, Serial,
-    SessionId, Span, TaskId, TaskIndex, UserName, Version,
+    LockSessionId, LogIndex, MachineName, Priority, ReplicaId, Sequencer, Serial, SessionId, Span,
+    TaskId, TaskIndex, UserName, Version,
 };
-use spec::{Autoscale, CpuRam, FieldChange, FieldName, Path};
+use spec::{Autoscale, CpuRam, FieldName, Path};
 
 pub use permission::{
     CellPermission, JobPermission, MachinePermission, Permission, Permitted, ReplicaPermission,
@@ -25,112 +23,7 @@ pub use reason::{
     UpdateHindrance,
 };
 
-use crate::{Certificate, ExpiringQuota, Oversold, Service, Shortfall, UpdateAction};
-
-/// A request that was carried out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// The session is open.
-    Session(SessionId),
-    /// The job is admitted.
-    Submitted {
-        /// Its id.
-        collection: CollectionId,
-        /// Whether it is new, unchanged or updated.
-        submission: Submission,
-        /// The version of its description; if it is updated, the version that the update leads to.
-        version: Version,
-        /// What the update changes.
-        changes: Arc<[FieldChange]>,
-        /// The quota of its owner that expires soon, without which it would not have been admitted.
-        expiring_quota: Option<ExpiringQuota>,
-    },
-    /// The job has an open update, or its update was controlled.
-    Updated {
-        /// Its id.
-        collection: CollectionId,
-        /// The version that the update leads to.
-        version: Version,
-        /// Whether there was nothing to change, so that no update was opened.
-        unchanged: bool,
-        /// The fields that the opened update changes, in the description of the job.
-        changes: Arc<[FieldChange]>,
-    },
-    /// The tasks are dead, or are being stopped where they run.
-    Killed {
-        /// The job that had the name.
-        collection: CollectionId,
-        /// Number of tasks that this request killed; tasks that were already dead do not count.
-        tasks: u32,
-    },
-    /// Tasks were started, or are being restarted.
-    Restarted {
-        /// The job that had the name.
-        collection: CollectionId,
-        /// Number of tasks that had ended and start again.
-        started: u32,
-        /// The version that the update leads to that restarts the others; `None` if none was alive.
-        version: Option<Version>,
-    },
-    /// The machine was added, or already existed.
-    MachineAdded(MachineId),
-    /// The quota is granted.
-    Granted(GrantId),
-    /// The machine is drained: tasks are being moved off it.
-    Drained {
-        /// Number of tasks that this request began to move.
-        tasks: u32,
-    },
-    /// The certificate is recorded for the user.
-    UserAdded(Certificate),
-    /// The user's certificates are revoked.
-    UserRevoked {
-        /// Whether the cell knew the user: they had been added or revoked before, or have a job or
-        /// a session. A mistyped name is seldom known.
-        known: bool,
-    },
-    /// The token is issued; a token is a certificate.
-    TokenIssued(Certificate),
-    /// The machine has enrolled and has this certificate.
-    Enrolled {
-        /// The machine.
-        machine: MachineId,
-        /// Its certificate.
-        certificate: Certificate,
-    },
-    /// The machine's new certificate.
-    MachineRenewed(Certificate),
-    /// The machine's certificates and tokens are revoked.
-    MachineRevoked {
-        /// Whether the cell knew the machine: it exists, was revoked before, or could have joined
-        /// with a token. A mistyped name is seldom known.
-        known: bool,
-    },
-    /// The lock session is open.
-    LockSession(LockSessionId),
-    /// The generation of a file that was written, or of a lock that was acquired.
-    FileGeneration(LogIndex),
-    /// The service is set.
-    ServiceSet {
-        /// The service of that name until then; `None` if there was none.
-        before: Option<Arc<Service>>,
-    },
-    /// The replica is recorded as waiting to join.
-    ReplicaAdded(ReplicaId),
-    /// Done; there is nothing more to report.
-    Done,
-}
-
-/// What submitting a job did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Submission {
-    /// The job is new.
-    New,
-    /// The job existed with the same description.
-    Unchanged,
-    /// The job existed and now has this description.
-    Updated,
-}
+use crate::{Oversold, Shortfall, UpdateAction};
 
 /// A request that was rejected. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,8 +39,8 @@ const GONE_MAX: usize = 4_096;
 const POOL_BYTES_MAX: usize = 24 << 20;
 
 /// The view of a cell's machines and of the classes of the tasks that are to be placed, with what is
-/// planned on top of it. It does not keep the cell: whoever keeps the copy gives it to every call, and
-/// tells of every operation applied to it ([`Engine::follow`]).
+/// planned on top of it. It does not keep the cell: the caller keeps the copy, gives it to every call, and
+/// reports every operation applied to it ([`Engine::follow`]).
 ///
 /// It knows no queue: which task is placed next is its user's decision. A queue names the class of each
 /// task that it places ([`Engine::join`]), and learns which classes may fit again

@@ -1,9 +1,9 @@
-//! Which copy of a cell somebody has.
+//! Which copy of a cell a client has.
 
 use crate::{LogIndex, RestoreEpoch, Term};
 
-/// A copy of a cell as of an operation: two copies with the same values are the same, and whoever has
-/// one goes on with the operations after it.
+/// A copy of a cell as of an operation: two copies with the same values are the same, and the
+/// holder of one goes on with the operations after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellCopy {
     /// The last operation in it.

@@ -26,7 +26,7 @@ impl Session {
     }
 
     pub(crate) fn remember(&mut self, sequence: u64, answer: Result<Reply, Rejection>) {
-        self.answers.insert(sequence, answer);
+        self.answers.insert(sequence, answer.map(Reply::kept));
         while self.answers.len() > ANSWERS_MAX {
             if let Some((dropped, _)) = self.answers.pop_first() {
                 self.forgotten = self.forgotten.max(dropped);

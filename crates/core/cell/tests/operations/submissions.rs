@@ -1,9 +1,15 @@
 //! What a submission answers: the version, the changes and the quota of the operation that admitted it,
 //! whatever happens to the job before the answer is read.
 
-use cell::{ExpiringQuota, Outcome, Reply, Submission};
-use model::{Band, Bytes, MilliCores, Resources, Time};
+use std::sync::Arc;
+
+use cell::bounds::ANSWER_CHANGES_BYTES_MAX;
+use cell::{ExpiringQuota, Mutation, Op, Outcome, Reply, RequestId, Submission};
+use model::{Band, Bytes, MilliCores, Resources, SessionId, Time};
 use script::Script;
+use spec::JobSpec;
+
+use crate::script::{submitted, user};
 
 /// The reply to the last of some lines.
 fn reply(script: &mut Script, lines: &[&str]) -> Reply {
@@ -42,9 +48,38 @@ fn a_submission_answers_with_its_own_version_and_changes_also_when_it_is_repeate
     assert_eq!(told(&third), (Submission::Updated, 3, changes));
     let same = reply(&mut script, &["request 1#4 as ana submit ana/web 2 cpu=102"]);
     assert_eq!(told(&same), (Submission::Unchanged, 3, vec![]));
-    // The job has another version now, and whoever did not get the answer asks again.
+    // The job has another version now, and a client that did not get the answer repeats the request.
     let again = reply(&mut script, &["request 1#2 as ana submit ana/web 1 cpu=101"]);
     assert_eq!(again, second);
+}
+
+#[test]
+fn a_session_keeps_few_bytes_of_the_changes_in_an_answer() {
+    for (what, name_bytes, kept) in
+        [("all fit", 12, 64), ("sixteen fit", 60, 16), ("none fits", ANSWER_CHANGES_BYTES_MAX, 0)]
+    {
+        let mut script = Script::default();
+        reply(
+            &mut script,
+            &["bootstrap cc root", "open ana", "request 1#1 as ana submit ana/web 1"],
+        );
+        let mut spec = JobSpec::clone(&submitted("web", 1, &[]));
+        let variable = |number| (format!("{number:V>name_bytes$}"), "value".to_owned());
+        spec.task.env = (0..64).map(variable).collect();
+        let op = Op::Request {
+            id: RequestId { session: SessionId(1), sequence: 2 },
+            by: user("ana"),
+            mutation: Mutation::Submit(Arc::new(spec)),
+        };
+        let mut ask = || match script.apply(op.clone()).applied.outcome {
+            Outcome::Request(Ok(reply)) => told(&reply),
+            other => panic!("{what}: {other:?}"),
+        };
+        let (submission, version, changes) = ask();
+        assert_eq!((submission, version, changes.len()), (Submission::Updated, 2, 64), "{what}");
+        let repeated = (submission, version, changes[..kept].to_vec());
+        assert_eq!(ask(), repeated, "{what}");
+    }
 }
 
 #[test]

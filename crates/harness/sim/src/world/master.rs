@@ -114,7 +114,7 @@ impl<C: Codec> MasterHost<C> {
         self.replica.as_ref().map(Replica::cell)
     }
 
-    /// What that cell is, for whoever has a copy of it.
+    /// Which copy of the cell that is.
     pub(crate) fn copy(&self) -> Option<CellCopy> {
         let index = self.cell()?.index();
         let restore_epoch = self.disk.restore_epoch;

@@ -15,7 +15,7 @@ use spec::{Autoscale, CpuRam, FieldName, Path};
 use super::enrolment::serial;
 use super::{instance, name, resources};
 
-/// Rejections of requests that are wrong in themselves, or were made before, or by somebody who may not.
+/// Rejections of requests that are wrong in themselves, repeat an earlier one, or lack permission.
 pub(crate) fn of_requests() -> Vec<Rejection> {
     let session = SessionId(9);
     let of = || (name::<UserName>("ana"), name::<JobName>("web"));
