@@ -1,9 +1,8 @@
 //! Converts a desired instance to a launch: references resolved, environment complete.
 
 use model::InstanceId;
+use poll::{Desired, DesiredAlloc};
 use spec::{Reference, TaskField, expand};
-
-use crate::{Desired, DesiredAlloc};
 
 /// The path at which a task in an alloc sees the directory shared by all tasks of the alloc.
 pub const ALLOC_DIRECTORY: &str = "/alloc";

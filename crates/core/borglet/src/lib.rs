@@ -14,7 +14,6 @@ mod health;
 mod launch;
 mod limit;
 mod log_retention;
-mod order;
 mod shortage;
 mod starvation;
 mod state;
@@ -25,8 +24,10 @@ pub use launch::{
     ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, NOTICE_DIRECTORY, NOTICE_FILE, environment,
 };
 pub use log_retention::{Exceeded, KeepAtMost, KeptLog, outdated};
-pub use order::{
-    Desired, DesiredAlloc, Notice, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
+pub use poll::{
+    CpuDistribution, Desired, DesiredAlloc, Measured, Notice, Order, OrderRefused, Report,
+    SAMPLES_MAX, Stop, TaskReport, TaskStatus, Usage, UsageSample, UsageSubject, UsageWindow,
+    WINDOW, WINDOWS_MAX,
 };
 pub use shortage::{EASED_AFTER, INTERRUPTED_AFTER, PERSISTS_AFTER, REMEMBERED_FOR};
 pub use starvation::{CpuCap, Greed};
@@ -36,10 +37,7 @@ pub use state::{
     RecoveredAlloc, RecoveredAttempt, RecoveredData, RecoveredStatus, Rule, SAVERS_MAX,
     SaverLaunch, Settings, memory_reserve,
 };
-pub use usage::{
-    Counters, CpuDistribution, Measured, Reading, Recorder, Round, SAMPLES_MAX, TaskReading, Usage,
-    UsageSample, UsageSubject, UsageWindow, WINDOW, WINDOWS_MAX,
-};
+pub use usage::{Counters, Reading, Recorder, Round, TaskReading};
 
 #[cfg(test)]
 mod tests;

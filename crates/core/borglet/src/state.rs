@@ -21,14 +21,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use model::{Bytes, End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use poll::{Desired, DesiredAlloc, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus};
 use spec::LogSettings;
 
+use crate::Launch;
 use crate::capacity::{Endpoint, Rooms};
 use crate::limit::Limit;
 use crate::shortage::Shortages;
-use crate::{
-    Desired, DesiredAlloc, Launch, Order, OrderRefused, Report, Stop, TaskReport, TaskStatus,
-};
 pub use alloc::RecoveredAlloc;
 use alloc::{Allocs, REMOVE_AGAIN};
 pub use checks::Probe;

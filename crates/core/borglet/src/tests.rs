@@ -16,11 +16,11 @@ use model::{
     JobName, LogIndex, MachineReport, MilliCores, PortName, Resources, RestoreEpoch, Span, Stamp,
     TaskIndex, Term, Time, UserName,
 };
+use poll::{Desired, Order, TaskReport, TaskStatus};
 use spec::{HealthCheck, LogSettings, TaskSpec};
 
 use crate::{
-    Borglet, Desired, Effect, Input, Launch, Order, Probe, Recovered, RecoveredStatus, SaverLaunch,
-    Settings, TaskReport, TaskStatus,
+    Borglet, Effect, Input, Launch, Probe, Recovered, RecoveredStatus, SaverLaunch, Settings,
 };
 
 fn instance(index: u32) -> InstanceId {

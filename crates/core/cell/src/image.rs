@@ -7,18 +7,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LockSessionId, LogIndex,
-    MachineId, MachineName, Reclamation, ReplicaId, Serial, SessionId, Span, Time, UserName,
+    Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
+    MachineId, MachineName, Member, Reclamation, ReplicaId, Serial, Service, SessionId, Span, Time,
+    UserName,
 };
 use spec::LogSettings;
 use thiserror::Error;
 
 use crate::apply::quota::charges;
 use crate::bounds::{INDEX_MAX, TIME_MAX};
-use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
+use crate::state::{FIRST, Quota, Replicas, Session, Tallied};
 use crate::{
-    Cell, Credentials, File, Grant, Job, LEVEL, LockSession, Machine, Metering, Notices, Replica,
-    Rescheduling, Service, TaskState, Token, User, attribute,
+    Cell, Credentials, File, Job, LEVEL, LockSession, Machine, Metering, Notices, Replica,
+    Rescheduling, TaskState, Token, User, attribute,
 };
 
 /// Everything in a cell that is not derived from something else.

@@ -12,22 +12,17 @@
 
 mod apply;
 pub mod bounds;
-mod certificate;
 mod check;
 mod cow;
-mod event;
 pub mod feasibility;
 mod image;
-pub mod lifecycle;
 mod outcome;
 mod rejection;
 mod reply;
-mod service;
 mod shortfall;
 mod state;
 mod total;
 mod unschedulable;
-mod update_action;
 
 pub use apply::budget::{BudgetExhausted, Room};
 pub use apply::capability::{SetCapability, UseCapability};
@@ -46,7 +41,7 @@ pub use apply::logs::SetLogs;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
-pub use apply::op::{Assignment, Observation, Op, RequestId, Reservation};
+pub use apply::op::{Assignment, Observation, Op, Reservation};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
@@ -57,10 +52,13 @@ pub use apply::saving::EndSaver;
 pub use apply::services::{DeleteService, SetService};
 pub use apply::update::{ChangeKind, ResizeJob, UpdateJob};
 pub use apply::user::{AddUser, RevokeUser};
-pub use certificate::Certificate;
 pub use check::{Counted, DecisionChecker, Violation};
-pub use event::{Actor, Event, EventKind, ExecEnd, LockChange, Subject};
+pub use event::{
+    Actor, Death, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
+    SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
+};
 pub use image::{Image, ImageError};
+pub use model::{Certificate, Grant, Member, MemberChange, RequestId, Service, UpdateAction};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
@@ -69,19 +67,16 @@ pub use rejection::{
     ServiceProblem, Shareable, TextField, UpdateHindrance, UserPermission,
 };
 pub use reply::{Reply, Submission};
-pub use service::Service;
 pub use shortfall::{ExpiringQuota, Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Changing, Content, Counts, Credentials, Death, Demand, Drain, EvictionCause,
-    FailureDomain, File, Grant, Health, Holder, Job, JobParts, JobState, KillReason,
-    LastIncarnation, Lock, LockSession, Machine, MachineState, Member, MemberChange, Metering,
-    Notices, PastVersion, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
-    Reserved, Session, SharedUse, SkipReason, Stages, StopReason, Task, TaskState, Token, TokenUse,
-    Update, UpdateFailure, UpdateState, User, VersionEnd, attribute, crashes,
+    Act, Cell, Changing, Content, Counts, Credentials, Demand, Drain, FailureDomain, File, Health,
+    Holder, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine, MachineState,
+    Metering, Notices, PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling,
+    Reserved, Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState,
+    User, VersionEnd, attribute, crashes,
 };
 
 pub use total::Total;
-pub use update_action::UpdateAction;
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.

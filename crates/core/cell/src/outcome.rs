@@ -2,12 +2,13 @@
 
 use std::net::Ipv4Addr;
 
+use event::{Actor, Event};
 use model::{InstanceId, MachineId, TaskId};
 use thiserror::Error;
 
 use crate::lifecycle::{NotAStep, Stage};
 use crate::unschedulable::UnschedulableReason;
-use crate::{Actor, Event, Rejection, Reply};
+use crate::{Rejection, Reply};
 
 /// The result of [`crate::Cell::apply`].
 #[derive(Clone, Debug, PartialEq, Eq)]

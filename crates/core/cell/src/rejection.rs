@@ -9,7 +9,7 @@ mod reason;
 use model::{
     Band, Beyond, CollectionId, Dimension, FilePath, GrantId, InstanceId, JobName, Level, LockMode,
     LockSessionId, LogIndex, MachineName, Priority, ReplicaId, Sequencer, Serial, SessionId, Span,
-    TaskId, TaskIndex, UserName, Version,
+    TaskId, TaskIndex, UpdateAction, UserName, Version,
 };
 use spec::{Autoscale, CpuRam, FieldName, Path};
 
@@ -23,7 +23,7 @@ pub use reason::{
     UpdateHindrance,
 };
 
-use crate::{Oversold, Shortfall, UpdateAction};
+use crate::{Oversold, Shortfall};
 
 /// A request that was rejected. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use model::{
-    CollectionId, GrantId, LockSessionId, LogIndex, MachineId, ReplicaId, SessionId, Version,
+    Certificate, CollectionId, GrantId, LockSessionId, LogIndex, MachineId, ReplicaId, Service,
+    SessionId, Version,
 };
 use spec::FieldChange;
 
+use crate::ExpiringQuota;
 use crate::bounds::ANSWER_CHANGES_BYTES_MAX;
-use crate::{Certificate, ExpiringQuota, Service};
 
 /// A request that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]

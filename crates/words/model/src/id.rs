@@ -209,6 +209,15 @@ impl std::str::FromStr for Stamp {
     }
 }
 
+/// Identifies a request within its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestId {
+    /// The session.
+    pub session: SessionId,
+    /// Its number in the session, from 1, increasing.
+    pub sequence: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,11 +9,14 @@ mod address;
 pub mod attribute;
 mod capability;
 mod cell_copy;
+mod certificate;
 mod epoch;
+mod grant;
 mod id;
 mod key;
 mod label;
 mod machine;
+mod member;
 mod name;
 mod notice;
 mod path;
@@ -23,22 +26,27 @@ mod reclamation;
 mod resources;
 mod saving;
 mod serial;
+mod service;
 mod share;
 mod shortage;
 mod subnet;
 mod time;
+mod update_action;
 
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use cell_copy::CellCopy;
+pub use certificate::Certificate;
 pub use epoch::RestoreEpoch;
+pub use grant::Grant;
 pub use id::{
     CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LockSessionId, LogIndex,
-    MachineId, ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,
+    MachineId, ReplicaId, RequestId, SessionId, Stamp, TaskId, TaskIndex, Term, Version,
 };
 pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels, can_be_queried};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
+pub use member::{Member, MemberChange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use path::{
@@ -52,7 +60,9 @@ pub use reclamation::Reclamation;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, Permille, QuantityError, Resources};
 pub use saving::{SaverOutcome, Saving};
 pub use serial::{Serial, SerialError};
+pub use service::Service;
 pub use share::{Asker, Beyond, Held, SharedBound};
 pub use shortage::{Shortage, ShortageState};
 pub use subnet::{Subnet, SubnetError};
 pub use time::{Span, Time};
+pub use update_action::UpdateAction;

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use model::{Band, End, FinalUsage, InstanceId, Priority, Resources, Span, Time};
+use poll::{DesiredAlloc, TaskReport, TaskStatus};
 
+use crate::Effect;
 use crate::capacity::Rooms;
 use crate::limit::Limit;
-use crate::{DesiredAlloc, Effect, TaskReport, TaskStatus};
 
 /// The delay before a failed removal is retried, for example when a process hangs in the kernel.
 pub(crate) const REMOVE_AGAIN: Span = Span::from_secs(5);

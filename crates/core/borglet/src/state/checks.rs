@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 
 use model::{Appclass, InstanceId, NoticeReason, Span, Time};
+use poll::{Desired, Stop};
 
 use super::{Borglet, Effect, Phase, StopCause};
 use crate::health::{HealthTracker, Verdict};
 use crate::launch::fill;
-use crate::{Desired, Stop};
 
 /// What a health check does: as its description says, with ports and references resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{Appclass, Dimension, End, FinalUsage, InstanceId, MilliCores, Permille, Time};
+use poll::Desired;
 use spec::Cores;
 
 use super::{Borglet, Effect, Local, Phase};
+use crate::Launch;
 use crate::cores::Topology;
 use crate::starvation::{Observed, Starvation};
-use crate::{Desired, Launch};
 
 /// What a task used since the last reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! What a Borglet has its shell do.
 
 use model::{InstanceId, Resources, Span, Stamp, UserName};
+use poll::{DesiredAlloc, Notice};
 use spec::{LogPolicy, LogSettings};
 
 use super::{KeptData, Probe, Rule, SaverLaunch};
+use crate::Launch;
 use crate::starvation::CpuCap;
-use crate::{DesiredAlloc, Launch, Notice};
 
 /// An action for the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]

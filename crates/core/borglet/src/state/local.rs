@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use model::{Appclass, End, FinalUsage, NoticeReason, Resources, Span, Time};
+use poll::{Desired, Notice, Stop};
 
 use super::notice::{self, GivenNotice};
 use super::{Effect, Rule};
+use crate::Launch;
 use crate::capacity::Endpoint;
 use crate::health::HealthTracker;
 use crate::limit::Limit;
-use crate::{Desired, Launch, Notice, Stop};
 
 /// An instance on the machine.
 #[derive(Clone, Debug)]

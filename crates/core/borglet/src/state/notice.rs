@@ -2,9 +2,9 @@
 //! promised.
 
 use model::{InstanceId, NoticeDelivery, Span, Time};
+use poll::{Notice, Stop};
 
 use super::{Borglet, Phase};
-use crate::{Notice, Stop};
 
 /// The notice of a task: as long as its description says, or shorter if the order says so.
 pub(super) fn of(own: Span, stop: Option<Stop>) -> Notice {

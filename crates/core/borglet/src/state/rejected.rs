@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use model::{Span, Time, attribute};
+use poll::Order;
 
 use super::Borglet;
-use crate::Order;
 
 /// How long only orders come that are rejected before the machine reports it: a single one that
 /// comes late is nothing.

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use model::{
     Asker, Bytes, End, Held, InstanceId, SaverOutcome, Saving, SharedBound, Span, Time, UserName,
 };
+use poll::DesiredAlloc;
 use spec::Saver;
 
 use crate::launch::{self, fill};
-use crate::{DesiredAlloc, Effect, Launch, environment};
+use crate::{Effect, Launch, environment};
 
 /// How many savers run at once on a machine; users share them, and the others wait for their turn.
 pub const SAVERS_MAX: u64 = 8;

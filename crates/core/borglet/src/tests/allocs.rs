@@ -1,7 +1,8 @@
 //! Allocs and their tasks. The ids of allocs begin with 9.
 
 use super::*;
-use crate::{DesiredAlloc, DiskAmount, DiskReport, DiskUse, RecoveredAlloc};
+use crate::{DiskAmount, DiskReport, DiskUse, RecoveredAlloc};
+use poll::DesiredAlloc;
 
 fn alloc_id(index: u32) -> InstanceId {
     InstanceId { collection: CollectionId(9), ..instance(index) }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::Priority;
+use poll::TaskStatus;
 
 use super::*;
-use crate::{DiskAmount, DiskReport, DiskUse, TaskStatus};
+use crate::{DiskAmount, DiskReport, DiskUse};
 
 fn amount(mib: u64, files: u64) -> DiskAmount {
     DiskAmount { bytes: Bytes(mib << 20), files }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Dimension, Priority, Random, Shortage, ShortageState};
+use poll::DesiredAlloc;
 
 use super::*;
-use crate::{CpuRound, DesiredAlloc, MemoryReport, REMEMBERED_FOR, memory_reserve};
+use crate::{CpuRound, MemoryReport, REMEMBERED_FOR, memory_reserve};
 
 const RESERVE: u64 = 64;
 

@@ -1,9 +1,9 @@
 //! What a task is told before it is killed, and whether it had its time.
 
 use model::{NoticeDelivery, NoticeReason};
+use poll::{Notice, Stop};
 
 use super::*;
-use crate::{Notice, Stop};
 
 const OWN: u64 = 10_000;
 

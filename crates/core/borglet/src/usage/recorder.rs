@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use model::{Bytes, FinalUsage, InstanceId, Permille, Random, Span, Time};
+use poll::{Measured, UsageSample, UsageSubject, UsageWindow, WINDOW};
 
 use super::window::{OpenWindow, cores};
-use super::{Measured, UsageSample, UsageSubject, UsageWindow};
 
 /// How far the two clocks may drift apart between two rounds before the wall clock was set.
 const DRIFT_MAX: Span = Span::from_secs(2);
@@ -247,7 +247,7 @@ impl Recorder {
             let kept = kept.or_insert_with(|| Subject::starting(wall));
             if kept.window.end() <= wall {
                 let end = kept.window.end();
-                let next = OpenWindow::starting(end.max(Time(wall.0 - wall.0 % super::WINDOW.0)));
+                let next = OpenWindow::starting(end.max(Time(wall.0 - wall.0 % WINDOW.0)));
                 let full = std::mem::replace(&mut kept.window, next);
                 closed.extend(full.close(subject, end, &mut self.random));
             }

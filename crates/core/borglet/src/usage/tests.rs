@@ -2,6 +2,8 @@ use model::{
     Bytes, CollectionId, FinalUsage, InstanceId, MilliCores, Permille, Span, TaskIndex, Time,
 };
 
+use poll::{Measured, UsageSubject, UsageWindow, WINDOW};
+
 use super::*;
 
 /// A machine with task 0 and, in an alloc, tasks 1 and 2, on a made-up clock.

@@ -1,9 +1,9 @@
 //! A window that is open: what has been measured since its start.
 
 use model::{Bytes, MilliCores, Permille, Random, Span, Time};
+use poll::{CpuDistribution, Measured, UsageSubject, UsageWindow, WINDOW};
 
 use super::recorder::{Counters, Sampled};
-use super::{CpuDistribution, Measured, UsageSubject, UsageWindow, WINDOW};
 
 /// How many CPU samples a window takes: more than one each second come only from a wrong clock.
 const CPU_SAMPLES_MAX: usize = 600;

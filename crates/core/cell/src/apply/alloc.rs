@@ -3,6 +3,7 @@
 //! An alloc has the life cycle of a task. In addition, its tasks are on its machine, take resources
 //! only from the alloc, and leave with it.
 
+use event::{Death, EvictionCause, KillReason, StopReason};
 use model::{Capability, CollectionId, End, InstanceId, Span, UserName};
 use spec::{JobReference, JobSpec, Kind};
 
@@ -11,8 +12,8 @@ use super::capability::not_allowed;
 use super::task::Again;
 use crate::feasibility::{Colocated, Offer};
 use crate::{
-    Assignment, AssignmentRefused, Cell, Death, EvictionCause, Job, JobPermission, KillReason,
-    Machine, NoAlloc, NoVictim, Permitted, ReferenceField, Rejection, StopReason,
+    Assignment, AssignmentRefused, Cell, Job, JobPermission, Machine, NoAlloc, NoVictim, Permitted,
+    ReferenceField, Rejection,
 };
 
 /// The alloc set in which a job will run.

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use event::{EvictionCause, StopReason};
 use model::{Band, InstanceId, Priority};
 
 use super::Events;
 use crate::feasibility::{Offer, Request, Sums, fits};
-use crate::{
-    Assignment, AssignmentRefused, Cell, EvictionCause, Machine, NoVictim, Phase, Placement,
-    StopReason, TaskState,
-};
+use crate::{Assignment, AssignmentRefused, Cell, Machine, NoVictim, Phase, Placement, TaskState};
 
 impl Cell {
     pub(super) fn assign(

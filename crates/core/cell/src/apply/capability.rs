@@ -1,14 +1,13 @@
 //! Authorisation: owners, administrators, and users with capabilities.
 
+use event::{EventKind, Subject};
 use model::{Capability, CollectionId, JobName, UserName};
 use spec::JobSpec;
 
 use super::Events;
 use crate::apply::mutation::Change;
 use crate::bounds::CAPABILITY_HOLDERS_MAX;
-use crate::{
-    Cell, Countable, EventKind, JobPermission, Permission, Permitted, Rejection, Reply, Subject,
-};
+use crate::{Cell, Countable, JobPermission, Permission, Permitted, Rejection, Reply};
 
 /// Record that a user accesses another user's job in a way that changes nothing in the cell, such
 /// as reading its logs, and that only a capability allows.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use model::{CollectionId, JobName, TaskIndex, UserName, Version};
+use event::{EventKind, Subject};
+use model::{CollectionId, JobName, TaskIndex, UpdateAction, UserName, Version};
 
 use super::Events;
 use super::update::{ADMINISTER, Opening};
 use crate::apply::mutation::Change;
-use crate::{
-    Cell, EventKind, Permission, Rejection, Reply, Subject, UpdateAction, UpdateHindrance,
-    UpdateState,
-};
+use crate::{Cell, Permission, Rejection, Reply, UpdateHindrance, UpdateState};
 
 /// Control the open update of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use event::{EventKind, EvictionCause, KillReason, StopReason, Subject};
 use model::{
     Capability, CollectionId, End, InstanceId, MachineId, MachineName, Span, TaskIndex, Time,
     UserName,
@@ -15,8 +16,8 @@ use crate::bounds::{REPLACED_PENDING_MAX, TIME_MAX};
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Drain, DrainProblem, EventKind, EvictionCause, Job, KillReason, MachinePermission,
-    Permission, Rejection, Reply, StopReason, Subject, Task, TaskState, UpdateState,
+    Cell, Drain, DrainProblem, Job, MachinePermission, Permission, Rejection, Reply, Task,
+    TaskState, UpdateState,
 };
 
 /// Drain a machine: nothing new is placed on it, and its tasks are evicted with notice, as their

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use model::{KeyDigest, Level, MachineId, MachineName, ReplicaId, Serial, Span, UserName};
+use event::{EventKind, Subject};
+use model::{
+    Certificate, KeyDigest, Level, MachineId, MachineName, ReplicaId, Serial, Span, UserName,
+};
 
 use super::Events;
 use crate::apply::mutation::Change;
@@ -12,8 +15,8 @@ use crate::bounds::{
     TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };
 use crate::{
-    Act, Cell, Certificate, Countable, Credentials, EventKind, MachinePermission, Permission,
-    Rejection, ReplicaPermission, ReplicaToken, Reply, Subject, Token, TokenUse,
+    Act, Cell, Countable, Credentials, MachinePermission, Permission, Rejection, ReplicaPermission,
+    ReplicaToken, Reply, Token, TokenUse,
 };
 
 /// Issue a token with which a machine, which may be new, joins once.

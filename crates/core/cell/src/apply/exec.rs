@@ -2,13 +2,14 @@
 //!
 //! Running one changes nothing in the cell, so these mutations only add events.
 
+use event::{EventKind, ExecEnd, Subject};
 use model::{Capability, InstanceId, UserName};
 
 use super::Events;
 use super::capability::not_the_owner;
 use crate::apply::mutation::Change;
 use crate::apply::text_bounds;
-use crate::{Cell, EventKind, ExecEnd, Job, JobPermission, Rejection, Reply, Subject};
+use crate::{Cell, Job, JobPermission, Rejection, Reply};
 
 /// Record that a user begins or has ended a command inside a task. Nothing runs before its beginning
 /// is recorded.

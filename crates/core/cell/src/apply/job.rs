@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use event::{Death, Event, EventKind, KillReason, PendingCause, StopReason, Subject};
 use model::{
     Capability, CollectionId, FinalUsage, JobName, TaskIndex, TaskSelection, UserName, Version,
 };
@@ -17,9 +18,8 @@ use crate::apply::mutation::Change;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Countable, Death, Event, EventKind, Job, JobParts, JobPermission, JobState, KillReason,
-    PendingCause, ReferenceField, Rejection, Reply, StopReason, Subject, Submission, Task,
-    TaskState,
+    Cell, Countable, Job, JobParts, JobPermission, JobState, ReferenceField, Rejection, Reply,
+    Submission, Task, TaskState,
 };
 
 /// The jobs that a description refers to, resolved.

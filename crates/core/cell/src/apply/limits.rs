@@ -3,16 +3,14 @@
 
 use std::sync::Arc;
 
+use event::{EventKind, Subject};
 use model::{Capability, JobName, Sequencer, TaskSelection, UserName, Version};
 use spec::{CpuRam, JobSpec, OnFailure, UpdatePolicy};
 
 use super::update::{Opening, OpeningKind};
 use super::{Events, text_bounds};
 use crate::apply::mutation::Change;
-use crate::{
-    Cell, EventKind, Job, JobPermission, LimitsHindrance, Rejection, Reply, Subject, TaskState,
-    UpdateState,
-};
+use crate::{Cell, Job, JobPermission, LimitsHindrance, Rejection, Reply, TaskState, UpdateState};
 
 /// Change CPU and RAM of the limit of a live job whose description lets an autoscaler do so. Limits in
 /// overrides stay as they are.

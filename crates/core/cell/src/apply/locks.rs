@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use event::{EventKind, LockChange, Subject};
 use model::{FilePath, LockMode, LockSessionId, LogIndex, Sequencer, Span, UserName};
 
 use super::capability::not_allowed;
@@ -13,8 +14,8 @@ use crate::bounds::{
     LOCKS_OF_A_SESSION_MAX,
 };
 use crate::{
-    Cell, Content, Countable, EventKind, Holder, Lock, LockChange, LockSession, OutOfBounds,
-    Permission, Permitted, Rejection, Reply, Subject,
+    Cell, Content, Countable, Holder, Lock, LockSession, OutOfBounds, Permission, Permitted,
+    Rejection, Reply,
 };
 
 /// Open a lock session.

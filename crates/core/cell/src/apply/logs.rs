@@ -1,11 +1,12 @@
 //! The cell's settings for the output of tasks.
 
+use event::{EventKind, Subject};
 use model::{MachineId, UserName};
 use spec::{LogSettings, LogSettingsProblem};
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, CellPermission, EventKind, OutOfBounds, Permission, Rejection, Reply, Subject};
+use crate::{Cell, CellPermission, OutOfBounds, Permission, Rejection, Reply};
 
 /// Set how long the output of tasks is kept, and how much of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use event::{Death, EventKind, EvictionCause, StopReason, Subject};
 use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
 
 use super::capability::not_allowed;
@@ -11,8 +12,8 @@ use super::{Events, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::{ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
 use crate::{
-    Cell, CellPermission, Countable, Death, EventKind, EvictionCause, Machine, MachinePermission,
-    MachineState, Permission, Permitted, Rejection, Reply, StopReason, Subject, attribute,
+    Cell, CellPermission, Countable, Machine, MachinePermission, MachineState, Permission,
+    Permitted, Rejection, Reply, attribute,
 };
 
 /// Add a machine by its name and the address of its Borglet. An existing machine of that name gets

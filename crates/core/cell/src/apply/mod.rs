@@ -40,10 +40,11 @@ pub(crate) mod user;
 
 use std::sync::Arc;
 
+use event::{Actor, Event, EventKind, Subject};
 use model::{CollectionId, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 
 use crate::bounds::{CHECK_CHARACTERS_MAX, REASON_CHARACTERS_MAX, TIME_MAX};
-use crate::{Actor, Applied, Cell, Countable, Event, EventKind, Op, Outcome, Rejection, Subject};
+use crate::{Applied, Cell, Countable, Op, Outcome, Rejection};
 
 /// What an operation causes besides its answer.
 #[derive(Debug, Default)]

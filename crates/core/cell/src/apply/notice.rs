@@ -1,15 +1,13 @@
 //! The longest notice that any task of the cell has before it is killed. During its notice a task keeps its
 //! resources, which another task waits for, so the operator bounds it.
 
+use event::{EventKind, KillReason, StopReason, Subject};
 use model::{InstanceId, MachineId, Span, UserName};
 
 use super::Events;
 use crate::apply::mutation::Change;
 use crate::bounds::NOTICE_MAX;
-use crate::{
-    Cell, CellPermission, EventKind, KillReason, OutOfBounds, Permission, Rejection, Reply,
-    StopReason, Subject,
-};
+use crate::{Cell, CellPermission, OutOfBounds, Permission, Rejection, Reply};
 
 /// Set the longest notice of tasks, of those that are being stopped, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use event::{Death, EventKind, EvictionCause, StopReason, Subject};
 use model::{End, InstanceId, MachineId, Span};
 use spec::{RestartPolicy, RestartWhen};
 
@@ -10,10 +11,7 @@ use super::task::{Again, Ending};
 use super::{Events, cut, cut_check};
 use crate::bounds::RESTART_DELAY_MIN;
 use crate::lifecycle::{NotAStep, Transition};
-use crate::{
-    Cell, Death, EventKind, EvictionCause, Health, Observation, ObservationRefused, Phase,
-    Placement, StopReason, Subject, TaskState,
-};
+use crate::{Cell, Health, Observation, ObservationRefused, Phase, Placement, TaskState};
 
 type Observed = Result<(), ObservationRefused>;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use model::{
     CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
-    LockSessionId, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId,
-    Span, Time, UserName, Version,
+    LockSessionId, MachineId, MachineName, MachineReport, MemberChange, ReplicaId, RequestId,
+    Resources, Serial, Span, Time, UserName, Version,
 };
 
-use crate::{MemberChange, Mutation, UpdateStep};
+use crate::{Mutation, UpdateStep};
 
 /// One operation; the log stores it with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,15 +204,6 @@ pub enum Op {
         /// The job.
         job: CollectionId,
     },
-}
-
-/// Identifies a request within its session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestId {
-    /// The session, from [`Op::OpenSession`].
-    pub session: SessionId,
-    /// Its number in the session, from 1, increasing.
-    pub sequence: u64,
 }
 
 /// A proposal: this incarnation of a task, on this machine, with these ports.

@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use event::{EventKind, Subject};
 use model::{
-    Band, Capability, CollectionId, Dimension, GrantId, Resources, Span, TaskIndex, Time, UserName,
+    Band, Capability, CollectionId, Dimension, Grant, GrantId, Resources, Span, TaskIndex, Time,
+    UserName,
 };
 use spec::JobSpec;
 
@@ -17,10 +19,10 @@ use crate::bounds::{
     GRANT_AMOUNT_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
 use crate::shortfall::{Oversold, Shortfall};
-use crate::state::{Grant, Quota, sharing_capacity};
+use crate::state::{Quota, sharing_capacity};
 use crate::{
-    Cell, CellPermission, Countable, EventKind, ExpiringQuota, GrantProblem, Job, OutOfBounds,
-    Permission, Rejection, Reply, Subject, UserPermission,
+    Cell, CellPermission, Countable, ExpiringQuota, GrantProblem, Job, OutOfBounds, Permission,
+    Rejection, Reply, UserPermission,
 };
 
 /// What is charged for a job, by band: nothing in the free band, and nothing for a job that runs in

@@ -1,10 +1,11 @@
 //! The cell's setting of resource reclamation (paper, section 5.5).
 
+use event::{EventKind, Subject};
 use model::{Reclamation, UserName};
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, CellPermission, EventKind, Permission, Rejection, Reply, Subject};
+use crate::{Cell, CellPermission, Permission, Rejection, Reply};
 
 /// Set how near to the usage reservations may come. Those in force stay: the replicas' next rounds of
 /// estimates change them.

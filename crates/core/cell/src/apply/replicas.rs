@@ -3,16 +3,14 @@
 
 use std::sync::Arc;
 
-use model::{DirectoryId, Level, ReplicaId, UserName};
+use event::{EventKind, Subject};
+use model::{DirectoryId, Level, Member, MemberChange, ReplicaId, UserName};
 
 use super::{Events, cut, ids_used_up, text_bounds};
 use crate::apply::mutation::Change;
 use crate::bounds::REPLICAS_MAX;
 use crate::state::FIRST;
-use crate::{
-    Cell, Countable, EventKind, Member, MemberChange, Permission, Rejection, Replica,
-    ReplicaPermission, Reply, Subject,
-};
+use crate::{Cell, Countable, Permission, Rejection, Replica, ReplicaPermission, Reply};
 
 /// Add a replica of the Borgmaster. It waits until consensus adds it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use model::{LogIndex, SessionId, UserName};
+use model::{LogIndex, RequestId, SessionId, UserName};
 
 use super::{Events, ids_used_up};
 use crate::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
-use crate::{Cell, Countable, Mutation, Rejection, Reply, RequestId, Session};
+use crate::{Cell, Countable, Mutation, Rejection, Reply, Session};
 
 impl Cell {
     pub(super) fn open_session(&mut self, user: &UserName) -> Result<Reply, Rejection> {

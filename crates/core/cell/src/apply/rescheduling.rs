@@ -1,11 +1,12 @@
 //! The circuit breaker: while a large part of the cell is silent, no machine is marked down until
 //! enough of them answer again, or an administrator overrides it.
 
+use event::{EventKind, Subject};
 use model::UserName;
 
 use super::Events;
 use crate::apply::mutation::Change;
-use crate::{Cell, CellPermission, EventKind, Permission, Rejection, Reply, Rescheduling, Subject};
+use crate::{Cell, CellPermission, Permission, Rejection, Reply, Rescheduling};
 
 /// Resume marking machines down although many are silent, after the breaker stopped it.
 #[derive(Clone, Debug, PartialEq, Eq)]

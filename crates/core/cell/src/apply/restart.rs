@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use event::{Death, EventKind, KillReason, PendingCause, Subject};
 use model::{CollectionId, JobName, TaskIndex, TaskSelection, UserName};
 use spec::{OnFailure, UpdatePolicy, limits};
 
@@ -15,8 +16,7 @@ use super::update::{ADMINISTER, Opening, OpeningKind};
 use crate::apply::mutation::Change;
 use crate::lifecycle::{Stage, Transition};
 use crate::{
-    Cell, Death, EventKind, Job, JobPermission, JobState, KillReason, OutOfBounds, PendingCause,
-    Rejection, Reply, Subject, TaskState, UpdateState,
+    Cell, Job, JobPermission, JobState, OutOfBounds, Rejection, Reply, TaskState, UpdateState,
 };
 
 /// Restart the newest job of a name, or some of its tasks: what runs is restarted within the

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use event::{
+    EventKind, EvictionCause, KillReason, PendingCause, SkipReason, StopReason, Subject,
+    UpdateFailure,
+};
 use model::{Band, CollectionId, InstanceId, TaskIndex, UserName, Version};
 use spec::JobSpec;
 
@@ -17,8 +21,7 @@ use crate::feasibility::{Offer, Request, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::state::Tallied;
 use crate::{
-    Cell, Changing, EventKind, EvictionCause, JobState, KillReason, LastIncarnation, PendingCause,
-    Phase, Placement, SkipReason, StopReason, Subject, TaskState, Total, Update, UpdateFailure,
+    Cell, Changing, JobState, LastIncarnation, Phase, Placement, TaskState, Total, Update,
     UpdateState,
 };
 

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use event::{EventKind, Subject};
 use model::{InstanceId, MachineId, MachineName, MachineReport, SaverOutcome, Saving, UserName};
 
 use super::mutation::Change;
 use super::{Events, cut};
 use crate::bounds::SAVING_MAX;
-use crate::{
-    Cell, CellPermission, EventKind, Permission, Rejection, Reply, Subject, UserPermission,
-};
+use crate::{Cell, CellPermission, Permission, Rejection, Reply, UserPermission};
 
 /// Ends the saver of a task or an alloc that has ended, and gives its data up: for its owner and
 /// administrators.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Capability, JobName, LabelQuery, UserName};
+use event::{EventKind, Subject};
+use model::{Capability, JobName, LabelQuery, Service, UserName};
 
 use super::capability::not_allowed;
 use super::{Events, full};
@@ -11,8 +12,8 @@ use crate::bounds::{
     SERVICE_LABELS_CHARACTERS_MAX, SERVICES_OF_A_USER_MAX, USERS_OF_A_SERVICE_MAX,
 };
 use crate::{
-    Cell, Countable, EventKind, Permission, Permitted, Rejection, Reply, Service,
-    ServicePermission, ServiceProblem, Subject, TextField,
+    Cell, Countable, Permission, Permitted, Rejection, Reply, ServicePermission, ServiceProblem,
+    TextField,
 };
 
 /// Create a service, or replace the one of its name.

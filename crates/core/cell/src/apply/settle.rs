@@ -4,12 +4,13 @@
 //! One end can cause others, and chains may be as long as the cell has jobs: they are processed
 //! iteratively, never by recursion.
 
+use event::{Death, EventKind, KillReason, PendingCause, Subject};
 use model::CollectionId;
 
 use super::Events;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
-use crate::{Cell, Death, EventKind, JobState, KillReason, PendingCause, Subject, TaskState};
+use crate::{Cell, JobState, TaskState};
 
 impl Cell {
     pub(super) fn settle(&mut self, events: &mut Events) {

@@ -3,10 +3,11 @@
 
 use std::cmp::Reverse;
 
+use event::{EvictionCause, StopReason};
 use model::{InstanceId, MachineId};
 
 use super::Events;
-use crate::{Cell, EvictionCause, Machine, StopReason};
+use crate::{Cell, Machine};
 
 impl Cell {
     /// The instance that leaves a machine first if it stays short of a resource: one that is not

@@ -4,16 +4,14 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use event::{Death, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
 use model::{End, FinalUsage, Generation, InstanceId, Span};
 
 use super::Events;
 use super::quota::charged_bands;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
-use crate::{
-    Cell, Death, EventKind, EvictionCause, Job, JobState, KillReason, LastIncarnation,
-    PendingCause, Placement, StopReason, Subject, TaskState,
-};
+use crate::{Cell, Job, JobState, LastIncarnation, Placement, TaskState};
 
 /// How an incarnation on a machine ends when the task gets another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

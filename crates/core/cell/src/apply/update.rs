@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use event::{EventKind, Subject};
 use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, Time, UserName, Version};
 use spec::{FieldChange, JobSpec, UpdatePolicy, limits};
 
@@ -16,9 +17,9 @@ use crate::feasibility::{Offer, Request, Sums, fits_a_running_task, lacks};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{
-    Cell, Changing, Demand, EndsWith, EventKind, Job, JobPermission, Mutation, NewerUpdate,
-    NewerUpdateState, OutOfBounds, PastVersion, Permission, Permitted, Rejection, Reply, Subject,
-    TaskState, Update, UpdateState, VersionEnd,
+    Cell, Changing, Demand, EndsWith, Job, JobPermission, Mutation, NewerUpdate, NewerUpdateState,
+    OutOfBounds, PastVersion, Permission, Permitted, Rejection, Reply, TaskState, Update,
+    UpdateState, VersionEnd,
 };
 
 /// Update a live job to another description, or some of its tasks.

@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
-use model::{LogIndex, Serial, SessionId, Span, UserName};
+use event::{EventKind, Subject};
+use model::{Certificate, LogIndex, Serial, SessionId, Span, UserName};
 
 use super::Events;
 use crate::apply::mutation::Change;
 use crate::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, CERTIFICATES_OF_A_USER_MAX, USERS_MAX,
 };
-use crate::{
-    Act, Cell, Certificate, Countable, EventKind, Permission, Rejection, Reply, Subject, User,
-    UserPermission,
-};
+use crate::{Act, Cell, Countable, Permission, Rejection, Reply, User, UserPermission};
 
 /// Issue a certificate to a user, who may be new.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use event::{Event, EventKind, EvictionCause, StopReason, Subject};
 use model::{Band, Dimension, Generation, InstanceId, MachineId};
 use spec::Network;
 
 use super::{Load, Violation, Violations};
 use crate::feasibility::{Colocated, Offer, OfferedAlloc, Request, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
-use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
+use crate::{Applied, Cell, Job, TaskState};
 
 /// Checks a cell after each operation.
 #[derive(Clone, Debug)]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use event::{Event, EventKind};
 use model::MachineName;
 
 use super::decision::Step;
 use super::{Violation, Violations};
 use crate::bounds::{CERTIFICATES_OF_A_MACHINE_MAX, REVOKED_MACHINES_MAX, TOKENS_MAX};
-use crate::{Cell, Credentials, Event, EventKind};
+use crate::{Cell, Credentials};
 
 impl Cell {
     pub(super) fn check_enrolment(&self, found: &mut Violations) {

@@ -1,6 +1,7 @@
 //! Files, locks and lock sessions: an exclusive lock has one holder, the session of every holder
 //! exists, and generations never go back.
 
+use event::{Event, EventKind, LockChange};
 use model::{LockMode, LogIndex};
 
 use super::decision::Step;
@@ -9,7 +10,7 @@ use crate::bounds::{
     FILE_BYTES_MAX, FILES_BYTES_MAX, FILES_MAX, LOCK_HOLDERS_MAX, LOCK_LEASE_MAX, LOCK_LEASE_MIN,
     LOCK_SESSIONS_MAX, LOCKS_OF_A_SESSION_MAX,
 };
-use crate::{Cell, Event, EventKind, File, LockChange};
+use crate::{Cell, File};
 
 impl Cell {
     pub(super) fn check_locks(&self, found: &mut Violations) {

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Band, Resources, UserName};
+use event::{Event, EventKind, PendingCause, Subject};
+use model::{Band, Grant, Resources, UserName};
 
 use super::decision::Step;
 use super::{Violation, Violations};
@@ -14,7 +15,7 @@ use crate::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
 use crate::state::sharing_capacity;
-use crate::{Cell, Event, EventKind, Grant, PendingCause, Subject, Total};
+use crate::{Cell, Total};
 
 impl Cell {
     pub(super) fn check_quota(&self, found: &mut Violations) {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use model::ReplicaId;
+use model::{Member, ReplicaId};
 
 use super::decision::Step;
 use super::{Violation, Violations};
+use crate::Cell;
 use crate::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
-use crate::{Cell, Member};
 
 impl Cell {
     pub(super) fn check_replicas(&self, found: &mut Violations) {

@@ -1,10 +1,11 @@
 //! Services: no live job has the name of one, and each is within its bounds.
 
 use super::{Violation, Violations};
+use crate::Cell;
 use crate::bounds::{
     SERVICE_LABELS_CHARACTERS_MAX, SERVICES_MAX, SERVICES_OF_A_USER_MAX, USERS_OF_A_SERVICE_MAX,
 };
-use crate::{Cell, Service};
+use model::Service;
 
 impl Cell {
     pub(super) fn check_services(&self, found: &mut Violations) {

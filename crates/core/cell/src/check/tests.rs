@@ -8,15 +8,15 @@ mod replicas;
 use std::sync::Arc;
 
 use model::{
-    Band, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport, MilliCores,
-    Resources, Serial, SessionId, TaskId, TaskIndex, Time, UserName,
+    Band, CellName, Certificate, CollectionId, JobName, MachineId, MachineName, MachineReport,
+    MilliCores, RequestId, Resources, Serial, SessionId, TaskId, TaskIndex, Time, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
 use crate::feasibility::testing::resources;
 use crate::{
-    Act, AddMachine, Assignment, Cell, Certificate, Job, JobState, Machine, MachineState, Mutation,
-    Op, RequestId, Rescheduling, Stages, TaskState, User,
+    Act, AddMachine, Assignment, Cell, Job, JobState, Machine, MachineState, Mutation, Op,
+    Rescheduling, Stages, TaskState, User,
 };
 
 const JOB: CollectionId = CollectionId(1);

@@ -1,13 +1,12 @@
 //! Versions of descriptions, updates and disruption budgets.
 
+use event::{Event, EventKind, EvictionCause, StopReason, Subject};
 use model::TaskId;
 
 use super::decision::Step;
 use super::{Violation, Violations};
 use crate::bounds::VERSIONS_KEPT_MAX;
-use crate::{
-    Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState, UpdateState,
-};
+use crate::{Cell, Job, TaskState, UpdateState};
 
 impl Cell {
     /// The lists of jobs with an open update and of machines to be drained match the objects.

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use event::Subject;
 use model::{
     Band, CollectionId, FilePath, Generation, GrantId, InstanceId, JobName, Level, LockSessionId,
     LogIndex, MachineId, MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time,
@@ -11,7 +12,7 @@ use thiserror::Error;
 
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
-use crate::{Counts, JobState, Subject, Total};
+use crate::{Counts, JobState, Total};
 
 /// A violated invariant of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use model::{CollectionId, ReplicaId, TaskIndex};
+use model::{CollectionId, Member, ReplicaId, TaskIndex};
 
 use super::Image;
 use crate::state::Tokens;
-use crate::{Cell, Job, Member, Replica, Task, TaskState};
+use crate::{Cell, Job, Replica, Task, TaskState};
 
 /// Number of ids of each kind that a restored cell skips: at least as many as the cell may have
 /// assigned after the checkpoint.

@@ -1,10 +1,9 @@
 //! What a user may not do, and who may.
 
 use model::{
-    Band, Capability, FilePath, GrantId, JobName, LockSessionId, MachineName, ReplicaId, UserName,
+    Band, Capability, FilePath, GrantId, JobName, LockSessionId, MachineName, ReplicaId,
+    UpdateAction, UserName,
 };
-
-use crate::UpdateAction;
 
 /// What a user may not do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use model::{KeyDigest, MachineName, Serial, Time};
+use model::{Certificate, KeyDigest, MachineName, Serial, Time};
 
 use super::Act;
+use crate::Cell;
 use crate::bounds::CERTIFICATES_OF_A_MACHINE_MAX;
-use crate::{Cell, Certificate};
 
 /// The cell's record of a machine's certificates. A machine without a record, such as one that was
 /// added by hand, is equally valid: a certificate of the cell's authority is enough.

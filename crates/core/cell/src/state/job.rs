@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use event::{Death, KillReason, PendingCause, StopReason};
 use model::{
     CollectionId, End, FinalUsage, Generation, InstanceId, MachineId, PortName, Resources, TaskId,
     TaskIndex, Time, UserName, Version,
@@ -159,78 +160,6 @@ pub enum TaskState {
     },
 }
 
-/// Why a task is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PendingCause {
-    /// It is new.
-    Submitted,
-    /// It failed and will be retried.
-    Failed,
-    /// It was lost: how it ended is not known.
-    Lost,
-    /// Its program exited with 0, and its job restarts it always.
-    Finished,
-    /// It was evicted from its machine.
-    Evicted(EvictionCause),
-}
-
-/// Why a task was evicted (trace v3, EVICT).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EvictionCause {
-    /// A task of higher priority needed its resources.
-    Preempted {
-        /// That task.
-        by: InstanceId,
-    },
-    /// The machine ran out of an oversubscribed resource.
-    OutOfResources,
-    /// Its machine stopped answering.
-    MachineFailure,
-    /// Its machine is being drained.
-    MachineShutdown,
-    /// An update restarts or moves it.
-    Updated,
-    /// Anything else.
-    Other,
-}
-
-/// How a task or job ended for good (trace v3: FINISH, FAIL, KILL).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Death {
-    /// Its program exited with 0.
-    Finished,
-    /// It failed more often than its job allows.
-    Failed,
-    /// It was killed by a user, or because another job ended.
-    Killed(KillReason),
-}
-
-/// Why a task was killed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KillReason {
-    /// A user killed it.
-    User(UserName),
-    /// A user killed it without notice.
-    Now(UserName),
-    /// The parent of its job ended.
-    ParentEnded(CollectionId),
-    /// The alloc set in which its job ran ended.
-    AllocSetEnded(CollectionId),
-    /// A job that its job runs after ended without finishing.
-    PredecessorEnded(CollectionId),
-    /// Its job has fewer tasks now, or it stood in for a task that is up again.
-    Removed,
-}
-
-/// Why a placed task is being stopped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StopReason {
-    /// It is being killed.
-    Kill(KillReason),
-    /// It is being evicted, and then becomes pending again.
-    Evict(EvictionCause),
-}
-
 /// A task on its machine. It holds its resources and ports there until the machine reports its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -354,18 +283,6 @@ impl TaskState {
             Self::Pending { .. } => Stage::Pending,
             Self::Running(_) => Stage::Running,
             Self::Dead { .. } => Stage::Dead,
-        }
-    }
-}
-
-impl Death {
-    /// The transition that leads to it.
-    #[must_use]
-    pub fn transition(&self) -> Transition {
-        match self {
-            Self::Finished => Transition::Finish,
-            Self::Failed => Transition::Fail,
-            Self::Killed(_) => Transition::Kill,
         }
     }
 }

@@ -20,17 +20,17 @@ mod user;
 pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
 pub use job::{
-    Counts, Death, Demand, EvictionCause, Health, Job, JobParts, JobState, KillReason,
-    LastIncarnation, PendingCause, Phase, Placement, StopReason, Task, TaskState,
+    Counts, Demand, Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task,
+    TaskState,
 };
 pub(crate) use locks::Locks;
 pub use locks::{Content, File, Holder, Lock, LockSession};
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use notices::Notices;
-pub use quota::{Grant, Metering};
+pub use quota::Metering;
 pub(crate) use quota::{Quota, sharing_capacity};
 pub(crate) use replicas::{FIRST, Replicas};
-pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
+pub use replicas::{Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
 pub use reservation::Reserved;
 pub(crate) use services::Services;
@@ -38,17 +38,16 @@ pub use session::Session;
 pub use shared_use::SharedUse;
 pub use tally::Stages;
 pub(crate) use tally::{Taken, Tallied, Tally};
-pub use update::{
-    Changing, PastVersion, SkipReason, Update, UpdateFailure, UpdateState, VersionEnd,
-};
+pub use update::{Changing, PastVersion, Update, UpdateState, VersionEnd};
 pub use user::{Act, User};
 
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
-    Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
-    LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId, Span, TaskId, Time, UserName,
+    Band, Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, InstanceId, JobName,
+    Level, LogIndex, MachineId, MachineName, Reclamation, Serial, SessionId, Span, TaskId, Time,
+    UserName,
 };
 use spec::LogSettings;
 

@@ -2,7 +2,7 @@
 
 use model::{End, FinalUsage, NoticeDelivery, NoticeReason};
 
-use super::{EvictionCause, Phase, Placement, StopReason};
+use super::{Phase, Placement};
 
 /// Counts of notices since the cell was bootstrapped, by reason and delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,24 +47,6 @@ impl Notices {
             (None, _) => return,
         };
         self.add(why.notice_reason(), delivery, 1);
-    }
-}
-
-impl StopReason {
-    /// The reason as the task is told.
-    #[must_use]
-    pub fn notice_reason(&self) -> NoticeReason {
-        match self {
-            Self::Kill(_) => NoticeReason::Killed,
-            Self::Evict(EvictionCause::Preempted { .. }) => NoticeReason::Preempted,
-            Self::Evict(EvictionCause::MachineShutdown) => NoticeReason::MachineShutdown,
-            Self::Evict(EvictionCause::Updated) => NoticeReason::Updated,
-            Self::Evict(
-                EvictionCause::OutOfResources
-                | EvictionCause::MachineFailure
-                | EvictionCause::Other,
-            ) => NoticeReason::Other,
-        }
     }
 }
 

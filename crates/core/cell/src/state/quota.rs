@@ -7,32 +7,12 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use model::{Band, GrantId, Resources, Span, Time, UserName};
+use model::{Band, Grant, GrantId, Span, Time, UserName};
 
 use crate::Total;
 
 /// How long an ended grant is kept for display.
 const ENDED_KEPT: Span = Span::from_secs(30 * 24 * 60 * 60);
-
-/// A user's right to run a given amount in a band, for a period. Simultaneous grants of one user
-/// and band add up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// Its id.
-    pub id: GrantId,
-    /// The user.
-    pub user: UserName,
-    /// The band; never the free one.
-    pub band: Band,
-    /// The amount.
-    pub amount: Resources,
-    /// When it begins.
-    pub from: Time,
-    /// When it ends; `None`: never.
-    pub until: Option<Time>,
-    /// Who granted it.
-    pub by: UserName,
-}
 
 /// The quota settings of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +68,6 @@ pub(crate) fn sharing_capacity(band: Band) -> &'static [Band] {
         Band::BestEffortBatch => &[Band::BestEffortBatch],
         Band::Mid => &[Band::Mid],
         Band::Production | Band::Monitoring => &[Band::Production, Band::Monitoring],
-    }
-}
-
-impl Grant {
-    /// Whether the grant is in effect at a given time.
-    #[must_use]
-    pub fn runs(&self, at: Time) -> bool {
-        self.from <= at && self.until.is_none_or(|until| at < until)
     }
 }
 

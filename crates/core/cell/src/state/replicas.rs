@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use model::{DirectoryId, KeyDigest, Level, ReplicaId};
+use model::{Certificate, DirectoryId, KeyDigest, Level, Member, ReplicaId};
 
-use crate::{Cell, Certificate};
+use crate::Cell;
 
 /// The replica that a cell is bootstrapped with; the only voter while no replica is recorded.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
@@ -47,28 +47,6 @@ pub struct ReplicaToken {
     pub certificate: Certificate,
     /// The key that used it first; no other key is accepted.
     pub used: Option<KeyDigest>,
-}
-
-/// A replica's role in consensus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Member {
-    /// Recorded, and not yet in consensus.
-    Waiting,
-    /// It receives the log, and has no vote.
-    Learner,
-    /// It votes, and may become the leader.
-    Voter,
-}
-
-/// A change of a replica's role in consensus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MemberChange {
-    /// A waiting replica starts to receive the log.
-    Learner,
-    /// A learner that has caught up gets a vote.
-    Voter,
-    /// A leaving replica is removed from consensus, and its record is deleted.
-    Out,
 }
 
 /// The replicas of a cell.

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use model::{JobName, UserName};
-
-use crate::Service;
+use model::{JobName, Service, UserName};
 
 /// Names of services by owner and name.
 type Key = (UserName, JobName);

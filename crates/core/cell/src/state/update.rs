@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use event::{Death, KillReason, SkipReason, UpdateFailure};
 use model::{
     Appclass, End, Generation, InstanceId, Priority, Resources, Span, TaskIndex, TaskSelection,
     Time, UserName, Version,
 };
 use spec::{JobSpec, RestartWhen, UpdatePolicy};
 
-use super::{Death, Health, Job, KillReason, Phase, Placement, Task, TaskState};
+use super::{Health, Job, Phase, Placement, Task, TaskState};
 use crate::lifecycle::Stage;
 
 /// An update of a job. A job has at most one; when it has ended it is kept until the next.
@@ -139,24 +140,6 @@ impl VersionEnd {
             UpdateState::Undoing { .. } | UpdateState::Undone { .. } => Self::Undone,
         }
     }
-}
-
-/// Why an update failed: a task did not become healthy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdateFailure {
-    /// The task, in the incarnation that ended or is not healthy.
-    pub instance: InstanceId,
-    /// How it ended; `None` if it was not healthy in time.
-    pub end: Option<End>,
-}
-
-/// Why an update skipped a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SkipReason {
-    /// It would have exceeded the number of disruptions that the update may cause.
-    Disruptions,
-    /// The job's disruption budget allows no disruption at all.
-    Budget,
 }
 
 impl UpdateState {

@@ -1,9 +1,7 @@
 //! Users that the cell has a record of: those it issued certificates to, and those it revoked
 //! (design, sections 3 and 7).
 
-use model::{Serial, Time, UserName};
-
-use crate::Certificate;
+use model::{Certificate, Serial, Time, UserName};
 
 /// A user whom administrators have added or revoked. A user without a record, such as the one who
 /// bootstrapped the cell, is equally valid: a certificate of the cell's authority is enough.

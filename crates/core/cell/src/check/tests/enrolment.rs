@@ -1,12 +1,10 @@
 //! A cell whose machine has enrolled, corrupted; and uses of tokens that no operation performs.
 
+use event::{Event, EventKind, Subject};
 use model::{KeyDigest, Span};
 
 use super::*;
-use crate::{
-    Applied, Credentials, DecisionChecker, Event, EventKind, IssueToken, RevokeMachine, Subject,
-    Token,
-};
+use crate::{Applied, Credentials, DecisionChecker, IssueToken, RevokeMachine, Token};
 
 fn serial(number: u8) -> Serial {
     Serial([number; Serial::BYTES])

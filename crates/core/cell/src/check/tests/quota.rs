@@ -1,11 +1,10 @@
 //! A cell with quota, corrupted; and decisions that quota did not allow.
 
-use model::{Bytes, Capability, GrantId};
+use model::{Bytes, Capability, Grant, GrantId};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 use super::*;
 use crate::bounds::TIME_MAX;
-use crate::state::Grant;
 use crate::{Applied, DecisionChecker, GrantQuota, SetCapability};
 
 const GRANT: GrantId = GrantId(1);

@@ -1,9 +1,9 @@
 //! A cell with replicas, corrupted; and membership changes that no operation makes.
 
-use model::{DirectoryId, Level, ReplicaId};
+use model::{DirectoryId, Level, Member, ReplicaId};
 
 use super::*;
-use crate::{Applied, DecisionChecker, Member, Replica};
+use crate::{Applied, DecisionChecker, Replica};
 
 fn replica(id: u64, member: Member) -> Replica {
     Replica::new(ReplicaId(id), format!("h{id}:1"), Level(1), member)

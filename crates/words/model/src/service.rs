@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{JobName, LabelQuery, Labels, PortName, UserName};
+use crate::{JobName, LabelQuery, Labels, PortName, UserName};
 
 /// A service: one name for the tasks of several jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]

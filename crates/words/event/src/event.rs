@@ -1,22 +1,19 @@
 //! Events, for those who follow the cell. Life-cycle events have the names of the published traces
 //! (trace v3, "event type"); others are named in the same style.
 
-use std::fmt;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CollectionId, End, FilePath, FinalUsage, GcuFactor, InstanceId, JobName,
-    Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName, Reclamation, ReplicaId,
-    Resources, Serial, Shortage, Span, UserName, Version,
+    Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
+    InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
+    MemberChange, Reclamation, ReplicaId, Resources, Serial, Service, Shortage, Span, UserName,
+    Version,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
 
 use crate::lifecycle::Transition;
-use crate::{
-    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, Service,
-    SkipReason, StopReason,
-};
+use crate::{Death, EvictionCause, KillReason, PendingCause, SkipReason, StopReason};
 
 /// The end of a command inside a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -559,71 +556,5 @@ impl EventKind {
             Self::ReplicaDescribed { .. } => "REPLICA_DESCRIBED",
             incarnation => incarnation.transition().map_or("", Transition::name),
         }
-    }
-}
-
-/// The new role, in words.
-impl fmt::Display for MemberChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Learner => "learner",
-            Self::Voter => "voter",
-            Self::Out => "out",
-        })
-    }
-}
-
-/// Why a task is pending, in words.
-impl fmt::Display for PendingCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Submitted => f.write_str("new"),
-            Self::Failed => f.write_str("failed, will be retried"),
-            Self::Lost => f.write_str("was lost"),
-            Self::Finished => f.write_str("finished, will be restarted"),
-            Self::Evicted(cause) => write!(f, "evicted: {cause}"),
-        }
-    }
-}
-
-/// The cause, in words.
-impl fmt::Display for EvictionCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Preempted { by } => write!(f, "preempted by {by}"),
-            Self::OutOfResources => f.write_str("the machine ran out of resources"),
-            Self::MachineFailure => f.write_str("machine failure"),
-            Self::MachineShutdown => f.write_str("machine shutdown"),
-            Self::Updated => f.write_str("update"),
-            Self::Other => f.write_str("other"),
-        }
-    }
-}
-
-/// The reason, in words.
-impl fmt::Display for KillReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::User(user) => write!(f, "by {user}"),
-            Self::Now(user) => write!(f, "by {user}, without notice"),
-            Self::ParentEnded(parent) => write!(f, "its parent, job {parent}, ended"),
-            Self::AllocSetEnded(set) => {
-                write!(f, "the alloc set that it ran in, job {set}, ended")
-            }
-            Self::PredecessorEnded(job) => {
-                write!(f, "job {job}, which it was to run after, did not finish")
-            }
-            Self::Removed => f.write_str("removed: its job needs it no more"),
-        }
-    }
-}
-
-/// The reason, in words.
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Disruptions => "the update may cause no further disruption",
-            Self::Budget => "the disruption budget of its job allows no disruption",
-        })
     }
 }

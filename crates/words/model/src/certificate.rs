@@ -1,6 +1,6 @@
 //! Records of the certificates that the cell has issued (design, section 7).
 
-use model::{Serial, Time};
+use crate::{Serial, Time};
 
 /// The cell's record of a certificate that it issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
