@@ -15,12 +15,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     // The words.
     ("model", &[]),
     ("spec", &["model"]),
+    ("event", &["model", "spec"]),
+    ("poll", &["model", "spec"]),
     ("chart", &[]),
     // The core.
-    ("cell", &["model", "spec", "generator", "script", "diagnostics"]),
+    ("cell", &["model", "spec", "event", "generator", "script", "diagnostics"]),
     ("bns", &["model", "cell", "script"]),
     ("bcl", &["model", "spec"]),
-    ("borglet", &["model", "spec"]),
+    ("borglet", &["model", "spec", "poll"]),
     ("reclaim", &["model"]),
     ("autoscale", &["model", "spec"]),
     ("placement", &["model", "spec", "cell", "script"]),
@@ -52,14 +54,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("lab", &["model", "spec", "cell", "reclaim", "trace"]),
     // The boundary.
     ("diagnostics", &["model", "spec", "cell"]),
-    ("proto", &["model", "spec", "cell", "bns", "borglet", "generator"]),
-    ("replication", &["model", "cell", "master", "replica", "proto"]),
+    ("api", &["model", "spec", "event", "poll"]),
+    ("formats", &["model", "spec", "event", "poll", "cell", "bns", "api", "generator"]),
+    ("replication", &["model", "cell", "master", "replica", "api", "formats"]),
     ("store", &[]),
     ("linux", &[]),
     ("link", &[]),
     ("dns", &["model"]),
-    ("rpc", &["model", "proto", "link"]),
-    ("checkpoint", &["model", "spec", "cell", "proto", "store"]),
+    ("rpc", &["model", "api", "link"]),
+    ("checkpoint", &["model", "spec", "cell", "api", "formats", "store"]),
     (
         "fuzz-targets",
         &[
@@ -70,7 +73,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "borglet",
             "replica",
             "trace",
-            "proto",
+            "api",
+            "formats",
             "replication",
             "store",
             "linux",
@@ -80,11 +84,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // The shell.
-    ("process", &["model", "cell", "proto", "rpc"]),
-    ("client", &["model", "proto", "rpc"]),
-    ("present", &["model", "spec", "cell", "proto", "process"]),
-    ("command", &["model", "proto", "rpc", "process", "client", "present"]),
-    ("sigma", &["chart", "model", "proto", "rpc", "process", "client", "present"]),
+    ("process", &["model", "api", "rpc"]),
+    ("client", &["model", "api", "rpc"]),
+    ("present", &["model", "spec", "event", "api", "process"]),
+    ("command", &["model", "api", "rpc", "process", "client", "present"]),
+    ("sigma", &["chart", "model", "api", "rpc", "process", "client", "present"]),
     ("nameserver", &["model", "dns", "process"]),
     (
         "masterd",
@@ -98,7 +102,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "borglet",
             "master",
             "replica",
-            "proto",
+            "api",
+            "formats",
             "store",
             "rpc",
             "checkpoint",
@@ -111,14 +116,14 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sigma",
         ],
     ),
-    ("schedulerd", &["model", "cell", "follower", "proto", "rpc", "process"]),
+    ("schedulerd", &["model", "cell", "follower", "api", "formats", "rpc", "process"]),
     (
         "borgletd",
         &[
             "model",
             "spec",
             "borglet",
-            "proto",
+            "api",
             "dns",
             "linux",
             "store",
@@ -128,16 +133,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "client",
         ],
     ),
-    ("clientd", &["model", "proto", "rpc", "client", "command"]),
+    ("clientd", &["model", "api", "rpc", "client", "command"]),
     (
         "autoscalerd",
-        &["model", "spec", "autoscale", "proto", "process", "client", "command", "clientd"],
+        &["model", "spec", "autoscale", "api", "process", "client", "command", "clientd"],
     ),
-    ("proxyd", &["model", "proto", "process", "client", "command", "clientd"]),
+    ("proxyd", &["model", "api", "process", "client", "command", "clientd"]),
     (
         "dev",
         &[
-            "model", "spec", "proto", "store", "linux", "rpc", "process", "client", "present",
+            "model", "spec", "api", "store", "linux", "rpc", "process", "client", "present",
             "command", "masterd", "borgletd",
         ],
     ),
@@ -149,7 +154,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "master",
             "replica",
             "sim",
-            "proto",
+            "api",
+            "formats",
             "store",
             "rpc",
             "checkpoint",
@@ -164,9 +170,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "model",
             "spec",
-            "cell",
             "bcl",
-            "proto",
+            "api",
             "rpc",
             "process",
             "client",
@@ -195,7 +200,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "reclaim",
             "lab",
             "chart",
-            "proto",
+            "api",
+            "formats",
             "store",
             "linux",
             "rpc",
@@ -216,7 +222,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "model",
             "spec",
             "cell",
-            "proto",
+            "api",
+            "formats",
             "linux",
             "replication",
             "rpc",
@@ -243,6 +250,24 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("placement", "follower", "placement knows no queue"),
     ("scheduler", "follower", "a scheduler does not know how it is driven"),
 ];
+
+/// Programs beside the cell: clients, their commands and services. What they need of a cell are the words of
+/// its API; the state machine stays out of them.
+const CLIENTS: &[&str] =
+    &["client", "present", "command", "sigma", "clientd", "autoscalerd", "proxyd", "cli"];
+
+#[test]
+fn clients_reach_no_state_machine() {
+    let metadata = metadata();
+    let graph = Graph::of(&metadata);
+    let mut refused = Vec::new();
+    for name in CLIENTS {
+        let linked = graph.reach(&graph.ours(name), |_, kind| kind != DependencyKind::Development);
+        let machines = linked.keys().filter(|id| ["cell", "borglet"].contains(&graph.name(id)));
+        refused.extend(machines.map(|id| graph.way(&linked, id).join(" → ")));
+    }
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
 
 /// The kind of a crate, by its folder below `crates/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

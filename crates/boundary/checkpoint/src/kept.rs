@@ -19,13 +19,13 @@ use cell::{
     UndrainMachine, UpdateAction,
 };
 use expect_test::expect;
+use formats::image::state_hash;
 use model::{
     Appclass, Band, Bytes, Capability, CellName, End, GcuFactor, Generation, GrantId, InstanceId,
     JobName, Level, MachineId, MachineReport, MilliCores, Reclamation, Resources, RestoreEpoch,
     SchedulingClass, SessionId, Span, TaskId, TaskIndex, TaskSelection, Term, Time, UserName,
     Version,
 };
-use proto::image::state_hash;
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Maximum, Probe, Relation, TaskOverride,
     TaskSpec,

@@ -13,9 +13,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use cell::{Cell, Image};
+use formats::v1;
 use model::{LogIndex, RestoreEpoch, Term, Time};
 use prost::Message as _;
-use proto::v1;
 use store::DataDirectory;
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
 use store::log::{Kind, Log, RecordRef};
@@ -112,7 +112,7 @@ pub fn begin_anew(
 pub fn pieces<E>(image: &Image, mut out: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut done = Ok(());
     let mut piece = Vec::with_capacity(PIECE_BYTES);
-    proto::image::write_image(image, &mut |mut part| {
+    formats::image::write_image(image, &mut |mut part| {
         while done.is_ok() && !part.is_empty() {
             let (fits, rest) = part.split_at(part.len().min(PIECE_BYTES - piece.len()));
             piece.extend_from_slice(fits);
@@ -154,7 +154,7 @@ pub fn read_image(file: &Path) -> anyhow::Result<(Image, Origin)> {
         }
         Ok(())
     })?;
-    let image = proto::image::read_image(&bytes);
+    let image = formats::image::read_image(&bytes);
     let image = image.with_context(|| format!("the cell in {} cannot be read", file.display()))?;
     let stated = (reader.index(), reader.time_us().unwrap_or(image.time.0));
     ensure!(
@@ -210,7 +210,7 @@ mod tests {
     fn pieces_are_bounded_and_together_the_image() {
         let image = image();
         let mut whole = Vec::new();
-        proto::image::write_image(&image, &mut |part| whole.extend_from_slice(part));
+        formats::image::write_image(&image, &mut |part| whole.extend_from_slice(part));
         let mut together = Vec::new();
         let Ok(()) = pieces(&image, |piece| {
             assert!(piece.len() <= PIECE_BYTES);
@@ -233,7 +233,7 @@ mod tests {
         let write = |index, kind| {
             let mut writer = CheckpointWriter::create_as(&file, index, 1, 0).expect("room");
             let mut bytes = Vec::new();
-            proto::image::write_image(&image(), &mut |part| bytes.extend_from_slice(part));
+            formats::image::write_image(&image(), &mut |part| bytes.extend_from_slice(part));
             writer.section(IMAGE_SECTION, &bytes).expect("room");
             writer.section(kind, &[]).expect("room");
             writer.finish().expect("room");

@@ -6,8 +6,8 @@
 //! or too much is passed over: `-fork=1 -ignore_timeouts=1 -ignore_ooms=1`.
 
 use crate::assert_harmless;
+use api::json::jobs_to_json;
 use bcl::{NoImports, Settings};
-use proto::json::jobs_to_json;
 
 /// Longer sources take longer and say nothing new.
 const SOURCE_BYTES_MAX: usize = 16 << 10;

@@ -2,9 +2,9 @@
 //! one is also BCL that says the same.
 
 use crate::assert_harmless;
+use api::json::job_to_json;
+use api::v1;
 use bcl::{NoImports, Settings};
-use proto::json::job_to_json;
-use proto::v1;
 use spec::JobSpec;
 
 pub(crate) fn run(bytes: &[u8]) {

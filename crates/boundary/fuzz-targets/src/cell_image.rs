@@ -4,7 +4,7 @@
 
 use crate::assert_harmless;
 use cell::{Cell, Op};
-use proto::image::{read_image, state_hash, write_image};
+use formats::image::{read_image, state_hash, write_image};
 
 pub(crate) fn run(bytes: &[u8]) {
     let image = match read_image(bytes) {

@@ -2,7 +2,7 @@
 //! terminal, or gives an image that is written and read again as it is, in JSON and in bytes.
 
 use crate::assert_harmless;
-use proto::image::{read_image, read_image_json, write_image, write_image_json};
+use formats::image::{read_image, read_image_json, write_image, write_image_json};
 
 pub(crate) fn run(text: &[u8]) {
     let image = match read_image_json(text) {

@@ -2,9 +2,9 @@
 //! its JSON gives it again.
 
 use crate::assert_harmless;
+use api::event::{Record, StoredNames, decode};
+use api::v1;
 use prost::Message;
-use proto::event::{Record, StoredNames, decode};
-use proto::v1;
 
 pub(crate) fn run(bytes: &[u8]) {
     let _harmless = StoredNames::find(bytes);

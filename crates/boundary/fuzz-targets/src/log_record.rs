@@ -1,7 +1,7 @@
 //! A log record that is read is written as it was read; any other bytes are refused.
 
 use crate::assert_harmless;
-use proto::log::{decode_record, encode_record};
+use formats::log::{decode_record, encode_record};
 
 pub(crate) fn run(bytes: &[u8]) {
     match decode_record(bytes) {

@@ -1,11 +1,12 @@
 //! Log records, each behind its length, applied to a cell one after the other: the cell is sound
 //! after each, what happened is kept as it was, and at the end it is the cell of its own image.
 
+use api::event::decode;
 use cell::{Cell, Event, Mutation, Op};
+use formats::event::encode_all;
+use formats::image::{read_image, state_hash, write_image};
+use formats::log::decode_record;
 use prost::bytes::Buf;
-use proto::event::{decode, encode_all};
-use proto::image::{read_image, state_hash, write_image};
-use proto::log::decode_record;
 
 /// Larger jobs are passed over: they make a run slow, and no other.
 const TASKS_MAX: u32 = 100;

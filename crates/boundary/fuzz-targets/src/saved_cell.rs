@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::{Scratch, arbitrary_from, assert_harmless};
 use arbitrary::Arbitrary;
 use cell::Cell;
+use formats::image::{read_image, state_hash, write_image};
 use prost::Message as _;
-use proto::image::{read_image, state_hash, write_image};
 use store::checkpoint::{CheckpointReader, CheckpointWriter};
 
 /// The kind of a section with a piece of the image, and of that with the origin.
@@ -78,7 +78,7 @@ fn read(file: &Path) -> Result<Cell, String> {
         Ok(())
     });
     read.map_err(|error| error.to_string())?;
-    let origin = proto::v1::CheckpointOrigin::decode(origin.as_slice());
+    let origin = formats::v1::CheckpointOrigin::decode(origin.as_slice());
     origin.map_err(|error| error.to_string())?;
     let image = read_image(&image).map_err(|error| error.to_string())?;
     Cell::from_image(image).map_err(|error| error.to_string())

@@ -4,11 +4,11 @@
 use std::fmt::{Debug, Display};
 
 use crate::{assert_harmless, survives};
+use api::v1;
 use borglet::{Order, Report};
 use cell::Assignment;
 use model::{End, MachineReport, PortName, Resources, TaskSelection};
 use prost::Message;
-use proto::v1;
 use serde::Serialize;
 use spec::JobSpec;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(input: &[u8]) {
         0 => {
             let Some(request) = decode::<v1::PollRequest>(bytes) else { return };
             each::<_, Order>(request.order);
-            let _ = request.hold.as_ref().map(proto::span);
+            let _ = request.hold.as_ref().map(api::span);
         }
         1 => {
             let Some(response) = decode::<v1::PollResponse>(bytes) else { return };

@@ -10,7 +10,7 @@ use master::{Reachability, Second, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
-use proto::{At, Fault, Malformed};
+use api::{At, Fault, Malformed};
 
 use crate::v1;
 use v1::replica_message::{self as wire, Kind};

@@ -1,7 +1,7 @@
 //! The protocol between the replicas of a Borgmaster: the messages and the service of
 //! `replication.proto`, and their conversion from and to the types of [`replica`].
 //!
-//! It is separate from the API (crate `proto`), so that clients of a cell do not link consensus.
+//! It is separate from the API (crate `api`), so that clients of a cell do not link consensus.
 //! Deliberately absent: connections, and how a replica handles a message.
 
 mod convert;

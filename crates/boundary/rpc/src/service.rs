@@ -1,4 +1,4 @@
-//! The clients and servers of every service, generated from `proto/bourg/v1/*.proto`. Crate `proto`
+//! The clients and servers of every service, generated from `proto/bourg/v1/*.proto`. Crate `api`
 //! has their messages.
 
 #![allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, unused_qualifications)]

@@ -17,9 +17,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use api::v1;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use prost::Message as _;
-use proto::v1;
 
 use crate::{Credentials, Identity, certificate};
 

@@ -4,7 +4,7 @@
 
 mod support;
 
-use proto::v1;
+use api::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::service::enrolment_server::{Enrolment, EnrolmentServer};
 use rpc::token::{BadToken, MAX_MASTERS, MAX_TOKEN_CHARS};

@@ -2,6 +2,7 @@
 //! it. A bound that users share is a [`SharedBound`].
 
 use model::SharedBound;
+pub use model::{CERTIFICATE_VALIDITY_MAX, FILE_BYTES_MAX};
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 /// Maximum number of open sessions; beyond it the least recently used one of the user who has most is
@@ -81,8 +82,6 @@ pub const USERS_MAX: usize = 100_000;
 pub const CERTIFICATES_OF_A_USER_MAX: usize = 16;
 /// Minimum validity of a user's certificate.
 pub const CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
-/// Maximum validity of a user's certificate: a year.
-pub const CERTIFICATE_VALIDITY_MAX: model::Span = model::Span::from_secs(366 * 86_400);
 /// Maximum amount of a single grant.
 pub const GRANT_AMOUNT_MAX: model::Resources = model::Resources {
     cpu: model::MilliCores(CPU_MILLI_MAX),
@@ -120,8 +119,6 @@ pub const LOCK_SESSIONS_MAX: SharedBound = SharedBound::new(10_000);
 pub const LOCKS_OF_A_SESSION_MAX: usize = 256;
 /// Maximum number of sessions that share a lock.
 pub const LOCK_HOLDERS_MAX: usize = 256;
-/// Maximum length of a file's content, in bytes.
-pub const FILE_BYTES_MAX: usize = 16 << 10;
 /// Maximum number of files with a content. Users share it; one more is rejected.
 pub const FILES_MAX: SharedBound = SharedBound::new(100_000);
 /// Maximum size of all files with a content, paths included, in bytes. Users share it; a write that would

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use model::{InstanceId, MachineId, MilliCores, Resources};
+use model::{InstanceId, MachineId, MilliCores, Resources, attribute};
 
 use crate::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::feasibility::Sums;
@@ -34,7 +34,7 @@ use crate::lifecycle::Stage;
 use crate::state::{Taken, Tally};
 use crate::{
     Cell, Counts, Job, JobState, Machine, MachineState, Placement, Rescheduling, Stages, Task,
-    TaskState, attribute, crashes,
+    TaskState, crashes,
 };
 
 /// What a machine should have, according to the tasks placed on it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use model::{
     Capability, CellName, CollectionId, GcuFactor, Grant, GrantId, Level, LockSessionId, LogIndex,
     MachineId, MachineName, Member, Reclamation, ReplicaId, Serial, Service, SessionId, Span, Time,
-    UserName,
+    UserName, attribute,
 };
 use spec::LogSettings;
 use thiserror::Error;
@@ -19,7 +19,7 @@ use crate::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Quota, Replicas, Session, Tallied};
 use crate::{
     Cell, Credentials, File, Job, LEVEL, LockSession, Machine, Metering, Notices, Replica,
-    Rescheduling, TaskState, Token, User, attribute,
+    Rescheduling, TaskState, Token, User,
 };
 
 /// Everything in a cell that is not derived from something else.

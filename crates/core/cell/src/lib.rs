@@ -6,7 +6,7 @@
 //! replica, every build and every replay of one log reach the same state. An operation carries all
 //! its decisions: nothing here chooses a machine, a port or a time.
 //!
-//! Deliberately absent: clocks, randomness, IO, formats (crate `proto`), communication (crate
+//! Deliberately absent: clocks, randomness, IO, formats (crate `api`), communication (crate
 //! `master`) and the choice of the best machine (crate `scheduler`). What *fits* is decided here,
 //! in [`feasibility`], because scheduler, master and "why pending?" must agree on it.
 
@@ -41,7 +41,7 @@ pub use apply::logs::SetLogs;
 pub use apply::machine::{AddMachine, RemoveMachine, SetAttributes, SetPlatform};
 pub use apply::mutation::Mutation;
 pub use apply::notice::SetNoticeMax;
-pub use apply::op::{Assignment, Observation, Op, Reservation};
+pub use apply::op::{Observation, Op, Reservation};
 pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
 pub use apply::reclamation::SetReclamation;
 pub use apply::replicas::{AddReplica, RemoveReplica};
@@ -58,7 +58,9 @@ pub use event::{
     SkipReason, StopReason, Subject, UpdateFailure, lifecycle,
 };
 pub use image::{Image, ImageError};
-pub use model::{Certificate, Grant, Member, MemberChange, RequestId, Service, UpdateAction};
+pub use model::{
+    Assignment, Certificate, Grant, Member, MemberChange, RequestId, Service, UpdateAction,
+};
 pub use outcome::{Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome};
 pub use rejection::{
     CellPermission, Countable, DrainProblem, EndsWith, GrantProblem, JobPermission,
@@ -73,7 +75,7 @@ pub use state::{
     Holder, Job, JobParts, JobState, LastIncarnation, Lock, LockSession, Machine, MachineState,
     Metering, Notices, PastVersion, Phase, Placement, Replica, ReplicaToken, Rescheduling,
     Reserved, Session, SharedUse, Stages, Task, TaskState, Token, TokenUse, Update, UpdateState,
-    User, VersionEnd, attribute, crashes,
+    User, VersionEnd, crashes,
 };
 
 pub use total::Total;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::v1;
+use api::v1::update_request;
+use api::v1::usage_request::{Of, Tasks};
 use autoscale::{Change, Job, Settings, decide};
 use client::Connection;
 use command::{Done, Failure, output};
 use model::{Bytes, CollectionId, MilliCores, Span, TaskIndex, Time};
-use proto::v1;
-use proto::v1::update_request;
-use proto::v1::usage_request::{Of, Tasks};
 use spec::{CpuRam, JobSpec};
 use tonic::Code as Grpc;
 

@@ -104,7 +104,7 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Figures> {
         world.turn(&mut spent)?;
     }
     // The number of operations during the snapshot does not depend on the seed alone.
-    let state_hash = proto::image::state_hash(&world.cell).to_string();
+    let state_hash = formats::image::state_hash(&world.cell).to_string();
     let (view, directory) = (world.cell.clone(), checkpoints.to_owned());
     let begun = Instant::now();
     let writing = std::thread::spawn(move || {

@@ -191,7 +191,7 @@ fn run(options: &Options) -> anyhow::Result<Figures> {
         let Op::Reserve(reservations) = &op else { continue };
         changes.push(reservations.len() as u64);
         let is_empty = reservations.is_empty();
-        bytes.push(if is_empty { 0 } else { proto::log::encode_record(now, &op).len() as u64 });
+        bytes.push(if is_empty { 0 } else { formats::log::encode_record(now, &op).len() as u64 });
         let begun = thread_time();
         cell.apply(now, &op);
         apply_max = apply_max.max(thread_time().saturating_sub(begun));
@@ -285,7 +285,7 @@ fn life_bytes(cell: &Cell, lives: &[Life]) -> anyhow::Result<u64> {
         observed(Observation::Started { instance }),
         observed(Observation::Ended { instance, end, usage }),
     ];
-    let bytes = |op: &Op| proto::log::encode_record(cell.time(), op).len() as u64;
+    let bytes = |op: &Op| formats::log::encode_record(cell.time(), op).len() as u64;
     Ok(ops.iter().map(bytes).sum())
 }
 

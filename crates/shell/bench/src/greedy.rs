@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use api::v1;
 use client::{Connection, Target};
 use command::{Done, Failure};
 use model::{Band, JobName, MilliCores, Span};
-use proto::v1;
 use rpc::NewKey;
 use spec::{Constraint, JobReference, JobSpec, Relation, TaskSpec};
 
@@ -41,7 +41,7 @@ pub(crate) async fn add(administrator: &mut Connection, directory: &Path) -> Don
         id: Some(administrator.request_id().await?),
         name: NAME.to_owned(),
         signing_request: key.request_pem().map_err(Failure::failed)?,
-        validity: Some(proto::duration(Span::from_secs(86_400))),
+        validity: Some(api::duration(Span::from_secs(86_400))),
     };
     let added = administrator
         .ask(request, async |mut client, request| client.access.add_user(request).await)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use api::v1::moment::At;
 use cell::{AddMachine, Assignment, Cell, Mutation, Observation, Op, RequestId};
 use checkpoint::Origin;
 use command::Done;
@@ -18,7 +19,6 @@ use model::{
     MachineReport, MilliCores, Resources, RestoreEpoch, SessionId, Span, TaskIndex, Term, Time,
     UserName,
 };
-use proto::v1::moment::At;
 use replica::HardState;
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
@@ -211,7 +211,7 @@ pub(crate) fn write_history(
             let at = moment(written);
             let payload = match &op {
                 Op::Nothing => Vec::new(),
-                op => proto::log::encode_record(at, op),
+                op => formats::log::encode_record(at, op),
             };
             if let Some(every) = checkpoints {
                 cell.apply(at, &op);

@@ -107,6 +107,6 @@ fn start(directory: &DataDirectory, operations: u64, log_bytes: u64) -> anyhow::
         operations_per_second: rate.round(),
         read_seconds: seconds(read),
         apply_seconds: seconds(all.saturating_sub(read)),
-        state_hash: proto::image::state_hash(cell).to_string(),
+        state_hash: formats::image::state_hash(cell).to_string(),
     })
 }

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use api::v1;
 use client::Connection;
 use command::output::{self, Format};
 use command::{Done, Failure};
 use dev::{Client, DevCell, grant_the_machine};
 use model::CellName;
-use proto::v1;
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 use tokio::sync::mpsc;

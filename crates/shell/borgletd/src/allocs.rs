@@ -4,13 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use api::v1;
 use borglet::{ALLOC_DIRECTORY, DesiredAlloc, KeptData, RecoveredAlloc};
 use linux::alloc::Alloc;
 use linux::record::Bind;
 use linux::task::Resized;
 use model::{Appclass, Bytes, InstanceId, Resources};
 use process::clock::wall_clock;
-use proto::v1;
 
 use super::tasks::{Files, read, write};
 

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
+use api::v1;
 use borglet::CLIENT_DIRECTORY;
 use client::{CELL_FILE, CellFile, USER_STEM};
 use linux::Isolation;
 use linux::record::Bind;
 use model::InstanceId;
 use process::renewal::{self, Masters, explained};
-use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Credentials, NewKey, Rotating};
 use tokio::sync::Notify;

@@ -5,10 +5,10 @@ mod grep;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use api::v1;
 use linux::logs::{LogReader, ReadOutcome, Start, Stream};
 use linux::task::{Inspection, TaskDirectory};
 use model::{InstanceId, UserName};
-use proto::v1;
 use rpc::transport::{Limiter, Permit};
 use tokio::sync::{Semaphore, mpsc};
 use tonic::Status;

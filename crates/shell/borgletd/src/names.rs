@@ -15,11 +15,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::v1;
 use dns::{Answer, Cache, CacheLimits, Endpoint, Lookup, Owner, Question, Via};
 use model::{JobName, LogIndex, PortName, TaskIndex, Time, UserName};
 use nameserver::{Client, Source};
 use process::renewal::Masters;
-use proto::v1;
 use rpc::Rotating;
 use tokio::sync::Notify;
 use tonic::{Code, Status};

@@ -14,13 +14,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use api::{Malformed, duration, read as field, v1};
 use borglet::{KeptData, RecoveredAttempt, RecoveredData, SaverLaunch};
 use linux::cgroup::{Limits, Sharing};
 use linux::record::{self, Bind, ExitReason, Jail, Rotation};
 use linux::task::{Inspection, TaskDirectory};
 use linux::tree::{Measure, Used};
-use model::{Bytes, InstanceId};
-use proto::v1;
+use model::{Bytes, InstanceId, Time};
 
 use super::tasks::{Files, read, write};
 
@@ -105,11 +105,11 @@ impl Files {
     fn read_kept(&self, instance: InstanceId) -> anyhow::Result<Option<KeptData>> {
         let Some(text) = read(&self.saver(instance).join(KEPT_FILE))? else { return Ok(None) };
         let kept: v1::KeptData = serde_json::from_str(&text)?;
-        Ok(Some(kept.try_into()?))
+        Ok(Some(of_record(kept)?))
     }
 
     fn write_kept(&self, kept: &KeptData) -> anyhow::Result<()> {
-        let text = serde_json::to_string(&v1::KeptData::from(kept))?;
+        let text = serde_json::to_string(&record_of(kept))?;
         write(&self.saver(kept.instance), KEPT_FILE, &text)
     }
 
@@ -299,4 +299,42 @@ fn last_line(logs: &Path) -> Option<String> {
     let end = String::from_utf8_lossy(&end).into_owned();
     let line = end.trim_end().lines().last()?.trim();
     (!line.is_empty()).then(|| line.chars().filter(|c| !c.is_control()).collect())
+}
+
+/// The record of kept data.
+fn record_of(kept: &KeptData) -> v1::KeptData {
+    let variable = |(name, value): &(String, String)| v1::kept_data::Variable {
+        name: name.clone(),
+        value: value.clone(),
+    };
+    v1::KeptData {
+        instance: Some(kept.instance.into()),
+        name: kept.name.clone(),
+        argv: kept.argv.clone(),
+        env: kept.env.iter().map(variable).collect(),
+        uid: kept.uid,
+        since: kept.since.0,
+        until: kept.until.0,
+        interval: Some(duration(kept.interval)),
+        attempts: kept.attempts,
+        outcome: kept.outcome.as_ref().map(Into::into),
+        user: kept.user.to_string(),
+    }
+}
+
+/// The kept data of a record.
+fn of_record(kept: v1::KeptData) -> Result<KeptData, Malformed> {
+    Ok(KeptData {
+        instance: field::message(kept.instance, "instance")?,
+        user: field::name(&kept.user, "user")?,
+        name: kept.name,
+        argv: kept.argv,
+        env: kept.env.into_iter().map(|variable| (variable.name, variable.value)).collect(),
+        uid: kept.uid,
+        since: Time(kept.since),
+        until: Time(kept.until),
+        interval: field::span(kept.interval, "interval")?,
+        attempts: kept.attempts,
+        outcome: field::optional(kept.outcome, "outcome")?,
+    })
 }

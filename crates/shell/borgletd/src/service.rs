@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::v1;
 use borglet::Order;
 use model::Time;
 use process::renewal::Masters;
-use proto::v1;
 use rpc::service::borglet_server::BorgletServer;
 use rpc::transport::{Refusals, check_address};
 use tokio::sync::{mpsc, watch};
@@ -88,8 +88,8 @@ impl rpc::service::borglet_server::Borglet for Service {
         request: Request<v1::PollRequest>,
     ) -> Result<Response<v1::PollResponse>, Status> {
         let asked = request.into_inner();
-        let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
-        let hold = asked.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
+        let bad = |error: api::Malformed| Status::invalid_argument(error.to_string());
+        let hold = asked.hold.as_ref().map(api::span).transpose().map_err(bad)?;
         let hold = hold.unwrap_or_default().to_std().min(HOLD_MAX);
         let order: Option<Order> = asked.order.map(TryInto::try_into).transpose().map_err(bad)?;
 

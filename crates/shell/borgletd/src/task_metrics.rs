@@ -6,6 +6,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use api::v1;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::Request;
@@ -13,7 +14,6 @@ use hyper::body::Body as _;
 use hyper_util::rt::TokioIo;
 use linux::task::Inspection;
 use model::{InstanceId, UserName};
-use proto::v1;
 use rpc::transport::Limiter;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use api::v1;
 use borglet::{Desired, DesiredAlloc, KeptData, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
@@ -23,7 +24,6 @@ use model::{
     Term, Time, UserName,
 };
 use process::clock::wall_clock;
-use proto::v1;
 use spec::{LogPolicy, LogSettings};
 
 use super::cpu_isolation::MachineIsolation;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use api::v1;
 use borglet::{
     CpuReading, CpuRound, Input, Recorder, Round, TaskReading, Usage, UsageSample, UsageSubject,
     UsageWindow,
@@ -22,7 +23,6 @@ use linux::usage::{MachineReader, TaskReader};
 use model::{FinalUsage, InstanceId, Time};
 use nix::sys::resource::{Resource, getrlimit};
 use process::clock::{Clock, wall_clock};
-use proto::v1;
 use tokio::sync::mpsc;
 
 use super::message::Message;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use api::{v1, word};
 use clap::{Args, Subcommand};
 use client::Target;
 use clientd::{follow, watch_names};
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, job_address, with_cell};
 use model::{Address, LabelQuery, TaskIndex};
-use proto::{v1, word};
 
 use super::moment::Moment;
 

@@ -1,11 +1,11 @@
 //! `bourg capability`: grants and revokes the named privileges of users.
 
+use api::v1;
 use clap::{Args, Subcommand};
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, with_cell};
 use model::{Capability, UserName};
-use proto::v1;
 
 use super::moment::Moment;
 
@@ -55,7 +55,7 @@ fn set(cell: Target<'_>, which: &Which, granted: bool) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let (user, capability) = (which.user.to_string(), which.capability.to_string());
-        let change = Some(v1::op::SetCapability { user, capability, granted });
+        let change = Some(v1::SetCapability { user, capability, granted });
         let request = v1::ChangeCapabilityRequest { id, change };
         connection
             .ask(request, async |mut client, request| {

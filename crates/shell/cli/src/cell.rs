@@ -1,10 +1,10 @@
 //! `bourg cell`: the status of the cell, and its circuit breaker.
 
+use api::{v1, word};
 use clap::{Args, Subcommand};
 use client::Target;
 use command::{Done, Failure, output, with_cell};
 use model::Time;
-use proto::{v1, word};
 
 use super::ListArgs;
 use super::log_settings::{self, LogsArgs};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use model::TaskSelection;
 pub(crate) use present::event_words::tasks;
 use process::arguments::duration;
-use proto::v1;
 use spec::{JobSpec, OnFailure, UpdatePolicy};
 
 /// Which tasks, and how they are changed.

@@ -103,7 +103,7 @@ pub fn evaluate(file: &Path, imports: &ImportArgs) -> Result<Vec<JobSpec>, Failu
     if !stderr.is_empty() {
         output::say(&stderr);
     }
-    let jobs: Vec<proto::v1::JobSpec> =
+    let jobs: Vec<api::v1::JobSpec> =
         serde_json::from_slice(&output).map_err(|error| failed(&error))?;
     let jobs = jobs.into_iter().map(JobSpec::try_from);
     jobs.collect::<Result<_, _>>().map_err(|error| failed(&error))
@@ -142,6 +142,6 @@ fn text_of(file: &Path, imports: &ImportArgs) -> Result<String, Failure> {
     let mut files = Files::new(file, imports);
     let jobs =
         bcl::evaluate(&name, &source, &mut files, &Settings::default()).map_err(Failure::usage)?;
-    let jobs: Vec<proto::v1::JobSpec> = jobs.iter().map(Into::into).collect();
+    let jobs: Vec<api::v1::JobSpec> = jobs.iter().map(Into::into).collect();
     serde_json::to_string(&jobs).map_err(Failure::failed)
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use api::v1;
+use api::v1::events_request::From;
 use client::{MasterClient, Target};
 use clientd::follow;
 use command::output::{self, Format};
@@ -9,8 +11,6 @@ use command::{Done, job_address, with_cell};
 use model::{Span, Time};
 use present::EventWords;
 use process::clock::wall_clock;
-use proto::v1;
-use proto::v1::events_request::From;
 
 use super::EventsArgs;
 use super::moment::{self, Moment};
@@ -146,7 +146,7 @@ mod tests {
         };
         let shown = line(&event, false);
         assert!(shown.ends_with("  on m1, by master\n"), "{shown}");
-        let cpu_time = Some(proto::duration(Span(210_000)));
+        let cpu_time = Some(api::duration(Span(210_000)));
         event.usage = Some(v1::FinalUsage {
             cpu_time,
             memory_peak_bytes: Some(52 << 20),

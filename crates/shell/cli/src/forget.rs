@@ -1,10 +1,10 @@
 //! `bourg forget`: forgets jobs that have ended.
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::{Done, Failure, job_address, with_cell};
 use model::{Address, TaskSelection};
-use proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct ForgetArgs {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use api::v1;
 use client::Connection;
 use client::Target;
 use command::{Done, Failure, output, with_cell};
 use model::{TaskIndex, TaskSelection};
-use proto::v1;
 
 use super::KillArgs;
 use super::run::is_service;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::v1;
 use client::Connection;
 use model::{TaskIndex, TaskSelection};
-use proto::v1;
 
 /// How many lines of a failed task are shown, of each stream.
 const LINES: u32 = 5;

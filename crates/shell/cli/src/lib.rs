@@ -48,13 +48,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use api::v1;
 use clap::{Args, Subcommand};
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, Failure};
 use model::{Address, LabelQuery, MachineName};
 use process::arguments::duration;
-use proto::v1;
 
 pub use self::imports::ImportArgs;
 use self::moment::{Moment, Since};
@@ -483,7 +483,7 @@ fn eval(args: &EvalArgs) -> Done {
     match &args.file {
         Some(file) if !args.print_library => {
             let jobs = evaluate::evaluate(file, &args.imports)?;
-            output::print(&format!("{}\n", proto::json::jobs_to_json(&jobs).trim_end()))
+            output::print(&format!("{}\n", api::json::jobs_to_json(&jobs).trim_end()))
         }
         _ => output::print(bcl::LIBRARY),
     }

@@ -1,10 +1,10 @@
 //! `bourg limits`: who holds how much of what users share.
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, with_cell};
-use proto::v1;
 
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArgs {

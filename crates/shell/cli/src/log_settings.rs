@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, Failure, with_cell};
 use model::{Bytes, Span};
-use proto::v1;
 use spec::LogSettings;
 
 use super::duration;
@@ -47,7 +47,7 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let status = connection.cell_status().await?;
         let said = status.logs.unwrap_or_default();
-        let damaged = |error: proto::Malformed| Failure::failed(format!("error: {error}"));
+        let damaged = |error: api::Malformed| Failure::failed(format!("error: {error}"));
         let mut settings = LogSettings::try_from(said).map_err(damaged)?;
         let before = settings;
         if let Some(keep) = args.keep {

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::v1;
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, Failure, with_cell};
 use model::Time;
 use process::clock::wall_clock;
 use process::moment::rfc3339;
-use proto::v1;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;

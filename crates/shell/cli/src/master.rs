@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::change_replicas_request::Change;
+use api::v1::issue_token_request::Joins;
+use api::word;
 use clap::{Args, Subcommand};
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, with_cell};
 use model::Time;
-use proto::v1;
-use proto::v1::change_replicas_request::Change;
-use proto::v1::issue_token_request::Joins;
-use proto::word;
 
 use super::{certify, duration, moment, token};
 

@@ -1,9 +1,9 @@
 //! `bourg metrics`: the page with metrics that a task serves itself.
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::{Done, Failure, job_address, output, with_cell};
-use proto::v1;
 
 use super::Address;
 use super::exec::one_task;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::{Done, Failure, output, with_cell};
 use model::Span;
-use proto::v1;
 
 use super::duration;
 
@@ -22,7 +22,7 @@ pub(super) fn notice_max(cell: Target<'_>, args: &NoticeMaxArgs) -> Done {
         if let Some(time) = args.time {
             let id = Some(connection.request_id().await?);
             let most = Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-            let notice_max = Some(proto::duration(most));
+            let notice_max = Some(api::duration(most));
             let request = v1::SetNoticeMaxRequest { id, notice_max };
             connection
                 .ask(request, async |mut client, request| client.cell.set_notice_max(request).await)
@@ -31,7 +31,7 @@ pub(super) fn notice_max(cell: Target<'_>, args: &NoticeMaxArgs) -> Done {
         let status = connection.cell_status().await?;
         let damaged = |error| Failure::failed(format!("error: {error}"));
         let most = status.notice_max.unwrap_or_default();
-        let most = proto::span(&most).map_err(damaged)?;
+        let most = api::span(&most).map_err(damaged)?;
         output::print(&format!("{most}\n"))
     })
 }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use api::{v1, word};
 use clap::Args;
 use client::{Connection, Target};
 use command::output::{self, Format};
 use command::{Code, Done, Failure, with_cell};
 use model::Resources;
-use proto::{v1, word};
 use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use api::v1;
+use api::v1::change_quota_request::Change;
+use api::word;
 use clap::{Args, Subcommand};
 use client::Target;
 use command::output::{self, Format};
 use command::{Code, Done, Failure, with_cell};
 use model::{Band, Bytes, Dimension, MilliCores, Resources, Time, UserName};
 use process::clock::wall_clock;
-use proto::v1;
-use proto::v1::change_quota_request::Change;
-use proto::word;
 
 use super::moment::{self, Moment, When};
 use crate::evaluate;
@@ -122,7 +122,7 @@ pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
         Command::Show(args) => show(cell, args),
         Command::Check { file, imports } => check(cell, file, imports),
         Command::Oversell { band, percent } => with_cell(cell, async |mut connection| {
-            let oversell = v1::op::Oversell { band: band.to_string(), percent: *percent };
+            let oversell = v1::Oversell { band: band.to_string(), percent: *percent };
             connection.change_quota(Change::Oversell(oversell)).await?;
             output::say(&format!(
                 "{band} quota may be granted up to {percent} % of the cell's capacity\n"
@@ -158,7 +158,7 @@ fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
         let (user, band) = (args.user.to_string(), args.band.to_string());
         let (from, until) = (from.map(|at| at.0), until.map(|at| at.0));
         let amount = Some((&amount).into());
-        let asked = v1::op::GrantQuota { user, band, amount, from, until };
+        let asked = v1::GrantQuota { user, band, amount, from, until };
         let grant = connection.change_quota(Change::Grant(asked)).await?.grant;
         output::print(&format!("{grant}\n"))?;
         output::say(&format!(

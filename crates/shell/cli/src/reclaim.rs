@@ -1,12 +1,12 @@
 //! `bourg cell reclaim`: the cell's setting of resource reclamation, and what is reclaimed.
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::output::{self, Format};
 use command::{Done, with_cell};
 use model::Reclamation;
 use present::amount;
-use proto::v1;
 
 #[derive(Debug, Args)]
 pub(super) struct ReclaimArgs {

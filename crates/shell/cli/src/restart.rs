@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use client::{Connection, Target};
 use command::{Done, Failure, job_address, output, with_cell};
 use model::{Address, TaskIndex};
 use process::arguments::duration;
-use proto::v1;
 
 use super::run::is_service;
 use super::selection::Selected;

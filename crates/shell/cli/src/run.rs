@@ -7,11 +7,11 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use api::v1;
 use client::Connection;
 use client::Target;
 use command::{Done, Failure, output, with_cell};
 use model::Span;
-use proto::v1;
 use spec::JobSpec;
 
 use super::{RunArgs, plan, update, why};

@@ -1,12 +1,12 @@
 //! `bourg saver`: the data of ended tasks and allocs that machines keep for their savers.
 
+use api::v1;
+use api::v1::change_machine_request::{Change, EndSaver};
 use clap::{Args, Subcommand};
 use client::{Connection, Target};
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Bytes, Time};
-use proto::v1;
-use proto::v1::change_machine_request::{Change, EndSaver};
 
 use crate::{machine, moment};
 

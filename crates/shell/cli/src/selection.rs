@@ -1,9 +1,9 @@
 //! Selects the jobs of a command: by name or by label.
 
+use api::v1;
 use client::Connection;
 use command::{Failure, job_address};
 use model::{Address, LabelQuery, TaskIndex, TaskSelection};
-use proto::v1;
 
 /// A selected job, or some of its tasks.
 #[derive(Clone, Debug)]

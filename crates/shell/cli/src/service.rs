@@ -1,12 +1,12 @@
 //! `bourg service`: one name for the tasks of several jobs.
 
+use api::v1;
 use clap::{Args, Subcommand};
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Address, LabelQuery, PortName, UserName};
 use process::arguments::service_name;
-use proto::v1;
 
 use super::change::tasks as counted;
 use super::moment::Moment;

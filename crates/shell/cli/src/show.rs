@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use api::v1::usage_request::{Of, Tasks};
+use api::{v1, word};
 use client::{Connection, Target};
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, job_address, with_cell};
 use model::{FinalUsage, Priority, Resources, Span, Time};
 use present::amount;
-use proto::v1::usage_request::{Of, Tasks};
-use proto::{v1, word};
 
 use super::usage;
 use super::{ListArgs, StatusArgs, run, why};

@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use ::sigma::{Cell, Sessions, Sigma};
+use api::v1;
 use clap::{Args, Subcommand};
 use client::{Connection, Target, USER_STEM};
 use command::{Code, Done, Failure, output, with_cell};
 use model::Time;
 use process::clock::wall_clock;
 use process::shutdown;
-use proto::v1;
 use rpc::transport::{Peer, Refusals};
 use rpc::{Credentials, WebCredentials};
 

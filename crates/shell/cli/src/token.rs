@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::issue_token_request::Joins;
 use client::Connection;
 use command::Failure;
 use model::Span;
-use proto::v1;
-use proto::v1::issue_token_request::Joins;
 use rpc::{JoinToken, NewKey};
 
 /// Issues a token; returns it with its expiry, in microseconds since 1970.
@@ -23,7 +23,7 @@ pub(super) async fn issue(
         id: Some(connection.request_id().await?),
         joins: Some(joins),
         signing_request: key.request_pem().map_err(|error| unusable(&error))?,
-        validity: Some(proto::duration(validity)),
+        validity: Some(api::duration(validity)),
     };
     let answer = connection
         .ask(request, async |mut client, request| client.access.issue_token(request).await)

@@ -4,13 +4,13 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::v1;
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Span, Time, UserName};
-use proto::v1;
 use rpc::NewKey;
 
 use super::moment::Moment;
@@ -112,7 +112,7 @@ async fn certify(
         id: Some(connection.request_id().await?),
         name: args.name.to_string(),
         signing_request: key.request_pem().map_err(unusable)?,
-        validity: Some(proto::duration(validity)),
+        validity: Some(api::duration(validity)),
     };
     let answer = connection
         .ask(request, async |mut client, request| client.access.add_user(request).await)

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use api::v1;
 use client::Connection;
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Priority, Resources, Time};
-use proto::v1;
 
 use super::WhyArgs;
 use super::moment::Moment;

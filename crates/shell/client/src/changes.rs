@@ -1,7 +1,7 @@
 //! Changes that more than one program sends, each with an id that makes it happen once.
 
-use proto::v1;
-use proto::v1::{change_locks_request, change_quota_request, change_replicas_request};
+use api::v1;
+use api::v1::{change_locks_request, change_quota_request, change_replicas_request};
 
 use super::{Connection, Error};
 

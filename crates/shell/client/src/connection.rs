@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
+use api::v1;
 use model::Span;
-use proto::v1;
 use rpc::metadata::{CONSISTENT, MASTERS, RETRY_AFTER};
 use rpc::service::access_client::AccessClient;
 use rpc::service::cell_client::CellClient;

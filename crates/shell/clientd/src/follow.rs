@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use api::v1;
 use client::{Connection, MasterClient};
 use command::{Done, Failure};
-use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 /// The delay before a stream that has ended is opened again.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::change_locks_request::Change;
 use client::Connection;
-use proto::v1;
-use proto::v1::change_locks_request::Change;
 use tokio::time::Instant;
 use tonic::Code as Grpc;
 
@@ -37,7 +37,7 @@ impl Held {
         let sent = Instant::now();
         let seconds = i64::try_from(lease.as_secs()).unwrap_or(i64::MAX);
         let nanos = i32::try_from(lease.subsec_nanos()).unwrap_or_default();
-        let open = v1::OpenLockSession { lease: Some(proto::Duration { seconds, nanos }) };
+        let open = v1::OpenLockSession { lease: Some(api::Duration { seconds, nanos }) };
         let session = connection.change_locks(Change::OpenSession(open)).await?.session;
         Ok(Self { connection, session, lease, renewed: sent })
     }

@@ -7,9 +7,9 @@
 mod exit;
 pub mod output;
 
+use api::v1;
 use client::{Connection, Target};
 use model::Address;
-use proto::v1;
 
 pub use self::exit::{Code, Done, Failure, TABLE};
 

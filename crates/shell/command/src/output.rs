@@ -148,7 +148,7 @@ impl Failure {
 
 /// The ports of a task, `http=31001`; with a network of its own its address first,
 /// `10.64.5.2 http=80`.
-pub fn ports(task: &proto::v1::TaskStatus) -> String {
+pub fn ports(task: &api::v1::TaskStatus) -> String {
     let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
     let address = (!task.network_address.is_empty()).then(|| one_line(&task.network_address));
     address.into_iter().chain(ports).collect::<Vec<_>>().join(" ")

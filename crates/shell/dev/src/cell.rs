@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use api::v1;
 use client::Connection;
 use client::known::Registration;
 use command::Failure;
 use model::{CellName, MachineName, Resources, UserName};
-use proto::v1;
 
 use super::addresses::Addresses;
 use super::machines::{self, Machine};

@@ -1,10 +1,10 @@
 //! Grants the whole machine as quota to the user who starts a dev cell.
 
+use api::v1;
+use api::v1::change_quota_request::Change;
 use client::Connection;
 use command::Done;
 use model::{Band, Resources};
-use proto::v1;
-use proto::v1::change_quota_request::Change;
 
 /// Grants the user the machine's whole capacity in production, and as much as may be granted in
 /// each lower band. Does nothing if quota was ever granted in the cell, so as not to override an
@@ -26,7 +26,7 @@ pub async fn grant_the_machine(
         if Resources::try_from(allowed).is_ok_and(|allowed| allowed != Resources::default()) {
             // From now on, without an end.
             let (user, band, amount) = (status.user.clone(), band.to_string(), Some(allowed));
-            let grant = v1::op::GrantQuota { user, band, amount, from: None, until: None };
+            let grant = v1::GrantQuota { user, band, amount, from: None, until: None };
             connection.change_quota(Change::Grant(grant)).await?;
         }
     }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use api::v1;
+use api::v1::change_replicas_request::Change;
 use client::{CELL_FILE, CellFile, Connection};
 use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{CellName, ReplicaId, UserName};
-use proto::v1;
-use proto::v1::change_replicas_request::Change;
 use rpc::{Authority, Identity, Validity};
 use store::DataDirectory;
 use tokio::sync::oneshot;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use api::v1;
 use cell::{Credentials, Machine};
 use master::{Answer, Poll, Usage};
 use model::{MachineId, MachineName, Serial};
-use proto::v1;
 use replica::Input;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::transport::{Link, Refusals};
@@ -237,7 +237,7 @@ impl Links {
         let known = self.usage.known(poll.machine);
         let mut request = tonic::Request::new(v1::PollRequest {
             order: poll.order.as_ref().map(Into::into),
-            hold: Some(proto::duration(poll.hold)),
+            hold: Some(api::duration(poll.hold)),
             seen: poll.seen,
             usage_after: known.cursor,
             samples_after: known.sampled.0,

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::save_checkpoint_response::{Head, Piece};
 use cell::Cell;
 use checkpoint::Origin;
-use proto::image::StateHasher;
-use proto::v1;
-use proto::v1::save_checkpoint_response::{Head, Piece};
+use formats::image::StateHasher;
 use tokio::sync::mpsc;
 use tonic::Status;
 

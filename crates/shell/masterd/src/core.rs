@@ -278,7 +278,7 @@ impl Thread {
             Output::Poll(poll) => {
                 let cell = self.replica.cell();
                 let said = cell.credentials(&poll.name).cloned();
-                self.agents.poll(poll, said, renewal::addresses(cell));
+                self.agents.poll(poll, said, renewal::addresses(cell.member_addresses()));
             }
             Output::Committed { entry, at, events } => {
                 self.recorder.record(entry.index, at, events);

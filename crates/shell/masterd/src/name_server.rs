@@ -69,7 +69,7 @@ fn answer(names: Names<'_>, question: &Question) -> Answer {
     let cell = names.cell;
     match question {
         Question::Master => {
-            let addresses: BTreeSet<IpAddr> = renewal::addresses(cell)
+            let addresses: BTreeSet<IpAddr> = renewal::addresses(cell.member_addresses())
                 .iter()
                 .filter_map(|address| host(address.rsplit_once(':')?.0))
                 .collect();

@@ -12,14 +12,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use api::v1;
+use api::v1::moment::At;
+use api::v1::past_answer::{Answer, Refused};
+use api::v1::past_question::Question;
 use cell::Cell;
 use checkpoint::Origin;
 use model::{Level, LogIndex, Term, Time, UserName};
 use prost::Message;
-use proto::v1;
-use proto::v1::moment::At;
-use proto::v1::past_answer::{Answer, Refused};
-use proto::v1::past_question::Question;
 use rpc::transport::{Permit, Turn, Turns};
 use store::history::{History, Start};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -290,7 +290,7 @@ fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> 
         );
         let (at, op) = match record.payload {
             [] => (cell.time(), cell::Op::Nothing),
-            payload => proto::log::decode_record(payload)?,
+            payload => formats::log::decode_record(payload)?,
         };
         cell.apply(at, &op);
         origin.term = Term(record.term);
@@ -303,7 +303,7 @@ fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> 
 
 /// The time of a record; the entry with which a leader begins its term has none.
 fn time_of(record: store::log::Record<'_>) -> Result<Option<u64>, store::Error> {
-    Ok(proto::log::record_time(record.payload).map(|time| time.0))
+    Ok(formats::log::record_time(record.payload).map(|time| time.0))
 }
 
 fn refused(error: store::Error) -> Status {

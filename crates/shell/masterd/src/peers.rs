@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use api::v1;
 use model::{MachineId, ReplicaId};
-use proto::v1;
 use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
 use replication::v1::install_request::Part;
 use replication::v1::replication_client::ReplicationClient;

@@ -11,9 +11,9 @@ pub(crate) mod views;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::v1;
 use cell::{Cell, Job, MachineState};
 use model::{JobName, LabelQuery, TaskIndex, TaskSelection, Time, UserName};
-use proto::v1;
 use tonic::Status;
 
 use self::rejections::{no_such_job, no_such_machine};
@@ -173,7 +173,7 @@ impl Reads<'_> {
             index: self.cell.index().0,
             time: self.now.0,
             state_hash: match state_hash {
-                true => proto::image::state_hash(self.cell).to_string(),
+                true => formats::image::state_hash(self.cell).to_string(),
                 false => String::new(),
             },
             level: self.cell.level().0,
@@ -185,7 +185,7 @@ impl Reads<'_> {
             notices: notices::shares(self.cell.notices()),
             logs: Some(self.cell.log_settings().into()),
             reclamation: Some(views::reclamation(self.cell)),
-            notice_max: Some(proto::duration(self.cell.notice_max())),
+            notice_max: Some(api::duration(self.cell.notice_max())),
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),

@@ -13,15 +13,15 @@ pub struct Records;
 
 impl replica::Codec for Records {
     fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
-        proto::log::encode_record(at, op)
+        formats::log::encode_record(at, op)
     }
 
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
-        proto::log::decode_record(payload).map_err(|error| error.to_string())
+        formats::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
     fn is_membership(&self, payload: &[u8]) -> bool {
-        proto::log::is_membership(payload)
+        formats::log::is_membership(payload)
     }
 
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {

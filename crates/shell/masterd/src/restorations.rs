@@ -99,6 +99,6 @@ async fn machine(name: String, address: &str, credentials: &Rotating) -> Option<
     let expect = Expect::Identity(Identity::Borglet(name));
     let channel = rpc::transport::connect_within(ANSWER, address, credentials, &expect).ok()?;
     let mut client = BorgletClient::new(channel).max_decoding_message_size(REPORT_BYTES_MAX);
-    let answer = client.poll(proto::v1::PollRequest::default()).await.ok()?.into_inner();
+    let answer = client.poll(api::v1::PollRequest::default()).await.ok()?.into_inner();
     Some(Stamp::from(answer.report?.stamp?).restore_epoch)
 }

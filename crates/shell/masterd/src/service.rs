@@ -205,6 +205,6 @@ pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
 }
 
-pub(super) fn malformed(error: &proto::Malformed) -> Status {
+pub(super) fn malformed(error: &api::Malformed) -> Status {
     Status::invalid_argument(error.to_string())
 }

@@ -10,13 +10,13 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::v1;
 use borglet::{Measured, Usage, UsageSample, UsageSubject, UsageWindow};
 use master::Samples;
 use model::{
     CollectionId, GcuFactor, Generation, InstanceId, MachineId, TaskId, TaskSelection, Time,
 };
 use prost::Message as _;
-use proto::v1;
 
 /// A sample that arrived longer ago is outdated.
 const FRESH: Duration = Duration::from_secs(15);

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use model::{Span, Time};
 use process::arguments::duration;
 use prost::Message as _;
-use proto::v1;
 
 /// The most samples that are kept: a day at one a minute.
 const SAMPLES_MAX: usize = 1_440;

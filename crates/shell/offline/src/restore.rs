@@ -124,7 +124,7 @@ fn replay(mut cell: Cell, mut term: Term, entries: &[LogEntry]) -> anyhow::Resul
         );
         let (at, op) = match entry.data.is_empty() || entry.level == Level(0) {
             true => (cell.time(), Op::Nothing),
-            false => proto::log::decode_record(&entry.data)
+            false => formats::log::decode_record(&entry.data)
                 .with_context(|| format!("cannot decode record {}", entry.index))?,
         };
         cell.apply(at, &op);

@@ -1,7 +1,7 @@
 //! Amounts with their units. What was not measured is `-`, never 0.
 
+use api::v1;
 use model::{Bytes, Dimension, Permille, Resources};
-use proto::v1;
 
 /// Stands for a value that was not measured.
 pub const UNMEASURED: &str = "-";

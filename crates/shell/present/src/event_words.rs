@@ -1,10 +1,10 @@
 //! Events in words for people, the same in every program that shows them.
 
-use cell::{Actor, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason, Subject};
-use model::FinalUsage;
+use api::event::Record;
+use api::v1;
+use event::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use model::{FinalUsage, Grant};
 use process::moment::shown;
-use proto::event::Record;
-use proto::v1;
 use spec::LogSettings;
 
 /// An event in words.

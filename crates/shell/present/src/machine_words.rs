@@ -1,7 +1,7 @@
 //! What machines offer tasks, in words for people: the same in every program that shows them.
 
+use api::v1;
 use model::{HeldPorts, PortRange, Subnet};
-use proto::v1;
 
 /// For example `20000-29999, 3 of them taken`.
 #[must_use]

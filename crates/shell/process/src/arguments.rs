@@ -40,7 +40,7 @@ pub fn dialled(text: &str) -> Result<String, String> {
 /// Parses the validity of a certificate that is renewed automatically: three seconds to a year.
 pub fn validity(text: &str) -> Result<Duration, String> {
     let given = duration(text)?;
-    let most = ::cell::bounds::CERTIFICATE_VALIDITY_MAX.to_std();
+    let most = model::CERTIFICATE_VALIDITY_MAX.to_std();
     match given >= VALIDITY_MIN && given <= most {
         true => Ok(given),
         false => Err("the validity of a renewed certificate must be 3s to 366d".to_owned()),

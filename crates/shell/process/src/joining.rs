@@ -15,8 +15,8 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail, ensure};
+use api::v1;
 use model::{ReplicaId, Serial};
-use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::token::{BadToken, MAX_TOKEN_CHARS};
 use rpc::{Authority, Credentials, Expect, JoinToken, NewKey, Role, Rotating};

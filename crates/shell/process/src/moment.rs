@@ -3,8 +3,8 @@
 
 use std::str::FromStr;
 
+use api::v1;
 use model::{Span, Time};
-use proto::v1;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use cell::{Cell, Member};
-use proto::v1;
+use api::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::transport::check_address;
 use rpc::{Authority, Credentials, Expect, NewKey, Role, Rotating, Validity};
@@ -91,14 +90,10 @@ impl Masters {
     }
 }
 
-/// The addresses of the replicas, as recorded in the cell.
-pub fn addresses(cell: &Cell) -> Vec<String> {
-    let there = cell.replicas().filter(|replica| {
-        // An older build may have recorded an address that does not fit into a token.
-        let is_known = check_address(&replica.address).is_ok();
-        replica.member != Member::Waiting && !replica.leaving && is_known
-    });
-    there.map(|replica| replica.address.to_string()).collect()
+/// Those of the recorded addresses of replicas that a process can connect to. An older build may have
+/// recorded an address that does not fit into a token.
+pub fn addresses<'a>(recorded: impl Iterator<Item = &'a str>) -> Vec<String> {
+    recorded.filter(|address| check_address(address).is_ok()).map(str::to_owned).collect()
 }
 
 /// A process whose certificate the masters renew.

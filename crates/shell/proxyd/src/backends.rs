@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use api::v1;
 use model::{Random, Span, Time};
-use proto::v1;
 
 /// How long a task is avoided after a failed connection. It doubles with each further one.
 const AVOIDED_MIN: Span = Span(100_000);

@@ -12,6 +12,7 @@ mod status;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use clientd::{RETRY, follow, serve_status, watch_names};
@@ -19,7 +20,6 @@ use command::{Done, Failure, job_address, output, runtime};
 use model::Address;
 use process::arguments::{duration, service_name};
 use process::shutdown;
-use proto::v1;
 use tokio::net::TcpListener;
 
 use self::forward::Proxy;

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use api::v1;
 use cell::{Cell, Mutation, Op};
 use follower::{Effect, Follower, Input, OutOfOrder, PROPOSAL_TIMEOUT, Proposal};
 use model::{CellCopy, Level, LogIndex, Term, Time};
 use process::clock::Clock;
 use process::renewal::{self, Masters, Renewed};
 use process::{joining, notify, shutdown};
-use proto::v1;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Credentials, Expect, Role, Rotating};
 use tonic::Streaming;
@@ -171,7 +171,7 @@ impl Process {
         self.begin(&mut stream).await?;
         notify::ready();
         if let Some(cell) = self.follower.cell() {
-            self.masters.told(renewal::addresses(cell));
+            self.masters.told(renewal::addresses(cell.member_addresses()));
             tracing::info!("following the master from index {}", cell.index());
         }
         let mut proposed = None;
@@ -232,7 +232,7 @@ impl Process {
                     })?;
                     let (index, term) = (LogIndex(copy.index), Term(copy.term));
                     let copy = CellCopy { index, term, restore_epoch };
-                    let cell = Box::new(Cell::from_image(proto::image::read_image(&image)?)?);
+                    let cell = Box::new(Cell::from_image(formats::image::read_image(&image)?)?);
                     self.clock = shows(&cell);
                     return Ok(self.take_in(Input::Loaded(cell, copy))?);
                 }
@@ -255,7 +255,7 @@ impl Process {
         if let Some(cell) = self.follower.cell() {
             self.clock.advance_to(cell.time());
             if is_about_replicas {
-                self.masters.told(renewal::addresses(cell));
+                self.masters.told(renewal::addresses(cell.member_addresses()));
             }
         }
         Ok(())
@@ -295,7 +295,7 @@ fn decoded(message: v1::Followed) -> anyhow::Result<(Input, bool)> {
         committed.level,
         cell::LEVEL
     );
-    let (at, op) = proto::log::decode_record(&committed.record)?;
+    let (at, op) = formats::log::decode_record(&committed.record)?;
     let is_about_replicas = is_about_replicas(&op);
     Ok((Input::Record { index, term, operation: Some((at, op)) }, is_about_replicas))
 }

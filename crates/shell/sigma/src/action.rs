@@ -1,13 +1,13 @@
 //! Changes of the cell by buttons: each is a mutation of the API, with the user's own identity.
 
+use api::v1;
+use api::v1::change_machine_request::{Change, Drain, Undrain};
 use axum::extract::rejection::FormRejection;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::{Extension, RequestExt as _};
 use maud::{Markup, html};
-use proto::v1;
-use proto::v1::change_machine_request::{Change, Drain, Undrain};
 
 use crate::address::Address;
 use crate::app::App;

@@ -5,14 +5,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api::v1;
+use api::v1::events_request::From;
+use api::v1::moment::At;
+use api::v1::usage_request::{self, Of};
 use client::{Connection, MasterClient};
 use model::{Capability, Time};
 use process::clock::wall_clock;
 use process::moment::Moment;
-use proto::v1;
-use proto::v1::events_request::From;
-use proto::v1::moment::At;
-use proto::v1::usage_request::{self, Of};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status};
 

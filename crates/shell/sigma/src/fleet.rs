@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use api::v1;
 use model::Bytes;
-use proto::v1;
 
 use crate::show;
 

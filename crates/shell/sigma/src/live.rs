@@ -3,13 +3,13 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use api::v1;
 use axum::Extension;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use process::clock::wall_clock;
-use proto::v1;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use tokio_stream::wrappers::ReceiverStream;

@@ -1,4 +1,4 @@
-//! The names of attributes of machines that Borglets report and the cell reads.
+//! The names of attributes of machines that Borglets report and the cell uses.
 
 /// How many of its physical cores tasks can have as a whole.
 pub const EXCLUSIVE_CORES: &str = "exclusive-cores";
@@ -16,3 +16,11 @@ pub const ADMIN_PREFIX: &str = "admin/";
 pub const REJECTED_REPORT: &str = "rejected-report";
 /// On a machine whose description changes so often that changes wait: how often they may.
 pub const CHANGES_HELD_BACK: &str = "changes-held-back";
+/// The type of the machine's processor: all cores of one platform have the same performance.
+pub const PLATFORM: &str = "platform";
+/// The rack that it is in.
+pub const RACK: &str = "rack";
+/// The network switch that it is connected to.
+pub const SWITCH: &str = "switch";
+/// Its power supply.
+pub const POWER_DOMAIN: &str = "power-domain";

@@ -6,6 +6,7 @@
 //! flags, files, answers and docs agree.
 
 mod address;
+mod assignment;
 pub mod attribute;
 mod capability;
 mod cell_copy;
@@ -34,9 +35,10 @@ mod time;
 mod update_action;
 
 pub use address::{Address, AddressError, TaskSelection};
+pub use assignment::Assignment;
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use cell_copy::CellCopy;
-pub use certificate::Certificate;
+pub use certificate::{CERTIFICATE_VALIDITY_MAX, Certificate};
 pub use epoch::RestoreEpoch;
 pub use grant::Grant;
 pub use id::{
@@ -50,7 +52,8 @@ pub use member::{Member, MemberChange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use path::{
-    FilePath, LockMode, PATH_BYTES_MAX, PATH_COMPONENTS_MAX, PathError, Sequencer, SequencerError,
+    FILE_BYTES_MAX, FilePath, LockMode, PATH_BYTES_MAX, PATH_COMPONENTS_MAX, PathError, Sequencer,
+    SequencerError,
 };
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,

@@ -9,6 +9,8 @@ use thiserror::Error;
 
 use crate::{LogIndex, NameError, UserName};
 
+/// Maximum length of a file's content, in bytes.
+pub const FILE_BYTES_MAX: usize = 16 << 10;
 /// Maximum length of a path in bytes.
 pub const PATH_BYTES_MAX: usize = 256;
 /// Maximum number of components of a path.

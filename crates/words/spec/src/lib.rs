@@ -3,7 +3,7 @@
 //! A [`JobSpec`] is the canonical form to which every input (BCL, JSON, an RPC) is converted before
 //! the cell sees it. This crate validates descriptions and computes the effective description of
 //! each task, with overrides and references resolved. How a description is written (crate `bcl`),
-//! sent (crate `proto`), admitted or placed is not its concern.
+//! sent (crate `api`), admitted or placed is not its concern.
 
 mod autoscale;
 mod constraint;

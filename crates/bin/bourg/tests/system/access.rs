@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use proto::v1;
+use api::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::{Authority, Credentials, Expect, Identity, Rotating, Validity};
 use rustls::pki_types::CertificateDer;

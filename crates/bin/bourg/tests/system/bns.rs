@@ -5,9 +5,9 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use api::v1;
 use client::MasterClient;
 use nix::sys::signal::Signal;
-use proto::v1;
 use rpc::service::names_client::NamesClient;
 use rpc::{Expect, Role, Rotating};
 use serde_json::Value;

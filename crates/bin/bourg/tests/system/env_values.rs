@@ -3,8 +3,8 @@
 
 use std::fs;
 
+use api::v1;
 use client::MasterClient;
-use proto::v1;
 use rpc::Credentials;
 use serde_json::{Value, json};
 use tonic::Code;

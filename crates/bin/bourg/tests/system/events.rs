@@ -1,8 +1,8 @@
 //! Events: shown, filtered, followed across a master's restart, and neither lost nor duplicated.
 
+use api::v1;
 use client::MasterClient;
 use nix::sys::signal::Signal;
-use proto::v1;
 use serde_json::Value;
 use tonic::Code;
 

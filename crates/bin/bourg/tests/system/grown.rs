@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use api::v1;
 use model::RestoreEpoch;
 use nix::sys::signal::Signal;
-use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::{Authority, Expect, Identity, Role, Rotating, Validity};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Job descriptions that are not meant to run.
 
-use proto::v1;
+use api::v1;
 
 /// A job in the free band that fits nowhere, so that only users change it.
 pub(crate) fn that_fits_nowhere(name: &str) -> v1::JobSpec {

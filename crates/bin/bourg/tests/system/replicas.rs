@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use api::v1;
 use client::MasterClient;
 use nix::sys::signal::Signal;
-use proto::v1;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tonic::Code;

@@ -29,7 +29,7 @@ fn replay(cell: &Cell, index: u64) -> String {
         if record.index <= index {
             let (at, op) = match record.payload {
                 [] => (replayed.time(), cell::Op::Nothing),
-                payload => proto::log::decode_record(payload).expect("a record"),
+                payload => formats::log::decode_record(payload).expect("a record"),
             };
             replayed.apply(at, &op);
         }
@@ -37,7 +37,7 @@ fn replay(cell: &Cell, index: u64) -> String {
     })
     .expect("the log can be read");
     assert_eq!(replayed.index().0, index);
-    proto::image::state_hash(&replayed).to_string()
+    formats::image::state_hash(&replayed).to_string()
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
+use api::v1;
 use client::MasterClient;
 use hyper::body::{Bytes, Frame};
-use proto::v1;
 use replication::v1::replication_client::ReplicationClient;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::service::enrolment_client::EnrolmentClient;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-use proto::v1;
+use api::v1;
 use rpc::Credentials;
 use rpc::service::enrolment_client::EnrolmentClient;
 use tonic::{Code, Status};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use event::{Death, EventKind, EvictionCause, StopReason, Subject};
-use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
+use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName, attribute};
 
 use super::capability::not_allowed;
 use super::task::Again;
@@ -13,7 +13,7 @@ use crate::apply::mutation::Change;
 use crate::bounds::{ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
 use crate::{
     Cell, CellPermission, Countable, Machine, MachinePermission, MachineState, Permission,
-    Permitted, Rejection, Reply, attribute,
+    Permitted, Rejection, Reply,
 };
 
 /// Add a machine by its name and the address of its Borglet. An existing machine of that name gets

@@ -6,23 +6,11 @@ use std::sync::Arc;
 
 use model::{
     CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, MilliCores,
-    PortRange, Resources, Time, UserName,
+    PortRange, Resources, Time, UserName, attribute,
 };
 
 use super::crashes::CrashSeen;
 use super::{Credentials, Demand, Placement};
-
-/// The names of attributes that the cell itself uses.
-pub mod attribute {
-    /// The type of the machine's processor: all cores of one platform have the same performance.
-    pub const PLATFORM: &str = "platform";
-    /// The rack that it is in.
-    pub const RACK: &str = "rack";
-    /// The network switch that it is connected to.
-    pub const SWITCH: &str = "switch";
-    /// Its power supply.
-    pub const POWER_DOMAIN: &str = "power-domain";
-}
 
 /// A failure domain: a group of machines that can fail together (paper, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -371,13 +359,13 @@ impl Machine {
     /// for those that share.
     #[must_use]
     pub fn whole_core_count(&self) -> u64 {
-        self.reported_number(model::attribute::EXCLUSIVE_CORES).unwrap_or(0)
+        self.reported_number(attribute::EXCLUSIVE_CORES).unwrap_or(0)
     }
 
     /// The number of physical cores that are at least as much as some normalised cores.
     #[must_use]
     pub fn whole_cores(&self, normalised: MilliCores) -> u64 {
-        let threads = self.reported_number(model::attribute::THREADS_PER_CORE).unwrap_or(1).max(1);
+        let threads = self.reported_number(attribute::THREADS_PER_CORE).unwrap_or(1).max(1);
         self.gcu.physical(normalised).0.div_ceil(threads.saturating_mul(1_000))
     }
 

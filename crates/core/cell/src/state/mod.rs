@@ -25,7 +25,7 @@ pub use job::{
 };
 pub(crate) use locks::Locks;
 pub use locks::{Content, File, Holder, Lock, LockSession};
-pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
+pub use machine::{Drain, FailureDomain, Machine, MachineState};
 pub use notices::Notices;
 pub use quota::Metering;
 pub(crate) use quota::{Quota, sharing_capacity};

@@ -78,6 +78,12 @@ impl Replicas {
 }
 
 impl Cell {
+    /// The recorded addresses of the replicas that are in consensus and stay; empty where it is unknown.
+    pub fn member_addresses(&self) -> impl Iterator<Item = &str> {
+        let stay = |replica: &&Replica| replica.member != Member::Waiting && !replica.leaving;
+        self.replicas().filter(stay).map(|replica| &*replica.address)
+    }
+
     /// Every recorded replica, by id. Empty in a cell of one replica that has not described itself
     /// yet.
     pub fn replicas(&self) -> impl Iterator<Item = &Replica> {

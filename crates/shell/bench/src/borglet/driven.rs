@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ::process::{LOG_VARIABLE, PARENT_VARIABLE, SMALL_PAGES};
 use anyhow::{Context, ensure};
+use api::v1;
 use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
 use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, Sharing, TaskCgroup, Tier, parent_name};
@@ -19,7 +20,6 @@ use model::{
 use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::transport::Link;
 use rpc::{Authority, Expect, Identity, Role, Rotating, Validity};
@@ -209,7 +209,7 @@ impl Driven {
     async fn poll(&mut self) -> anyhow::Result<()> {
         let request = v1::PollRequest {
             order: self.order.as_ref().map(Into::into),
-            hold: Some(proto::duration(HOLD)),
+            hold: Some(api::duration(HOLD)),
             seen: self.seen,
             usage_after: self.windows,
             samples_after: self.samples,

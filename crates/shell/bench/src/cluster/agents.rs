@@ -9,10 +9,10 @@
 
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use client::{Connection, MasterClient};
 use command::{Done, Failure, output};
-use proto::v1;
 use rpc::transport::Link;
 use serde::Serialize;
 use tokio::time::Instant;

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use ::process::clock::{Clock, wall_clock};
 use anyhow::{Context, ensure};
+use api::v1;
 use borglet::{
     Borglet, Effect, Input, Measured, Order, Report, Settings, Usage, UsageSample, UsageSubject,
 };
 use clap::Args;
 use model::{Bytes, End, InstanceId, MachineReport, MilliCores, PortRange, Resources, Stamp, Time};
-use proto::v1;
 use rpc::service::borglet_server::{self, BorgletServer};
 use rpc::transport::{Limits, Refusals};
 use rpc::{Authority, Identity, Rotating, Validity};
@@ -433,8 +433,8 @@ impl borglet_server::Borglet for Simulated {
     ) -> Result<Response<v1::PollResponse>, Status> {
         self.count_poll();
         let request = request.into_inner();
-        let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
-        let hold = request.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
+        let bad = |error: api::Malformed| Status::invalid_argument(error.to_string());
+        let hold = request.hold.as_ref().map(api::span).transpose().map_err(bad)?;
         let order: Option<Order> = request.order.map(TryInto::try_into).transpose().map_err(bad)?;
         self.0.polls.send_modify(|polls| *polls += 1);
         let (mut polls, mut reports) = (self.0.polls.subscribe(), self.0.report.subscribe());

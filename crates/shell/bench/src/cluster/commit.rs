@@ -172,7 +172,7 @@ async fn in_process(
 
 /// Connects a client, to exclude the handshake from the measurement.
 async fn dial(mut client: super::masters::LeanClient) -> Result<(), Failure> {
-    client.quota.get(proto::v1::QuotaRequest::default()).await?;
+    client.quota.get(api::v1::QuotaRequest::default()).await?;
     Ok(())
 }
 

@@ -6,10 +6,10 @@
 //! after the kill and retries like every command, with failover, until it is acknowledged. The
 //! killed replica is restarted, and when it has caught up the next leader is killed.
 
+use api::v1;
 use clap::Args;
 use client::Connection;
 use command::{Done, Failure, output};
-use proto::v1;
 use serde::Serialize;
 use tokio::time::Instant;
 

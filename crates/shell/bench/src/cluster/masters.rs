@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::{Context, ensure};
+use api::v1;
+use api::v1::change_replicas_request::Change;
 use cell::Image;
 use checkpoint::Origin;
 use client::{CellFile, Connection, MasterClient};
 use command::Failure;
 use masterd::identity::{FIRST, ReplicaIdentity};
 use model::{ReplicaId, RestoreEpoch, Term};
-use proto::v1;
-use proto::v1::change_replicas_request::Change;
 use rpc::transport::Link;
 use rpc::{Authority, Credentials, Expect, Identity, Role, Rotating, Validity};
 use store::DataDirectory;

@@ -9,9 +9,9 @@
 
 use std::time::Duration;
 
+use api::v1;
 use clap::Args;
 use command::{Done, Failure, output};
-use proto::v1;
 use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use api::v1;
 use borgletd::NameServer;
 use cell::{Cell, Observation, Op};
 use clap::Args;
 use client::Connection;
 use command::{Done, Failure, output};
 use model::{InstanceId, MachineId, TaskIndex, Time};
-use proto::v1;
 use rpc::service::names_client::NamesClient;
 use rpc::{Expect, Identity, Role, Rotating};
 use serde::Serialize;

@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::v1;
 use clap::Args;
 use command::{Done, Failure, output};
 use model::ReplicaId;
-use proto::v1;
 use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use api::v1;
 use command::Failure;
 use masterd::in_process;
 use model::{Band, JobName};
-use proto::v1;
 use spec::{JobSpec, TaskSpec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

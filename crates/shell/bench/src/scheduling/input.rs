@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use cell::{AddMachine, Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
+use cell::{AddMachine, Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation};
 use clap::Args;
 use model::{
     CellName, CollectionId, Generation, MachineId, MachineReport, Resources, SessionId, TaskId,
-    TaskIndex, Time, UserName,
+    TaskIndex, Time, UserName, attribute,
 };
 use placement::Settings;
 use spec::Maximum;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::v1;
 use process::renewal::Masters;
-use proto::v1;
 use rpc::service::names_client::NamesClient;
 use rpc::{Expect, Role, Rotating};
 use tonic::transport::Channel;

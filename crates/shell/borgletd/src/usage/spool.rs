@@ -9,10 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use api::v1;
 use borglet::{UsageWindow, WINDOWS_MAX};
 use model::{Span, Time};
 use prost::Message as _;
-use proto::v1;
 use store::events::{Cursor, Event, Events, Limit, Options};
 use store::{Error, Retention};
 

@@ -7,20 +7,20 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use api::v1;
+use api::v1::change_locks_request::Change;
 use clap::{Args, Subcommand};
 use client::{Connection, MasterClient, Target};
 use clientd::follow;
 use command::output::{self, Format};
 use command::{Code, Done, Failure, with_cell};
 use model::{FilePath, LogIndex, Sequencer, Time};
-use proto::v1;
-use proto::v1::change_locks_request::Change;
 use tonic::Code as Grpc;
 
 use super::moment;
 
 /// The maximum length of a file, which the cell has too: more is not read.
-const FILE_BYTES_MAX: u64 = cell::bounds::FILE_BYTES_MAX as u64;
+const FILE_BYTES_MAX: u64 = model::FILE_BYTES_MAX as u64;
 
 /// The subcommands of `bourg lock`.
 #[derive(Debug, Subcommand)]

@@ -3,14 +3,14 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use api::v1;
+use api::v1::change_machine_request::{Change, Drain};
 use clap::Args;
 use client::Connection;
 use client::Target;
 use command::{Code, Done, Failure, output, with_cell};
 use model::{MachineName, Span, Time};
 use process::clock::wall_clock;
-use proto::v1;
-use proto::v1::change_machine_request::{Change, Drain};
 
 use super::{Which, change};
 use crate::change::tasks;

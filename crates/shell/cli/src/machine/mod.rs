@@ -7,14 +7,14 @@ mod token;
 
 use std::str::FromStr;
 
+use api::v1;
+use api::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
 use clap::{Args, Subcommand};
 use client::Connection;
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{GcuFactor, LabelQuery, MachineName};
-use proto::v1;
-use proto::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
 
 pub(crate) use drain::DrainArgs;
 pub(super) use drain::drain;

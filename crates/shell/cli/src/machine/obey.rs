@@ -1,11 +1,11 @@
 //! `bourg machine obey`: a machine that has obeyed another history of the cell obeys this one.
 
+use api::v1;
+use api::v1::change_machine_request::{Change, SetAttributes};
 use clap::Args;
 use client::Target;
 use command::{Done, with_cell};
 use model::{MachineName, attribute};
-use proto::v1;
-use proto::v1::change_machine_request::{Change, SetAttributes};
 
 #[derive(Debug, Args)]
 pub(crate) struct ObeyArgs {

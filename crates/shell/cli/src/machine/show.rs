@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use api::v1::usage_request::{self, Of};
+use api::{v1, word};
 use clap::Args;
 use client::Target;
 use command::output::{self, Format, Listing};
@@ -10,8 +12,6 @@ use command::{Done, Failure, with_cell};
 use model::{Bytes, GcuFactor, MachineName, Priority, Resources, Time, attribute};
 use present::amount;
 use present::machine_words::{held_ports, ports, task_network};
-use proto::v1::usage_request::{self, Of};
-use proto::{v1, word};
 
 use super::obey;
 use crate::ListArgs;
@@ -20,7 +20,7 @@ use crate::show::{self, Shown};
 use crate::usage;
 
 /// The attribute that has a column of its own if a machine has it.
-const RACK: &str = cell::attribute::RACK;
+const RACK: &str = attribute::RACK;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
@@ -366,7 +366,7 @@ fn polled(machine: &v1::MachineStatus) -> String {
 /// For example `1.25 of the cell's cores (platform AMD EPYC)`.
 fn core(machine: &v1::MachineStatus) -> String {
     let factor = GcuFactor::from_milli(machine.gcu_milli).unwrap_or_default();
-    match machine.attributes.get(cell::attribute::PLATFORM) {
+    match machine.attributes.get(attribute::PLATFORM) {
         Some(platform) => {
             format!("counts as {factor} of the cell's cores (platform {})", platform.escape_debug())
         }

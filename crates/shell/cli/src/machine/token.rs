@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::issue_token_request::Joins;
 use clap::Args;
 use client::Target;
 use command::{Done, output, with_cell};
 use model::{MachineName, Time};
-use proto::v1;
-use proto::v1::issue_token_request::Joins;
 
 use crate::{duration, moment, token};
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
+use api::v1::end::How;
+use api::{v1, word};
 use command::{Code, Failure};
 use model::{TaskIndex, TaskSelection};
-use proto::v1::end::How;
-use proto::{v1, word};
 
 use crate::run::Far;
 use crate::{run, why};

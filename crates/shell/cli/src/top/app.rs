@@ -1,8 +1,8 @@
 //! The state of `bourg top`, and what a key or an answer makes of it. No input or output here: time
 //! and answers are arguments, what is to be done is returned.
 
+use api::v1;
 use model::Time;
-use proto::v1;
 
 use super::pane::Pane;
 use super::table::{Row, Sort, Table, Thing};

@@ -1,7 +1,7 @@
 //! The totals of the cell as lines with bars.
 
+use api::v1;
 use present::amount::{self, bytes, cpu, percent};
-use proto::v1;
 
 use super::table::width;
 

@@ -1,9 +1,9 @@
 //! Draws the state into a frame.
 
+use api::v1;
 use command::output;
 use model::Time;
 use process::moment;
-use proto::v1;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

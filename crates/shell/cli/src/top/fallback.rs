@@ -1,9 +1,9 @@
 //! The views without usage, from what every master answers: for a master that does not know usage
 //! yet, during an upgrade.
 
+use api::v1;
 use client::Connection;
 use model::Priority;
-use proto::v1;
 
 use super::views::View;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use api::v1;
 use client::Connection;
-use proto::v1;
 use tokio::sync::{mpsc, watch};
 
 use super::fallback;

@@ -1,7 +1,7 @@
 //! Frames of `bourg top` over made-up responses, after keys.
 
+use api::v1;
 use model::Time;
-use proto::v1;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 

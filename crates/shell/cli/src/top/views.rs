@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use api::v1::usage_request::{self, Of};
+use api::{v1, word};
 use command::output;
 use model::{Address, UserName};
 use present::amount::{self, bytes, cpu, percent, rate, share};
-use proto::v1::usage_request::{self, Of};
-use proto::{v1, word};
 
 use super::table::{Cell, Column, Row, Sort, Table, Thing, number, text};
 

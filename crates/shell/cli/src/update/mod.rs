@@ -6,13 +6,13 @@ mod versions;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::{v1, word};
 use clap::{Args, Subcommand};
 use client::{Connection, Target};
 use command::output::{self, Format};
 use command::{Code, Done, Failure, job_address, with_cell};
 use model::{Address, TaskSelection};
 use process::arguments::duration;
-use proto::{v1, word};
 use spec::JobSpec;
 
 use crate::change::{ChangeArgs, change_text, tasks};

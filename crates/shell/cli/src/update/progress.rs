@@ -3,10 +3,10 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use api::v1;
 use client::Connection;
 use command::{Code, Done, Failure, output};
 use model::Span;
-use proto::v1;
 
 use super::current;
 use crate::last_lines::last_lines;

@@ -1,11 +1,11 @@
 //! `bourg versions`: the versions of a job's description that are kept.
 
+use api::v1;
 use clap::Args;
 use client::Target;
 use command::output::{self, Format, Listing};
 use command::{Done, Failure, with_cell};
 use model::{Address, Time};
-use proto::v1;
 
 use super::whole;
 use crate::change::change_text;

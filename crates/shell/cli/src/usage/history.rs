@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use api::{v1, word};
 use command::output;
 use model::{Span, Time};
 use present::amount;
-use proto::{v1, word};
 
 use super::sparkline::{WINDOW_MICROS, curve};
 use super::table::missing;

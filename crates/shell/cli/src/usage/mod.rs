@@ -6,13 +6,13 @@ mod table;
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::usage_request::{Cell, Of, Tasks};
 use clap::Args;
 use client::{Connection, Target};
 use command::output::{self, Format};
 use command::{Done, job_address, with_cell};
 use model::Address;
-use proto::v1;
-use proto::v1::usage_request::{Cell, Of, Tasks};
 
 use crate::moment::Since;
 

@@ -1,7 +1,7 @@
 //! A curve of one character for each window of 300 s.
 
-use proto::v1;
-use proto::v1::task_usage::Window;
+use api::v1;
+use api::v1::task_usage::Window;
 
 /// The length of a window, in microseconds.
 pub(crate) const WINDOW_MICROS: u64 = 300_000_000;
@@ -99,7 +99,7 @@ pub(super) mod tests {
         let average = Some(v1::Measured { cpu_milli: cpu, ..v1::Measured::default() });
         let window = v1::UsageWindow {
             start: slot * WINDOW_MICROS + after * 1_000_000,
-            length: Some(proto::Duration { seconds, nanos: 0 }),
+            length: Some(api::Duration { seconds, nanos: 0 }),
             average,
             ..v1::UsageWindow::default()
         };

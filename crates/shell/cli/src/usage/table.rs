@@ -1,9 +1,9 @@
 //! The usage of a job's tasks as a table, and what has to be said about it.
 
+use api::{v1, word};
 use command::output;
 use model::Time;
 use present::amount;
-use proto::{v1, word};
 
 use super::sparkline::{Slots, WINDOW_MICROS, curve};
 use crate::moment;

@@ -75,7 +75,7 @@ impl Standing {
 pub(super) fn say_leads(term: Term, cell: &Cell) {
     let cell = cell.clone();
     let say = move || {
-        let (index, hash) = (cell.index(), proto::image::state_hash(&cell));
+        let (index, hash) = (cell.index(), formats::image::state_hash(&cell));
         tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
     };
     // Without a thread, nothing is logged.

@@ -37,7 +37,7 @@ pub(crate) fn encode(cell: &Cell, applied: &Applied) -> Vec<u8> {
         return all;
     }
     let mut one = Vec::with_capacity(256);
-    proto::event::encode_all(cell, applied, &mut one, |_, event| {
+    formats::event::encode_all(cell, applied, &mut one, |_, event| {
         encode_varint(event.len() as u64, &mut all);
         all.extend_from_slice(event);
     });

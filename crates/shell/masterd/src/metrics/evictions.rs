@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use api::v1;
 use cell::{Applied, Cell, EventKind, EvictionCause, Subject};
-use proto::v1;
 
 /// The causes, without what is known of a single eviction, in the words of the API.
 const CAUSES: [&str; 6] =

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use api::v1;
 use cell::{Cell, Job, Machine};
 use model::{CollectionId, InstanceId, MachineName, TaskIndex, TaskSelection};
-use proto::v1;
 use tonic::Status;
 
 use super::Reads;

@@ -1,8 +1,8 @@
 //! The shares of notices that were delivered in full.
 
+use api::v1;
 use cell::Notices;
 use model::{NoticeDelivery, NoticeReason};
-use proto::v1;
 
 /// By reason, where a notice was due.
 pub(crate) fn shares(notices: &Notices) -> Vec<v1::NoticeShare> {

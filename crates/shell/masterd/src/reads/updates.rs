@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::v1;
 use cell::{
     Assignment, BudgetExhausted, Cell, ChangeKind, Job, Machine, MachineState, Mutation, Rejection,
     ResizeJob, TaskState, Update, UpdateJob, UpdateState, VersionEnd,
 };
 use model::{TaskIndex, TaskSelection, Time, UserName};
-use proto::v1;
 use spec::{JobSpec, UpdatePolicy};
 
 use super::Reads;
@@ -54,7 +54,7 @@ pub(crate) fn status(
     v1::UpdateStatus {
         from: update.from.0,
         to: update.to.0,
-        state: v1::UpdateState::from(&update.state).into(),
+        state: state_word(&update.state).into(),
         since: since.0,
         state_by,
         opened: update.opened.0,
@@ -467,7 +467,7 @@ impl Reads<'_> {
         plan.tasks = kinds
             .into_iter()
             .map(|(kind, tasks)| v1::PlannedTasks {
-                kind: v1::ChangeKind::from(kind).into(),
+                kind: kind_word(kind).into(),
                 count: of(kind),
                 tasks,
             })
@@ -516,4 +516,28 @@ pub(super) fn planned_evictions(
         }
     });
     evicted.collect()
+}
+
+/// The state of an update, as a word.
+fn state_word(state: &UpdateState) -> v1::UpdateState {
+    match state {
+        UpdateState::Rolling => v1::UpdateState::Rolling,
+        UpdateState::Paused { .. } => v1::UpdateState::Paused,
+        UpdateState::Succeeded { .. } => v1::UpdateState::Succeeded,
+        UpdateState::Undoing { .. } => v1::UpdateState::Undoing,
+        UpdateState::Undone { .. } => v1::UpdateState::Undone,
+        UpdateState::Closed { .. } => v1::UpdateState::Closed,
+    }
+}
+
+/// What happens to a task, as a word.
+fn kind_word(kind: ChangeKind) -> v1::ChangeKind {
+    match kind {
+        ChangeKind::Unchanged => v1::ChangeKind::Unchanged,
+        ChangeKind::InPlace => v1::ChangeKind::InPlace,
+        ChangeKind::Restart => v1::ChangeKind::Restart,
+        ChangeKind::Move => v1::ChangeKind::Move,
+        ChangeKind::Add => v1::ChangeKind::Add,
+        ChangeKind::Remove => v1::ChangeKind::Remove,
+    }
 }

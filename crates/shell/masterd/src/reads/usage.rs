@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use api::v1;
+use api::v1::usage_request::{Of, Tasks};
 use borglet::Measured;
 use cell::{Cell, Health, Job, Machine, MachineState, Phase, Task, TaskState};
 use model::{Band, Resources, TaskIndex, TaskSelection};
-use proto::v1;
-use proto::v1::usage_request::{Of, Tasks};
 use tonic::Status;
 
 use super::views::health;

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::state_reason::Reason;
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
     PendingCause, Phase, Placement, Rescheduling, StopReason, TaskState,
@@ -12,8 +14,6 @@ use model::{
     Time, UserName, attribute,
 };
 use placement::why::Group;
-use proto::v1;
-use proto::v1::state_reason::Reason;
 
 use crate::reads::updates;
 
@@ -404,7 +404,10 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         }
         MachineState::Up if drain.is_some() => v1::MachineState::Draining,
         MachineState::Up if machine.report.not_ready.is_some() => v1::MachineState::NotReady,
-        ref state => state.into(),
+        MachineState::Joining => v1::MachineState::Joining,
+        MachineState::Up => v1::MachineState::Up,
+        MachineState::Unreachable { .. } => v1::MachineState::Unreachable,
+        MachineState::Down { .. } => v1::MachineState::Down,
     };
     let silent_since = match machine.state {
         MachineState::Joining | MachineState::Up => 0,

@@ -2,15 +2,15 @@
 //! (design, section 7).
 
 use ::sigma::{NoSignIn, Sessions};
+use api::v1;
+use api::v1::issue_token_request::Joins;
+use api::v1::past_question::Question;
 use cell::{
     AddUser, Cell, IssueReplicaToken, IssueToken, Mutation, Reply, RevokeMachine, RevokeUser,
 };
 use model::{MachineName, ReplicaId, UserName};
 use process::renewal::addresses;
 use prost::Message as _;
-use proto::v1;
-use proto::v1::issue_token_request::Joins;
-use proto::v1::past_question::Question;
 use rpc::service::access_server;
 use rpc::transport::Cause;
 use rpc::{Identity, Joining};
@@ -45,7 +45,7 @@ impl access_server::Access for Access {
         let bytes = asked.encoded_len();
         let user = UserName::new(&asked.name).map_err(|error| invalid(&error))?;
         let validity = asked.validity.ok_or_else(|| invalid(&"no validity is given"))?;
-        let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
+        let validity = api::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let identity = Identity::User(user.to_string());
         let wanted = Wanted::by_request(&asked.signing_request, id, &identity)?;
@@ -106,7 +106,7 @@ impl access_server::Access for Access {
         let joins =
             asked.joins.ok_or_else(|| invalid(&"no joining machine or replica is given"))?;
         let validity = asked.validity.ok_or_else(|| invalid(&"no validity is given"))?;
-        let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
+        let validity = api::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let identity = Identity::Joining(match &joins {
             Joins::Machine(name) => Joining::Machine(name.clone()),
@@ -133,7 +133,7 @@ impl access_server::Access for Access {
             index: index.0,
             certificate: self.issuer.certify(&wanted, &identity, &token)?,
             expires: token.expires.0,
-            masters: addresses(&self.door.core.view().cell),
+            masters: addresses(self.door.core.view().cell.member_addresses()),
         }))
     }
 
@@ -162,7 +162,7 @@ impl access_server::Access for Access {
         &self,
         request: Request<v1::ChangeCapabilityRequest>,
     ) -> Answer<v1::ChangeCapabilityResponse> {
-        use v1::op::request::Mutation as Message;
+        use formats::v1::op::request::Mutation as Message;
 
         let by = self.door.caller(&request)?;
         let asked = request.into_inner();

@@ -1,8 +1,8 @@
 //! A checkpoint for an administrator: the cell as it is, or as it was, in pieces. They are made
 //! from a view beside everything else, and no faster than they are read.
 
+use api::v1;
 use model::{Asker, UserName};
-use proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};

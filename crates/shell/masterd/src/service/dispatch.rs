@@ -107,7 +107,7 @@ impl Front {
 
 /// Adds the addresses of all masters to an answer.
 fn tell_masters(core: &Core, headers: &mut HeaderMap) {
-    let addresses = renewal::addresses(&core.view().cell).join(",");
+    let addresses = renewal::addresses(core.view().cell.member_addresses()).join(",");
     if let Ok(addresses) = HeaderValue::from_str(&addresses) {
         headers.insert(MASTERS, addresses);
     }

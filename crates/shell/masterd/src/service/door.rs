@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
+use api::v1;
+use api::v1::past_answer::Answer as PastAnswer;
+use api::v1::past_question::Question;
 use cell::{Mutation, Op, Outcome, Rejection, Reply, RequestId, UseCapability};
 use model::{Capability, CollectionId, LogIndex, MachineName, ReplicaId, Serial, Time, UserName};
-use proto::v1;
-use proto::v1::past_answer::Answer as PastAnswer;
-use proto::v1::past_question::Question;
 use rpc::Identity;
 use rpc::transport::{Cause, Peer, Permit, Turn, Turns};
 use tokio::time::Instant;

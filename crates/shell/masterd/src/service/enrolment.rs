@@ -1,10 +1,10 @@
 //! The service by which machines and replicas join the cell and stay in it: with tokens issued by
 //! administrators, later with their certificates (design, section 7).
 
+use api::v1;
 use cell::{Certificate, Op, Outcome, Rejection, Reply};
 use model::{KeyDigest, LogIndex, ReplicaId, Span, Time};
 use process::renewal::addresses;
-use proto::v1;
 use rpc::service::enrolment_server;
 use rpc::transport::Cause;
 use rpc::{Identity, Joining};
@@ -83,7 +83,7 @@ impl enrolment_server::Enrolment for Enroller {
             certificate: self.issuer.certify(&wanted, &identity, &certificate)?,
             expires: certificate.expires.0,
             authority: self.issuer.authority.ca_pem().to_owned(),
-            masters: addresses(&self.door.core.view().cell),
+            masters: addresses(self.door.core.view().cell.member_addresses()),
         }))
     }
 
@@ -118,7 +118,7 @@ impl enrolment_server::Enrolment for Enroller {
             index: index.0,
             certificate: self.issuer.certify(&wanted, &peer.identity, &certificate)?,
             expires: certificate.expires.0,
-            masters: addresses(&self.door.core.view().cell),
+            masters: addresses(self.door.core.view().cell.member_addresses()),
         }))
     }
 

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use proto::event::StoredNames;
+use api::event::StoredNames;
 
 /// A part has the events of this many operations: a few thousand events, or a few megabytes.
 const OPERATIONS: u64 = 4_096;
@@ -119,8 +119,8 @@ impl Digests {
 
 #[cfg(test)]
 mod tests {
+    use api::v1;
     use prost::Message as _;
-    use proto::v1;
 
     use super::*;
 

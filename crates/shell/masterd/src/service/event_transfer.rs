@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ::replication::v1::events_part::Then;
 use ::replication::v1::{EventsPart, EventsQuery, StoredEvent};
+use api::v1;
 use model::RestoreEpoch;
-use proto::v1;
 use store::events::{Cursor, Event, Handed, Source as _};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use api::event::StoredNames;
+use api::v1;
+use api::v1::events_request::From;
+use api::v1::moment::At;
 use cell::Subject;
 use model::{LabelQuery, TaskSelection, UserName};
 use prost::Message as _;
-use proto::event::StoredNames;
-use proto::v1;
-use proto::v1::events_request::From;
-use proto::v1::moment::At;
 use store::events::{Cursor, Limit, Reader};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::v1;
+use api::v1::exec_in_task_request::Message as ToMachine;
+use api::v1::exec_output::Output;
+use api::v1::exec_request::Message;
 use cell::{Cell, ExecEnd, Job, RecordExec, TaskState};
 use model::{InstanceId, Span, TaskIndex};
-use proto::v1;
-use proto::v1::exec_in_task_request::Message as ToMachine;
-use proto::v1::exec_output::Output;
-use proto::v1::exec_request::Message;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::transport::Permit;
 use tokio::sync::mpsc;

@@ -1,6 +1,6 @@
 //! The service for the history of the cell: its events, and the cell as it is or was as a checkpoint.
 
-use proto::v1;
+use api::v1;
 use rpc::service::history_server;
 use tonic::Request;
 

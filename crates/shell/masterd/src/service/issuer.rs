@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use api::v1;
 use cell::Certificate;
 use model::Serial;
-use proto::v1;
 use rpc::{Authority, Identity, SigningRequest, Validity};
 use tonic::Status;
 

@@ -3,10 +3,10 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
+use api::v1;
 use cell::Job;
 use model::{CollectionId, Time};
 use prost::Message as _;
-use proto::v1;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::past_question::Question;
 use cell::{ForgetJob, Kill, Mutation, Reply, RestartJob};
 use model::LogIndex;
 use prost::Message as _;
-use proto::v1;
-use proto::v1::past_question::Question;
 use rpc::service::jobs_server;
 use tonic::{Request, Response, Status};
 

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
+use api::v1;
 use cell::Cell;
 use model::{Asker, Held, SharedBound, UserName};
-use proto::v1;
 
 use crate::caller::Caller;
 use crate::streams::Streams;

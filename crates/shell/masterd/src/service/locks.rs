@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::change_locks_request::Change;
 use cell::{Cell, CloseLockSession, File, Mutation, RenewLockSession, Reply};
 use model::{FilePath, LockMode, LockSessionId, LogIndex, Sequencer, UserName};
 use prost::Message as _;
-use proto::v1;
-use proto::v1::change_locks_request::Change;
 use rpc::service::locks_server;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
@@ -92,7 +92,7 @@ impl Asked {
 
 /// A file with the users of the holders of its lock.
 fn state(cell: &Cell, file: &File) -> v1::FileState {
-    let mut state = v1::FileState::from(file);
+    let mut state = formats::locks::file_message(file);
     for holder in state.lock.iter_mut().flat_map(|lock| &mut lock.holders) {
         let session = cell.lock_session(LockSessionId(holder.session));
         holder.user = session.map(|session| session.user.to_string()).unwrap_or_default();
@@ -110,8 +110,8 @@ fn may_use(cell: &Cell, by: &Caller, path: &FilePath) -> Result<(), Status> {
 }
 
 /// The mutation of a request.
-fn mutation(change: Change) -> Result<Mutation, proto::Malformed> {
-    use v1::op::request::Mutation as Message;
+fn mutation(change: Change) -> Result<Mutation, api::Malformed> {
+    use formats::v1::op::request::Mutation as Message;
     Mutation::try_from(match change {
         Change::OpenSession(open) => Message::OpenLockSession(open),
         Change::RenewSession(id) => {

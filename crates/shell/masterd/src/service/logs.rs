@@ -6,12 +6,12 @@ mod merge;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::v1;
+use api::v1::log_start::From;
 use cell::{Job, Phase, TaskState};
 use model::{
     Capability, CollectionId, Generation, InstanceId, MachineId, TaskIndex, Time, UserName, Version,
 };
-use proto::v1;
-use proto::v1::log_start::From;
 use rpc::transport::{Limiter, Permit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;

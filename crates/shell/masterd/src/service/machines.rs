@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::change_machine_request::{self, Change};
+use api::v1::past_question::Question;
 use cell::{
     AddMachine, DrainMachine, EndSaver, Machine, Mutation, RemoveMachine, Reply, SetAttributes,
-    SetPlatform, UndrainMachine, attribute,
+    SetPlatform, UndrainMachine,
 };
 use master::Spread;
-use model::{GcuFactor, MachineId, MachineName, Time};
+use model::{GcuFactor, MachineId, MachineName, Time, attribute};
 use prost::Message as _;
-use proto::v1;
-use proto::v1::change_machine_request::{self, Change};
-use proto::v1::past_question::Question;
 use rpc::service::machines_server;
 use tonic::{Request, Status};
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::v1;
+use api::v1::past_question::Question;
 use bns::Changes;
 use cell::{Cell, Job, Service as CellService};
 use model::{JobName, LabelQuery, LogIndex, Time, UserName};
-use proto::v1;
-use proto::v1::past_question::Question;
 use rpc::Identity;
 use rpc::service::names_server;
 use rpc::transport::Permit;
@@ -133,7 +133,7 @@ pub(crate) fn service_record(names: Names<'_>, service: &CellService) -> v1::Nam
     let task = |(job, task): (&Arc<Job>, bns::TaskRecord<'_>)| v1::NameTask {
         user: job.owner.to_string(),
         job: job.spec.name.to_string(),
-        ..proto::name_task(&task)
+        ..formats::name_task(&task)
     };
     v1::NameRecord {
         user: service.owner.to_string(),
@@ -154,7 +154,7 @@ fn job_record(names: Names<'_>, job: &Job) -> v1::NameRecord {
         size: job.spec.tasks,
         labels: job.spec.labels.clone().into_iter().collect(),
         changed: changed.unwrap_or(names.cell.index()).0,
-        tasks: bns::tasks(names.cell, job).map(|task| proto::name_task(&task)).collect(),
+        tasks: bns::tasks(names.cell, job).map(|task| formats::name_task(&task)).collect(),
         service: None,
     }
 }

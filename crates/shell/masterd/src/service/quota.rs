@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use api::v1;
+use api::v1::change_quota_request::Change;
+use api::v1::past_question::Question;
 use cell::{Cell, Grant, Mutation, Reply, Shortfall, Total};
 use model::{Band, GrantId, Time, UserName};
 use prost::Message as _;
-use proto::v1;
-use proto::v1::change_quota_request::Change;
-use proto::v1::past_question::Question;
 use rpc::service::quota_server;
 use spec::JobSpec;
 use tonic::{Request, Status};
@@ -37,7 +37,7 @@ impl quota_server::Quota for Quota {
         &self,
         request: Request<v1::ChangeQuotaRequest>,
     ) -> Answer<v1::ChangeQuotaResponse> {
-        use v1::op::request::Mutation as Message;
+        use formats::v1::op::request::Mutation as Message;
 
         let by = self.door.caller(&request)?;
         let asked = request.into_inner();

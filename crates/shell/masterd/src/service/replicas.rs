@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::change_replicas_request::Change;
 use cell::{AddReplica, Mutation, RemoveReplica, Reply};
 use model::ReplicaId;
 use prost::Message as _;
-use proto::v1;
-use proto::v1::change_replicas_request::Change;
 use rpc::service::replicas_server;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};

@@ -264,7 +264,7 @@ fn take_in(
     image: &[u8],
 ) -> Result<ReplicaMessage, Status> {
     let bad = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-    let image = proto::image::read_image(image).map_err(|error| bad(&error))?;
+    let image = formats::image::read_image(image).map_err(|error| bad(&error))?;
     let cell = Cell::from_image(image.clone()).map_err(|error| bad(&error))?;
     let message = ::replication::message(message, Some(cell)).map_err(|e| malformed(&e))?;
     let restore_epoch = message.restore_epoch;

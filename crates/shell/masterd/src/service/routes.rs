@@ -39,7 +39,7 @@ const OTHERS: [&str; 6] = [
 ];
 /// The descriptors of these services.
 const DESCRIPTORS: [&[u8]; 5] = [
-    proto::DESCRIPTORS,
+    api::DESCRIPTORS,
     replication::DESCRIPTORS,
     tonic_health::pb::FILE_DESCRIPTOR_SET,
     tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,

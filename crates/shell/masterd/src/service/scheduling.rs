@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use api::v1;
+use api::v1::followed::What;
 use cell::{Cell, Outcome};
 use checkpoint::Origin;
 use model::{CellCopy, LogIndex, Term};
 use prost::Message as _;
-use proto::v1;
-use proto::v1::followed::What;
 use replica::LogEntry;
 use rpc::Identity;
 use rpc::service::scheduling_server;
@@ -191,7 +191,7 @@ fn committed(entry: &LogEntry) -> v1::Committed {
 fn image_pieces(cell: &Cell) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();
-    proto::image::write_image(&cell.image(), &mut |bytes| {
+    formats::image::write_image(&cell.image(), &mut |bytes| {
         piece.extend_from_slice(bytes);
         if piece.len() >= IMAGE_PIECE_BYTES {
             pieces.push(std::mem::take(&mut piece));

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::past_question::Question;
 use bns::{Changes, Match};
 use cell::{DeleteService, Rejection, Reply, Service as CellService, SetService};
 use model::{JobName, UserName};
 use prost::Message as _;
-use proto::v1;
-use proto::v1::past_question::Question;
 use rpc::service::services_server;
 use tonic::{Request, Response, Status};
 

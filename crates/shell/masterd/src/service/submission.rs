@@ -1,10 +1,10 @@
 //! What a submission is answered with: the state machine's reply alone, which is of the version of the
 //! cell in which the job was admitted. A view of the cell is of an earlier or a later one.
 
+use api::v1;
 use cell::{ExpiringQuota, Reply, Submission};
 use model::UserName;
 use process::moment;
-use proto::v1;
 
 /// The answer to a user; `None` for a reply to something else.
 pub(super) fn answer(index: u64, user: &UserName, reply: &Reply) -> Option<v1::SubmitResponse> {

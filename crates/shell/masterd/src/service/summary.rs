@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use api::v1::CellStatusResponse;
 use model::LogIndex;
-use proto::v1::CellStatusResponse;
 use tokio::sync::Mutex;
 use tonic::Status;
 

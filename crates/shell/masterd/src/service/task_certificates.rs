@@ -2,8 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use api::v1;
 use process::renewal::addresses;
-use proto::v1;
 use rpc::{CLOCK_SKEW, Identity, SigningRequest, Validity};
 use tonic::{Request, Response, Status};
 
@@ -47,6 +47,6 @@ pub(super) async fn issue(
     Ok(Response::new(v1::CertifyTaskResponse {
         certificate,
         expires: u64::try_from(expires.as_micros()).unwrap_or(u64::MAX),
-        masters: addresses(&view.cell),
+        masters: addresses(view.cell.member_addresses()),
     }))
 }

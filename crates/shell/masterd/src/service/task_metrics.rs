@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::v1;
 use cell::{Job, TaskState};
 use model::{Capability, InstanceId, MachineId, TaskIndex};
-use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::transport::Link;
 use spec::MetricsPage;

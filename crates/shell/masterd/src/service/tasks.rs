@@ -1,8 +1,8 @@
 //! The service for what runs inside tasks: their logs, their own metrics, and commands, relayed from and
 //! to their machines.
 
+use api::v1;
 use model::{MachineId, UserName};
-use proto::v1;
 use rpc::service::tasks_server;
 use rpc::transport::Limiter;
 use tonic::{Request, Streaming};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use api::v1;
 use cell::{ControlUpdate, Reply, ResizeJob, SetLimits, UpdateJob};
 use model::{JobName, Sequencer, TaskSelection, UserName};
 use prost::Message as _;
-use proto::v1;
 use rpc::service::updates_server;
 use spec::{CpuRam, JobSpec, UpdatePolicy};
 use tonic::{Request, Status};
@@ -135,7 +135,7 @@ impl updates_server::Updates for Updates {
         let (asked, asks) = split(request);
         let (owner, job) = job_address(&by.user, &asked.job.unwrap_or_default())?;
         self.door.own(&by, &asks, || may_touch(&by.user, &owner, &job))?;
-        let action = proto::update_action(asked.action).map_err(|error| malformed(&error))?;
+        let action = api::update_action(asked.action).map_err(|error| malformed(&error))?;
         let (user, expected) = (owner.to_string(), asked.expected.map(model::Version));
         let to = asked.to.map(model::Version);
         let control = ControlUpdate { owner, job, action, to, expected };

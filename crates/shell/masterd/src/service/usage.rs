@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::v1;
 use borglet::Measured;
 use model::{CollectionId, ReplicaId, Time};
-use proto::v1;
 use replication::v1::usage_answer::{OfJob, OfMachine, OfTask};
 use replication::v1::{UsageAnswer, UsageQuery};
 use rpc::service::usage_server;
@@ -249,7 +249,7 @@ pub(crate) fn answer(used: Used) -> UsageAnswer {
     }
 }
 
-fn used_of(answer: UsageAnswer) -> Result<Used, proto::Malformed> {
+fn used_of(answer: UsageAnswer) -> Result<Used, api::Malformed> {
     let measured = |message: Option<v1::Measured>| message.unwrap_or_default().try_into();
     let mut used = Used {
         all: measured(answer.used)?,

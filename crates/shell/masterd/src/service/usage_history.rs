@@ -1,7 +1,7 @@
 //! Records the history of what the cell uses: at each replica, from the answers of all of them.
 
+use api::v1;
 use model::{Span, Time};
-use proto::v1;
 
 use crate::metrics::Evictions;
 use crate::reads::usage::cell_used;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::past_question::Question;
 use cell::{
     MachineState, Mutation, Outcome, Reply, ResumeRescheduling, SetLogs, SetNoticeMax,
     SetReclamation,
 };
 use model::{NotListed, Reclamation};
 use prost::Message as _;
-use proto::v1;
-use proto::v1::past_question::Question;
 use rpc::service::cell_server;
 use tonic::{Request, Response, Status};
 
@@ -97,7 +97,7 @@ impl cell_server::Cell for WholeCell {
         let asked = request.into_inner();
         let bytes = asked.encoded_len();
         let settings = asked.settings.ok_or_else(|| Status::invalid_argument("no settings"))?;
-        let settings = settings.try_into().map_err(|error: proto::Malformed| {
+        let settings = settings.try_into().map_err(|error: api::Malformed| {
             Status::invalid_argument(format!("the settings cannot be used: {error}"))
         })?;
         self.door
@@ -117,7 +117,7 @@ impl cell_server::Cell for WholeCell {
         let bytes = asked.encoded_len();
         let most =
             asked.notice_max.ok_or_else(|| Status::invalid_argument("no notice is given"))?;
-        let most = proto::span(&most).map_err(|error| {
+        let most = api::span(&most).map_err(|error| {
             Status::invalid_argument(format!("the notice cannot be used: {error}"))
         })?;
         self.door

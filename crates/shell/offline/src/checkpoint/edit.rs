@@ -9,7 +9,7 @@ use ::checkpoint;
 use anyhow::{Context, bail};
 use cell::{Cell, Image};
 use command::{Done, Failure};
-use proto::image::{read_image_json, write_image_json};
+use formats::image::{read_image_json, write_image_json};
 
 use super::{EditArgs, sound, unusable};
 
@@ -53,7 +53,7 @@ pub(super) fn edit(args: &EditArgs) -> Done {
         remove(&text);
     }
     let (file, former, hash) =
-        (args.file.display(), former.display(), proto::image::state_hash(&cell).short());
+        (args.file.display(), former.display(), formats::image::state_hash(&cell).short());
     eprintln!("{file}: state {hash}; the previous version is {former}");
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use ::checkpoint;
 use command::output::{self, Format};
 use command::{Done, Failure};
+use formats::image::{state_hash, write_image_json};
 use model::Time;
-use proto::image::{state_hash, write_image_json};
 use serde::Serialize;
 
 use super::{places, unusable};

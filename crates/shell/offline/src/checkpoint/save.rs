@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use ::checkpoint::{Origin, Writing};
+use api::v1;
+use api::v1::save_checkpoint_response::{Head, Piece};
 use client::Target;
 use command::{Done, Failure, with_cell};
+use formats::image::StateHasher;
 use model::{LogIndex, RestoreEpoch, Term, Time};
-use proto::image::StateHasher;
-use proto::v1;
-use proto::v1::save_checkpoint_response::{Head, Piece};
 use store::checkpoint::CheckpointReader;
 
 use process::moment::{self, Moment};

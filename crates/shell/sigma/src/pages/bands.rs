@@ -1,8 +1,8 @@
 //! Resources divided among bands: a bar each for limits, reservations and usage.
 
+use api::{v1, word};
 use chart::{Bar, Marker, Size};
 use maud::{Markup, html};
-use proto::{v1, word};
 
 use crate::fleet::{By, Of};
 use crate::show;

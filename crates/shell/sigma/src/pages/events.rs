@@ -1,9 +1,9 @@
 //! The events of the cell, of a job, a task or a machine: who did what, and why.
 
+use api::v1;
+use api::v1::events_request::From;
 use maud::{Markup, html};
 use present::EventWords;
-use proto::v1;
-use proto::v1::events_request::From;
 
 use super::{Page, Part, quoted};
 use crate::address::Query;

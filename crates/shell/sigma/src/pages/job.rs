@@ -1,9 +1,9 @@
 //! A job: its tasks as a grid, its update with the buttons for it, its budget and its history.
 
+use api::v1::events_request::From;
+use api::v1::usage_request::{Of, Tasks};
+use api::{v1, word};
 use maud::{Markup, html};
-use proto::v1::events_request::From;
-use proto::v1::usage_request::{Of, Tasks};
-use proto::{v1, word};
 
 use super::{Page, Part, events, jobs};
 use crate::action::{Action, button};

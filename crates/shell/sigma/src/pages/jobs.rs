@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use api::{v1, word};
 use maud::{Markup, html};
 use model::{LabelQuery, LabelQueryError, Priority};
-use proto::{v1, word};
 
 use super::{Page, Part, quoted};
 use crate::address::{Place, Query};

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use api::v1;
+use api::v1::log_start::From;
+use api::v1::moment::At;
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use model::Time;
-use proto::v1;
-use proto::v1::log_start::From;
-use proto::v1::moment::At;
 
 use super::{Page, Part, job as job_page, quoted, task};
 use crate::address::{Place, Query};

@@ -2,10 +2,10 @@
 
 use std::cmp::Reverse;
 
+use api::{v1, word};
 use chart::{Bar, Marker, Size};
 use maud::{Markup, html};
 use model::{LabelQuery, LabelQueryError};
-use proto::{v1, word};
 
 use super::{Page, Part, quoted};
 use crate::address::{Place, Query};

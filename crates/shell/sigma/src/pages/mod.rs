@@ -98,7 +98,7 @@ async fn find(asker: &mut Asker, text: &str) -> Result<Place, Problem> {
     let of = |text: &str| text.to_owned();
     let jobs = asker.jobs().await?;
     let is_job = |user: &str, job: &str| {
-        let name = |found: &proto::v1::JobStatus| {
+        let name = |found: &api::v1::JobStatus| {
             found.spec.as_ref().is_some_and(|spec| spec.name == job) && found.user == user
         };
         jobs.jobs.iter().any(name)

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::v1;
 use axum::http::StatusCode;
 use maud::{Markup, html};
-use proto::v1;
 
 use super::{Page, Part, jobs, quoted};
 use crate::address::Place;

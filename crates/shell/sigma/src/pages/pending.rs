@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::v1;
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use model::Time;
-use proto::v1;
 
 use super::why::{counted, tasks_of};
 use super::{Page, Part, bands, jobs};

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use api::v1;
+use api::v1::event_record::Kind as What;
+use api::v1::event_record::subject;
+use api::v1::events_request::From;
+use api::v1::usage_request::{Of, Tasks};
 use chart::{Chart, Kind, Point, Series, Unit, chart};
 use maud::{Markup, html};
 use model::FinalUsage;
 use present::EventWords;
-use proto::v1;
-use proto::v1::event_record::Kind as What;
-use proto::v1::event_record::subject;
-use proto::v1::events_request::From;
-use proto::v1::usage_request::{Of, Tasks};
 
 use super::{Page, Part, events, job as job_page};
 use crate::action::{Action, button};
@@ -416,7 +416,7 @@ impl Resource<'_> {
 
 /// The length of a window, in microseconds.
 fn length(window: &v1::UsageWindow) -> u64 {
-    let length = window.length.as_ref().and_then(|length| proto::span(length).ok());
+    let length = window.length.as_ref().and_then(|length| api::span(length).ok());
     length.unwrap_or_default().0
 }
 
@@ -633,7 +633,7 @@ mod tests {
             generation: 1,
             window: Some(v1::UsageWindow {
                 start: start * 1_000_000,
-                length: Some(proto::Duration { seconds: 300, nanos: 0 }),
+                length: Some(api::Duration { seconds: 300, nanos: 0 }),
                 average: Some(measured(cpu)),
                 ..Default::default()
             }),

@@ -1,8 +1,8 @@
 //! A terminal in a task, for users who may run commands there.
 
+use api::v1;
 use maud::{Markup, html};
 use model::Capability;
-use proto::v1;
 
 use super::{Page, Part, job as job_page, task};
 use crate::asker::Asker;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::{v1, word};
 use chart::{Bar, Marker, Part as Piece, Size, stack};
 use maud::{Markup, html};
 use model::{Capability, Dimension, Resources, Time};
-use proto::{v1, word};
 
 use super::{Page, Part, bands, jobs};
 use crate::address::{Place, Query};

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use api::v1;
+use api::v1::events_request::From;
 use maud::{Markup, html};
 use model::Resources;
-use proto::v1;
-use proto::v1::events_request::From;
 
 use super::{Page, Part, events, jobs};
 use crate::address::{Place, Query};

@@ -1,7 +1,7 @@
 //! The words of states, with a mark and a colour: never told by colour alone.
 
+use api::{v1, word};
 use maud::{Markup, html};
-use proto::{v1, word};
 
 /// How a state looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use proto::v1;
+use api::v1;
 
 use super::clients::{
     ATTEMPT, Caller, ClientSettings, Outcome, Probe, Shared, USUAL, description, start,

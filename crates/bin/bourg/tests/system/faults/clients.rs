@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use api::v1;
 use client::MasterClient;
-use proto::v1;
 use rpc::{Credentials, Expect, Role, Rotating};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Response, Status};

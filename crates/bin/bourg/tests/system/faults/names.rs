@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use proto::v1;
+use api::v1;
 use rpc::service::names_client::NamesClient;
 use rpc::{Expect, Role, Rotating};
 use tonic::Code;

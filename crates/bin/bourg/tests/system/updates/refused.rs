@@ -1,7 +1,7 @@
 //! What is refused: each with a message that says what to do, and nothing changes.
 
+use api::v1;
 use client::MasterClient;
-use proto::v1;
 use tonic::Code;
 
 use super::{WEB, change, json, machines, settled, told, write_web};

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use api::v1;
+use api::v1::change_quota_request::Change;
 use client::Connection;
 use command::Failure;
 use model::{Band, Bytes, JobName, MilliCores, ReplicaId};
-use proto::v1;
-use proto::v1::change_quota_request::Change;
 use rpc::{Identity, Rotating};
 use spec::{JobSpec, TaskSpec};
 use tokio::task::JoinSet;
@@ -152,7 +152,7 @@ async fn grant(connection: &mut Connection, machines: u32) -> Result<(), Failure
     let mut changes = vec![Change::Meter(false)];
     for number in 0..USERS {
         let amount = v1::Resources { cpu_milli, ram_bytes, disk_bytes, disk_rate_bytes };
-        let grant = v1::op::GrantQuota {
+        let grant = v1::GrantQuota {
             user: user(number),
             band: Band::Production.to_string(),
             amount: Some(amount),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use api::{v1, word};
 use maud::{Markup, html};
 use model::{Span, Time};
-use proto::{v1, word};
 
 use super::Facts;
 use crate::address::{Place, Query};

@@ -1,8 +1,8 @@
 //! What the cell has used and reclaimed in the last hours, by band, and why tasks were evicted.
 
+use api::v1;
 use chart::{Chart, Kind, Point, Series, Unit};
 use maud::{Markup, html};
-use proto::v1;
 
 use super::{Facts, HOURS, View};
 use crate::fleet::Of;

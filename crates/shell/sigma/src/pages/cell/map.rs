@@ -1,12 +1,12 @@
 //! The machines by rack, each as a square: a part of the page for each rack, so that only the racks that
 //! have changed are sent again.
 
+use api::{v1, word};
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use chart::{Rack, Square};
 use maud::{Markup, html};
-use proto::{v1, word};
 
 use super::{Facts, View};
 use crate::address::{Address, Place, Query};

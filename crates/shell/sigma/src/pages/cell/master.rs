@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use api::{v1, word};
 use maud::{Markup, html};
-use proto::{v1, word};
 
 use super::{Facts, history};
 use crate::show;

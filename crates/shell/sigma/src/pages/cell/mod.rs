@@ -15,9 +15,9 @@ mod totals;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::{v1, word};
 use maud::{Markup, html};
 use model::Time;
-use proto::{v1, word};
 
 use super::{Page, Part, jobs, pending};
 use crate::address::{Address, Place, Query};

@@ -1,7 +1,7 @@
 //! What may be used, is reserved and is used, by band, of all that the machines have.
 
+use api::v1;
 use maud::{Markup, html};
-use proto::v1;
 
 use super::Facts;
 use crate::fleet::{By, Of};

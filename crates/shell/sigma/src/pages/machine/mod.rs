@@ -3,11 +3,11 @@
 
 mod tasks;
 
+use api::v1;
+use api::v1::events_request::From;
 use maud::{Markup, html};
 use model::attribute;
 use present::machine_words::{held_ports, ports, task_network};
-use proto::v1;
-use proto::v1::events_request::From;
 
 use super::{Page, Part, events, machines, quoted};
 use crate::action::{Action, button};

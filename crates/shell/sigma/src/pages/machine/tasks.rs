@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::v1;
+use api::v1::usage_request::{self, Of as UsageOf, Tasks};
 use maud::{Markup, html};
-use proto::v1;
-use proto::v1::usage_request::{self, Of as UsageOf, Tasks};
 use tokio::task::JoinSet;
 
 use crate::asker::{Asker, MachineUsed};

@@ -1,0 +1,158 @@
+//! The reasons for what happens to tasks: `cell.proto`.
+
+use event::{Death, EvictionCause, KillReason, PendingCause, StopReason};
+use model::CollectionId;
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+
+const NOTHING: v1::Nothing = v1::Nothing {};
+
+impl From<&PendingCause> for v1::PendingCause {
+    fn from(cause: &PendingCause) -> Self {
+        use v1::pending_cause::Cause;
+
+        let cause = match cause {
+            PendingCause::Submitted => Cause::Submitted(NOTHING),
+            PendingCause::Failed => Cause::Failed(NOTHING),
+            PendingCause::Lost => Cause::Lost(NOTHING),
+            PendingCause::Finished => Cause::Finished(NOTHING),
+            PendingCause::Evicted(cause) => Cause::Evicted(cause.into()),
+        };
+        Self { cause: Some(cause) }
+    }
+}
+
+impl TryFrom<v1::PendingCause> for PendingCause {
+    type Error = Malformed;
+
+    fn try_from(cause: v1::PendingCause) -> Result<Self, Malformed> {
+        use v1::pending_cause::Cause;
+
+        Ok(match cause.cause.ok_or(Fault::UnknownKind)? {
+            Cause::Submitted(NOTHING) => Self::Submitted,
+            Cause::Failed(NOTHING) => Self::Failed,
+            Cause::Lost(NOTHING) => Self::Lost,
+            Cause::Finished(NOTHING) => Self::Finished,
+            Cause::Evicted(cause) => Self::Evicted(cause.try_into().field("evicted")?),
+        })
+    }
+}
+
+impl From<&EvictionCause> for v1::EvictionCause {
+    fn from(cause: &EvictionCause) -> Self {
+        use v1::eviction_cause::Cause;
+
+        let cause = match cause {
+            EvictionCause::Preempted { by } => Cause::PreemptedBy((*by).into()),
+            EvictionCause::OutOfResources => Cause::OutOfResources(NOTHING),
+            EvictionCause::MachineFailure => Cause::MachineFailure(NOTHING),
+            EvictionCause::MachineShutdown => Cause::MachineShutdown(NOTHING),
+            EvictionCause::Updated => Cause::Updated(NOTHING),
+            EvictionCause::Other => Cause::Other(NOTHING),
+        };
+        Self { cause: Some(cause) }
+    }
+}
+
+impl TryFrom<v1::EvictionCause> for EvictionCause {
+    type Error = Malformed;
+
+    fn try_from(cause: v1::EvictionCause) -> Result<Self, Malformed> {
+        use v1::eviction_cause::Cause;
+
+        Ok(match cause.cause.ok_or(Fault::UnknownKind)? {
+            Cause::PreemptedBy(by) => Self::Preempted { by: by.into() },
+            Cause::OutOfResources(NOTHING) => Self::OutOfResources,
+            Cause::MachineFailure(NOTHING) => Self::MachineFailure,
+            Cause::MachineShutdown(NOTHING) => Self::MachineShutdown,
+            Cause::Updated(NOTHING) => Self::Updated,
+            Cause::Other(NOTHING) => Self::Other,
+        })
+    }
+}
+
+impl From<&StopReason> for v1::StopReason {
+    fn from(reason: &StopReason) -> Self {
+        use v1::stop_reason::Why;
+
+        let why = match reason {
+            StopReason::Kill(why) => Why::Kill(why.into()),
+            StopReason::Evict(cause) => Why::Evict(cause.into()),
+        };
+        Self { why: Some(why) }
+    }
+}
+
+impl TryFrom<v1::StopReason> for StopReason {
+    type Error = Malformed;
+
+    fn try_from(reason: v1::StopReason) -> Result<Self, Malformed> {
+        use v1::stop_reason::Why;
+
+        Ok(match reason.why.ok_or(Fault::UnknownKind)? {
+            Why::Kill(why) => Self::Kill(why.try_into().field("kill")?),
+            Why::Evict(cause) => Self::Evict(cause.try_into().field("evict")?),
+        })
+    }
+}
+
+impl From<&KillReason> for v1::KillReason {
+    fn from(reason: &KillReason) -> Self {
+        use v1::kill_reason::Why;
+
+        let why = match reason {
+            KillReason::User(user) => Why::User(user.to_string()),
+            KillReason::ParentEnded(job) => Why::ParentEnded(job.0),
+            KillReason::PredecessorEnded(job) => Why::PredecessorEnded(job.0),
+            KillReason::AllocSetEnded(set) => Why::AllocSetEnded(set.0),
+            KillReason::Removed => Why::Removed(NOTHING),
+            KillReason::Now(user) => Why::Now(user.to_string()),
+        };
+        Self { why: Some(why) }
+    }
+}
+
+impl TryFrom<v1::KillReason> for KillReason {
+    type Error = Malformed;
+
+    fn try_from(reason: v1::KillReason) -> Result<Self, Malformed> {
+        use v1::kill_reason::Why;
+
+        Ok(match reason.why.ok_or(Fault::UnknownKind)? {
+            Why::User(user) => Self::User(read::name(&user, "user")?),
+            Why::ParentEnded(job) => Self::ParentEnded(CollectionId(job)),
+            Why::PredecessorEnded(job) => Self::PredecessorEnded(CollectionId(job)),
+            Why::AllocSetEnded(set) => Self::AllocSetEnded(CollectionId(set)),
+            Why::Removed(NOTHING) => Self::Removed,
+            Why::Now(user) => Self::Now(read::name(&user, "now")?),
+        })
+    }
+}
+
+impl From<&Death> for v1::Death {
+    fn from(death: &Death) -> Self {
+        use v1::death::How;
+
+        let how = match death {
+            Death::Finished => How::Finished(NOTHING),
+            Death::Failed => How::Failed(NOTHING),
+            Death::Killed(why) => How::Killed(why.into()),
+        };
+        Self { how: Some(how) }
+    }
+}
+
+impl TryFrom<v1::Death> for Death {
+    type Error = Malformed;
+
+    fn try_from(death: v1::Death) -> Result<Self, Malformed> {
+        use v1::death::How;
+
+        Ok(match death.how.ok_or(Fault::UnknownKind)? {
+            How::Finished(NOTHING) => Self::Finished,
+            How::Failed(NOTHING) => Self::Failed,
+            How::Killed(why) => Self::Killed(why.try_into().field("killed")?),
+        })
+    }
+}
