@@ -302,7 +302,7 @@ impl Life {
             ports,
             victims: Vec::new(),
         };
-        let placed = self.apply(&Op::Assign(vec![assignment])).outcome;
+        let placed = self.apply(&Op::assign(vec![assignment])).outcome;
         assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
         self.apply(&Op::Reserve(vec![reserve(0), reserve(1)]));
         assert_eq!(self.cell.job(id).expect("there").reservation(TaskIndex(1)), amount);
@@ -359,7 +359,7 @@ impl Life {
             let (machine, victims) = (to.id, ids(victims));
             let assignment =
                 Assignment { address: None, instance, alloc: None, machine, ports, victims };
-            let outcome = self.apply(&Op::Assign(vec![assignment])).outcome;
+            let outcome = self.apply(&Op::assign(vec![assignment])).outcome;
             assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]), "{instance}");
         }
     }

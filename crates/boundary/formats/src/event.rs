@@ -23,7 +23,7 @@ pub fn names(cell: &Cell, by: &Actor, event: &Event) -> Names {
     };
     let reporter = match by {
         Actor::Machine(id) => named(*id),
-        Actor::User(_) | Actor::Scheduler | Actor::Master => None,
+        Actor::User(_) | Actor::Scheduler(_) | Actor::Master => None,
     };
     Names {
         user: job.map(|job| job.owner.clone()),

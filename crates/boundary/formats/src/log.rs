@@ -83,9 +83,9 @@ impl From<&Op> for v1::Op {
                 by: by.to_string(),
                 mutation: Some(mutation.into()),
             }),
-            Op::Assign(assignments) => {
+            Op::Assign { by, assignments } => {
                 let assignments = assignments.iter().map(Into::into).collect();
-                Kind::Assign(op::Assign { assignments })
+                Kind::Assign(op::Assign { assignments, by: by.to_string() })
             }
             Op::Observe { machine, observations } => Kind::Observe(op::Observe {
                 machine: machine.0,
@@ -183,9 +183,10 @@ impl TryFrom<v1::Op> for Op {
                 Self::OpenSession { user: read::name(&open.user, "user").field("openSession")? }
             }
             Kind::Request(request) => decode_request(request).field("request")?,
-            Kind::Assign(assign) => {
-                Self::Assign(read::list(assign.assignments, "assignments").field("assign")?)
-            }
+            Kind::Assign(assign) => Self::Assign {
+                by: read::name(&assign.by, "by").field("assign")?,
+                assignments: read::list(assign.assignments, "assignments").field("assign")?,
+            },
             Kind::Observe(observe) => Self::Observe {
                 machine: MachineId(observe.machine),
                 observations: read::list(observe.observations, "observations").field("observe")?,

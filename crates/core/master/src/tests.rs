@@ -122,7 +122,7 @@ impl World {
             ports: vec![],
             victims: vec![],
         };
-        let outcome = self.apply(&Op::Assign(vec![assignment]));
+        let outcome = self.apply(&Op::assign(vec![assignment]));
         assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]));
     }
 

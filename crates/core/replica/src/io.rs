@@ -6,8 +6,8 @@ use bytes::Bytes;
 use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId, Reservation};
 use master::{Answer, Poll};
 use model::{
-    CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, Span, Term, Time,
-    UserName,
+    CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, RestoreEpoch, SchedulerName,
+    Span, Term, Time, UserName,
 };
 use thiserror::Error;
 
@@ -114,7 +114,7 @@ pub enum Input {
     /// A machine enrols or renews its certificate, or a replica's process joins.
     Enrolment(Ticket, Op),
     /// A scheduler's proposal.
-    Propose(Ticket, Vec<Assignment>),
+    Propose(Ticket, SchedulerName, Vec<Assignment>),
     /// A linearizable read.
     Read(Ticket),
     /// A message of another replica.

@@ -265,7 +265,7 @@ impl History {
             if plan.assignments.is_empty() {
                 return;
             }
-            let applied = self.follow(&Op::Assign(plan.assignments.clone()));
+            let applied = self.follow(&Op::assign(plan.assignments.clone()));
             let all = Outcome::Assigned(vec![Ok(()); plan.assignments.len()]);
             assert_eq!(applied.outcome, all, "{plan:?}");
             self.leave(&applied);
@@ -316,7 +316,7 @@ impl History {
                     let assignment =
                         Assignment { instance, alloc, machine, address, ports, victims };
                     let outcome =
-                        cell.clone().apply(self.now, &Op::Assign(vec![assignment])).outcome;
+                        cell.clone().apply(self.now, &Op::assign(vec![assignment])).outcome;
                     let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
                     assert!(judged[0].is_err(), "{instance} fits on {machine} in {alloc:?}");
                 }

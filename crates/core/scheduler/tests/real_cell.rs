@@ -80,7 +80,7 @@ fn a_slice_of_the_real_cell_is_placed_whole() {
                 break;
             }
             placed += plan.assignments.len();
-            let outcome = scheduler.follow(NOW, &Op::Assign(plan.assignments)).outcome;
+            let outcome = scheduler.follow(NOW, &Op::assign(plan.assignments)).outcome;
             let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
             assert!(judged.iter().all(Result::is_ok));
         }

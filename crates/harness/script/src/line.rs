@@ -102,7 +102,7 @@ impl Names<'_> {
             ["assign", assignments @ ..] => {
                 let assignments = assignments.join(" ");
                 let assignments = assignments.split(';').map(|text| self.assignment(text));
-                Op::Assign(assignments.collect::<Result<_, _>>()?)
+                Op::assign(assignments.collect::<Result<_, _>>()?)
             }
             ["reserve", id, amounts @ ..] => Op::Reserve(vec![reservation(id, amounts)?]),
             ["unreachable", name] => Op::MachineUnreachable { machine: self.machine(name)? },

@@ -147,7 +147,8 @@ pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
 
 /// The operation that is applied instead.
 pub(crate) fn applied(injected_bug: InjectedBug, cell: &Cell, mut op: Op) -> Op {
-    if let (InjectedBug::StaleAssignment, Op::Assign(assignments)) = (injected_bug, &mut op) {
+    if let (InjectedBug::StaleAssignment, Op::Assign { assignments, .. }) = (injected_bug, &mut op)
+    {
         for assignment in assignments {
             if let Some(task) = cell.task(assignment.instance.task())
                 && matches!(task.state, TaskState::Pending { .. })

@@ -167,7 +167,7 @@ impl Incarnation {
 
     fn assigned(&self) -> Op {
         let (instance, machine) = (self.instance(), MachineId(self.machine));
-        Op::Assign(vec![Assignment {
+        Op::assign(vec![Assignment {
             instance,
             alloc: None,
             machine,

@@ -281,7 +281,7 @@ fn life_bytes(cell: &Cell, lives: &[Life]) -> anyhow::Result<u64> {
         ..FinalUsage::UNMEASURED
     };
     let ops = [
-        Op::Assign(vec![assignment]),
+        Op::assign(vec![assignment]),
         observed(Observation::Started { instance }),
         observed(Observation::Ended { instance, end, usage }),
     ];

@@ -152,7 +152,7 @@ impl History {
                 self.step = 1;
                 self.request(Mutation::Submit(Arc::clone(&self.spec)))
             }
-            2 => Op::Assign(vec![Assignment {
+            2 => Op::assign(vec![Assignment {
                 instance,
                 alloc: None,
                 machine,

@@ -102,7 +102,7 @@ impl Asked {
             Request::Mutate(..)
             | Request::OpenSession(_)
             | Request::Enrolment(_)
-            | Request::Propose(_) => Self::Change,
+            | Request::Propose(..) => Self::Change,
         }
     }
 

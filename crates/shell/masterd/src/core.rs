@@ -225,7 +225,7 @@ impl Thread {
                         Input::Request(ticket, id, by.user, mutation)
                     }
                     Request::Enrolment(op) => Input::Enrolment(ticket, op),
-                    Request::Propose(assignments) => Input::Propose(ticket, assignments),
+                    Request::Propose(by, assignments) => Input::Propose(ticket, by, assignments),
                 };
                 self.batcher.hold(Instant::now(), ticket, ask);
                 None

@@ -1,7 +1,7 @@
 //! The requests to the core, and their principals.
 
 use cell::{Assignment, Mutation, Op, RequestId};
-use model::{Serial, UserName};
+use model::{SchedulerName, Serial, UserName};
 
 use crate::caller::Caller;
 
@@ -24,7 +24,7 @@ pub(crate) enum Request {
     /// A request of a machine that joins or renews its certificate, or of a replica that joins.
     Enrolment(Op),
     /// Decide about proposed assignments.
-    Propose(Vec<Assignment>),
+    Propose(SchedulerName, Vec<Assignment>),
 }
 
 impl Request {
@@ -39,7 +39,7 @@ impl Request {
                 | Op::JoinReplica { token: serial, .. }
                 | Op::RenewMachine { old: serial, .. },
             ) => Some(Principal::Certificate(*serial)),
-            Self::Enrolment(_) | Self::Propose(_) => None,
+            Self::Enrolment(_) | Self::Propose(..) => None,
         }
     }
 }

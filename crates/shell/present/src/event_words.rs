@@ -16,7 +16,7 @@ pub struct EventWords {
     pub name: &'static str,
     /// Where, why and with what, such as `on m1, preempted by ben/big/0`; may be empty.
     pub detail: String,
-    /// Who did it, such as `ana`, `scheduler` or a machine's name.
+    /// Who did it, such as `ana`, `scheduler main` or a machine's name.
     pub by: String,
 }
 
@@ -67,7 +67,7 @@ fn unknown(event: &v1::EventRecord) -> EventWords {
 fn by(record: &Record) -> String {
     match &record.by {
         Actor::User(user) => user.to_string(),
-        Actor::Scheduler => "scheduler".to_owned(),
+        Actor::Scheduler(name) => format!("scheduler {name}"),
         Actor::Machine(id) => match &record.names.reporter {
             Some(machine) => machine.to_string(),
             None => format!("machine {id}"),

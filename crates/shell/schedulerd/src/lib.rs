@@ -308,6 +308,7 @@ async fn propose(mut client: SchedulingClient<Channel>, proposal: Proposal) -> (
     let mut request = tonic::Request::new(v1::ProposeRequest {
         made_at: proposal.made_at.0,
         assignments: proposal.assignments.iter().map(Into::into).collect(),
+        scheduler: String::new(),
     });
     request.set_timeout(PROPOSAL_TIMEOUT.to_std());
     let outcome = client.propose(request).await;

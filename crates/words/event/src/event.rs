@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{
     Band, Capability, Certificate, CollectionId, End, FilePath, FinalUsage, GcuFactor, Grant,
     InstanceId, JobName, Level, LockMode, LockSessionId, LogIndex, MachineId, MachineName,
-    MemberChange, Reclamation, ReplicaId, Resources, Serial, Service, Shortage, Span, UserName,
-    Version,
+    MemberChange, Reclamation, ReplicaId, Resources, SchedulerName, Serial, Service, Shortage,
+    Span, UserName, Version,
 };
 
 use spec::{CpuRam, FieldChange, LogSettings};
@@ -66,7 +66,7 @@ pub enum Actor {
     /// A user, by a request.
     User(UserName),
     /// A scheduler, by an assignment.
-    Scheduler,
+    Scheduler(SchedulerName),
     /// A machine, by a report.
     Machine(MachineId),
     /// The master itself.

@@ -49,7 +49,7 @@ pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels, can_be_queried};
 pub use machine::{End, FinalUsage, HeldPorts, MachineReport, PortRange};
 pub use member::{Member, MemberChange};
-pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
+pub use name::{CellName, JobName, MachineName, NameError, PortName, SchedulerName, UserName};
 pub use notice::{NoticeDelivery, NoticeReason};
 pub use path::{
     FILE_BYTES_MAX, FilePath, LockMode, PATH_BYTES_MAX, PATH_COMPONENTS_MAX, PathError, Sequencer,

@@ -138,6 +138,11 @@ name!(
     "machine name"
 );
 name!(
+    /// The name of a scheduler, unique in its cell.
+    SchedulerName,
+    "scheduler name"
+);
+name!(
     /// A job's name for one of its TCP ports, such as `http`.
     PortName,
     "port name"
@@ -148,6 +153,14 @@ impl JobName {
     #[must_use]
     pub fn first() -> Self {
         Self("0".into())
+    }
+}
+
+impl SchedulerName {
+    /// The name of the scheduler that a cell has from its start.
+    #[must_use]
+    pub fn main() -> Self {
+        Self("main".into())
     }
 }
 

@@ -114,7 +114,7 @@ fn usage(wire: &mut Wire<'_>, usage: &FinalUsage) {
 fn actor(wire: &mut Wire<'_>, actor: &Actor) {
     match actor {
         Actor::User(user) => wire.given_text(1, user.as_str()),
-        Actor::Scheduler => wire.nothing(2),
+        Actor::Scheduler(name) => wire.given_text(2, name.as_str()),
         Actor::Machine(MachineId(id)) => wire.given_number(3, *id),
         Actor::Master => wire.nothing(4),
     }

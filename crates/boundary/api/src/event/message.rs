@@ -70,7 +70,7 @@ impl From<&Actor> for message::Actor {
     fn from(actor: &Actor) -> Self {
         let who = match actor {
             Actor::User(user) => Who::User(user.to_string()),
-            Actor::Scheduler => Who::Scheduler(NOTHING),
+            Actor::Scheduler(name) => Who::Scheduler(name.to_string()),
             Actor::Machine(id) => Who::Machine(id.0),
             Actor::Master => Who::Master(NOTHING),
         };
@@ -84,7 +84,7 @@ impl TryFrom<message::Actor> for Actor {
     fn try_from(actor: message::Actor) -> Result<Self, Malformed> {
         Ok(match actor.who.ok_or(Fault::UnknownKind)? {
             Who::User(user) => Self::User(read::name(&user, "user")?),
-            Who::Scheduler(NOTHING) => Self::Scheduler,
+            Who::Scheduler(name) => Self::Scheduler(read::name(&name, "scheduler")?),
             Who::Machine(id) => Self::Machine(MachineId(id)),
             Who::Master(NOTHING) => Self::Master,
         })

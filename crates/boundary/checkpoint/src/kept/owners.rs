@@ -49,7 +49,7 @@ impl Life {
             let ports = self.cell.machine(machine).expect("there").free_ports(ports.len(), &[]);
             let (alloc, victims) = (Some(alloc), Vec::new());
             let inside = Assignment { address: None, instance, alloc, machine, ports, victims };
-            let placed = self.apply(&Op::Assign(vec![inside])).outcome;
+            let placed = self.apply(&Op::assign(vec![inside])).outcome;
             assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
         }
         self.apply(&Op::MachineSilent { machine: self.machine("m8") });

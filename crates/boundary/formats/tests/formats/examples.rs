@@ -420,7 +420,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Op::Nothing,
         Op::Bootstrap { name: name("dev"), administrator: name("ana") },
         Op::OpenSession { user: name("ana") },
-        Op::Assign(vec![
+        Op::assign(vec![
             assignment(0, vec![31_000, 31_001], vec![]),
             assignment(1, vec![], vec![instance(2), instance(3)]),
         ]),
@@ -459,7 +459,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     inside.kind = Kind::Job { alloc_set: Some(reference("ana/room")) };
     later.extend([room, inside].map(|job| request(Mutation::Submit(Arc::new(job)))));
     let alloc = Some(instance(7));
-    later.push(Op::Assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
+    later.push(Op::assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
     later.push(Op::MeterQuota);
     later.extend(of_quota().into_iter().map(request));
     let mut privileged = full_job();
@@ -588,7 +588,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetService(_) => "set service",
             Mutation::DeleteService(_) => "delete service",
         },
-        Op::Assign(_) => "assign",
+        Op::Assign { .. } => "assign",
         Op::Observe { .. } => "observe",
         Op::DescribeMachine { .. } => "describe machine",
         Op::MachineSilent { .. } => "machine silent",

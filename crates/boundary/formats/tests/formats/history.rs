@@ -249,7 +249,7 @@ impl Life {
                 let factor = factor.expect("a factor");
                 self.request(Mutation::SetPlatform(SetPlatform { platform, factor }));
             }
-            Step::Assign(evict) => self.apply(Op::Assign(self.assignments(evict))),
+            Step::Assign(evict) => self.apply(Op::assign(self.assignments(evict))),
             Step::Started => self.observe(|instance, _| Observation::Started { instance }),
             Step::Health(healthy) => {
                 let check = "HTTP 503".to_owned();

@@ -254,7 +254,7 @@ fn a_malformed_record_is_refused_with_its_place() {
             "op.openSession.user: a user name cannot be empty".to_owned(),
         ),
         (
-            Some(Kind::Assign(v1::op::Assign { assignments: vec![assignment] })),
+            Some(Kind::Assign(v1::op::Assign { assignments: vec![assignment], by: "main".to_owned() })),
             "op.assign.assignments[0].ports[1]: must be 0 to 65535, is 65536".to_owned(),
         ),
         (

@@ -111,7 +111,7 @@ impl Op {
             Self::OpenSession { user } => Actor::User(user.clone()),
             Self::Bootstrap { administrator, .. } => Actor::User(administrator.clone()),
             Self::Request { by, .. } => Actor::User(by.clone()),
-            Self::Assign(_) => Actor::Scheduler,
+            Self::Assign { by, .. } => Actor::Scheduler(by.clone()),
             Self::Observe { machine, .. } | Self::DescribeMachine { machine, .. } => {
                 Actor::Machine(*machine)
             }
@@ -181,7 +181,7 @@ impl Cell {
             Op::Request { id, by, mutation } => {
                 return Outcome::Request(self.request(*id, by, mutation, events));
             }
-            Op::Assign(assignments) => {
+            Op::Assign { assignments, .. } => {
                 let accepted = assignments.iter().map(|assignment| self.assign(assignment, events));
                 return Outcome::Assigned(accepted.collect());
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{
     Assignment, CellName, CollectionId, DirectoryId, End, FinalUsage, InstanceId, KeyDigest, Level,
     LockSessionId, MachineId, MachineName, MachineReport, MemberChange, ReplicaId, RequestId,
-    Resources, Serial, Span, Time, UserName, Version,
+    Resources, SchedulerName, Serial, Span, Time, UserName, Version,
 };
 
 use crate::{Mutation, UpdateStep};
@@ -37,7 +37,12 @@ pub enum Op {
         mutation: Mutation,
     },
     /// A scheduler's proposals, accepted or rejected one by one.
-    Assign(Vec<Assignment>),
+    Assign {
+        /// The scheduler.
+        by: SchedulerName,
+        /// What it proposes, in order.
+        assignments: Vec<Assignment>,
+    },
     /// What a machine's Borglet reported.
     Observe {
         /// The machine.
@@ -203,6 +208,14 @@ pub enum Op {
         /// The job.
         job: CollectionId,
     },
+}
+
+impl Op {
+    /// Proposals of the scheduler that a cell has from its start.
+    #[must_use]
+    pub fn assign(assignments: Vec<Assignment>) -> Self {
+        Self::Assign { by: SchedulerName::main(), assignments }
+    }
 }
 
 /// The estimate of what an incarnation of a task needs, its reservation (paper, section 5.5). It is

@@ -117,7 +117,7 @@ mod tests {
             let instance = instance(index, 1);
             let assignment =
                 Assignment { instance, alloc: None, machine, address: None, ports, victims };
-            let outcome = self.apply(&Op::Assign(vec![assignment]));
+            let outcome = self.apply(&Op::assign(vec![assignment]));
             matches!(outcome, Outcome::Assigned(judged) if judged[0].is_ok())
         }
 

@@ -76,7 +76,7 @@ fn valid_cell() -> Cell {
         request(1, Mutation::AddMachine(AddMachine { name, address: "m1:1".to_owned() })),
         Op::DescribeMachine { machine: MACHINE, report: Arc::new(report) },
         request(2, Mutation::Submit(Arc::new(spec))),
-        Op::Assign(vec![assignment(0, 31_000), assignment(1, 31_001)]),
+        Op::assign(vec![assignment(0, 31_000), assignment(1, 31_001)]),
     ] {
         cell.apply(Time::ZERO, &op);
     }

@@ -119,7 +119,7 @@ fn kill(cell: &Cell, name: &str) -> Option<Op> {
 fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
     let (instance, machine) = (newest(cell, name)?, MachineId(machine));
     let ports = cell.machine(machine)?.free_ports(1, &[]);
-    Some(Op::Assign(vec![Assignment {
+    Some(Op::assign(vec![Assignment {
         address: None,
         instance,
         alloc: None,
@@ -134,7 +134,7 @@ fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
     let (instance, victim) = (newest(cell, "b")?, newest(cell, "a")?);
     let machine = MachineId(machine);
     let ports = cell.machine(machine)?.free_ports(1, &[]);
-    Some(Op::Assign(vec![Assignment {
+    Some(Op::assign(vec![Assignment {
         address: None,
         instance,
         alloc: None,

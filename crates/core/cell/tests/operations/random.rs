@@ -367,7 +367,7 @@ impl Step {
                 let takes = job.network(instance.index).is_own() && alloc.is_none();
                 let address = takes.then(|| machine.free_address(&[])).flatten();
                 let victims = victims(cell, job, machine);
-                Op::Assign(vec![Assignment {
+                Op::assign(vec![Assignment {
                     address,
                     instance,
                     alloc,

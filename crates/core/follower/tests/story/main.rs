@@ -78,7 +78,7 @@ impl Story {
             "decided" => {
                 let Proposal { number, assignments, .. } =
                     self.proposal.take().expect("a proposal");
-                let outcome = self.commit(Op::Assign(assignments));
+                let outcome = self.commit(Op::assign(assignments));
                 let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
                 let rejected = judged.iter().any(Result::is_err);
                 match more {

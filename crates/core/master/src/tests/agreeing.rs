@@ -87,7 +87,7 @@ impl World {
                 let next = living.and_then(|job| job.instance(TaskIndex(*index)));
                 let Some(instance) = next else { return };
                 let (machine, ports, victims) = (M1, vec![], vec![]);
-                self.apply(&Op::Assign(vec![Assignment {
+                self.apply(&Op::assign(vec![Assignment {
                     address: None,
                     instance,
                     alloc: None,

@@ -256,7 +256,7 @@ impl Cluster {
             ports: vec![],
             victims: vec![],
         };
-        self.propose(Op::Assign(vec![assignment]));
+        self.propose(Op::assign(vec![assignment]));
     }
 
     pub(super) fn kill(&mut self, index: u32) {

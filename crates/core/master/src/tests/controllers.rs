@@ -20,7 +20,7 @@ fn with_work_for_all() -> World {
     world.submit_spec(spec.clone());
     let instance = InstanceId { collection: CollectionId(2), ..instance(0, 1) };
     let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
-    world.apply(&Op::Assign(vec![Assignment {
+    world.apply(&Op::assign(vec![Assignment {
         address: None,
         instance,
         alloc: None,
@@ -207,7 +207,7 @@ fn one_task_after_the_other_leaves_a_machine_that_stays_short() {
             let instance = InstanceId { collection: CollectionId(number), ..instance(index, 1) };
             let (machine, ports, victims) = (M1, Vec::new(), Vec::new());
             let (address, alloc) = (None, None);
-            world.apply(&Op::Assign(vec![Assignment {
+            world.apply(&Op::assign(vec![Assignment {
                 address,
                 instance,
                 alloc,

@@ -173,7 +173,7 @@ impl World {
                 ports: vec![],
                 victims: vec![],
             });
-            let outcome = self.apply(&Op::Assign(assignments.collect()));
+            let outcome = self.apply(&Op::assign(assignments.collect()));
             let Outcome::Assigned(answers) = outcome else { panic!("{outcome:?}") };
             assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         }

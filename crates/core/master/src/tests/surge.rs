@@ -53,7 +53,7 @@ impl World {
                     let (machine, ports, victims) = (M1, vec![], vec![]);
                     let (address, alloc) = (None, None);
                     let assigned = Assignment { address, instance, alloc, machine, ports, victims };
-                    self.apply(&Op::Assign(vec![assigned]));
+                    self.apply(&Op::assign(vec![assigned]));
                 }
                 TaskState::Running(placed) if placed.stop.is_some() => {
                     let (end, usage) = (End::Stopped, FinalUsage::UNMEASURED);

@@ -72,7 +72,7 @@ impl World {
                     let (address, alloc) = (None, None);
                     let assign = Assignment { address, instance, alloc, machine, ports, victims };
                     // It may not fit.
-                    self.apply(&Op::Assign(vec![assign]));
+                    self.apply(&Op::assign(vec![assign]));
                 }
                 TaskState::Running(placement) => {
                     let usage = model::FinalUsage::UNMEASURED;

@@ -33,7 +33,7 @@ impl Engine {
     /// counts.
     pub fn follow(&mut self, cell: &Cell, op: &Op, applied: &Applied) -> Changed {
         let mut touched = Touched::by(cell, op, applied);
-        if let Op::Assign(assignments) = op {
+        if let Op::Assign { assignments, .. } = op {
             self.judged(assignments, &applied.outcome, &mut touched);
         }
         self.take_in(cell, touched)
@@ -189,7 +189,7 @@ impl Touched {
     fn by(cell: &Cell, op: &Op, applied: &Applied) -> Self {
         let mut touched = Self::default();
         // The effects of an assignment are known from the assignment, and mostly from the plan.
-        if !matches!(op, Op::Assign(_)) {
+        if !matches!(op, Op::Assign { .. }) {
             touched.machines.extend(applied.reordered.iter().map(|id| (*id, false)));
         }
         if let Op::Reserve(reservations) = op {
@@ -216,7 +216,7 @@ impl Touched {
                     touched.collection(instance.collection);
                     // The effects of an assignment are known from the assignment. A task that an
                     // update has restarted goes on where it was.
-                    if !matches!(op, Op::Assign(_)) {
+                    if !matches!(op, Op::Assign { .. }) {
                         touched.tasks.insert(instance.task());
                         touched.left.insert((instance.task(), None));
                     }

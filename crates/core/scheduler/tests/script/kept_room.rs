@@ -18,7 +18,7 @@ fn room_is_kept_for_a_task_that_waits_for_its_retry() {
     );
     let plan = scheduler.pass(Time(1_000_000));
     assert_eq!(shown(scheduler.cell(), &plan.assignments), "ana/high/0 -> m1 evicting ana/low/0\n");
-    scheduler.follow(Time(1_000_000), &Op::Assign(plan.assignments));
+    scheduler.follow(Time(1_000_000), &Op::assign(plan.assignments));
     follow(&mut scheduler, "ended 1-0-1 stopped\nstarted 3-0-1");
     let mut evicted = 0;
     let mut now = 2;
@@ -41,7 +41,7 @@ fn room_is_kept_for_a_task_that_waits_for_its_retry() {
         let plan = scheduler.pass(Time(now * 1_000_000));
         assert_eq!(shown(scheduler.cell(), &plan.assignments), "ana/high/0 -> m1\n");
         evicted += plan.assignments[0].victims.len();
-        scheduler.follow(Time(now * 1_000_000), &Op::Assign(plan.assignments));
+        scheduler.follow(Time(now * 1_000_000), &Op::assign(plan.assignments));
     }
     assert_eq!(evicted, 0);
     // When it is gone, the room is there for all.

@@ -72,7 +72,7 @@ fn plan(machines: &str, jobs: &str, expected: &Expect) {
     let text = format!("{}unplaced {}\n", shown(&cell, &plan.assignments), plan.unplaced);
     expected.assert_eq(&text);
     let mut accepted = cell.clone();
-    let applied = accepted.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+    let applied = accepted.apply(Time(1_000_000), &Op::assign(plan.assignments.clone()));
     let all = Outcome::Assigned(vec![Ok(()); plan.assignments.len()]);
     assert_eq!(applied.outcome, all, "the master never disagrees on the same state");
 }
@@ -136,7 +136,7 @@ fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() 
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, [], "its room is taken by the plan");
     scheduler.not_judged(first.assignments.iter().map(|assignment| assignment.instance));
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, first.assignments);
-    scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments.clone()));
+    scheduler.follow(Time(1_000_000), &Op::assign(first.assignments.clone()));
     follow(&mut scheduler, "at 2\nended 1-0-1 exit 0");
     assert_eq!(scheduler.pass(Time(2_000_000)).assignments.len(), 1, "its end makes room");
 }
@@ -156,7 +156,7 @@ fn what_was_refused_is_tried_again_when_the_copy_shows_why_and_not_before() {
     }
     follow(&mut scheduler, "silent m1");
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, []);
-    scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments));
+    scheduler.follow(Time(1_000_000), &Op::assign(first.assignments));
     let second = scheduler.pass(Time(1_000_000));
     assert_eq!(second.assignments[0].machine, MachineId(2));
 }
@@ -168,7 +168,7 @@ fn a_task_that_waits_for_its_next_try_says_when() {
         "submit ana/web 1 priority=200 cpu=600 ram=100",
     );
     let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
-    cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+    cell.apply(Time(1_000_000), &Op::assign(plan.assignments.clone()));
     apply(&mut cell, "at 2\nended 1-0-1 exit 3");
     let mut scheduler = Scheduler::new(cell);
     let plan = scheduler.pass(Time(2_000_000));
@@ -205,7 +205,7 @@ fn a_pairing_that_crashed_is_not_repeated_while_there_is_another() {
         let mut cell = cell(machines, "submit ana/web 1 priority=200 cpu=600 ram=100");
         let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
         assert_eq!(plan.assignments[0].machine, MachineId(1), "the one on which less is stranded");
-        cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+        cell.apply(Time(1_000_000), &Op::assign(plan.assignments.clone()));
         apply(&mut cell, "at 2\nended 1-0-1 exit 3");
         let plan = Scheduler::new(cell).pass(Time(9_000_000));
         assert_eq!(plan.assignments[0].machine, MachineId(again));
@@ -222,7 +222,7 @@ fn arriving(machines: &str, jobs: &[&str], expected: &Expect) {
         follow(&mut scheduler, job);
         let plan = scheduler.pass(at);
         text += &format!("> {job}\n{}", shown(scheduler.cell(), &plan.assignments));
-        scheduler.follow(at, &Op::Assign(plan.assignments.clone()));
+        scheduler.follow(at, &Op::assign(plan.assignments.clone()));
         for victim in plan.assignments.iter().flat_map(|assignment| &assignment.victims) {
             follow(&mut scheduler, &format!("ended {victim} stopped"));
         }
@@ -317,7 +317,7 @@ fn limits_decide_for_production_and_reservations_for_the_rest() {
     let mut scheduler = Scheduler::new(cell);
     let at = Time(1_000_000);
     let plan = scheduler.pass(at);
-    scheduler.follow(at, &Op::Assign(plan.assignments));
+    scheduler.follow(at, &Op::assign(plan.assignments));
     follow(&mut scheduler, "reserve 1-0-1 cpu=200 ram=200");
     let machine = scheduler.cell().machine(MachineId(1)).expect("there");
     assert_eq!(machine.taken(), resources(600, 600));
@@ -350,7 +350,7 @@ fn an_eviction_frees_reservations_and_why_counts_as_the_check_does() {
     let place = |scheduler: &mut Scheduler| {
         let plan = scheduler.pass(at);
         let text = shown(scheduler.cell(), &plan.assignments);
-        scheduler.follow(at, &Op::Assign(plan.assignments));
+        scheduler.follow(at, &Op::assign(plan.assignments));
         text
     };
     assert_eq!(place(&mut scheduler), "ana/web/0 -> m1\n");
@@ -391,7 +391,7 @@ fn every_term_of_a_score_is_named_with_its_weight() {
     );
     let mut scheduler = Scheduler::new(cell);
     let plan = scheduler.pass(Time(1_000_000));
-    scheduler.follow(Time(1_000_000), &Op::Assign(plan.assignments[..1].to_vec()));
+    scheduler.follow(Time(1_000_000), &Op::assign(plan.assignments[..1].to_vec()));
     let cell = scheduler.cell();
     let job = cell.job(CollectionId(1)).expect("a job");
     let settings = Settings::default();
@@ -438,7 +438,7 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
         "submit ana/web 3 priority=200 cpu=100 ram=100",
     );
     let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
-    cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+    cell.apply(Time(1_000_000), &Op::assign(plan.assignments.clone()));
     let groups = |cell: &Cell, now| {
         let job = cell.job(CollectionId(1)).expect("the job");
         let groups = why(cell, job, &TaskSelection::All, Time(now)).groups;
@@ -506,7 +506,7 @@ fn following(scheduler: &mut Scheduler, line: &str) -> String {
             return text;
         }
         text += &shown(scheduler.cell(), &plan.assignments);
-        let applied = scheduler.follow(now, &Op::Assign(plan.assignments.clone()));
+        let applied = scheduler.follow(now, &Op::assign(plan.assignments.clone()));
         let all = Outcome::Assigned(vec![Ok(()); plan.assignments.len()]);
         assert_eq!(applied.outcome, all, "the master never disagrees on the same state");
     }

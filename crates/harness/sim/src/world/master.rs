@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cell::{Applied, Cell, Outcome};
 use master::Partition;
-use model::{CellCopy, LogIndex, ReplicaId, Span, Term, Time, UserName};
+use model::{CellCopy, LogIndex, ReplicaId, SchedulerName, Span, Term, Time, UserName};
 use replica::{
     Body, Bootstrap, Codec, Consensus, ConsensusKind, Input, LogEntry, Message, Output, Persist,
     Refusal, Replica, ReplicaError, Settings, Ticket,
@@ -472,7 +472,12 @@ impl<C: Codec> World<C> {
             let instances = assignments.iter().map(|assignment| assignment.instance).collect();
             let ticket =
                 self.masters[host].ticket(Asker::Scheduler { incarnation, number, instances });
-            self.tell_master(host, Input::Propose(ticket, assignments));
+            let main = SchedulerName::main();
+            let by = match incarnation {
+                Some(_) => main,
+                None => SchedulerName::new("rival").unwrap_or(main),
+            };
+            self.tell_master(host, Input::Propose(ticket, by, assignments));
         }
     }
 

@@ -324,7 +324,7 @@ impl World {
             return Ok(());
         }
         self.running.extend(assignments.iter().map(|one| (one.instance, one.machine)));
-        let applied = self.follow(&Op::Assign(assignments))?;
+        let applied = self.follow(&Op::assign(assignments))?;
         if let Outcome::Assigned(judged) = &applied.outcome {
             let refused = judged.iter().find_map(|one| one.as_ref().err());
             anyhow::ensure!(refused.is_none(), "the cell rejected an assignment: {refused:?}");

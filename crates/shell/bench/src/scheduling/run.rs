@@ -87,7 +87,7 @@ pub(crate) fn from_scratch(
         placed += plan.assignments.len();
         evicted += plan.assignments.iter().map(|one| one.victims.len()).sum::<usize>();
         let begun = Stopwatch::start()?;
-        let outcome = scheduler.follow(NOW, &Op::Assign(plan.assignments)).outcome;
+        let outcome = scheduler.follow(NOW, &Op::assign(plan.assignments)).outcome;
         following = following.plus(begun.stop()?);
         let Outcome::Assigned(judged) = outcome else { anyhow::bail!("{outcome:?}") };
         let refused = judged.iter().find_map(|one| one.as_ref().err());

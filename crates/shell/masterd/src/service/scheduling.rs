@@ -7,7 +7,7 @@ use api::v1;
 use api::v1::followed::What;
 use cell::{Cell, Outcome};
 use checkpoint::Origin;
-use model::{CellCopy, LogIndex, Term};
+use model::{CellCopy, LogIndex, SchedulerName, Term};
 use prost::Message as _;
 use replica::LogEntry;
 use rpc::Identity;
@@ -64,15 +64,17 @@ impl scheduling_server::Scheduling for Schedulers {
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
         let by = rpc::transport::peer_identity(&request, &self.door.cell)?;
         // Another replica asks in a scheduler's name.
-        if by != Identity::Master {
-            self.door.scheduler(&request)?;
-        }
+        let name = match by {
+            Identity::Master => request.get_ref().scheduler.clone(),
+            _ => self.door.scheduler(&request)?,
+        };
         let bytes = request.get_ref().encoded_len();
         let counted = self.door.count_proposals(bytes)?;
         if by != Identity::Master
             && let Some(leader) = self.door.leader(Instant::now() + PATIENCE).await?
         {
-            let judged = self.door.peers.propose(leader, request.into_inner()).await?;
+            let request = v1::ProposeRequest { scheduler: name, ..request.into_inner() };
+            let judged = self.door.peers.propose(leader, request).await?;
             self.door.seen(LogIndex(judged.index)).await;
             return Ok(Response::new(judged));
         }
@@ -82,7 +84,9 @@ impl scheduling_server::Scheduling for Schedulers {
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.door.ask_here(request::Request::Propose(assignments), counted).await? {
+        let name = name.parse::<SchedulerName>();
+        let name = name.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        match self.door.ask_here(request::Request::Propose(name, assignments), counted).await? {
             (index, Outcome::Assigned(judged)) => {
                 let proposals = &self.door.metrics.proposals;
                 let accepted = judged.iter().filter(|judged| judged.is_ok()).count();

@@ -7,7 +7,9 @@ use cell::{
     Actor, Event, EventKind, EvictionCause, ExecEnd, KillReason, LockChange, PendingCause,
     StopReason, Subject,
 };
-use model::{Capability, Level, LockSessionId, LogIndex, Reclamation, Sequencer, Span, Time};
+use model::{
+    Capability, Level, LockSessionId, LogIndex, Reclamation, SchedulerName, Sequencer, Span, Time,
+};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -66,7 +68,7 @@ fn subject() -> impl Strategy<Value = Subject> {
 fn actor() -> impl Strategy<Value = Actor> {
     prop_oneof![
         name().prop_map(Actor::User),
-        Just(Actor::Scheduler),
+        Just(Actor::Scheduler(SchedulerName::main())),
         machine().prop_map(Actor::Machine),
         Just(Actor::Master),
     ]

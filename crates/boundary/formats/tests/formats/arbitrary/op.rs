@@ -138,7 +138,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         Just(Op::Nothing),
         (name(), name()).prop_map(|(name, administrator)| Op::Bootstrap { name, administrator }),
         name().prop_map(|user| Op::OpenSession { user }),
-        vec(assignment, 0..3).prop_map(Op::Assign),
+        vec(assignment, 0..3).prop_map(Op::assign),
         (machine(), vec(observation(), 0..3))
             .prop_map(|(machine, observations)| Op::Observe { machine, observations }),
         (machine(), machine_report().prop_map(Arc::new))

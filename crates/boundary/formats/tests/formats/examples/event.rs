@@ -50,7 +50,7 @@ fn happenings() -> Vec<(Actor, Event)> {
         all.extend(kinds.into_iter().map(|kind| (by.clone(), event(kind))));
     };
     add(&ana, Subject::Job(CollectionId(1)), of_jobs());
-    add(&Actor::Scheduler, task, of_tasks());
+    add(&Actor::Scheduler(name("batch")), task, of_tasks());
     add(&machine, task, ends().into_iter().map(|end| EventKind::Lost { end }).collect());
     add(&Actor::Master, Subject::Machine(MachineId(3)), of_machines());
     add(&ana, Subject::Cell, of_the_cell());
@@ -61,7 +61,7 @@ fn happenings() -> Vec<(Actor, Event)> {
         EventKind::Schedule { machine: MachineId(3), alloc },
         EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
     ];
-    add(&Actor::Scheduler, task, of_allocs);
+    add(&Actor::Scheduler(name("batch")), task, of_allocs);
     add(&ana, Subject::Cell, of_quota());
     let capability = Capability::DrainMachines;
     let used = vec![EventKind::CapabilityUsed { capability }];

@@ -31,7 +31,7 @@ fn with_an_alloc() -> Cell {
     let reference = JobReference { user: None, job: set.name.clone() };
     inside.kind = Kind::Job { alloc_set: Some(reference) };
     let place = |collection, alloc| {
-        Op::Assign(vec![Assignment {
+        Op::assign(vec![Assignment {
             address: None,
             instance: incarnation(collection),
             alloc,

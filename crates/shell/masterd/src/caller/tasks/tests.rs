@@ -85,7 +85,7 @@ impl Told {
     fn place(&mut self, second: u64, instance: &str) {
         self.apply(
             second,
-            &Op::Assign(vec![Assignment {
+            &Op::assign(vec![Assignment {
                 address: None,
                 instance: incarnation(instance),
                 machine: MachineId(1),
