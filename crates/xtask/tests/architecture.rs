@@ -367,7 +367,7 @@ const COMMANDS: &[(&str, &[&str])] =
     &[("cli", &["bourg"]), ("dev", &["bourg", "bench"]), ("offline", &["bourg"])];
 
 #[test]
-fn nobody_depends_on_commands() {
+fn only_named_crates_depend_on_command_crates() {
     let metadata = metadata();
     let mut refused = Vec::new();
     for package in metadata.workspace_packages() {

@@ -83,7 +83,7 @@ fn every_bound_is_in_the_table_once() {
 }
 
 #[test]
-fn what_users_share_is_given_to_the_one_rule() {
+fn shared_bounds_are_enforced_by_the_one_rule() {
     let sources: Vec<String> = sources().into_iter().map(|(_, text)| text).collect();
     let bounds = bounds();
     for shared in Table::read().shared {

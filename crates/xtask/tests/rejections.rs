@@ -45,7 +45,7 @@ fn rejections_have_no_text_but_what_a_user_wrote() {
 }
 
 #[test]
-fn a_planted_command_is_found_and_what_is_not_production_is_not_looked_at() {
+fn a_planted_command_is_found_in_production_code_only() {
     let source = format!(
         r##"//! In a comment of the module: {COMMAND}sim.
         /// In a comment: {COMMAND}run.

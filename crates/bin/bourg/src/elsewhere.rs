@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_call_by_another_name_is_found_behind_flags() {
+    fn commands_of_other_systems_are_found_behind_flags() {
         let first = |line: &str| first_word(line.split(' ').map(str::to_owned));
         assert_eq!(first("apply -f x"), Some("apply".to_owned()));
         assert_eq!(first("--cell ps --consistent ps"), Some("ps".to_owned()));

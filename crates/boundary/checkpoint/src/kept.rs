@@ -109,7 +109,7 @@ fn kinds(cell: &Cell) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_is_kept_has_every_kind_of_thing() {
+fn the_kept_checkpoint_has_every_kind_of_object() {
     let seen = kinds(&read(&file(LEVEL)).expect("it is kept").0);
     expect![[r#"
         answer Done

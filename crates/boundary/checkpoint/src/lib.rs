@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_the_epoch_goes_with_it() {
+    fn a_written_checkpoint_is_read_back_with_its_epoch() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let file = place.path().join("cell");
         for restore_epoch in [RestoreEpoch::NEVER, RestoreEpoch { counter: 3, random: 9 }] {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_program_does_not_understand_is_refused() {
+    fn a_checkpoint_with_unknown_content_is_refused() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let file = place.path().join("cell");
         let write = |index, kind| {

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_a_description_is_said_where_it_is_at_hand() {
+    fn a_rejection_explains_a_bad_description_where_it_is_available() {
         let (name, priority) = ("web".parse().expect("a name"), "free".parse().expect("one"));
         let task = TaskSpec::of(vec!["sh".to_owned(), "x".repeat(200 << 10)]);
         let submit = Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, task)));

@@ -147,7 +147,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// It never exceeds its limits, and never answers with an older index after a newer one was learnt.
     #[test]
-    fn it_is_bounded_and_never_goes_back(steps in prop::collection::vec(step(), 0..200)) {
+    fn the_cache_is_bounded_and_never_goes_back(steps in prop::collection::vec(step(), 0..200)) {
         let limits = CacheLimits { questions: 5, endpoints: 4, ..CacheLimits::default() };
         let (mut cache, mut now) = (Cache::new(limits), Time::ZERO);
         let mut learnt: BTreeMap<u32, u64> = BTreeMap::new();

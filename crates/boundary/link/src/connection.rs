@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_ends_with_the_last_who_can_use_it() {
+    async fn a_connection_ends_with_its_last_user() {
         let (run, handle, mut far) = running();
         let stream = handle.clone().open(b"block", &Bytes::new()).await.unwrap();
         drop(handle);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_for_us_is_refused() {
+    fn an_invalid_header_block_is_refused() {
         let mut long = Vec::new();
         encode(&mut long, b"a", &[b'x'; MAX_LIST_OCTETS]);
         let mut many = Vec::new();
@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(
+        fn written_fields_are_read_back(
             fields in prop::collection::vec(("[a-z-]{1,200}", "[ -~]{0,300}"), 0..5),
         ) {
             let mut block = Vec::new();
@@ -281,7 +281,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(block in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn no_input_makes_the_decoder_panic(block in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = decode(&block);
         }
     }

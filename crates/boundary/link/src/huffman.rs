@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_wrongly_is_refused() {
+    fn a_code_with_wrong_padding_is_refused() {
         // Padding of zeros, of a whole octet, and the end-of-string code itself.
         for coded in [&[0x18][..], &[0x64, 0x02, 0xff], &[0xff, 0xff, 0xff, 0xff]] {
             assert_eq!(decode(coded, 100), None, "{coded:x?}");

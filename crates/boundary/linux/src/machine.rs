@@ -283,14 +283,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_kernel_versions() {
+    fn kernel_versions_are_read() {
         assert_eq!(kernel_version("6.1.0-13-cloud-amd64"), Some((6, 1)));
         assert_eq!(kernel_version("5.12-rc1"), Some((5, 12)));
         assert_eq!(kernel_version("what"), None);
     }
 
     #[test]
-    fn discovers_this_machine() {
+    fn the_local_machine_is_discovered() {
         let isolation = preflight().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let machine = Machine::discover(dir.path(), isolation).unwrap();

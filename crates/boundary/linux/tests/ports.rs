@@ -34,7 +34,7 @@ fn bound() -> (u16, impl AsRawFd) {
 }
 
 #[test]
-fn what_listens_is_found_with_its_process() {
+fn a_listening_socket_is_found_with_its_process() {
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
         let listener = TcpListener::bind(address).expect("some port is free");
         let port = listener.local_addr().expect("an address").port();
@@ -63,7 +63,7 @@ fn tells_of_bound() -> bool {
 }
 
 #[test]
-fn what_is_bound_alone_is_found_where_the_kernel_tells_of_it() {
+fn a_bound_socket_is_found_where_the_kernel_reports_it() {
     let (port, socket) = bound();
     match tells_of_bound() {
         true => assert_eq!(is_held_by(port, &socket).port, port),
@@ -72,7 +72,7 @@ fn what_is_bound_alone_is_found_where_the_kernel_tells_of_it() {
 }
 
 #[test]
-fn what_a_process_has_bound_is_known_on_every_kernel() {
+fn ports_bound_by_a_process_are_found_on_every_kernel() {
     let own = linux::ports::Process::read(i32::try_from(std::process::id()).expect("a pid"));
     let (port, _socket) = bound();
     let listener = TcpListener::bind("0.0.0.0:0").expect("some port is free");
@@ -99,6 +99,6 @@ fn a_connection_holds_no_port_unless_all_of_it_is_asked_for() {
 }
 
 #[test]
-fn what_nobody_has_open_has_no_holder() {
+fn an_unopened_socket_has_no_holder() {
     assert!(holders([u32::MAX]).is_empty() && holders([]).is_empty());
 }

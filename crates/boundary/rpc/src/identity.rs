@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_identity_is_refused() {
+    fn an_invalid_identity_is_refused() {
         let long = format!("user/{}", "x".repeat(201));
         for text in [
             "",
@@ -428,7 +428,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_parses_is_written_the_same(text in "(user|borglet|task|join/borglet|x)/\\PC{0,20}(/\\PC{1,5}/[0-9]{1,3})?") {
+        fn a_parsed_identity_is_written_back_unchanged(text in "(user|borglet|task|join/borglet|x)/\\PC{0,20}(/\\PC{1,5}/[0-9]{1,3})?") {
             if let Ok(identity) = text.parse::<Identity>() {
                 prop_assert_eq!(identity.to_string(), text);
                 prop_assert_eq!(identity.check(), Ok(()));

@@ -166,7 +166,7 @@ impl Enrolment for TakesIn {
 }
 
 #[tokio::test]
-async fn who_joins_may_join_and_nothing_else() {
+async fn a_join_identity_may_only_enrol() {
     let (authority, _dir) = authority();
     let master = Rotating::new(issue(&authority, "master")).unwrap();
     let routes = Routes::new(Who).add_service(EnrolmentServer::new(TakesIn));

@@ -141,7 +141,7 @@ async fn a_link_finds_a_server_that_came_back() {
 }
 
 #[tokio::test]
-async fn those_who_dial_at_once_dial_once() {
+async fn concurrent_calls_share_one_dial() {
     let (running, link, _dir) =
         linked(Limits { connections: 1, for_masters: 0, ..Limits::default() });
     let calls: Vec<_> = (0..50).map(|_| tokio::spawn(ask(link.clone()))).collect();
@@ -166,7 +166,7 @@ async fn a_link_that_is_dropped_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn who_is_not_trusted_is_said_as_on_every_connection() {
+async fn an_untrusted_peer_is_reported_as_on_every_connection() {
     let (cell, _dir) = authority();
     let (impostor, _other) = authority();
     let running = Running::start(&issue(&cell, "master"), Limits::default());

@@ -33,7 +33,7 @@ async fn a_key_that_never_left_its_owner_is_let_in() {
 }
 
 #[test]
-fn what_a_request_says_of_its_owner_counts_for_nothing() {
+fn the_names_in_a_signing_request_are_ignored() {
     let (authority, _dir) = authority();
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -49,7 +49,7 @@ fn what_a_request_says_of_its_owner_counts_for_nothing() {
 }
 
 #[test]
-fn what_is_no_request_for_our_kind_of_key_is_refused() {
+fn a_forged_or_unsupported_signing_request_is_refused() {
     let request_of = |algorithm| {
         let key = KeyPair::generate_for(algorithm).unwrap();
         CertificateParams::default().serialize_request(&key).unwrap().pem().unwrap()

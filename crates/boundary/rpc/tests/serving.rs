@@ -80,7 +80,7 @@ async fn connections_above_the_limit_wait_for_a_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_has_more_connections_than_one_may_have() {
+async fn a_client_cannot_exceed_its_maximum_of_connections() {
     let (authority, _dir) = authority();
     let limits = Limits { connections_of_one: 2, drain: Duration::ZERO, ..Limits::default() };
     let running = Running::start(&issue(&authority, "master"), limits);

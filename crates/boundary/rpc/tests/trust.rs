@@ -34,7 +34,7 @@ async fn refused(running: &Running, credentials: &Credentials, expect: &Expect) 
 }
 
 #[tokio::test]
-async fn everyone_of_the_cell_is_known_by_name() {
+async fn every_client_of_the_cell_is_known_by_name() {
     let (authority, running, _dir) = master();
     for identity in ["master", "borglet/m-1", "scheduler/batch", "user/zoë r", "task/ubar/jfoo/50"]
     {
@@ -99,7 +99,7 @@ async fn expired_and_future_certificates_are_refused() {
 }
 
 #[tokio::test]
-async fn a_connection_is_good_for_as_long_as_the_certificate_that_it_began_with() {
+async fn a_connection_lasts_as_long_as_its_first_certificate() {
     let (authority, running, _dir) = master();
     let now = SystemTime::now();
     let soon = Validity { from: now - HOUR, until: now + Duration::from_secs(3) };

@@ -85,7 +85,7 @@ async fn handshakes_of_one_host_leave_room_for_those_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_sends_nothing_or_half_a_request_loses_the_place() {
+async fn an_idle_or_half_sent_request_loses_its_connection() {
     let idle = Duration::from_millis(300);
     let web = Web::start(Limits { idle, ..Limits::default() });
     let half = "POST / HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\nhalf";

@@ -52,7 +52,7 @@ fn an_interrupted_creation_can_be_repeated() {
 }
 
 #[test]
-fn anything_else_is_refused() {
+fn a_path_that_is_no_data_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("thesis.tex"), b"").unwrap();
     for result in [DataDirectory::create(dir.path()), DataDirectory::open(dir.path())] {
@@ -82,7 +82,7 @@ fn a_second_holder_is_refused_and_told_who_holds_it() {
     let dir = tempfile::tempdir().unwrap();
     drop(DataDirectory::create(dir.path()).unwrap());
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holds_the_directory_that_it_is_told_to", "--nocapture"])
+        .args(["--exact", "a_second_process_holds_the_given_directory", "--nocapture"])
         .env(HELD, dir.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -110,7 +110,7 @@ fn a_second_holder_is_refused_and_told_who_holds_it() {
 
 /// The other process of the test above; does nothing on its own.
 #[test]
-fn holds_the_directory_that_it_is_told_to() {
+fn a_second_process_holds_the_given_directory() {
     let Some(path) = std::env::var_os(HELD) else { return };
     let _held = DataDirectory::open(path).unwrap();
     println!("holding");
@@ -177,7 +177,7 @@ fn an_emptied_directory_is_another_one() {
 }
 
 #[test]
-fn a_directory_that_says_nothing_of_itself_does_so_from_then_on_and_one_that_is_damaged_does_not() {
+fn a_missing_directory_id_is_recreated_and_a_damaged_one_is_doubted() {
     let dir = tempfile::tempdir().unwrap();
     drop(DataDirectory::create(dir.path()).unwrap());
     let file = dir.path().join("directory-id");

@@ -29,7 +29,7 @@ fn an_empty_directory_is_an_empty_stream() {
 }
 
 #[test]
-fn what_was_appended_is_read_in_whichever_batches_it_came() {
+fn appended_events_are_read_back_for_any_batch_size() {
     for batch in [1, 2, 7, 1000] {
         let dir = tempfile::tempdir().unwrap();
         let mut events = open(dir.path());
@@ -47,7 +47,7 @@ fn what_was_appended_is_read_in_whichever_batches_it_came() {
 }
 
 #[test]
-fn what_is_there_is_passed_over() {
+fn stored_events_are_skipped_when_appended_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = open(dir.path());
     append(&mut events, 1..=10);
@@ -67,7 +67,7 @@ fn what_is_there_is_passed_over() {
 }
 
 #[test]
-fn what_does_not_follow_is_refused_whole() {
+fn an_out_of_order_batch_is_refused_whole() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = open(dir.path());
     let event = |index, sub, time_us| Event { index, sub, time_us, payload: b"" };
@@ -210,7 +210,7 @@ fn a_torn_tail_is_cut_and_appended_again() {
 }
 
 #[test]
-fn what_is_lost_is_stated() {
+fn a_loss_of_events_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = open(dir.path());
     append(&mut events, 1..=10);
@@ -270,7 +270,7 @@ fn marks_last_over_segments_and_starts() {
 }
 
 #[test]
-fn what_was_deleted_is_stated_and_nothing_else() {
+fn only_deleted_events_are_reported_missing() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = open(dir.path());
     append(&mut events, 1..=120);
@@ -386,7 +386,7 @@ fn a_stream_is_read_by_others_while_its_directory_is_held() {
 }
 
 #[test]
-fn everything_is_read_once_while_it_is_written_and_deleted() {
+fn each_event_is_read_once_during_writes_and_deletions() {
     const LAST: u64 = 4_000;
     let dir = tempfile::tempdir().unwrap();
     let expected = cursors(1..=LAST);

@@ -125,7 +125,7 @@ fn open_damaged(directory: &Path) -> Events {
 }
 
 #[test]
-fn damage_under_a_reader_is_an_error_that_says_where_the_stream_goes_on() {
+fn damage_under_a_reader_is_an_error_naming_the_next_event() {
     let dir = tempfile::tempdir().unwrap();
     let mut events = durable(dir.path(), 60);
     append(&mut events, 61..=61);
@@ -200,7 +200,7 @@ proptest! {
     })]
 
     #[test]
-    fn after_any_crash_every_event_is_there_once(
+    fn every_event_is_there_once_after_any_crash(
         steps in prop::collection::vec(step(), 1..15),
         again in prop::collection::vec(step(), 0..5),
         // Which unsynced sectors reached the disk.

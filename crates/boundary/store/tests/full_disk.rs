@@ -42,7 +42,7 @@ fn fill(directory: &Path) {
 }
 
 #[test]
-fn appends_succeed_until_the_segment_is_full_and_again_when_there_is_room() {
+fn appends_fail_at_a_full_segment_and_succeed_with_room_again() {
     on_small_disk(1 << 20, |path| {
         let options = Options { segment_bytes: 64 << 10, keep_bytes: 0 };
         let directory = path.join("log");

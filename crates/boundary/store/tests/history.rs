@@ -242,7 +242,7 @@ fn replaced_entries_are_not_history() {
 }
 
 #[test]
-fn nothing_at_all_is_a_past_too() {
+fn an_empty_directory_has_a_history() {
     let dir = tempfile::tempdir().unwrap();
     let history = History::open(dir.path(), dir.path()).unwrap();
     assert_eq!((history.begins(), history.last_index(), history.first_record()), (Some(0), 0, 1));

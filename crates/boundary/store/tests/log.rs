@@ -25,7 +25,7 @@ fn an_empty_directory_is_an_empty_log() {
 }
 
 #[test]
-fn what_was_synced_comes_back() {
+fn synced_entries_are_recovered() {
     let dir = tempfile::tempdir().unwrap();
     let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
     append(&mut log, 1, 1..=3);

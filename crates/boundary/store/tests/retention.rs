@@ -203,7 +203,7 @@ const CASES: [Case; 15] = [
 ];
 
 #[test]
-fn what_may_go() {
+fn retention_deletes_the_expected_segments_and_checkpoints() {
     for case in CASES {
         let checkpoints: Vec<_> =
             case.checkpoints.iter().map(|(index, day)| checkpoint(*index, *day, 10)).collect();

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_drops_the_oldest() {
+    fn a_history_is_bounded_and_drops_the_oldest_windows() {
         let mut history = History::new(WINDOW);
         let windows = u64::try_from(WINDOWS_MAX).expect("a number");
         for number in 0..=windows {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn its_text_is_read_again_and_damage_is_found() {
+    fn the_text_of_a_history_is_read_back_and_damage_is_found() {
         let mut history = History::new(WINDOW);
         history.window(at(0), at(0), used(5, 40));
         history.sample(at(310), at(310), used(6, 60));

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_parser_recurses_into_is_counted() {
+    fn every_recursion_of_the_parser_is_counted() {
         let nested = |open: &str, close: &str| {
             let text = |times: usize| open.repeat(times) + "1" + &close.repeat(times);
             assert_eq!(too_deep(text(30).as_bytes(), 250), None, "{open}");

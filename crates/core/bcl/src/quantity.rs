@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_says_why() {
+    fn an_invalid_quantity_says_why() {
         let cores = |value: Json| cores(&value).expect_err("not cores").to_string();
         assert_eq!(cores(Json::Number(0.0005)), "'0.0005' is finer than 0.001 cores");
         assert_eq!(cores(Json::Number(1.000_000_1)), "'1.0000001' is finer than 0.001 cores");

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_unprintable_is_shown() {
+    fn unprintable_characters_are_escaped() {
         for (text, shown) in [
             ("plain ' \" \\ é 漢", "plain ' \" \\ é 漢"),
             ("\u{1b}[31mred", "\\u{1b}[31mred"),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn something_waits_for_what_stops_where_it_does_not_fit_beside_it() {
+    fn a_task_waits_for_stopping_tasks_unless_it_fits_beside_them() {
         // Capacity 10 in every dimension: what runs, what stops, what waits, and whether it starts.
         let table = [
             ("on an empty machine", None, None, [10; 4], true),

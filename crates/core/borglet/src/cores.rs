@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_chosen_from_the_end_with_all_their_threads_and_one_is_left() {
+    fn cores_are_chosen_whole_from_the_end_and_one_is_left() {
         let plain = topology(&[&[0], &[1], &[2], &[3]], &[]);
         let threads = topology(&[&[0, 4], &[1, 5], &[2, 6]], &[]);
         let mixed = topology(&[&[0, 1], &[2], &[3]], &[7]);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_always_shared_where_there_is_something() {
+    fn one_cpu_always_stays_shared_if_there_is_any() {
         let all =
             |taken: &[u32], topology: Topology| topology.shared(&taken.iter().copied().collect());
         assert_eq!(all(&[], Topology::default()), [0; 0]);

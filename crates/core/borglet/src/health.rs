@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_check_one_that_serves_is_healthy_when_it_has_run_for_a_second() {
+    fn a_service_without_a_check_is_healthy_after_a_second() {
         let mut serves = HealthTracker::new(None, true, Time::ZERO);
         assert_eq!((serves.healthy, serves.next()), (None, Some(Time::ZERO + SETTLING)));
         serves.settled();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_answers_is_given_up_after_its_grace() {
+    fn a_task_that_never_answers_is_stopped_after_its_grace() {
         use Verdict::{Continue, Stop};
         let seen = history(&[false; 7]);
         let expected = [
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_healthy_after_five_seconds_says_why_once() {
+    fn an_unhealthy_task_says_why_once_after_five_seconds() {
         let answers: Vec<_> = (0..8).map(|_| Err("no answer")).collect();
         let mut answers: Vec<Result<&str, &str>> = answers;
         answers[6] = Err("another");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_healthy_after_so_many_successes_in_a_row() {
+    fn a_task_is_healthy_after_enough_consecutive_successes() {
         let check = HealthCheck { successes_min: 2, start_grace: Span::ZERO, ..check() };
         let (yes, no) = (Ok(""), Err("x"));
         let seen = reported(&check, &[yes, no, yes, yes, no, yes, no, no, no, yes, yes]);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_says_is_bounded_and_has_no_control_characters() {
+    fn the_text_of_a_check_is_bounded_without_control_characters() {
         assert_eq!(shown("a\tb\u{1b}[31m"), "a\u{fffd}b\u{fffd}[31m");
         let long = shown(&"é".repeat(10_000));
         assert_eq!((long.len(), long.chars().count()), (200, 100));

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_tried_again_later_and_later() {
+    fn a_refused_limit_is_retried_with_growing_waits() {
         let (from, to) = (limit(100, 64), limit(200, 16));
         let refused = Some(limit(200, 64));
         let table: [(&[Option<Resources>], &[u64]); 3] = [
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_is_tried_at_once_and_nothing_where_it_is_so_already() {
+    fn a_new_limit_is_tried_at_once_unless_already_in_force() {
         let (from, less, more) = (limit(100, 64), limit(100, 16), limit(100, 96));
         let mut held = Limit::new(from);
         assert_eq!(held.next(from), None);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_for_certain_is_set_again() {
+    fn an_uncertain_limit_is_set_again() {
         let (from, to) = (limit(100, 64), limit(100, 16));
         assert_eq!(moments(Limit::recovered(from), from, &[None, Some(from)]), [0, 1]);
         assert_eq!(moments(Limit::recovered(from), to, &[Some(to)]), [0]);

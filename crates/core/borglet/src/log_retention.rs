@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_most_gives_the_oldest_until_it_fits() {
+    fn the_user_with_most_logs_loses_the_oldest_until_all_fit() {
         let loops = "ben 2-0-1 1 50, ana 1-0-1 1 40, ben 2-0-2 1 30, ben 2-0-3 1 20, ben 2-0-4 1 9,
                      ben 2-0-5 1 8, ben 2-0-6 1 7, ben 2-0-7 1 6, ben 2-0-8 1 5";
         let table = [
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_deleted_because_of_the_limit_that_it_exceeds() {
+    fn each_deleted_log_names_the_limit_that_it_exceeds() {
         let at_most =
             KeepAtMost { age: Span::from_secs(3_600), bytes: Bytes(3 << 20), instances: 2 };
         let kept = kept("ana 1-0-1 9 61, ana 1-1-1 3 9, ben 2-0-1 1 8, ben 2-1-1 1 7");

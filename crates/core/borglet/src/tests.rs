@@ -245,7 +245,7 @@ fn a_task_is_started_checked_stopped_and_retired() {
 }
 
 #[test]
-fn what_an_instance_used_is_reported_however_it_ended() {
+fn usage_of_an_instance_is_reported_for_every_kind_of_end() {
     let (cpu_time, memory_peak) = (Some(Span(210_000)), Some(Bytes(52 << 20)));
     let usage = FinalUsage { cpu_time, memory_peak, notice: None };
     let used = "210 ms of CPU time, 52 MiB of memory at most";
@@ -295,7 +295,7 @@ fn a_task_waits_for_its_port_until_the_last_owner_has_ended() {
 }
 
 #[test]
-fn one_that_still_waits_is_dropped_without_having_been_started() {
+fn a_waiting_task_is_dropped_without_a_start() {
     let mut world = World::new();
     world.order(5, &[(0, 31000)]);
     world.order(6, &[(1, 31000)]);
@@ -320,7 +320,7 @@ fn a_user_id_that_a_stranger_has_is_left_to_him() {
 }
 
 #[test]
-fn without_a_free_user_id_a_task_is_lost_and_says_why() {
+fn a_task_without_a_free_user_id_is_lost_and_says_why() {
     let settings = Settings { first_uid: 100, uids: 3, ..Settings::default() };
     let borglet = Borglet::new(settings, Arc::default(), Stamp::default(), vec![], vec![]);
     let mut world = World { borglet, now: Time(1_000_000) };
@@ -336,7 +336,7 @@ fn without_a_free_user_id_a_task_is_lost_and_says_why() {
 }
 
 #[test]
-fn what_outlived_the_last_borglet_is_adopted() {
+fn tasks_of_the_previous_borglet_are_adopted() {
     let launch = |index| Launch::new(desired(index, 31000), None, 200_000 + index);
     let recovered = vec![
         Recovered { launch: launch(0), status: RecoveredStatus::Running(Time::ZERO) },
@@ -411,7 +411,7 @@ fn a_new_limit_is_asked_for_until_it_is_in_force() {
 }
 
 #[test]
-fn what_changes_without_a_restart_is_taken_over_and_nothing_else() {
+fn only_changes_without_a_restart_are_applied_in_place() {
     let mut world = World::new();
     let first = desired(0, 31000);
     world.obey(5, vec![first.clone()]);
@@ -436,7 +436,7 @@ fn what_changes_without_a_restart_is_taken_over_and_nothing_else() {
 }
 
 #[test]
-fn one_that_waits_is_started_with_its_newest_limit() {
+fn a_waiting_task_is_started_with_its_newest_limit() {
     let mut world = World::with_mib(100);
     world.obey(5, vec![sized(0, 80)]);
     world.obey(6, vec![sized(1, 40)]);
@@ -456,7 +456,7 @@ fn one_that_waits_is_started_with_its_newest_limit() {
 }
 
 #[test]
-fn a_task_waits_for_the_room_of_those_that_are_evicted_for_it() {
+fn a_task_waits_for_the_room_of_tasks_evicted_for_it() {
     use Input::{Ended, Machine, Started};
     let gone = |index| Ended(instance(index), End::Signalled { signal: 9 }, FinalUsage::UNMEASURED);
     let mut world = World::with_mib(100);
@@ -476,7 +476,7 @@ fn a_task_waits_for_the_room_of_those_that_are_evicted_for_it() {
 }
 
 #[test]
-fn what_is_still_held_to_more_than_is_wanted_takes_that_much_room() {
+fn a_task_takes_the_room_of_its_limit_in_force() {
     let mut world = World::with_mib(100);
     world.obey(1, vec![sized(1, 60), sized(2, 40)]);
     world.input(Input::Started(instance(1)));

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn some_at_once_and_then_one_an_interval() {
+    fn an_allowance_permits_a_burst_and_then_one_per_interval() {
         let mut allowance = Allowance::new(at(100));
         let taken = |allowance: &mut Allowance, now| {
             (0..1_000).take_while(|_| allowance.take(now).is_ok()).count()

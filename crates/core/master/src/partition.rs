@@ -128,7 +128,7 @@ mod tests {
 
     /// Different builds spread machines in the same way.
     #[test]
-    fn who_polls_whom_never_changes() {
+    fn the_assignment_of_machines_to_replicas_never_changes() {
         for (active, expected) in [
             (&[1][..], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
             (&[1, 2, 3], [2, 2, 1, 2, 2, 2, 1, 1, 1, 3, 1, 3]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_move_only_from_a_replica_that_leaves_and_to_one_that_comes() {
+    fn machines_move_only_from_a_leaving_replica_or_to_a_new_one() {
         for (before, after) in [
             (&[1][..], &[1, 2][..]),
             (&[1, 2, 3], &[1, 2]),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_its_share() {
+    fn each_replica_polls_its_share_of_machines() {
         for active in
             [&[1, 2][..], &[1, 2, 3], &[1, 2, 3, 4, 5], &[1, 9, 17], &[100, 200, 300, 400]]
         {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_proposes_what_it_learns_of_its_own_machines_and_nothing_else() {
+    fn a_shard_makes_proposals_about_its_own_machines_only() {
         let machine = MachineId(1);
         let name = "m1".parse().expect("a name");
         let id = cell::RequestId { session: model::SessionId(1), sequence: 1 };

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn at_rate_0_no_machine_with_tasks_goes_and_without_a_burst_each_by_itself() {
+    fn a_zero_rate_keeps_machines_with_tasks_and_zero_burst_spaces_them() {
         let mut bucket = Bucket::empty(Time::ZERO);
         let mut settings = Settings { reschedule_rate: 0, ..Settings::default() };
         bucket.fill(Time(u64::MAX), &settings);

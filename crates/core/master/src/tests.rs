@@ -344,7 +344,7 @@ fn usage_leads_to_no_operation_and_to_no_sooner_poll() {
 }
 
 #[test]
-fn what_a_machine_knows_nothing_of_is_lost_once_it_has_obeyed_the_order() {
+fn a_task_unknown_to_its_machine_is_lost_after_the_order() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
@@ -356,7 +356,7 @@ fn what_a_machine_knows_nothing_of_is_lost_once_it_has_obeyed_the_order() {
 }
 
 #[test]
-fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
+fn a_killed_task_leaves_the_order_and_is_dead_once_gone() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
@@ -372,7 +372,7 @@ fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
 }
 
 #[test]
-fn a_machine_is_unreachable_after_so_many_missed_polls_and_back_with_the_first_answer() {
+fn a_machine_is_unreachable_after_missed_polls_until_its_first_answer() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);

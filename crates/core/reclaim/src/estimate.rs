@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_never_more_than_before() {
+    fn the_decayed_excess_never_grows() {
         let half_life = Span::from_secs(900);
         for excess in [0, 1, 2, 1_000, u64::MAX] {
             assert_eq!(decayed(excess, Span::ZERO, half_life), excess);

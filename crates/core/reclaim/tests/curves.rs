@@ -180,7 +180,7 @@ fn a_sawtooth_keeps_the_reservation_near_its_peaks() {
 }
 
 #[test]
-fn an_idle_task_that_takes_its_whole_limit_has_it_in_the_same_round() {
+fn an_idle_task_that_takes_its_limit_gets_it_at_once() {
     let curve = |seconds| Some(if seconds < 20_000 { 0 } else { 1_000 });
     let rows = [300, 3_900, 19_995, 20_000, 20_005, 23_600];
     check(

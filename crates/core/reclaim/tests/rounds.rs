@@ -167,7 +167,7 @@ fn the_order_of_tasks_changes_no_estimate() {
 }
 
 #[test]
-fn a_task_that_is_gone_is_forgotten_and_its_next_incarnation_begins_at_the_limit() {
+fn a_gone_task_is_forgotten_and_its_successor_begins_at_the_limit() {
     let mut tasks = Tasks::new(3, 10);
     tasks.settle(|_| 100);
     let ended = tasks.tasks.remove(1);

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_wait_share_a_round_and_one_without_an_answer_is_repeated() {
+    fn waiting_reads_share_a_round_and_an_unanswered_round_is_repeated() {
         let tick = Span::from_millis(50);
         let at = |ms| Time::ZERO + Span::from_millis(ms);
         let me = ReplicaId(1);

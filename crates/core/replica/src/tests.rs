@@ -179,7 +179,7 @@ fn a_cell_is_at_the_level_of_its_only_replica() {
 }
 
 #[test]
-fn what_needs_a_higher_level_than_the_cells_is_refused_until_it_is_raised() {
+fn a_request_above_the_level_of_the_cell_is_refused_until_raised() {
     let mut world = World::start_at(TEST_LEVEL, Table::default());
     world.step(vec![]);
     while !world.outputs.iter().any(|output| matches!(output, Output::Leads(_))) {
@@ -206,7 +206,7 @@ fn what_needs_a_higher_level_than_the_cells_is_refused_until_it_is_raised() {
 }
 
 #[test]
-fn nothing_is_acknowledged_before_it_is_durable() {
+fn a_request_is_acknowledged_only_when_durable() {
     let mut world = World::bootstrapped();
     world.outputs.clear();
     world.step(vec![Input::OpenSession(Ticket(9), user())]);
@@ -218,7 +218,7 @@ fn nothing_is_acknowledged_before_it_is_durable() {
 }
 
 #[test]
-fn what_is_proposed_in_one_step_becomes_durable_together() {
+fn requests_of_one_step_become_durable_together() {
     let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.step((1..=100).map(|n| add_machine(n, &format!("m{n}"))).collect());
@@ -254,7 +254,7 @@ fn a_restart_arrives_at_the_same_state() {
 
 /// A follower goes on from what it has, as long as the records after it are in memory.
 #[test]
-fn the_records_after_an_applied_one_are_there_until_a_checkpoint_covers_them() {
+fn records_after_an_applied_one_stay_until_a_checkpoint_covers_them() {
     let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.settle((1..=5).map(|n| add_machine(n, &format!("m{n}"))).collect());
@@ -310,7 +310,7 @@ fn events_are_those_of_their_operation() {
 }
 
 #[test]
-fn before_it_leads_it_refuses() {
+fn a_replica_refuses_requests_before_it_leads() {
     let mut world = World::start(Table::default(), vec![], HardState::default(), Time(1));
     world.step(vec![Input::OpenSession(Ticket(1), user())]);
     let refused =
@@ -387,7 +387,7 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
 }
 
 #[test]
-fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_all_before() {
+fn a_restored_cell_continues_from_its_checkpoint_with_newer_orders() {
     let mut cell = Cell::empty();
     let name = CellName::new("dev").expect("a name");
     cell.apply(Time(1), &Op::Bootstrap { name, administrator: user() });

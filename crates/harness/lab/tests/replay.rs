@@ -55,7 +55,7 @@ fn half_idle() -> Workload {
 }
 
 #[test]
-fn batch_runs_in_what_production_does_not_use_and_without_reclamation_it_does_not() {
+fn batch_runs_in_reclaimed_resources_only_with_reclamation() {
     let run = |setting, hours| replay(&half_idle(), &plan(1, (1_000, 1_000), setting, hours));
     let off = run(Reclamation::Off, 8);
     assert_eq!((off.timeline.len(), totals(&off).reclaimed_permille()), (96, 0));
@@ -139,7 +139,7 @@ fn production_that_arrives_late_takes_its_place_from_batch() {
 }
 
 #[test]
-fn a_gap_in_a_table_makes_a_task_silent_and_its_reservation_rise() {
+fn a_gap_in_a_table_silences_a_task_and_raises_its_reservation() {
     // An hour of usage, and nothing for the next 40 minutes.
     let header = lab::usage::HEADERS[0];
     let mut table = format!("{header}\n");

@@ -66,7 +66,7 @@ fn rows_of_the_real_trace_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn a_table_error_is_reported_with_its_line() {
     let good = "a,200,,0,300000000,1000,8192,10,20,10,20";
     let cases = [
         ("".to_owned(), "line 1: must be the names of the columns, one of"),

@@ -119,7 +119,7 @@ fn every_command_has_a_line_and_every_mutation_a_command() {
 }
 
 #[test]
-fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
+fn a_bad_line_is_explained_and_changes_nothing() {
     let mut text = String::new();
     for line in [
         "dance",
@@ -301,7 +301,7 @@ fn a_bad_line_says_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
-fn nothing_comes_of_empty_lines_and_comments() {
+fn empty_lines_and_comments_do_nothing() {
     let mut script = begun();
     for line in ["", "   ", "# submit ana/api 1", "#"] {
         assert_eq!(script.command(line), Ok(Vec::new()), "{line}");
@@ -364,7 +364,7 @@ fn a_machine_is_added_once_and_described_each_time() {
 }
 
 #[test]
-fn what_follows_the_steps_is_the_same_cell() {
+fn a_follower_of_the_steps_reaches_the_same_cell() {
     let mut script = Script::default();
     let mut follower = Cell::empty();
     for line in ["bootstrap cc root"].iter().chain(LINES) {

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_survives_which_end() {
+    fn each_kind_of_crash_preserves_the_expected_records() {
         let full = |how: Crash| {
             move |disk: &mut Disk| {
                 disk.full = true;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_for_room_is_written_when_there_is_some_and_in_order() {
+    fn waiting_writes_finish_in_order_once_the_disk_has_room() {
         let mut disk = Disk::new(Random::new(1));
         disk.full = true;
         disk.write(persist(1, 1..=3));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_written_again_takes_the_place_of_those_after_it() {
+    fn a_rewritten_record_replaces_itself_and_all_later_records() {
         let mut disk = Disk::new(Random::new(1));
         for (number, range) in [(1, 1..=6), (2, 4..=5)] {
             disk.write(persist(number, range));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_so_is_said() {
+    fn impossible_event_sequences_are_reported() {
         use EvictionCause::{MachineFailure, MachineShutdown, Preempted};
         let drained = EventKind::MachineDrained { reason: String::new() };
         let by_ana = KillReason::User(UserName::new("ana").expect("a name"));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ended_may_run_nowhere_but_on_a_machine_that_is_down() {
+    fn an_ended_task_may_run_only_on_a_machine_that_is_down() {
         let mut account = Account::default();
         account.happened(&[on(1, EventKind::MachineAdded), placed(1, 1)]).expect("placed");
         let lost = End::Lost { reason: String::new() };

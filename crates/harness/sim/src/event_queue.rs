@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_moment_and_then_as_noted() {
+    fn events_are_ordered_by_time_and_then_by_insertion() {
         let mut agenda = Agenda::default();
         for (at, event) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b'), (9, 'e')] {
             agenda.at(Time(at), event);

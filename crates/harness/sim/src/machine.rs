@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_after_what() {
+    fn each_event_leads_to_the_expected_report() {
         let exited = || Step::Ends(End::Exited { code: 3 });
         let restarts = |machine: &mut Machine| {
             machine.kill_borglet();
@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_wanted_gets_its_notice_and_then_its_record_goes() {
+    fn an_unwanted_task_gets_its_notice_and_then_loses_its_record() {
         let mut machine = machine();
         let nothing = |index| Order { tasks: Vec::new(), ..order(index) };
         let consequences = obey(&mut machine, nothing(4));

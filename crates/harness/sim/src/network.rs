@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_where_it_is_said_and_one_way_if_said_so() {
+    fn a_network_cut_affects_the_given_nodes_and_directions() {
         let rack = || Nodes::Machines(2..4);
         let master = || Nodes::One(Node::Master(0));
         for (both_ways, from, to, lost) in [
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_what_comes_twice_is_so_many_in_a_thousand() {
+    fn messages_are_lost_and_duplicated_at_the_given_rate() {
         let mut network = disturbed(Nodes::All, Nodes::All, false, Trouble::Loss(100));
         let lost =
             |network: &mut Network| network.send(Node::Master(0), Node::Clients) == Fate::Lost;

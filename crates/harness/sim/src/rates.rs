@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_the_second() {
+    fn the_pace_counts_events_per_second() {
         let mut pace = Pace::default();
         for milliseconds in [0, 999, 1_000, 3_100, 3_200, 3_999] {
             pace.count(Span::from_millis(milliseconds));

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_a_matter_of_the_seed_and_the_task_and_stays_within_the_limit() {
+    fn a_curve_depends_on_seed_and_task_and_stays_within_the_limit() {
         let of = |seed, index| Curve::of(seed, instance(index), LIMIT);
         assert_eq!(of(1, 1), of(1, 1));
         assert!(of(1, 1) != of(1, 2) && of(1, 1) != of(2, 1));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_the_curve() {
+    fn measured_usage_follows_the_curve() {
         let mut meters = Meters::new(7);
         let mut windows = Vec::new();
         let start = Time(borglet::WINDOW.0 * 3);

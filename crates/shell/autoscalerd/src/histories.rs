@@ -165,7 +165,7 @@ mod tests {
     const WINDOW: Span = Span::from_secs(300);
 
     #[tokio::test]
-    async fn what_was_saved_is_read_again_and_damage_is_said_with_its_line() {
+    async fn saved_histories_are_read_back_and_damage_is_reported_with_its_line() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("history");
         let read = || Histories::read(Some(path.clone()), WINDOW);

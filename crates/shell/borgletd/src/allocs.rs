@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alloc_is_found_again_with_the_limit_that_it_is_held_to() {
+    fn an_alloc_is_recovered_with_its_limit_in_force() {
         for isolation in [Isolation::Jail, Isolation::Rootless] {
             let place = tempfile::tempdir().expect("a temporary directory");
             let files = Files::found(place.path(), isolation).expect("a directory");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_adopted_and_is_not_ordered_any_more_is_removed() {
+    fn an_adopted_alloc_without_an_order_is_removed() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let files = Files::found(place.path(), Isolation::Rootless).expect("a directory");
         files.make_alloc(&desired(64)).expect("it can be made");

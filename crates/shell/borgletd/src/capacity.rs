@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_take_a_part_of_the_machine_and_never_more_than_it_has() {
+    fn capacity_flags_never_take_more_than_the_machine_has() {
         let machine = (MilliCores(2_000), Bytes(4 << 30));
         for (cpu, ram, expected) in [
             (None, None, Ok(machine)),

@@ -142,7 +142,7 @@ mod tests {
     use crate::port_isolation::WantedPortIsolation;
 
     #[tokio::test]
-    async fn what_was_discarded_is_deleted_by_this_process_and_by_the_next() {
+    async fn discarded_directories_are_deleted_by_this_process_or_the_next() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let files = Files::open(place.path(), Isolation::Rootless, WantedPortIsolation::Watched)
             .expect("a directory");

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_a_task_that_gets_no_certificate() {
+    async fn a_task_without_a_certificate_leaves_no_files() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let (files, clients) = clients(place.path(), &[]);
         let error = clients.begin(incarnation("1-0-1"), 1).await.expect_err("no master is known");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_not_used_and_what_nobody_needs_is_removed() {
+    fn foreign_client_directories_are_not_used_and_unneeded_ones_are_removed() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let (files, clients) = clients(place.path(), &[]);
         std::os::unix::fs::symlink(place.path(), directory(&files)).expect("a trap");

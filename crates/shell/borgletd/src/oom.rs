@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_killed_by_the_kernel_is_told_with_numbers() {
+    fn a_kill_by_the_kernel_is_explained_with_numbers() {
         let end = "; the machine had no memory left, and the kernel chose it";
         let table = [
             (64 << 20, "it used 10 MiB at most, its limit is 64 MiB"),

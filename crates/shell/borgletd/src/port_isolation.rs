@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_root_ports_are_watched_unless_more_is_required() {
+    fn ports_are_watched_without_root_unless_more_is_required() {
         let find = |wanted: WantedPortIsolation| {
             wanted.find(Isolation::Rootless, "bourg/none").map_err(|error| format!("{error:#}"))
         };

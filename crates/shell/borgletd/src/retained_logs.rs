@@ -225,7 +225,7 @@ mod tests {
         KeepAtMost { age: Span::from_secs(3_600), bytes: Bytes(1 << 30), instances: 200 };
 
     #[test]
-    fn what_is_kept_is_a_matter_of_this_processs_time_and_of_fair_shares() {
+    fn retained_logs_depend_on_process_time_and_fair_shares() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let files = Files::found(place.path(), Isolation::Rootless).expect("a directory");
         let directory = |name: &str| {

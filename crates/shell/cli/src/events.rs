@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_of_a_kind_that_is_not_known_is_shown_with_what_is() {
+    fn an_event_of_unknown_kind_is_shown_with_its_known_fields() {
         use v1::event_record::actor::Who;
         use v1::event_record::subject::What;
         let mut event = v1::EventRecord {

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_below_the_file_or_a_library_is_imported_wherever_links_lead() {
+    fn imports_stay_below_the_file_or_a_library_despite_links() {
         let place = tempfile::tempdir().expect("a directory");
         let at = |path: &str| place.path().join(path);
         for folder in ["jobs/below", "jobs-2", "lib/deep"] {

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_at_its_share_is_seen() {
+    fn users_at_their_share_are_shown() {
         let holder =
             |user: &str, held, share| v1::LimitHolder { user: user.to_owned(), held, share };
         let of = |name: &str, held, holders| v1::LimitUse {

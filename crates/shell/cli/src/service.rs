@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_told_field_by_field() {
+    fn changes_of_a_service_are_shown_field_by_field() {
         let old = v1::Service {
             port: "http".to_owned(),
             labels: "app=web".to_owned(),

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_counted_by_how_it_ended() {
+    fn ended_tasks_are_counted_by_outcome() {
         use v1::JobState::{Failed, Finished, Killed, Pending, Running};
         let job =
             |state: v1::JobState, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {

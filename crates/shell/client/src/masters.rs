@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn masters_that_are_given_and_current_are_tried_first_and_none_that_was_given_is_forgotten() {
+    fn given_and_current_masters_come_first_and_given_ones_are_kept() {
         for (given, answered, told, order, current) in [
             ("a:1", "a:1", "a:1,b:1,c:1", "a:1,b:1,c:1", "a:1,b:1,c:1"),
             // The one nearest to the user stays first.
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_counts_until_the_cell_file_lists_others_or_forbids_it() {
+    fn learned_masters_count_until_the_cell_file_changes_or_forbids_them() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut masters = Masters::read(directory.path(), &file("a:1"));
         assert!(masters.learn("a:1,b:1", "a:1"));

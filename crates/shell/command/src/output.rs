@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_controls_a_terminal_is_escaped() {
+    fn terminal_control_characters_are_escaped() {
         let shown = escaped(b"a\x1b[31m\tb\r\n\xc2\x9b\x7f\0 \xff \xc3\xa9");
         assert_eq!(shown, "a\\u{1b}[31m\tb\\r\n\\u{9b}\\u{7f}\\u{0} \u{fffd} é");
     }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn of_hidden_variables_the_names_are_shown_and_no_value_is_made_up() {
+    fn hidden_variables_are_shown_by_name_without_an_invented_value() {
         let own = serde_json::json!({"hiddenEnv": ["OWN"]});
         let value = serde_json::json!({
             "spec": {"hiddenEnv": ["KEY", "MODE"], "overrides": {"1": own, "2": {}}}

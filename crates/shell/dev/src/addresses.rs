@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_this_machine_does_not_have_is_no_lack_of_ports() {
+    fn a_foreign_address_is_not_reported_as_a_lack_of_ports() {
         let error = listen_at(Ipv4Addr::new(192, 0, 2, 1)).expect_err("it is for documentation");
         let said = format!("{error:#}");
         assert!(said.starts_with("cannot listen on 192.0.2.1; is the loopback interface up?"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_answers_where_it_did_and_another_one_gets_its_place_nowhere() {
+    fn a_process_keeps_its_address_and_others_never_get_it() {
         let place = tempfile::tempdir().expect("a directory");
         let addresses = || Addresses::of(Some(place.path())).expect("they can be read");
         let first = addresses().listen("master").expect("a port");

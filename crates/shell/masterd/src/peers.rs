@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_the_cell_does_not_know_yet_is_where_they_say() {
+    fn an_unknown_peer_is_at_the_address_that_it_reports() {
         let peers = peers(&[(6, "f:1")]);
         let handle = peers.handle();
         assert_eq!(handle.at(6), ["f:1"], "as was said at the start");

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_led_or_was_restored_since_serves() {
+    fn a_replica_with_a_leader_or_another_restore_epoch_serves() {
         let elsewhere = "replica 2 at m2:1 has restore epoch";
         for (counter, random, leader, says) in [
             (0, 0, 0, None),

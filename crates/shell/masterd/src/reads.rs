@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_env_are_for_the_owner_and_who_may_administer_the_job() {
+    fn values_of_env_are_for_the_owner_and_job_administrators() {
         let view = View::of(cell_with_env());
         for (by, shown) in [
             (Caller::of("ana"), true),

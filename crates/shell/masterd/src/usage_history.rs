@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept_in_order_and_read_after_a_time() {
+    fn the_newest_samples_are_kept_in_order_and_read_after_a_time() {
         let mut ring = Ring::default();
         let at = |time| v1::CellSample { time, pending: 7, ..v1::CellSample::default() };
         let since = |ring: &Ring, time| {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_cpu_and_memory_and_what_was_not_measured_stays_absent() {
+    fn a_sample_has_cpu_and_memory_and_unmeasured_values_stay_absent() {
         let evictions = v1::EvictionCounts { preempted: 3, ..v1::EvictionCounts::default() };
         let mut cell = large();
         cell.bands.truncate(1);

@@ -53,7 +53,7 @@ mod tests {
     use model::Span;
 
     #[test]
-    fn it_is_put_forward_and_never_back() {
+    fn the_clock_moves_forward_and_never_back() {
         let mut clock = Clock::showing(Time(5_000_000));
         let later = Time::ZERO + Span::from_secs(5 * 3_600);
         clock.advance_to(later);

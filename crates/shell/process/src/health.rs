@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_fails_is_told_and_everything_to_whoever_asks_for_it() {
+    async fn failed_checks_are_shown_and_all_checks_on_request() {
         let good = || vec![Check::new("disk", Ok(())), Check::new("leader", Ok(()))];
         let bad = || vec![Check::new("disk", Err("it is full".to_owned())), good().remove(1)];
         for (address, checks, status, text) in [

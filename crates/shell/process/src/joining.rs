@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_directory_joined_with_is_kept() {
+    fn the_token_and_masters_of_a_joined_directory_are_kept() {
         let place = tempfile::tempdir().expect("a directory");
         assert_eq!(masters(place.path()).expect("nothing is there"), Vec::<String>::new());
         let token = "1a02".to_owned();

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_again_the_more_often_the_less_time_is_left() {
+    fn renewal_is_retried_more_often_as_expiry_approaches() {
         let now = SystemTime::now();
         for (left, wait) in [(0, 1), (5, 1), (100, 10), (6_000, 600), (1_000_000, 600)] {
             let waits = retry_after(now + Duration::from_secs(left), now);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_written_is_written_until_it_is_there() {
+    async fn a_failed_write_of_renewed_credentials_is_retried_until_it_succeeds() {
         // Something blocks the path of the new key, or of the masters.
         for (obstacle, what, is_kept) in [
             ("borglet.next.key", "cannot store the renewed certificate", false),

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_were_tried_leave_the_next_best() {
+    fn tried_backends_leave_the_next_best() {
         let mut random = Random::new(5);
         let mut backends = Backends::default();
         let mut tasks = record(&[(0, true), (1, false), (2, false), (3, false)]);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_has_left_is_counted_until_its_last_connection_has_ended() {
+    fn a_departed_task_is_counted_until_its_last_connection_ends() {
         let (mut backends, mut random) = (Backends::default(), Random::new(4));
         backends.update(Some(&record(&[(0, true)])));
         let task = backends.choose(at(0), &[], &mut random).expect("one serves");

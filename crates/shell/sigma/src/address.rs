@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_badly_stays_as_it_is() {
+    fn a_malformed_escape_stays_unchanged() {
         for (text, expected) in [
             ("a+b", "a b"),
             ("%41", "A"),

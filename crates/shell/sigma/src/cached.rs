@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_long_for_a_first_value() {
+    async fn the_wait_for_a_first_value_is_bounded() {
         let cached = Cached::new(Duration::from_secs(3_600));
         let (fetched, fetch) = oneshot::channel();
         let slow = Box::pin(async move { fetch.await.map_err(drop) });

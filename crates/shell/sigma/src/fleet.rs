@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_newer_than_the_list_and_what_is_not_measured_is_unknown() {
+    fn usage_is_newer_than_the_list_and_unmeasured_usage_is_unknown() {
         let resources = |cpu_milli| Some(v1::Resources { cpu_milli, ..v1::Resources::default() });
         let status = v1::MachineStatus {
             id: 7,

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_browser_has_differs_with_the_content_of_a_part() {
+    fn the_digest_of_a_part_changes_with_its_content() {
         let part =
             |id: &str, html: &str| Part::new(id.to_owned(), maud::PreEscaped(html.to_owned()));
         let had = have(&[part("a", "1"), part("b", "2")]);

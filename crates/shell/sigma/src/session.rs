@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_when_idle_after_half_a_day_and_with_its_certificate() {
+    fn a_session_ends_when_idle_after_twelve_hours_or_with_its_certificate() {
         for (expires, uses, last) in [
             // Idle.
             (999_999, &[][..], 3_600),

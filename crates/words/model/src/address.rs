@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_address_is_refused_with_the_right_form() {
+    fn an_invalid_address_is_refused() {
         for bad in ["", "/", "ana/", "a/b/c/d", "ana/web/x", "ana/web/4-0", "ana/web/", "Ana/web"] {
             assert!(bad.parse::<Address>().is_err(), "{bad}");
         }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_reads_back_what_it_prints_and_a_label_must_be_named() {
+    fn a_query_reads_back_what_it_prints_and_needs_a_label() {
         for text in ["a=b", "a!=b", "a", "!a", "a=b,c!=d,e,!f", "a=b=c", "a="] {
             assert_eq!(text.parse::<LabelQuery>().expect(text).to_string(), text);
         }

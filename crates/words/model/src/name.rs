@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_the_nearest_name() {
+    fn an_invalid_name_is_refused_with_the_nearest_one() {
         let says = |text: &str| JobName::new(text).expect_err(text).to_string();
         assert_eq!(says(""), "a job name cannot be empty");
         assert_eq!(says(&"x".repeat(64)), "a job name has at most 63 characters, this one has 64");

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_priority_is_refused() {
+    fn an_invalid_priority_is_refused() {
         assert_eq!(Priority::new(451), Err(PriorityError::OutOfRange(451)));
         assert_eq!("-1".parse::<Priority>(), Err(PriorityError::OutOfRange(-1)));
         assert!(
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_band_is_given_by_its_name_or_by_a_number_in_it() {
+    fn a_band_is_given_by_its_name_or_a_priority() {
         for (text, band) in [
             ("free", Ok(Band::Free)),
             ("0", Ok(Band::Free)),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_in_its_range() {
+    fn drawn_numbers_are_in_their_range() {
         let mut random = Random::new(7);
         for _ in 0..10_000 {
             assert!((5..8).contains(&random.within(5..8)));

@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_a_command_is_read_back_exactly() {
+    fn amounts_written_in_commands_are_read_back_exactly() {
         for (dimension, amount, text) in [
             (Dimension::Cpu, 500, "0.5"),
             (Dimension::Cpu, 12_000, "12"),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_ones_have_zeros_before_them_and_long_ones_are_none() {
+    fn short_serial_numbers_are_zero_padded_and_long_ones_are_refused() {
         let shown = |bytes: &[u8]| Serial::from_bytes(bytes).map(|serial| serial.to_string());
         assert_eq!(shown(&[0x1a, 0x02]).as_deref(), Some("1a02"));
         assert_eq!(shown(&[]).as_deref(), Some("00"));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_says_what_would_be() {
+    fn an_invalid_subnet_is_refused_with_an_example() {
         for (text, says) in [
             ("10.64.5.0", "'10.64.5.0' is not a range of IPv4 addresses such as 10.64.5.0/24"),
             ("10.64/24", "'10.64/24' is not a range of IPv4 addresses such as 10.64.5.0/24"),

@@ -321,7 +321,7 @@ mod tests {
     use model::Appclass;
 
     #[test]
-    fn a_service_has_a_tenth_and_one_down_at_once_and_batch_any_number() {
+    fn the_default_budget_is_a_tenth_for_services_and_unlimited_for_batch() {
         let down = |tasks, appclass, at_once| {
             let disruptions = DisruptionBudget { at_once, per_hour: None };
             JobSpec { tasks, appclass, disruptions, ..job() }.down_max()

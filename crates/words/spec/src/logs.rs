@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_job_leaves_out_is_the_cells() {
+    fn unset_log_settings_are_those_of_the_cell() {
         let cell = LogSettings::default();
         let (day, week) = (Span::from_secs(86_400), Span::from_secs(7 * 86_400));
         for (keep, max, says, applies) in [

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearly_a_reference_is_told_from_what_is_another_programs() {
+    fn misspelt_references_are_told_from_the_syntax_of_other_programs() {
         for (text, near) in [
             ("--port=${prot.http}", &[("prot.http", "port.http")][..]),
             ("${ports.http}", &[("ports.http", "port.http")]),

@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hardly_meant_is_no_problem_to_the_cell_and_is_found() {
+    fn likely_mistakes_are_found_without_being_rejected() {
         type Change = fn(&mut JobSpec);
         let table: [(Change, &[&str]); 5] = [
             (|_| {}, &[]),

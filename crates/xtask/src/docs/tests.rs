@@ -51,7 +51,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn every_page_of_the_book_is_in_its_contents_and_links_to_pages_of_it() {
+fn every_page_of_the_book_is_listed_and_links_within_it() {
     let all = all();
     let contents = book::contents(&root()).expect("the contents can be read");
     let unique: BTreeSet<&PathBuf> = contents.iter().collect();

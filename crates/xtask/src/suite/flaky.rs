@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_later_is_flaky_and_what_fails_three_times_failed() {
+    fn a_test_that_passes_on_retry_is_flaky_and_three_failures_fail() {
         let mut attempts = [vec!["b", "c"], vec!["c"]].into_iter();
         let mut tried = Vec::new();
         let all = vec![failed("a"), failed("b"), failed("c")];
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_tried_again_without_need() {
+    fn an_empty_or_excessive_list_of_failures_is_not_retried() {
         let never = |_: &[Test]| panic!("nothing is tried again");
         assert_eq!(retry(Vec::new(), never).expect("no attempt"), Retried::default());
         let many: Vec<Failed> =

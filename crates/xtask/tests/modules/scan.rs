@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_no_other_module_is_no_edge() {
+    fn paths_to_no_other_module_are_no_edges() {
         for text in [
             "use crate::a::X; use self::inner::Y; mod inner {}",
             "use ::b::X; fn f() { ::b::g() }",
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_tests_alone_is_no_edge() {
+    fn test_only_code_makes_no_edge() {
         for text in [
             "#[cfg(test)] use crate::b::X;",
             "#[cfg(test)] mod tests { use crate::b::X; }",

@@ -108,7 +108,7 @@ fn only_certificates_of_the_cell_are_taken_and_only_for_their_role() {
 }
 
 #[test]
-fn without_a_certificate_nobody_is_let_in() {
+fn a_client_without_a_certificate_is_let_in_nowhere() {
     let cell = Cell::start();
     cell.ok("mkdir bare && cp cell/client/cell.toml cell/client/user.ca.pem bare/");
     let said = cell.fails(2, "bourg --cell ./bare status");
@@ -184,7 +184,7 @@ fn addresses(cell: &Cell) -> [String; 2] {
 }
 
 #[test]
-fn there_is_no_plaintext_and_no_readable_key() {
+fn servers_speak_no_plaintext_and_keys_are_private() {
     let cell = Cell::start();
     for address in addresses(&cell) {
         let answer = http::get(&address, "/").unwrap_or_default();

@@ -65,7 +65,7 @@ fn a_mistake_is_told_with_its_place_and_the_nearest_name() {
 }
 
 #[test]
-fn what_never_ends_is_ended() {
+fn an_endless_evaluation_is_ended() {
     let terminal = Terminal::new();
     for (name, text) in [
         ("recursion", "local f(x) = f(x) + 1; f(1)"),
@@ -89,7 +89,7 @@ fn what_never_ends_is_ended() {
 }
 
 #[test]
-fn what_nests_without_end_is_refused() {
+fn excessive_nesting_is_refused() {
     let terminal = Terminal::new();
     let many = 100_000;
     for (open, close) in [("[", "]"), ("{a:", "}"), ("(", ")"), ("-", ""), ("if true then ", "")] {
@@ -104,7 +104,7 @@ fn what_nests_without_end_is_refused() {
 }
 
 #[test]
-fn what_is_no_text_is_refused() {
+fn a_binary_job_file_is_refused() {
     let terminal = Terminal::new();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let random = std::iter::repeat_with(|| {
@@ -125,7 +125,7 @@ fn what_is_no_text_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_no_file_is_refused() {
     let terminal = Terminal::new();
     terminal.ok("mkfifo fifo && mkdir directory && touch secret && ln -s loop loop");
     let said = wrong(&terminal, "missing.bcl");
@@ -173,7 +173,7 @@ fn a_file_imports_what_is_beside_it_and_what_its_user_allows() {
 }
 
 #[test]
-fn what_is_right_is_printed_as_json() {
+fn a_valid_file_is_printed_as_json() {
     let terminal = Terminal::new();
     let json = terminal.ok("bourg eval $EXAMPLES/overrides.bcl");
     assert!(json.contains(r#""name": "shards""#) && json.contains(r#""name": "index""#), "{json}");

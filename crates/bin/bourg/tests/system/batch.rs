@@ -106,7 +106,7 @@ fn a_job_of_which_nothing_runs_any_more_is_pending() {
 }
 
 #[test]
-fn what_fits_nowhere_stays_pending_and_why_says_what_is_missing() {
+fn a_task_that_fits_nowhere_stays_pending_and_why_explains_it() {
     let cell = Cell::start();
     let said = cell.fails(4, "bourg run $EXAMPLES/too-big.bcl --timeout 2s");
     assert!(said.contains("error: ") && said.contains("not placed within 2 s"), "{said}");
@@ -178,7 +178,7 @@ fn a_file_is_run_twice_and_a_changed_one_is_an_update() {
 
 /// Two thirds of the machine's CPU for each of two jobs.
 #[test]
-fn what_is_less_important_leaves_for_what_is_more_important_and_comes_back() {
+fn a_preempted_job_comes_back_after_the_more_important_one() {
     let cell = Cell::start();
     let milli: u64 =
         cell.ok("bourg machines -o capacity.cpuMilli").trim().parse().expect("a number");

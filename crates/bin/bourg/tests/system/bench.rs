@@ -46,7 +46,7 @@ fn positive(found: &Value, keys: &[&str]) {
 const FSYNC: [&str; 2] = ["fsync_p50_ms", "fsync_p99_ms"];
 
 #[test]
-fn durable_changes_are_counted_and_compared_with_the_disk_and_with_one_process() {
+fn durable_changes_are_compared_with_the_disk_and_with_one_process() {
     for (replicas, clients) in [(1, 2), (3, 70)] {
         let line = format!("commit --replicas {replicas} --clients {clients} --seconds 1");
         let found = found(&line);

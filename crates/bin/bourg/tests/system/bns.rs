@@ -137,7 +137,7 @@ fn every_replica_has_the_names_and_a_watch_outlives_the_leader() {
 /// A replica that lags compares what it knew with what it catches up with at once: changes that took
 /// themselves back meanwhile are changes all the same for a reader that has seen one of them elsewhere.
 #[test]
-fn a_watch_that_goes_on_at_a_replica_that_lagged_misses_no_change() {
+fn a_watch_resumed_at_a_lagging_replica_misses_no_change() {
     let cell = Three::start();
     cell.write("web.bcl", web(1, ""));
     for tier in ["one", "two"] {

@@ -30,7 +30,7 @@ fn with_two() -> Cell {
 }
 
 #[test]
-fn who_changes_too_many_tasks_waits_and_others_do_not() {
+fn a_user_with_too_many_task_changes_waits_alone() {
     let cell = with_two();
     for name in ["big", "more"] {
         cell.ok(&format!("bourg --cell ./ana run {name}.bcl --detach"));
@@ -43,7 +43,7 @@ fn who_changes_too_many_tasks_waits_and_others_do_not() {
 }
 
 #[test]
-fn who_holds_how_much_is_shown_to_administrators_and_their_own_to_others() {
+fn holders_of_limits_are_shown_to_administrators_and_to_themselves() {
     let cell = with_two();
     cell.ok("bourg --cell ./ana run big.bcl --detach");
     let row = |said: &str, limit: &str| {
@@ -66,7 +66,7 @@ fn who_holds_how_much_is_shown_to_administrators_and_their_own_to_others() {
 }
 
 #[test]
-fn what_has_ended_is_forgotten_at_the_word_of_its_owner() {
+fn an_owner_can_forget_an_ended_job() {
     let cell = with_two();
     cell.ok("bourg --cell ./ana run big.bcl --detach");
     let said = cell.fails(3, "bourg --cell ./ana forget big");

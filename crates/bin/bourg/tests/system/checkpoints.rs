@@ -208,7 +208,7 @@ fn only_administrators_save_the_cell() {
 }
 
 #[test]
-fn what_is_edited_by_hand_is_checked_before_it_counts() {
+fn a_hand_edited_checkpoint_is_checked_before_it_counts() {
     let terminal = with_kept("c");
     terminal.ok("bourg checkpoint show c > text && cp c before");
     let said = terminal.types("bourg checkpoint edit c --from text").stderr;
@@ -275,7 +275,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
 }
 
 #[test]
-fn what_is_no_whole_checkpoint_is_refused_everywhere() {
+fn a_damaged_checkpoint_is_refused_everywhere() {
     let terminal = with_kept("whole");
     let bytes = fs::read(terminal.path("whole")).expect("it is there");
     let damaged = |at: usize| {

@@ -157,7 +157,7 @@ fn a_task_is_lost_with_its_shim_and_restarted() {
 }
 
 #[test]
-fn what_cannot_be_adopted_does_not_run_beside_its_successor() {
+fn a_task_that_cannot_be_adopted_never_runs_beside_its_successor() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let before = cell.tasks("hello");

@@ -62,7 +62,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// One changed byte in the last record used to be reported as never acknowledged.
 #[test]
-fn a_changed_byte_at_the_end_of_the_log_is_no_torn_write() {
+fn a_changed_byte_at_the_logs_end_is_no_torn_write() {
     let mut cell = without_power(3);
     let (segment, end) = newest_segment(&cell);
     let bytes = fs::read(&segment).expect("a segment");
@@ -83,7 +83,7 @@ fn a_changed_byte_at_the_end_of_the_log_is_no_torn_write() {
 }
 
 #[test]
-fn half_a_log_is_refused_until_the_loss_is_accepted_by_its_name() {
+fn half_a_log_is_refused_until_its_loss_is_accepted_explicitly() {
     let mut cell = without_power(40);
     let (segment, end) = newest_segment(&cell);
     let whole = fs::metadata(&segment).expect("a segment").len();
@@ -158,7 +158,7 @@ fn a_directory_is_known_from_its_copy_and_may_be_moved() {
 /// A dev cell whose only master's directory was deleted does not bootstrap another cell in its
 /// place.
 #[test]
-fn a_directory_that_is_deleted_while_the_cell_runs_is_not_made_anew() {
+fn a_directory_deleted_under_a_running_cell_is_not_recreated() {
     let mut cell = Cell::start();
     submit(&cell, 0..2);
     fs::remove_dir_all(cell.path("cell/master")).expect("it is there");
@@ -309,7 +309,7 @@ fn a_directory_of_another_replica_or_of_before_is_not_started() {
 /// A snapshot of a whole disk is indistinguishable from the disk itself: only the other replicas
 /// can detect it.
 #[test]
-fn whoever_knows_what_was_committed_stops_and_keeps_it() {
+fn a_replica_that_knows_committed_records_stops_and_keeps_them() {
     let (cell, [first, second, third]) = Grown::of_three();
     let directory = |name: &str| cell.terminal.path(name);
     let (segment, _) = newest_in(&directory("r2/log"));

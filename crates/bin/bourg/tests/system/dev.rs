@@ -12,7 +12,7 @@ use crate::processes;
 use crate::terminal::Terminal;
 
 #[test]
-fn it_ends_as_its_command_ends() {
+fn dev_ends_with_the_status_of_its_command() {
     let terminal = Terminal::new();
     let there = "test -e $BOURG_CELL/cell.toml && echo $BOURG_CELL && bourg cell -o name";
     let said = terminal.ok(&format!("bourg dev --name blue -- sh -c '{there}'"));
@@ -29,7 +29,7 @@ fn it_ends_as_its_command_ends() {
 }
 
 #[test]
-fn it_runs_a_file_and_a_command_and_stops_the_tasks() {
+fn dev_runs_a_file_and_a_command_and_stops_the_tasks() {
     let terminal = Terminal::new();
     let line = "bourg dev --dir cell $EXAMPLES/hello.bcl -- bourg status -o counts.healthy";
     let said = terminal.ok(line);
@@ -61,7 +61,7 @@ fn ctrl_c_stops_the_cell_and_removes_what_was_temporary() {
 }
 
 #[test]
-fn nothing_outlives_it_when_it_is_killed() {
+fn no_process_outlives_a_killed_dev_cell() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     processes::signal(cell.dev().pid(), Signal::SIGKILL);
@@ -99,7 +99,7 @@ fn a_second_start_calls_healthy_what_answers() {
 }
 
 #[test]
-fn it_stops_the_tasks_of_a_borglet_that_is_dead() {
+fn dev_stops_the_tasks_of_a_dead_borglet() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     // After its third consecutive death the supervisor waits, and is told to stop meanwhile.

@@ -121,7 +121,7 @@ fn three_machines_share_the_host_and_run_a_service_together() {
 }
 
 #[test]
-fn tasks_leave_a_drained_machine_for_the_others_and_stay_when_a_borglet_is_killed() {
+fn tasks_leave_a_drained_machine_and_survive_a_killed_borglet() {
     let mut cell = Cell::start_with(&["--machines", "3"]);
     let names = names(&cell);
     cell.write("web.bcl", service(3, 2));

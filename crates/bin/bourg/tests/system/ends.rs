@@ -99,7 +99,7 @@ fn a_stop_right_after_a_start_is_not_lost() {
 }
 
 #[test]
-fn whoever_preempts_bounds_the_notice() {
+fn a_preempting_job_bounds_the_notice() {
     let cell = Cell::start();
     let stays = "trap 'cat \"$BOURG_NOTICE\"' TERM
                  echo ready

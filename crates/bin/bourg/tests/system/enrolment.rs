@@ -96,7 +96,7 @@ fn a_machine_joins_with_a_token_and_needs_none_again() {
 }
 
 #[test]
-fn a_machine_that_ended_between_any_two_steps_joins_with_the_same_key() {
+fn a_machine_killed_between_join_steps_joins_with_the_same_key() {
     let cell = Cell::start();
     let token = token(&cell, "m1");
     cell.write("token", format!("{token}\n"));
@@ -404,7 +404,7 @@ fn a_cell_is_founded_and_grows_by_commands_alone() {
 }
 
 #[test]
-fn a_replica_that_is_killed_at_any_step_of_joining_joins_in_the_end() {
+fn a_replica_killed_at_any_join_step_finally_joins() {
     let cell = Cell::start();
     let address = free_address();
     cell.write("token", cell.ok(&format!("bourg master add {address}")));

@@ -80,7 +80,7 @@ fn only(cell: &Cell, user: &str, replica: usize) -> String {
 }
 
 #[test]
-fn every_replica_shows_values_of_env_to_the_owner_and_to_whoever_administers_the_job() {
+fn every_replica_shows_env_values_to_owner_and_administrators_only() {
     let cell = cell(&["--replicas", "3"]);
     cell.ok("cp -r cell/client root");
     let index = cell.ok("bourg --consistent cell -o index");
@@ -159,7 +159,7 @@ fn no_answer_to_others_has_a_value_of_env() {
 
 /// Past states hide what a user may not see now.
 #[test]
-fn a_capability_shows_values_of_env_while_it_is_held_whichever_moment_is_asked_for() {
+fn a_capability_shows_env_values_of_any_moment_while_held() {
     let cell = cell(&[]);
     let index = cell.ok("bourg cell -o index");
     let then = format!("--at {}", index.trim());

@@ -145,7 +145,7 @@ fn a_follower_sees_each_event_once_over_a_masters_end() {
 }
 
 #[test]
-fn what_a_restored_cell_does_not_have_is_a_line_among_its_events() {
+fn events_missing_after_a_restoration_are_shown_as_one_line() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/batch.bcl");
     cell.job("pi", "is finished", |job| job["state"] == "finished");

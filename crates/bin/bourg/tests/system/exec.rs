@@ -46,7 +46,7 @@ fn piped(cell: &Cell, words: &[&str]) -> Child {
 }
 
 #[test]
-fn a_command_runs_inside_the_task_and_its_files_and_status_come_back() {
+fn exec_runs_inside_the_task_and_returns_streams_and_status() {
     let cell = Cell::start();
     run_idle(&cell);
     let task = cell.tasks("idle")[&1];
@@ -135,7 +135,7 @@ fn only_those_who_may_run_commands_and_both_ends_are_events() {
 }
 
 #[test]
-fn a_terminal_of_the_task_has_the_size_and_the_keys_of_this_one() {
+fn a_terminal_in_the_task_gets_the_callers_size_and_keys() {
     let cell = Cell::start();
     run_idle(&cell);
     let shown = |screen: &str, text: &str| screen.lines().any(|line| line.trim() == text);
@@ -179,7 +179,7 @@ fn a_terminal_of_the_task_has_the_size_and_the_keys_of_this_one() {
 }
 
 #[test]
-fn what_a_lost_client_had_started_is_killed_and_sessions_are_bounded() {
+fn commands_of_a_lost_client_are_killed_and_sessions_are_bounded() {
     let cell = Cell::start();
     run_idle(&cell);
     let line = "trap '' TERM INT HUP; sleep 777 & setsid sleep 778 & echo up; wait; sleep 779";
@@ -258,7 +258,7 @@ fn resident(pid: i32) -> u64 {
 }
 
 #[test]
-fn endless_output_waits_for_its_reader_and_a_signal_passes_input_that_nobody_reads() {
+fn endless_output_waits_for_its_reader_and_signals_overtake_unread_input() {
     let cell = Cell::start();
     run_idle(&cell);
     let roles = [crate::cell::Role::Master, crate::cell::Role::Borglet];

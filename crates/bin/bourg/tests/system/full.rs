@@ -79,7 +79,7 @@ fn is_ended_for_it(cell: &Cell, disk: &Path, script: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_task_that_takes_all_files_is_ended_and_the_machine_goes_on() {
+fn a_task_that_takes_all_inodes_is_ended_and_the_machine_continues() {
     let terminal = Terminal::new();
     let (image, at) = (terminal.path("image"), terminal.path("disk"));
     let volume = Volume::with_files(image, at, 232 + program_mib(), Some(6_000));
@@ -89,7 +89,7 @@ fn a_task_that_takes_all_files_is_ended_and_the_machine_goes_on() {
 }
 
 #[test]
-fn a_task_that_takes_all_bytes_is_ended_and_the_machine_goes_on() {
+fn a_task_that_takes_all_bytes_is_ended_and_the_machine_continues() {
     let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     is_ended_for_it(&cell, &disk.path(""), BYTES, &["MiB of disk, its request is 1 MiB"]);
@@ -120,14 +120,14 @@ fn fill(disk: &Path) {
 }
 
 #[test]
-fn a_borglet_that_starts_on_a_full_disk_adopts_kills_and_goes_on() {
+fn a_borglet_started_on_a_full_disk_adopts_and_kills_tasks() {
     let disk = SmallDisk::mount(282, ",nr_inodes=20k");
     starts_on_a_full_disk(Terminal::new(), &disk.path(""));
 }
 
 /// After truncation, a file on such a disk uses less than what was reserved for it.
 #[test]
-fn a_borglet_that_starts_on_a_full_disk_of_small_blocks_does_as_well() {
+fn a_borglet_started_on_a_full_disk_of_small_blocks_works() {
     let terminal = Terminal::new();
     let (image, at) = (terminal.path("image"), terminal.path("disk"));
     let volume = Volume::with_files(image, at, 232 + program_mib(), Some(6_000));
@@ -164,7 +164,7 @@ fn starts_on_a_full_disk(terminal: Terminal, disk: &Path) {
 }
 
 #[test]
-fn what_tasks_have_of_a_disk_is_no_less_of_it_after_a_restart() {
+fn disk_used_by_tasks_does_not_reduce_capacity_after_a_restart() {
     let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     let has = || {
@@ -187,7 +187,7 @@ fn what_tasks_have_of_a_disk_is_no_less_of_it_after_a_restart() {
 }
 
 #[test]
-fn an_alloc_that_fills_the_disk_is_emptied_and_its_tasks_begin_again_in_it() {
+fn an_alloc_that_fills_the_disk_is_emptied_and_its_tasks_restart() {
     let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     cell.write(

@@ -210,7 +210,7 @@ fn a_master_shows_the_past_after_its_program_was_replaced() {
 }
 
 #[test]
-fn one_that_is_stopped_lets_another_lead_before_it_ends() {
+fn a_stopping_leader_hands_over_before_it_ends() {
     let (cell, replicas) = Grown::of_three();
     let mut running = replicas.map(Some);
     for round in 0..2 {
@@ -235,7 +235,7 @@ fn one_that_is_stopped_lets_another_lead_before_it_ends() {
 }
 
 #[test]
-fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() {
+fn a_cell_of_mixed_builds_serves_and_upgrades_with_the_last_replica() {
     let (cell, [first, second, third]) = Grown::of_three();
     let mut running = Vec::new();
     let replicas =

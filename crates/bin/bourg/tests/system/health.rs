@@ -5,7 +5,7 @@ use crate::eventually::until;
 use crate::pages::{Of, call, page, page_as, value_is};
 
 #[test]
-fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else() {
+fn readiness_is_shown_only_to_certificates_of_the_cell() {
     let cell = Cell::start();
     for of in [Of::Master, Of::Borglet] {
         assert_eq!(page(&cell, of, "/livez"), (200, "ok\n".to_owned()), "{of:?}");
@@ -40,7 +40,7 @@ fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else(
 
 /// A probe with a misspelt path must not succeed.
 #[test]
-fn a_page_that_does_not_exist_is_not_found_and_those_that_do_are_named() {
+fn a_missing_page_is_not_found_and_existing_pages_are_named() {
     let cell = Cell::start();
     for of in [Of::Master, Of::Borglet] {
         for path in

@@ -27,7 +27,7 @@ fn check(cell: &Cell, job: &str) -> String {
 const SLEEPS: &str = "['sleep', '1000']";
 
 #[test]
-fn a_command_checks_a_task_from_inside_and_its_first_line_is_shown() {
+fn a_check_command_runs_inside_the_task_and_shows_one_line() {
     let cell = Cell::start();
     let exec = "exec: ['sh', '-c', 'test -e good && echo as $(id -u) on $PORT_WEB && exit 0; \
                 echo disk full; echo more; exit 2']";
@@ -58,7 +58,7 @@ fn a_command_checks_a_task_from_inside_and_its_first_line_is_shown() {
 }
 
 #[test]
-fn a_command_without_an_end_is_killed_at_its_timeout_and_disturbs_nobody() {
+fn an_endless_check_command_is_killed_at_its_timeout() {
     let mut cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let quick = "interval: '100ms', timeout: '500ms', startGrace: 0, failures: 2";
@@ -87,7 +87,7 @@ fn a_command_without_an_end_is_killed_at_its_timeout_and_disturbs_nobody() {
 }
 
 #[test]
-fn nothing_that_a_command_started_outlives_it() {
+fn processes_of_a_check_command_end_with_it() {
     let cell = Cell::start();
     let names = ["late", "prints", "ends"];
     // At its timeout, at the bound of its output, and at its own end.
@@ -127,7 +127,7 @@ fn a_tcp_check_passes_where_something_listens_and_says_what_failed() {
 
 /// Each check says something else; the log has a record of one of them.
 #[test]
-fn a_task_that_is_not_healthy_yet_says_why_without_a_record_for_each_check() {
+fn an_unhealthy_task_says_why_without_a_record_per_check() {
     let cell = Cell::start();
     run(
         &cell,
@@ -183,7 +183,7 @@ fn a_task_that_is_never_restarted_is_dead_at_its_first_failure() {
 }
 
 #[test]
-fn what_no_health_check_or_restart_can_be_is_rejected_with_its_place() {
+fn an_invalid_health_check_or_restart_is_rejected_with_its_place() {
     let cell = Cell::start();
     for (wrong, says) in [
         ("restart: 'sometimes'", "use never, on-failure or always"),

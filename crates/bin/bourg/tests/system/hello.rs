@@ -12,7 +12,7 @@ fn hello() -> Cell {
 }
 
 #[test]
-fn its_tasks_are_healthy_and_answer_at_the_addresses_on_stdout() {
+fn tasks_of_hello_are_healthy_and_answer_at_the_printed_addresses() {
     let mut cell = hello();
     let said = cell.dev().stdout();
     let addresses: Vec<(&str, &str)> =
@@ -40,7 +40,7 @@ fn its_tasks_are_healthy_and_answer_at_the_addresses_on_stdout() {
 }
 
 #[test]
-fn its_state_is_shown_in_every_format() {
+fn the_state_of_hello_is_shown_in_every_format() {
     let cell = hello();
     assert_eq!(cell.ok("bourg status -o name"), "root/hello\n");
     assert_eq!(cell.ok("bourg status -o state"), "running\n");
@@ -82,7 +82,7 @@ fn its_state_is_shown_in_every_format() {
 }
 
 #[test]
-fn its_logs_are_read_by_task_and_followed() {
+fn logs_of_hello_are_read_by_task_and_followed() {
     let cell = hello();
     for index in 0..3 {
         let said = format!("hello/{index}  listening on port ");

@@ -63,7 +63,7 @@ fn attribute(cell: &Cell, name: &str) -> String {
 const LS: &str = "appclass: 'latency-sensitive'";
 
 #[test]
-fn a_task_with_whole_cores_has_them_for_itself_and_others_wait_for_theirs() {
+fn a_task_owns_its_whole_cores_and_others_wait_for_theirs() {
     let cell = Cell::start();
     assert_eq!(attribute(&cell, "cpu-isolation"), "shares+cpuset", "{}", cell.said());
     let cores: u64 = attribute(&cell, "exclusive-cores").parse().expect("a number");

@@ -52,7 +52,7 @@ fn one_users_many_ends_do_not_take_anothers_logs() {
 }
 
 #[test]
-fn a_machine_that_does_not_answer_is_no_reason_to_start_a_cell() {
+fn an_unresponsive_machine_does_not_suggest_starting_a_cell() {
     let cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let borglet = eventually("the Borglet runs", || cell.pid(Role::Borglet));
@@ -64,7 +64,7 @@ fn a_machine_that_does_not_answer_is_no_reason_to_start_a_cell() {
 }
 
 #[test]
-fn a_job_and_the_cell_say_how_long_logs_are_kept_and_how_much_of_them() {
+fn log_retention_follows_the_settings_of_job_and_cell() {
     let cell = Cell::start();
     cell.write(
         "jobs.bcl",

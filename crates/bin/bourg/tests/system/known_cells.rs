@@ -74,7 +74,7 @@ fn a_second_cell_of_one_name_is_known_by_another() {
 }
 
 #[test]
-fn a_cell_that_is_dead_is_in_nobodys_way_and_is_forgotten_when_asked() {
+fn a_dead_cell_is_not_in_the_way_and_can_be_forgotten() {
     let mut cell = Cell::start();
     let other = second(&cell);
     processes::signal(other.pid(), Signal::SIGKILL);

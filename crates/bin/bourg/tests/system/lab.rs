@@ -34,7 +34,7 @@ fn recorded() -> String {
 }
 
 #[test]
-fn drawn_usage_is_replayed_with_every_setting_and_the_same_for_a_seed() {
+fn drawn_usage_is_replayed_with_every_setting_deterministically_by_seed() {
     let terminal = Terminal::new();
     for shape in ["calibrated", "calibrated-2011", "bursty", "steps", "leaking"] {
         let line = format!("{SMALL} --shape {shape} --synthetic --seed 3");
@@ -141,7 +141,7 @@ fn recorded_usage_is_replayed_gzipped_too_and_settings_follow_each_other() {
 }
 
 #[test]
-fn what_is_wrong_is_told_and_nothing_is_written() {
+fn an_invalid_table_is_reported_and_no_output_is_written() {
     let terminal = Terminal::new();
     let path = terminal.path("usage.csv");
     let shown = path.display();

@@ -50,7 +50,7 @@ fn step(cell: &Cell, task: u32, step: u32) {
 }
 
 #[test]
-fn several_tasks_are_in_the_order_of_time_and_parts_of_it_are_found() {
+fn logs_of_several_tasks_are_ordered_by_time_and_searchable() {
     let cell = Cell::start();
     write_steps(&cell, 3, "");
     cell.ok("bourg run steps.bcl");
@@ -115,7 +115,7 @@ fn several_tasks_are_in_the_order_of_time_and_parts_of_it_are_found() {
 }
 
 #[test]
-fn a_log_is_followed_through_lives_which_can_be_read_one_by_one() {
+fn a_log_is_followed_through_incarnations_and_read_by_each() {
     let cell = Cell::start();
     // The shell says on stderr that its children are terminated.
     let reads =
@@ -176,7 +176,7 @@ fn bytes_that_are_no_text_are_replaced_in_json() {
 }
 
 #[test]
-fn a_long_line_is_whole_and_one_that_is_too_long_is_marked_where_it_is_cut() {
+fn a_long_line_is_whole_and_a_too_long_one_marked() {
     const LONG: usize = 3_000_000;
     const TOO_LONG: usize = 20_000_000;
     let cell = Cell::start();

@@ -22,7 +22,7 @@ fn machine(cell: &Cell) -> String {
 }
 
 #[test]
-fn who_returns_after_its_tasks_were_taken_ends_the_old_copies() {
+fn a_returning_machine_ends_the_old_copies_of_moved_tasks() {
     let cell = Cell::start_with(&SOON);
     let first = machine(&cell);
     let mut m2 = Machine::start(&cell, "m2");
@@ -85,7 +85,7 @@ fn who_returns_after_its_tasks_were_taken_ends_the_old_copies() {
 }
 
 #[test]
-fn where_most_machines_are_silent_none_is_marked_down_unless_a_person_says_so() {
+fn a_mostly_silent_cell_marks_no_machine_down_without_an_operator() {
     let cell = Cell::start_with(&SOON);
     let first = machine(&cell);
     let mut machines = ["m2", "m3", "m4"].map(|name| Machine::start(&cell, name));

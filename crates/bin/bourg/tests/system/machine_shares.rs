@@ -151,7 +151,7 @@ time.sleep(600)
 ";
 
 #[test]
-fn threads_are_bounded_by_the_memory_of_tasks_and_for_all_of_them() {
+fn threads_are_bounded_per_task_by_memory_and_in_total() {
     needs("python3", "python3");
     let cell = two_users();
     cell.write("threads.py", THREADS);

@@ -75,7 +75,7 @@ fn a_drained_machine_is_empty_until_it_is_used_again() {
 }
 
 #[test]
-fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
+fn a_drain_reports_the_remaining_tasks_and_waits_a_bounded_time() {
     let cell = Cell::start();
     let m = machine(&cell);
     cell.write(
@@ -118,7 +118,7 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
 }
 
 #[test]
-fn what_an_operator_says_of_a_machine_decides_who_runs_there() {
+fn attributes_set_by_an_operator_decide_which_tasks_run() {
     let cell = Cell::start();
     let m = machine(&cell);
     cell.write(

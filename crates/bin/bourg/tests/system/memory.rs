@@ -109,7 +109,7 @@ pub(crate) fn last_end(status: &Value) -> String {
 }
 
 #[test]
-fn who_uses_slack_memory_goes_first_and_comes_back() {
+fn a_task_with_slack_memory_is_evicted_first_and_returns() {
     let mut cell = start();
     runs(&cell, "serve", "production", 100, &holds(40), "appclass: 'latency-sensitive'");
     runs(&cell, "low", "free", 64, &holds(40), "");
@@ -132,7 +132,7 @@ fn who_uses_slack_memory_goes_first_and_comes_back() {
 }
 
 #[test]
-fn who_stays_within_its_limit_goes_by_priority_and_production_never() {
+fn tasks_within_limits_are_evicted_by_priority_and_production_never() {
     let mut cell = start();
     runs(&cell, "serve", "production", 100, &holds(80), "appclass: 'latency-sensitive'");
     runs(&cell, "low", "free", 50, &holds(40), "");

@@ -22,7 +22,7 @@ fn run_hello(cell: &Cell) {
 }
 
 #[test]
-fn what_happens_in_a_cell_is_counted() {
+fn metrics_count_the_events_of_a_cell() {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     let cell = Cell::start();
     run_hello(&cell);
@@ -93,7 +93,7 @@ fn what_happens_in_a_cell_is_counted() {
 }
 
 #[test]
-fn nothing_but_usage_names_a_user_or_a_job_and_nothing_a_machine() {
+fn only_usage_metrics_name_users_or_jobs_and_none_name_machines() {
     let cell = Cell::start();
     run_hello(&cell);
     let machine = cell.ok("bourg machines -o name");
@@ -122,7 +122,7 @@ fn promtool_has_nothing_to_say_about_what_is_exported() {
 }
 
 #[test]
-fn a_prometheus_with_a_certificate_of_the_cell_scrapes_its_master_and_its_machine() {
+fn a_prometheus_with_a_certificate_scrapes_the_master_and_the_machine() {
     needs("prometheus", "prometheus");
     let cell = Cell::start();
     cell.ok("bourg user add prometheus");

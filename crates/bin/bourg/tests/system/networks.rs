@@ -38,7 +38,7 @@ fn interfaces(addresses: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn two_tasks_on_one_machine_have_the_same_port_at_addresses_and_names_of_their_own() {
+fn two_tasks_of_a_machine_use_one_port_at_own_addresses() {
     needs("dig", "bind9-dnsutils");
     let cell = Cell::start();
     cell.write("web.bcl", WEB);
@@ -148,7 +148,7 @@ fn jobs_in_one_alloc_share_its_network() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn an_impossible_network_is_reported() {
     let cell = Cell::start();
     let job = |rest: &str| {
         let job =

@@ -120,7 +120,7 @@ impl Load {
 }
 
 #[test]
-fn no_new_connection_fails_while_a_service_of_defaults_is_changed_and_moved() {
+fn no_new_connection_fails_while_a_default_service_is_changed_and_moved() {
     let cell = Cell::start_with(&["--machines", "2"]);
     cell.write(
         "web.bcl",
@@ -160,7 +160,7 @@ fn no_new_connection_fails_while_a_service_of_defaults_is_changed_and_moved() {
 
 /// A check that fails once, and one that fails for good.
 #[test]
-fn one_failed_check_takes_no_task_out_and_a_proxy_without_a_healthy_task_uses_what_runs() {
+fn one_failed_check_removes_no_task_and_proxies_use_unhealthy_ones() {
     let cell = Cell::start();
     // The check fails as often as a file says.
     cell.write(

@@ -64,7 +64,7 @@ fn cpu_file(cgroup: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn one_limit_is_the_right_number_of_cores_on_each_platform_and_usage_is_in_the_cells() {
+fn limits_and_usage_are_converted_to_the_cores_of_each_platform() {
     let cell = Cell::start_with(&FAST);
     cell.ok("bourg cell reclaim aggressive");
     let new = cell.ok("bourg machines -o name").trim().to_owned();

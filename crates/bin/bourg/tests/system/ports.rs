@@ -94,7 +94,7 @@ while True:
 }
 
 #[test]
-fn a_task_that_takes_every_port_is_ended_for_it_and_says_why() {
+fn a_task_that_takes_every_port_is_ended_and_says_why() {
     let cell = watched();
     let (name, how) = TAKES_ALL[0];
     run(&cell, name, &takes_all(how), ONCE);
@@ -133,7 +133,7 @@ fn services_start_beside_tasks_that_take_every_port_again_and_again() {
 }
 
 #[test]
-fn who_takes_a_port_of_another_task_is_ended_and_the_other_runs_on() {
+fn a_task_that_takes_a_port_of_another_is_ended_alone() {
     let cell = watched();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let status = cell.is_healthy("hello");
@@ -152,7 +152,7 @@ s.bind(('::1', {port})); s.listen()"
 }
 
 #[test]
-fn ports_that_a_program_of_the_host_holds_are_avoided_and_it_is_named() {
+fn ports_held_by_a_host_program_are_avoided_and_attributed() {
     let cell = Cell::start();
     let (first, last) = range(&cell);
     // All except four, of which a service needs three.
@@ -221,7 +221,7 @@ fn refused(cell: &Cell, job: &str) -> u64 {
 }
 
 #[test]
-fn a_task_gets_no_port_that_it_was_not_given_and_runs_on_and_others_start() {
+fn a_task_cannot_bind_foreign_ports_and_other_tasks_start() {
     let cell = Cell::start();
     assert_eq!(port_isolation(&cell), "enforced", "{}", cell.said());
     let shown =

@@ -19,7 +19,7 @@ fn job(cell: &Cell, name: &str, fields: &str) {
 }
 
 #[test]
-fn what_quota_lacks_is_said_and_what_would_pass_passes() {
+fn a_quota_shortage_is_reported_and_the_suggested_size_passes() {
     let cell = with_ana();
     // Production quota, which is entirely granted to root at first.
     cell.ok("bourg quota revoke 1");
@@ -68,7 +68,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
 
 /// `bourg dev` grants its user all production capacity.
 #[test]
-fn what_cannot_be_granted_is_not_proposed() {
+fn an_impossible_grant_is_not_suggested() {
     let cell = with_ana();
     job(&cell, "web", "cpu: 0.1, ram: '16 MiB', priority: 'production'");
     let none = "more cannot be granted now (nothing left to grant in production): revoke a grant first \
@@ -90,7 +90,7 @@ fn what_cannot_be_granted_is_not_proposed() {
 }
 
 #[test]
-fn anothers_job_takes_a_capability_and_its_use_is_in_the_events() {
+fn acting_on_the_job_of_another_user_needs_a_recorded_capability() {
     let cell = with_ana();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let said = cell.fails(3, "bourg --cell ./ana kill root/hello");

@@ -70,7 +70,7 @@ fn a_machine_that_can_run_no_tasks_takes_none_until_it_can() {
 }
 
 #[test]
-fn a_dev_cell_whose_only_machine_can_run_nothing_ends_with_one_error() {
+fn a_dev_cell_without_a_working_machine_ends_with_one_error() {
     let small = "mkdir -p cell/borglet && mount -t tmpfs -o size=2m none cell/borglet";
     let read_only = "for tree in $(findmnt -nro TARGET -t cgroup,cgroup2); do
                        mount -o remount,bind,ro $tree || exit 1

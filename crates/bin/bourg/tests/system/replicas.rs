@@ -105,7 +105,7 @@ impl Three {
 }
 
 #[test]
-fn the_leader_is_killed_again_and_again_and_the_next_change_is_acknowledged() {
+fn changes_are_acknowledged_after_repeated_kills_of_the_leader() {
     let cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let before = cell.task_pids();
@@ -214,7 +214,7 @@ fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
 }
 
 #[test]
-fn machines_are_polled_by_several_replicas_and_by_others_when_one_is_gone() {
+fn machines_are_polled_by_several_replicas_which_replace_each_other() {
     let cell = Three::start();
     let machines = ["m2", "m3"].map(|name| Machine::start(&cell, name));
     let pollers = || {
@@ -283,7 +283,7 @@ fn an_election_alone_dials_no_machine_again() {
 }
 
 #[test]
-fn one_that_is_removed_ends_and_is_not_started_again() {
+fn a_removed_replica_ends_and_is_not_started_again() {
     let mut cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let (leader, before) = (cell.leader(), cell.task_pids());
@@ -321,7 +321,7 @@ fn a_scheduler_leaves_a_replica_that_hears_of_no_leader() {
 }
 
 #[test]
-fn all_of_them_are_killed_with_their_machine_and_go_on_at_other_addresses() {
+fn replicas_continue_at_other_addresses_after_a_power_loss() {
     let mut cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let before = Of::Master.address(&cell);
@@ -406,7 +406,7 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
 }
 
 #[test]
-fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
+fn an_overloaded_cell_refuses_the_free_band_first_and_does_the_rest() {
     let cell = Three::start();
     let only = cell.only(1);
     let frozen = [2, 3].map(|id| cell.pid(id));

@@ -38,7 +38,7 @@ fn a_service_is_started_again_however_it_ends() {
 }
 
 #[test]
-fn what_runs_is_restarted_and_what_has_ended_starts_again() {
+fn a_restart_covers_running_and_ended_tasks() {
     let cell = Cell::start();
     service(&cell, "web", 3);
     let before = cell.tasks("web");
@@ -69,7 +69,7 @@ fn what_runs_is_restarted_and_what_has_ended_starts_again() {
 }
 
 #[test]
-fn of_a_batch_job_the_failed_tasks_alone_start_again() {
+fn only_failed_tasks_of_a_batch_job_start_again() {
     let cell = Cell::start();
     cell.write(
         "odd.bcl",

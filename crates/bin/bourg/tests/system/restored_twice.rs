@@ -49,7 +49,7 @@ fn restored(cell: &Grown, directory: &str, number: usize) -> (Background, String
 
 /// Both restorations have the same counter then, and two histories.
 #[test]
-fn a_machine_that_obeyed_another_restoration_says_so_and_obeys_when_it_is_told_to() {
+fn a_machine_of_another_restoration_says_so_and_obeys_when_told() {
     let (cell, replicas) = Grown::of_three();
     let [borglet, _scheduler] = with_machine(&cell);
     replicas.into_iter().rev().for_each(kill);

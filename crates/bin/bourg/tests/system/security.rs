@@ -64,7 +64,7 @@ pub(crate) fn refused(cell: &Cell, of: Of, cause: &str) -> u64 {
 }
 
 #[test]
-fn nobody_does_what_is_anothers_to_do() {
+fn no_role_can_make_the_requests_of_another() {
     let cell = Cell::start();
     let request = || rpc::NewKey::generate().and_then(|key| key.request_pem()).expect("a key");
     let refusals = wait(async {
@@ -118,7 +118,7 @@ fn nobody_does_what_is_anothers_to_do() {
 
 /// Messages of masters and schedulers may be large.
 #[test]
-fn whoever_may_not_ask_is_told_before_their_message_is_read() {
+fn an_unpermitted_call_is_refused_before_its_message_is_read() {
     let cell = Cell::start();
     wait(async {
         for (of, path) in [

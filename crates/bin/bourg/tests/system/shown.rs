@@ -52,7 +52,7 @@ fn cell() -> Cell {
 }
 
 #[test]
-fn nothing_raw_reaches_a_terminal() {
+fn raw_control_characters_never_reach_a_terminal() {
     let cell = cell();
     let on_screen = |line: &str| {
         let shown = Screen::start(&cell, line).ends();
@@ -131,7 +131,7 @@ fn a_long_line_is_shown_whole_with_its_task() {
 }
 
 #[test]
-fn what_is_watched_clears_the_screen_and_does_nothing_else_to_it() {
+fn watched_output_only_clears_the_screen() {
     let cell = cell();
     cell.ok("bourg run --detach evil.bcl");
     let failed = |job: &serde_json::Value| job["tasks"][0]["failures"] == 1;

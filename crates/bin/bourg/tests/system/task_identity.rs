@@ -45,7 +45,7 @@ fn steal(cell: &Cell, job: &str, to: &str) {
 }
 
 #[test]
-fn a_task_asks_its_cell_as_itself_and_does_what_its_user_does_with_their_own_jobs() {
+fn a_task_calls_its_cell_as_itself_with_its_users_rights() {
     let cell = Cell::start();
     cell.ok("bourg user add ana");
     cell.write("others.bcl", job("others", "", "sleep 1d"));
@@ -272,7 +272,7 @@ fn a_machine_gets_certificates_for_its_own_tasks_that_want_one() {
 }
 
 #[test]
-fn a_machine_that_was_told_of_no_master_knows_those_that_poll_it() {
+fn a_machine_without_given_masters_learns_them_from_polls() {
     let cell = Cell::start();
     cell.ok("bourg machine drain $(bourg machines -o name)");
     let machine = Machine::start(&cell, "m1");

@@ -25,7 +25,7 @@ fn run_hello(cell: &Cell) {
 }
 
 #[test]
-fn the_page_of_a_task_is_printed_for_those_who_may_read_its_logs() {
+fn the_metrics_page_of_a_task_needs_permission_for_its_logs() {
     let cell = Cell::start();
     run_hello(&cell);
     for task in 0..3 {
@@ -87,7 +87,7 @@ while True:
 ";
 
 #[test]
-fn a_page_without_end_or_beyond_its_bound_is_an_error_and_disturbs_nothing() {
+fn an_endless_or_oversized_metrics_page_is_a_harmless_error() {
     needs(PYTHON, "python3");
     let cell = Cell::start();
     run_hello(&cell);

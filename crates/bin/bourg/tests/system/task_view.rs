@@ -189,7 +189,7 @@ fn the_directories_of_a_task_are_those_of_the_page() {
 }
 
 #[test]
-fn the_limits_and_the_identity_of_a_task_are_those_of_the_page() {
+fn limits_and_identity_of_a_task_are_those_of_the_page() {
     let cell = Cell::start();
     let script = "echo ids=$(id -u) $(id -g) $(id -G) $(id -un)
                   echo files=$(ulimit -n) core=$(ulimit -c) umask=$(umask)

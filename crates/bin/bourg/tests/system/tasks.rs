@@ -26,7 +26,7 @@ fn last_end(cell: &Cell, job: &str, state: &str) -> String {
 }
 
 #[test]
-fn one_that_fails_is_tried_again_later_and_later_until_its_policy_ends_it() {
+fn a_failing_task_is_retried_with_growing_delays_until_its_policy_ends() {
     let cell = Cell::start();
     let cmd = "['sh', '-c', 'date +%s%N; exit 3']";
     run(&cell, "fails", cmd, "restart: { failures: 3, delay: '100ms' }");
@@ -44,7 +44,7 @@ fn one_that_fails_is_tried_again_later_and_later_until_its_policy_ends_it() {
 }
 
 #[test]
-fn jobs_that_fail_at_once_are_tried_again_once_a_second_and_their_machine_is_not_suspect() {
+fn instantly_failing_jobs_retry_each_second_without_suspecting_the_machine() {
     let cell = Cell::start();
     let policy = "restart: { failures: 'unlimited', delay: 0, delayMax: 0 }";
     let cmd = "['sh', '-c', 'date +%s%N; exit 1']";
@@ -69,7 +69,7 @@ fn jobs_that_fail_at_once_are_tried_again_once_a_second_and_their_machine_is_not
 }
 
 #[test]
-fn one_that_can_never_run_says_why() {
+fn a_task_that_can_never_run_says_why() {
     let cell = Cell::start();
     let once = "restart: { failures: 0 }";
     run(&cell, "absent", "['no-such-program']", once);
@@ -88,7 +88,7 @@ fn one_that_can_never_run_says_why() {
 
 /// It has no health check, so it has to run for a moment.
 #[test]
-fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
+fn an_instantly_ending_service_without_a_check_is_not_healthy() {
     let cell = Cell::start();
     let service = |name: &str, script: &str, more: &str| {
         let text = format!(
@@ -134,7 +134,7 @@ fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
 }
 
 #[test]
-fn one_that_is_not_healthy_is_restarted_and_says_why() {
+fn an_unhealthy_task_is_restarted_and_says_why() {
     let cell = Cell::start();
     cell.write(
         "sick.bcl",
@@ -204,7 +204,7 @@ fn a_user_id_that_a_stranger_has_is_not_a_tasks() {
 }
 
 #[test]
-fn what_a_task_writes_harms_nobody() {
+fn arbitrary_output_of_a_task_is_harmless() {
     let cell = Cell::start();
     let cmd = r#"['sh', '-c', 'printf "\\033[31m\\000\\377\\n"; head -c 1000000 /dev/zero | tr "\\\\0" x; echo; echo end']"#;
     run(&cell, "noise", cmd, "");
@@ -215,7 +215,7 @@ fn what_a_task_writes_harms_nobody() {
 }
 
 #[test]
-fn what_a_task_used_is_known_after_its_end() {
+fn the_usage_of_a_task_is_known_after_its_end() {
     let cell = Cell::start();
     // A buffer of 50 MiB that is filled a hundred times.
     let burns = "['dd', 'if=/dev/zero', 'of=/dev/null', 'bs=50M', 'count=100']";

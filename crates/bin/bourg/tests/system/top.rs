@@ -111,7 +111,7 @@ fn a_signal_ends_it_and_the_terminal_is_restored() {
 }
 
 #[test]
-fn it_goes_on_when_the_master_answers_again() {
+fn top_resumes_when_the_master_answers_again() {
     let cell = cell();
     let mut top = Emulator::start(&cell, "bourg top jobs --interval 200ms", SIZE);
     top.has("root/hello");
@@ -131,7 +131,7 @@ fn it_goes_on_when_the_master_answers_again() {
 }
 
 #[test]
-fn nothing_of_what_others_wrote_controls_the_terminal() {
+fn text_of_other_users_cannot_control_the_terminal() {
     let cell = Cell::start();
     cell.write(
         "evil.bcl",
@@ -154,7 +154,7 @@ fn nothing_of_what_others_wrote_controls_the_terminal() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_use_and_prints_a_view_once() {
+fn top_without_a_terminal_suggests_commands_and_prints_one_view() {
     let cell = cell();
     let said = cell.fails(2, "bourg top");
     assert!(said.contains("bourg top needs a terminal"), "{said}");

@@ -137,7 +137,7 @@ fn issued(master: &Path, identity: &Identity) -> Credentials {
 }
 
 #[test]
-fn a_cell_started_as_its_units_say_tells_when_it_is_ready_and_when_it_stops() {
+fn a_cell_started_by_its_units_notifies_readiness_and_stopping() {
     let terminal = Terminal::new();
     let [master_dir, scheduler_dir, borglet_dir, client] =
         ["master", "scheduler", "borglet", "client"].map(|name| terminal.path(name));

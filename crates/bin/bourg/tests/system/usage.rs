@@ -112,7 +112,7 @@ fn a_known_load_is_measured_as_the_kernel_counts_it() {
 }
 
 #[test]
-fn an_alloc_uses_what_its_tasks_use_and_the_cell_what_its_machines_use() {
+fn usage_of_an_alloc_sums_its_tasks_and_the_cells_its_machines() {
     let cell = Cell::start();
     cell.write(
         "all.bcl",
@@ -165,7 +165,7 @@ fn metrics_name_jobs_with_what_they_use() {
 }
 
 #[test]
-fn every_replica_knows_what_all_machines_use_and_says_whose_answer_is_missing() {
+fn every_replica_knows_all_usage_and_names_missing_replicas() {
     let cell = Three::start();
     let _machines = ["m2", "m3"].map(|name| Machine::start(&cell, name));
     cell.write(
@@ -204,7 +204,7 @@ fn history(cell: &Cell) -> Vec<Value> {
 }
 
 #[test]
-fn the_cell_has_a_history_of_its_usage_and_evictions_until_the_master_restarts() {
+fn the_history_of_usage_and_evictions_lasts_until_a_master_restart() {
     let cell = Cell::start_with(&["--usage-history-interval", "500ms"]);
     let run = |version: u8| {
         cell.write(

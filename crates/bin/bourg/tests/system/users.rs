@@ -11,7 +11,7 @@ borg.service('hello', tasks=1, cmd=['bourg', 'example-server', '--port', borg.po
     { cpu: 0.1, ram: '64 MiB', priority: 'free' }";
 
 #[test]
-fn a_user_is_added_revoked_and_added_again_and_what_they_run_runs_on() {
+fn a_user_is_revoked_and_added_again_while_their_jobs_run() {
     let cell = Cell::start();
     cell.write("hello.bcl", JOB);
     let said = cell.types("bourg user add ana --for 30d");

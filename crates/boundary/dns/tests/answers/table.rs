@@ -123,7 +123,7 @@ fn questions_have_these_answers() {
 }
 
 #[test]
-fn any_has_one_record() {
+fn an_any_query_is_answered_with_one_record() {
     let any = |question| reply(&ask(&request(question, None), Via::Tcp, &Cell::NEW, &settings()));
     for question in ["jfoo.ubar.cc.borg. ANY", "cc.borg. ANY", "1.0.0.10.in-addr.arpa. ANY"] {
         let message = any(question);
@@ -203,7 +203,7 @@ fn edns_is_answered() {
 }
 
 #[test]
-fn what_does_not_fit_is_truncated() {
+fn an_oversized_answer_is_truncated() {
     // The records of a job's tasks take 16 bytes each, those of its ports 41 and more.
     let table = [
         ("many.ubar.cc.borg. A", 20, None, Via::Udp, 20, false),

@@ -101,7 +101,7 @@ fn an_answer_comes_in_its_parts() {
 }
 
 #[test]
-fn what_a_server_may_not_say_ends_the_connection() {
+fn a_protocol_violation_by_the_server_ends_the_connection() {
     let far = [0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff];
     for (kind, flags, stream, payload, code) in [
         (DATA, 0, 0, &b""[..], PROTOCOL_ERROR),
@@ -193,7 +193,7 @@ fn no_more_is_sent_than_the_windows_let_through() {
 }
 
 #[test]
-fn what_comes_is_bounded_by_the_windows_and_given_back_when_it_is_read() {
+fn received_data_is_bounded_by_windows_that_reopen_when_it_is_read() {
     let mut session = asked(0);
     written(&mut session);
     receive(&mut session, HEADERS, END_HEADERS, 1, OK).unwrap();
@@ -262,7 +262,7 @@ fn places_are_as_many_as_the_server_says() {
 
 proptest! {
     #[test]
-    fn nothing_that_comes_makes_it_panic_or_grow(
+    fn no_received_bytes_make_the_session_panic_or_grow(
         came in prop::collection::vec(
             (0_u8..11, any::<u8>(), 0_u32..8, prop::collection::vec(any::<u8>(), 0..40)),
             0..200,

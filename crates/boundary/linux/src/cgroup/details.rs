@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kernel_does_not_say_is_absent() {
+    fn values_missing_from_the_kernel_are_absent() {
         let root = tempfile::tempdir().unwrap();
         let files = [
             ("memory.stat", "anon 10\nfile 4096\nfile_mapped 1\n"),

@@ -73,7 +73,7 @@ mod tests {
 
     /// On directories that look like a v1 tree: machines with `cgroup.kill` never run this code.
     #[test]
-    fn kills_what_is_in_the_groups_below() {
+    fn processes_in_the_groups_below_are_killed() {
         let root = tempfile::tempdir().unwrap();
         let below = root.path().join("alloc/task");
         fs::create_dir_all(&below).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     use super::keyed;
 
     #[test]
-    fn finds_whole_keys_only() {
+    fn only_whole_keys_are_found() {
         let events = "low 0\noom 3\noom_kill 2\noom_group_kill 1\n";
         assert_eq!(keyed(events, "oom_kill"), Some(2));
         assert_eq!(keyed(events, "oom"), Some(3));

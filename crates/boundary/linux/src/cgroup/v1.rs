@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_controllers_that_share_a_tree() {
+    fn controllers_that_share_a_tree_are_found() {
         let mounts = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
             cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0\n\
             cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn says_which_controller_is_missing() {
+    fn a_missing_controller_is_named() {
         let error = parse_mounts("cgroup /c cgroup rw,cpu,cpuacct 0 0").unwrap_err();
         assert!(
             error.to_string().starts_with("no cgroup controller `memory` is mounted"),

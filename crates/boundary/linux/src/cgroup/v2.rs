@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_limits_and_skips_what_the_kernel_lacks() {
+    fn limits_are_written_except_where_the_kernel_lacks_them() {
         let root = tempfile::tempdir().unwrap();
         group(root.path());
         let mut limits = Limits {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_usage() {
+    fn usage_is_read_from_the_files_of_a_group() {
         let root = tempfile::tempdir().unwrap();
         group(root.path());
         let usage = usage_reader(root.path()).unwrap().read().unwrap();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn an_invalid_launch_names_the_problem() {
         type Change = fn(&mut Launch);
         launch().check().unwrap();
         let table: [(Change, &str); 19] = [

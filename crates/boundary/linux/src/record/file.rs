@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_understand() {
+    fn an_unknown_or_damaged_record_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("running.json");
         let read_of = |content: &str| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told_without_its_control_characters() {
+    fn damage_is_reported_without_control_characters() {
         let dir = tempfile::tempdir().unwrap();
         for (content, told) in [
             // Found by fuzzing: the DEL character, which JSON may contain unescaped.
@@ -189,7 +189,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn never_panics_on_garbage(
+        fn garbage_in_a_record_never_panics(
             cut in 0usize..200, at in 0usize..200, byte: u8, garbage: Vec<u8>,
         ) {
             let dir = tempfile::tempdir().unwrap();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shim_uses_a_part_of_the_limit_of_its_task_after_a_burst() {
+    fn a_shim_uses_a_part_of_its_tasks_limit_after_a_burst() {
         for (cpu_milli, expected) in [(50, 6), (1, 5), (800, 100)] {
             let mut budget = CpuBudget::of(cpu_milli);
             let (mut now, mut used) = budget.last;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_little_never_waits() {
+    fn a_shim_with_little_output_never_pauses() {
         let mut budget = CpuBudget::of(100);
         let (begun, used) = budget.last;
         for second in 1..1_000 {

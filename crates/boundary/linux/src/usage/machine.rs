@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_uses_time_and_memory() {
+    fn the_local_machine_uses_time_and_memory() {
         let mut reader = MachineReader::open(Path::new("/"));
         let first = reader.read();
         assert!(first.cpu_ns > Some(0) && first.memory_bytes > Some(1 << 20), "{first:?}");

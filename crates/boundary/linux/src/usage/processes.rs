@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_used_time_and_memory() {
+    fn the_current_process_has_used_time_and_memory() {
         let me = i32::try_from(std::process::id()).unwrap();
         // However busy the machine is, the time that the process itself has used shows up.
         let mut used = Processes::below(me).usage();

@@ -55,7 +55,7 @@ fn is_running(task: &Task) -> bool {
 }
 
 #[test]
-fn two_tasks_together_are_held_to_the_allocs_limit_and_it_is_said_which_one_it_was() {
+fn two_tasks_share_an_allocs_limit_and_the_culprit_is_named() {
     let tasks = Tasks::new();
     let alloc = made(&tasks, 80);
     let mut launch =
@@ -115,7 +115,7 @@ fn a_task_does_not_start_in_an_alloc_that_is_not_there() {
 }
 
 #[test]
-fn an_alloc_is_made_as_often_as_one_likes_and_resized_in_place() {
+fn an_alloc_is_created_idempotently_and_resized_in_place() {
     let tasks = Tasks::new();
     let alloc = made(&tasks, 64);
     let fill = "head -c 30000000 /dev/zero > /tmp/x; echo up; sleep 1000";
@@ -138,7 +138,7 @@ fn an_alloc_is_made_as_often_as_one_likes_and_resized_in_place() {
 }
 
 #[test]
-fn an_alloc_is_removed_with_its_files_and_what_is_left_in_it() {
+fn an_alloc_is_removed_with_its_files_and_remaining_processes() {
     let tasks = Tasks::new();
     let alloc = made(&tasks, 64);
     let task = start(&tasks, &alloc, "task", "mkdir -p /alloc/a/b; echo up; sleep 1000");

@@ -101,7 +101,7 @@ const SOCKETS: &str = r#"
     }"#;
 
 #[test]
-fn a_task_has_no_sockets_past_its_network_and_no_port_by_narrowing_the_range() {
+fn a_task_cannot_open_foreign_sockets_or_narrow_its_port_range() {
     // That machine has no perl, and the filter is the same there.
     if is_emulated() {
         return;
@@ -118,7 +118,7 @@ fn a_task_has_no_sockets_past_its_network_and_no_port_by_narrowing_the_range() {
 }
 
 #[test]
-fn ports_below_1024_need_the_capability_and_are_then_left_to_the_kernel() {
+fn ports_below_1024_need_the_capability_and_then_follow_the_kernel() {
     let (tasks, port) = (Tasks::new(), free_port());
     let text = format!("bourg bind udp 127.0.0.1:998 127.0.0.1:1024 127.0.0.1:{port}");
     let mut launch = script(&tasks, "privileged", &[port], &text);
@@ -134,7 +134,7 @@ fn ports_below_1024_need_the_capability_and_are_then_left_to_the_kernel() {
 }
 
 #[test]
-fn what_enters_the_task_is_bound_by_its_rule() {
+fn a_process_that_enters_a_task_obeys_its_port_rule() {
     let (tasks, port) = (Tasks::new(), free_port());
     let task = tasks.start("entered", &script(&tasks, "entered", &[port], "exec sleep 1000"));
     task.wait_ready();
@@ -152,7 +152,7 @@ fn what_enters_the_task_is_bound_by_its_rule() {
 }
 
 #[test]
-fn a_task_in_an_alloc_has_its_own_rule_and_its_neighbour_another() {
+fn each_task_in_an_alloc_has_its_own_port_rule() {
     let (tasks, port) = (Tasks::new(), free_port());
     let hierarchy = Hierarchy::detect().unwrap();
     let name = format!("{}/alloc", parent_name(tasks.base.path()));
@@ -180,7 +180,7 @@ fn unified(name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn nothing_is_left_of_a_trial_and_of_a_task() {
+fn a_probe_and_a_task_leave_no_cgroups_behind() {
     let tasks = Tasks::new();
     let hierarchy = Hierarchy::detect().unwrap();
     let parent = parent_name(tasks.base.path());
@@ -218,7 +218,7 @@ fn a_machine_without_a_tree_says_so() {
 
 /// A program above that allows no other one below, as another manager of the machine may have.
 #[test]
-fn a_program_above_that_forbids_others_is_reported_and_the_task_does_not_start() {
+fn an_exclusive_bpf_program_above_is_reported_and_prevents_the_start() {
     let tasks = Tasks::new();
     let hierarchy = Hierarchy::detect().unwrap();
     let parent = parent_name(tasks.base.path());

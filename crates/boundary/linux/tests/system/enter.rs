@@ -74,7 +74,7 @@ fn the_standard_files_have_names_in_tasks_and_commands() {
 }
 
 #[test]
-fn what_was_entered_ends_with_the_task_and_with_its_caller() {
+fn an_entered_session_ends_with_its_task_and_with_its_caller() {
     let tasks = Tasks::new();
     let task = tasks.run("ends", "exec sleep 1000");
     let dir = task.directory.path();

@@ -26,7 +26,7 @@ fn fill(disk: &Path) {
 }
 
 #[test]
-fn how_a_task_ended_is_recorded_on_a_full_disk() {
+fn the_end_of_a_task_is_recorded_on_a_full_disk() {
     let tasks = Tasks::new();
     for options in ["size=512k,nr_inodes=1k", "size=2m,nr_inodes=40"] {
         let disk = SmallDisk::new(options);
@@ -51,7 +51,7 @@ fn how_a_task_ended_is_recorded_on_a_full_disk() {
 }
 
 #[test]
-fn a_task_that_finds_no_room_is_not_begun_and_it_is_said_why() {
+fn a_task_without_room_is_not_started_and_says_why() {
     let tasks = Tasks::new();
     let launch = tasks.script("full", "true");
     for options in ["size=512k,nr_inodes=1k", "size=2m,nr_inodes=40"] {

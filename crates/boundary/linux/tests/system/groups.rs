@@ -132,7 +132,7 @@ fn memory_below_what_is_used_is_refused_and_nobody_is_killed() {
 }
 
 #[test]
-fn a_group_with_processes_of_its_own_has_no_groups_below_on_v2() {
+fn a_v2_group_with_processes_has_no_groups_below_it() {
     let tasks = Tasks::new();
     let hierarchy = Hierarchy::detect().unwrap();
     let small = limits(100, false, 8 << 20, 8);

@@ -272,7 +272,7 @@ fn further_directories_can_be_shown() {
 
 /// Runtimes size themselves by these files.
 #[test]
-fn its_own_limits_are_where_runtimes_look_for_them() {
+fn the_limits_of_a_task_are_where_runtimes_look() {
     let tasks = Tasks::new();
     let (_reason, output) = tasks.output(
         "limits",

@@ -100,7 +100,7 @@ fn reading_since_a_time_misses_nothing() {
 }
 
 #[test]
-fn nothing_yet_is_not_an_error() {
+fn an_empty_log_is_not_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let starts = [Start::Beginning, Start::Tail(5), Start::Since(1), Start::Position(7)];
     for start in starts {
@@ -166,7 +166,7 @@ fn stat(pid: i32, field: usize) -> u64 {
 }
 
 #[test]
-fn a_task_that_writes_without_end_costs_the_machine_little_beside_its_own_limit() {
+fn a_task_that_writes_endlessly_costs_the_machine_little() {
     const MEASURED: Duration = Duration::from_secs(8);
     // That machine is too slow for such a figure.
     if is_emulated() {

@@ -17,7 +17,7 @@ fn together(tasks: &Tasks, mib: u64) -> TaskCgroup {
 }
 
 #[test]
-fn who_is_killed_within_its_own_limit_is_not_blamed_for_it() {
+fn a_task_killed_within_its_limit_is_not_blamed() {
     let tasks = Tasks::new();
     let all = together(&tasks, 48);
     let mut launch = tasks.script("quiet", "sleep 1000");
@@ -52,7 +52,7 @@ fn who_is_killed_within_its_own_limit_is_not_blamed_for_it() {
 }
 
 #[test]
-fn what_is_in_tmp_is_used_and_the_kernel_knows_the_order() {
+fn tmp_files_count_as_memory_and_the_oom_score_is_set() {
     let tasks = Tasks::new();
     let all = together(&tasks, 256);
     let script = "head -c 20M /dev/zero > /tmp/x; cat /proc/self/oom_score_adj; sleep 1000";

@@ -49,7 +49,7 @@ fn present(task: &Task) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn a_task_is_resized_while_it_runs_and_ends_at_its_new_limit() {
+fn a_running_task_is_resized_and_ends_at_its_new_limit() {
     let tasks = Tasks::new();
     let mut launch = tasks.script("steps", STEPS);
     (launch.limits, launch.tmp_bytes_max) = (limits(500, 64), 1 << 30);

@@ -283,8 +283,8 @@ fn a_program_joins_the_task() {
 }
 
 #[test]
-fn nothing_holds_a_task_to_its_limits_nor_to_other_ones() {
-    unprivileged("nothing_holds_a_task_to_its_limits_nor_to_other_ones", || {
+fn a_rootless_task_is_held_to_no_limits() {
+    unprivileged("a_rootless_task_is_held_to_no_limits", || {
         let tasks = Tasks::new();
         let task = tasks.run("free", "exec sleep 1000");
         let mut limits = tasks.script("free", "").limits;
@@ -297,8 +297,8 @@ fn nothing_holds_a_task_to_its_limits_nor_to_other_ones() {
 }
 
 #[test]
-fn what_a_task_has_closed_can_be_removed() {
-    unprivileged("what_a_task_has_closed_can_be_removed", || {
+fn unreadable_directories_of_a_task_can_be_removed() {
+    unprivileged("unreadable_directories_of_a_task_can_be_removed", || {
         let tasks = Tasks::new();
         let script = "mkdir -p a/b/c; touch a/b/file; chmod 000 a/b/c a/b; chmod 500 a";
         let task = tasks.start("closed", &tasks.script("closed", script));

@@ -45,7 +45,7 @@ fn output_of_a_sudden_end_is_complete() {
 }
 
 #[test]
-fn says_why_a_program_did_not_start() {
+fn a_failed_start_says_why() {
     let tasks = Tasks::new();
     let home = |name: &str, file: &str, content: &str, mode: u32| {
         use std::os::unix::fs::PermissionsExt;
@@ -89,7 +89,7 @@ fn says_why_a_program_did_not_start() {
 }
 
 #[test]
-fn refuses_what_cannot_be_launched_before_doing_anything() {
+fn an_impossible_launch_is_refused_before_any_effect() {
     let tasks = Tasks::new();
     let directory = TaskDirectory::create(tasks.base.path(), "bad").unwrap();
     let mut launch = tasks.script("bad", "exit 0");

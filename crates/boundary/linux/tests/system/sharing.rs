@@ -52,7 +52,7 @@ fn cpu_ms(task: &Task) -> u64 {
 }
 
 #[test]
-fn batch_has_a_tiny_share_beside_a_latency_sensitive_task_and_all_of_an_idle_core() {
+fn batch_gets_little_of_a_busy_core_and_all_when_idle() {
     let borglet = Borglet::new();
     // Both limits are the same, and both tasks are on one CPU.
     let batch = borglet.start(Tier::Batch, "batch", BUSY, &[0]);
@@ -115,7 +115,7 @@ fn whole_cores_are_seen_from_inside_and_others_that_share_keep_off() {
 }
 
 #[test]
-fn a_cap_holds_a_running_task_and_its_own_limit_stays_when_it_is_lifted() {
+fn a_cap_holds_a_running_task_and_lifting_it_restores_the_limit() {
     let tasks = Tasks::new();
     for (name, hard) in [("slack", false), ("hard", true)] {
         let mut launch = tasks.script(name, BUSY);

@@ -177,7 +177,7 @@ fn a_shim_is_found_by_its_command_line() {
 }
 
 #[test]
-fn a_lock_that_shims_hold_is_released_when_the_last_task_has_ended() {
+fn a_lock_held_by_shims_is_released_with_the_last_task() {
     let mut tasks = Tasks::new();
     let path = tasks.base.path().join("ports.lock");
     let lock = fs::File::create(&path).unwrap();

@@ -28,7 +28,7 @@ fn measured(path: &Path) -> Used {
 }
 
 #[test]
-fn what_files_take_up_is_counted_once_whatever_their_length_and_names() {
+fn disk_space_of_files_is_counted_once_despite_hard_links_and_holes() {
     let base = tempfile::tempdir().unwrap();
     let top = base.path().join("top");
     fs::create_dir_all(top.join("a/b")).unwrap();
@@ -55,7 +55,7 @@ fn what_files_take_up_is_counted_once_whatever_their_length_and_names() {
 }
 
 #[test]
-fn what_is_nested_too_deep_to_be_counted_is_told() {
+fn a_tree_too_deep_to_count_is_reported() {
     let base = tempfile::tempdir().unwrap();
     nest(base.path(), 1_000);
     let used = measured(base.path());

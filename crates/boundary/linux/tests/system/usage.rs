@@ -68,7 +68,7 @@ fn a_capped_task_is_throttled() {
 }
 
 #[test]
-fn a_cgroup_that_is_gone_is_an_error_and_an_ended_task_is_not_opened() {
+fn a_missing_cgroup_is_an_error_and_ended_tasks_have_no_reader() {
     let tasks = Tasks::new();
     let task = tasks.run("brief", "sleep 1000");
     let mut usage = reader(&task);

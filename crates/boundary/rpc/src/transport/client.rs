@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_an_address_can_be_in_a_join_token() {
+    fn addresses_contain_only_characters_allowed_in_a_join_token() {
         let accepted = (0..=0x17f_u32)
             .filter_map(char::from_u32)
             .filter(|character| check_address(&format!("m{character}:1")).is_ok());

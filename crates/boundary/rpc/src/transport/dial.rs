@@ -262,7 +262,7 @@ mod tests {
     use crate::{Authority, Role, Rotating, Validity};
 
     #[tokio::test]
-    async fn the_kernel_gives_up_what_does_not_arrive_where_a_server_is_missed_soon() {
+    async fn a_short_patience_sets_the_kernels_timeout_for_unacknowledged_data() {
         let place = tempfile::tempdir().unwrap();
         let authority = Authority::create(place.path(), "test").unwrap();
         let validity = Validity::lasting(Duration::from_secs(60));

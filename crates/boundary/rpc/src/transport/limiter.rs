@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_share_all_have_a_bound_and_masters_have_neither() {
+    fn client_connections_are_bounded_per_client_and_in_total_except_for_masters() {
         let limiter = Connections::new(5, 2);
         let mut held = Vec::new();
         for (text, refused) in [
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_several_places_takes_all_of_them_or_none() {
+    fn a_request_for_several_permits_gets_all_or_none() {
         let limiter = Limiter::new(8, 5);
         let held = limiter.acquire_many("ana", 3, Asker::User).unwrap();
         assert_eq!(limiter.acquire_many("ana", 3, Asker::User).unwrap_err(), Full::One("ana", 3));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_gets_its_turn_when_one_ends_and_in_order() {
+    async fn waiting_requests_get_freed_turns_in_order() {
         let turns = Turns::new(8);
         let greedy = Requests::new(&turns);
         (0..20).for_each(|_| greedy.make("mal"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_holds_up_nobody() {
+    async fn an_abandoned_wait_does_not_block_the_next_request() {
         let turns = Turns::new(1);
         let only = turns.of(&"ana").await;
         for _ in 0..3 {

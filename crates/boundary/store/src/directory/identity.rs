@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_changed_is_noticed() {
+    fn a_changed_identity_file_is_detected() {
         let (place, log) = (Location { inode: 7, born_ns: 8 }, Location { inode: 9, born_ns: 0 });
         for log_begun in [false, true] {
             let text = Stored { id: 0xabc, place, log, log_begun }.text();

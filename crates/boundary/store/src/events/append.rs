@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_failed_sync_nothing_goes_until_a_restart() {
+    fn a_failed_sync_blocks_all_writes_until_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let (mut events, _) = Events::open(dir.path(), Options::default()).unwrap();
         let event = |index| Event { index, sub: 0, time_us: index, payload: b"happened" };

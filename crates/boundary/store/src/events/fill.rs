@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_any_source_has_is_taken_over_and_the_rest_is_a_gap() {
+    fn events_from_any_source_are_copied_and_the_rest_is_a_gap() {
         type Spans = &'static [(u64, u64)];
         let cases: [(Spans, &[Spans], Spans); 9] = [
             // Nothing is here, as after a snapshot; one has all, or nobody has.
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_called_lost_before_there_was_time_to_look() {
+    fn events_are_not_called_lost_before_the_search_ends() {
         let (_kept, mut events) = stream(&[(1, 10)]);
         let (_other, there) = stream(&[(20, OPERATIONS)]);
         let mut reader = there.reader();

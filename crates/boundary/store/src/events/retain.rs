@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_go_until_the_rest_is_small_and_young_enough() {
+    fn the_oldest_segments_are_surplus_until_size_and_age_are_within_bounds() {
         let segments = [(10, 100), (20, 200), (10, 300), (10, 400)];
         for (bytes, age, now, goes) in [
             (u64::MAX, 1000, 500, 0),

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_sync_nothing_goes_until_a_restart() {
+    fn a_failed_sync_blocks_all_writes_until_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let (mut log, _) = Log::open(dir.path(), Options::default()).unwrap();
         log.append(&[entry(1, b"durable")]).unwrap();

@@ -5,7 +5,7 @@ use bcl::limits;
 use crate::{job, jobs, says, with_files};
 
 #[test]
-fn what_nests_as_deep_as_allowed_is_read() {
+fn a_file_of_the_maximum_nesting_is_read() {
     let deep = limits::NESTING_MAX as usize;
     for (open, close, levels) in [
         ("[", "]", 1),
@@ -38,7 +38,7 @@ fn starts(says: &str) {
 }
 
 #[test]
-fn what_refers_to_itself_in_the_sources_can_be_placed() {
+fn an_error_in_a_recursive_source_has_a_place() {
     let chain: String = (1..300).map(|n| format!("a{n} = a{}, ", n - 1)).collect();
     let source = format!("local a0 = {{ name: 'x', cmd: ['a'], cpu: -1 }}, {chain} b = 1; a299");
     starts(&says(source));

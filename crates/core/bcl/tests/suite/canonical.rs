@@ -486,14 +486,14 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_nothing_panics_and_what_is_said_is_safe(source in any::<Vec<u8>>()) {
+    fn no_source_panics_and_every_message_is_safe(source in any::<Vec<u8>>()) {
         if let Err(says) = with_files(&source, &[]) {
             prop_assert!(!says.chars().any(|c| c.is_control() && c != '\n'));
         }
     }
 
     #[test]
-    fn whatever_a_field_holds_nothing_panics(
+    fn no_value_of_a_field_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
                   ports|healthCheck|metrics|estimation|autoscale|kernelFeatures|api|memorySlack|disruptions|update|cores|cpuSlack",

@@ -313,7 +313,7 @@ fn health_checks_and_restarts_have_usual_values() {
 
 /// A service is started again however it ends, unless its description names another policy.
 #[test]
-fn which_ends_are_followed_by_a_restart_depends_on_the_appclass() {
+fn the_default_restart_policy_depends_on_the_appclass() {
     use RestartWhen::{Always, Never, OnFailure};
     let service = "(import 'borg.libsonnet').service('x', cmd=['a'])";
     let batch = "(import 'borg.libsonnet').batch('x', cmd=['a'])";
@@ -358,7 +358,7 @@ fn overrides_are_given_by_index_range_or_list() {
 }
 
 #[test]
-fn everything_of_a_task_can_be_overridden() {
+fn every_field_of_a_task_can_be_overridden() {
     let source = "{ name: 'x', cmd: ['a'], tasks: 3, ports: ['admin'], notice: '5s',
         labels: { tier: 'prod', team: 'search' }, constraints: [{ attribute: 'ssd' }],
         healthCheck: { port: 'admin', interval: '9s' },

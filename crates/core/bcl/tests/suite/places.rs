@@ -20,7 +20,7 @@ fn check(cases: &[&str], expected: &Expect) {
 }
 
 #[test]
-fn in_what_follows_a_template() {
+fn errors_after_a_template_have_their_place() {
     let cases = [
         "borg.service('x', cmd=['a']) { cpu: 1, rma: '64 MiB' }",
         "borg.service('x', cmd=['a']) { healthCheck+: { pth: '/' } }",
@@ -66,7 +66,7 @@ fn in_what_follows_a_template() {
 }
 
 #[test]
-fn in_the_arguments_of_a_template() {
+fn errors_in_template_arguments_have_their_place() {
     let cases = [
         "borg.service('X', cmd=['a'])",
         "borg.service('x', tasks=0, cmd=['a'])",
@@ -109,7 +109,7 @@ fn in_the_arguments_of_a_template() {
 }
 
 #[test]
-fn in_the_librarys_constraints() {
+fn errors_in_library_constraints_have_their_place() {
     let cases = [
         "borg.batch('x', cmd=['a']) { constraints: [borg.attribute('cores').atLeast('many')] }",
         "borg.batch('x', cmd=['a']) { constraints: [borg.attribute('').preferred.equal({})] }",
@@ -160,7 +160,7 @@ fn in_the_librarys_constraints() {
 }
 
 #[test]
-fn through_locals_functions_and_imports() {
+fn errors_behind_locals_functions_and_imports_have_their_place() {
     let cases = [
         "local web(name) = borg.service(name, cmd=['a']) { cpu: -1 };\n[web('x'), web('Y')]",
         "local limits = { cpu: -1 };\nborg.service('x', cmd=['a']) + limits",
@@ -216,7 +216,7 @@ fn through_locals_functions_and_imports() {
 }
 
 #[test]
-fn where_it_is_not_certain_what_is_around_is_given() {
+fn an_uncertain_place_is_given_with_its_surroundings() {
     let cases = [
         "{ name: 'x', cmd: ['a'] } + (if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 })",
         "{ name: 'x', cmd: ['a'], ['c' + 'pu']: -1 }",

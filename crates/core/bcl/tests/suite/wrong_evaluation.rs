@@ -9,7 +9,7 @@ fn check(cases: &[&str], expected: &Expect) {
 }
 
 #[test]
-fn what_is_not_jsonnet() {
+fn invalid_jsonnet_is_refused() {
     let cases = [
         "",
         "{ name: 'x', cmd: ['a' }",
@@ -66,7 +66,7 @@ fn what_is_not_jsonnet() {
 }
 
 #[test]
-fn what_is_not_even_text() {
+fn a_binary_file_is_refused() {
     let elf = b"\x7fELF\x02\x01\x01\x00\x00\xff\xfe";
     expect![[r#"
         error: unexpected character '\u{7f}'
@@ -87,7 +87,7 @@ fn what_is_not_even_text() {
 }
 
 #[test]
-fn what_fails_while_it_is_evaluated() {
+fn evaluation_errors_are_reported() {
     let cases = [
         "{ name: error 'no name\\u001b[31m' }",
         "local n = 3;\nassert n < 3 : 'too many'; {}",
@@ -195,7 +195,7 @@ fn what_fails_while_it_is_evaluated() {
 }
 
 #[test]
-fn what_does_not_end() {
+fn endless_evaluation_is_refused() {
     let cases = [
         "local f(x) = f(x + 1) + 1;\n{ tasks: f(1) }",
         "{ a: self }",
@@ -235,7 +235,7 @@ fn what_does_not_end() {
 }
 
 #[test]
-fn what_is_nested_too_deep() {
+fn too_deep_nesting_is_refused() {
     for (open, close) in [("[", "]"), ("{a:", "}"), ("(", ")"), ("f(", ")"), ("local a = 1;", "")] {
         let says = says(open.repeat(100_000) + "1" + &close.repeat(100_000));
         assert!(says.starts_with("error: nested more than 250 deep\n  "), "{says}");
@@ -247,7 +247,7 @@ fn what_is_nested_too_deep() {
 }
 
 #[test]
-fn what_is_too_large() {
+fn a_too_large_result_is_refused() {
     let cases = [
         "std.range(1, 200000)",
         "{ name: 'x', cmd: std.range(1, 2000000) }",
@@ -273,7 +273,7 @@ fn what_is_too_large() {
 }
 
 #[test]
-fn what_is_no_job() {
+fn a_result_that_is_no_job_is_refused() {
     let cases = ["1", "function(user) { name: user }", "[1]", "{}"];
     check(
         &cases,
@@ -302,7 +302,7 @@ fn what_is_no_job() {
 }
 
 #[test]
-fn what_cannot_be_imported() {
+fn failed_imports_are_reported() {
     let files = [
         ("lib.bcl", "{\n  name: 'x',\n  cmd: [1 + null],\n}"),
         ("bad.bcl", "{ name: }"),
@@ -355,7 +355,7 @@ fn what_cannot_be_imported() {
 }
 
 #[test]
-fn data_that_is_no_text() {
+fn imported_data_that_is_not_text_is_refused() {
     let mut files = Files::default();
     files.files.insert("data".to_owned(), vec![0xff]);
     let said = bcl::evaluate("job.bcl", b"importstr 'data'", &mut files, &settings());
@@ -372,7 +372,7 @@ fn data_that_is_no_text() {
 }
 
 #[test]
-fn what_a_file_says_reaches_the_loader() {
+fn trace_messages_of_a_file_reach_the_loader() {
     let mut files = Files::default();
     let source = b"std.trace('hello', { name: 'x', cmd: ['a'] })";
     bcl::evaluate("job.bcl", source, &mut files, &settings()).expect("a job");

@@ -78,7 +78,7 @@ fn changes(run: &[Second]) -> Vec<(usize, usize, Option<u64>)> {
 }
 
 #[test]
-fn a_greedy_task_is_capped_after_some_seconds_and_only_as_far_as_batch_needs_it() {
+fn a_greedy_task_is_capped_late_and_only_as_batch_needs() {
     // A latency-sensitive task with a limit of one core takes both.
     let mut machine = Machine::new(&[(false, 1_000, 2_000), (true, 500, 500)]);
     let run = machine.run(60);
@@ -88,7 +88,7 @@ fn a_greedy_task_is_capped_after_some_seconds_and_only_as_far_as_batch_needs_it(
 }
 
 #[test]
-fn over_any_minute_batch_is_starved_for_a_third_at_most() {
+fn batch_is_starved_for_at_most_a_third_of_any_minute() {
     let tables: [&[(bool, u64, u64)]; 4] = [
         &[(false, 1_000, 2_000), (true, 500, 500)],
         // Two greedy ones, and one that is not.
@@ -115,7 +115,7 @@ fn over_any_minute_batch_is_starved_for_a_third_at_most() {
 }
 
 #[test]
-fn whoever_keeps_to_its_limit_is_never_capped() {
+fn a_task_within_its_limit_is_never_capped() {
     // Together they use the whole machine, each within its limit or only a little above.
     for wants in [1_000, 1_049] {
         let mut machine =
@@ -134,7 +134,7 @@ fn whoever_keeps_to_its_limit_is_never_capped() {
 }
 
 #[test]
-fn nobody_is_capped_while_batch_has_what_it_needs() {
+fn no_task_is_capped_while_batch_has_enough_cpu() {
     let tables: [&[(bool, u64, u64)]; 4] = [
         &[],
         // Nobody waits.
@@ -157,7 +157,7 @@ fn nobody_is_capped_while_batch_has_what_it_needs() {
 }
 
 #[test]
-fn what_is_taken_comes_from_each_by_its_excess_and_caps_are_lowered_if_others_take_their_place() {
+fn caps_are_proportional_to_excess_and_fall_if_others_take_over() {
     let mut machine = Machine::new(&[
         (false, 500, 1_100),
         (false, 600, 900),
@@ -174,7 +174,7 @@ fn what_is_taken_comes_from_each_by_its_excess_and_caps_are_lowered_if_others_ta
 }
 
 #[test]
-fn a_task_that_ends_leaves_no_cap_and_a_pause_is_not_counted() {
+fn an_ended_task_leaves_no_cap_and_a_pause_is_ignored() {
     let mut machine = Machine::new(&[(false, 1_000, 2_000), (true, 500, 500)]);
     assert_eq!(changes(&machine.run(6)).len(), 1);
     machine.tasks = vec![(true, 500, 500)];

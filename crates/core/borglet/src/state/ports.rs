@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_free_again_when_nobody_was_seen_to_hold_it_for_a_while() {
+    fn a_port_is_free_again_after_a_while_without_a_holder() {
         let mut ports = Ports::default();
         ports.record(at(0), 10, "a".into(), None);
         ports.record(at(4_000), 10, "b".into(), None);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_holds_that_is_being_ended_counts_only_if_it_lives_on() {
+    fn ports_of_an_ending_task_count_only_if_it_survives() {
         let mut ports = Ports::default();
         let incarnation = |generation: u32| format!("1-0-{generation}").parse::<InstanceId>().ok();
         for ms in [0, 1_000, 4_999] {

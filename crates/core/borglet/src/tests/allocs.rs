@@ -131,7 +131,7 @@ fn a_task_is_never_started_where_its_alloc_is_not() {
 }
 
 #[test]
-fn a_task_ends_with_its_alloc_even_where_the_order_still_names_it() {
+fn a_task_ends_with_its_alloc_even_if_still_ordered() {
     let mut world = World::new();
     world.orders(5, vec![alloc(0, 100)], vec![inside(0, 0, 40), inside(0, 1, 90)]);
     world.made(0);
@@ -147,7 +147,7 @@ fn a_task_ends_with_its_alloc_even_where_the_order_still_names_it() {
 }
 
 #[test]
-fn one_that_is_not_wanted_any_more_before_it_is_made_goes_too() {
+fn an_unwanted_alloc_is_removed_once_it_is_made() {
     let mut world = World::new();
     world.orders(5, vec![alloc(0, 100)], vec![inside(0, 0, 40)]);
     assert_eq!(world.orders(6, vec![], vec![]), "persist 6", "it is being made");
@@ -162,7 +162,7 @@ fn one_that_is_not_wanted_any_more_before_it_is_made_goes_too() {
 }
 
 #[test]
-fn one_that_cannot_be_made_says_why_and_its_tasks_wait_for_another_order() {
+fn a_failed_alloc_says_why_and_its_tasks_wait_for_orders() {
     let mut world = World::new();
     world.orders(5, vec![alloc(0, 100)], vec![inside(0, 0, 40)]);
     let failed = Err("the disk is full".to_owned());
@@ -206,7 +206,7 @@ fn an_alloc_is_resized_in_place_until_it_holds() {
 }
 
 #[test]
-fn what_outlived_the_last_borglet_is_adopted_with_what_is_in_it() {
+fn allocs_of_the_previous_borglet_are_adopted_with_their_tasks() {
     let found = |made| RecoveredAlloc { instance: alloc_id(0), limit: limit(1_000, 100), made };
     let mut world = recovered(vec![found(true)], vec![running(inside(0, 0, 40))]);
     assert_eq!(world.brief(), "1-0-1 running None, 9-0-1 running Some(true)");
@@ -239,7 +239,7 @@ fn what_outlived_the_last_borglet_is_adopted_with_what_is_in_it() {
 
 /// The last change may be long ago, and its order is known to have been obeyed.
 #[test]
-fn after_a_reboot_the_order_is_asked_for_again_where_there_was_an_alloc() {
+fn a_reboot_requests_the_order_again_if_there_was_an_alloc() {
     let obeyed = order(7, vec![]).stamp;
     for (what, made, expected) in [
         ("the Borglet alone was started again", true, obeyed),
@@ -308,7 +308,7 @@ fn the_environment_of_a_task_in_an_alloc_says_where_it_is() {
 }
 
 #[test]
-fn an_alloc_that_has_too_much_of_the_disk_is_emptied_with_all_in_it() {
+fn an_alloc_that_overuses_the_disk_is_emptied_with_its_tasks() {
     let mut world = World::new();
     let with_disk = || {
         let mut alloc = alloc(0, 100);

@@ -72,7 +72,7 @@ fn threads_of_a_core_go_together() {
 }
 
 #[test]
-fn a_task_that_this_machine_can_never_give_its_cores_ends_with_the_reason() {
+fn a_task_with_impossible_cores_ends_with_the_reason() {
     let mut world = world(2, 1);
     world.obey(1, vec![exclusive(0, 2)]);
     let reason = "it asks for 2 whole cores, and tasks can have 1 on its machine";

@@ -58,7 +58,7 @@ fn sees(world: &mut World, report: DiskReport) -> String {
 }
 
 #[test]
-fn whoever_has_most_more_than_they_asked_for_is_ended_and_nobody_else() {
+fn only_tasks_with_the_largest_excess_of_disk_are_killed() {
     let table: [(&str, (u64, u64), &str, &str); 15] = [
         ("there is room", (10, 100), "1-0-1 500 9000", ""),
         ("nobody has more than they asked for", (0, 0), "1-1-1 100 1000, 1-2-1 1 100", ""),
@@ -87,7 +87,7 @@ fn whoever_has_most_more_than_they_asked_for_is_ended_and_nobody_else() {
 }
 
 #[test]
-fn who_is_ended_is_told_why_and_has_no_notice() {
+fn a_task_killed_for_disk_says_why_and_gets_no_notice() {
     let mut world = four();
     let said = |world: &World, index: usize| match &world.borglet.report().tasks[index].status {
         TaskStatus::Ended(end, _) => end.to_string(),
@@ -107,7 +107,7 @@ fn who_is_ended_is_told_why_and_has_no_notice() {
 }
 
 #[test]
-fn what_was_ended_makes_room_before_another_one_is() {
+fn a_killed_task_frees_its_disk_before_the_next_kill() {
     let mut world = four();
     let full = || disk((0, 100), "1-0-1 300 9, 1-2-1 200 9, 1-3-1 100 9");
     assert_eq!(sees(&mut world, full()), "kill 1-0-1");
@@ -133,7 +133,7 @@ fn what_was_ended_makes_room_before_another_one_is() {
 }
 
 #[test]
-fn who_takes_what_others_free_is_ended_without_a_wait() {
+fn a_task_that_takes_freed_disk_is_killed_without_waiting() {
     let mut world = four();
     assert_eq!(
         sees(&mut world, disk((0, 100), "1-0-1 300 9, 1-1-1 90 9, 1-2-1 1 9")),

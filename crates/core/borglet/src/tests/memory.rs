@@ -72,7 +72,7 @@ fn said(world: &World, index: usize) -> String {
 }
 
 #[test]
-fn who_is_evicted_when_memory_is_short() {
+fn a_memory_shortage_evicts_tasks_in_the_defined_order() {
     // 0 is production, 1 and 2 are batch of one priority, 3 is free; each has its limit reserved.
     let four = [(100, 200, None), (100, 110, None), (100, 110, None), (100, 25, None)];
     // The same, with little reserved.
@@ -102,7 +102,7 @@ fn who_is_evicted_when_memory_is_short() {
 }
 
 #[test]
-fn tasks_that_wait_for_memory_are_short_of_it_only_where_it_is_low() {
+fn tasks_stalled_on_memory_count_as_short_only_if_memory_is_low() {
     let tasks = [(200, 200, None), (200, 25, None)];
     let sees = |available, pressed| {
         let report = MemoryReport { pressed, ..memory(available, &[(0, 10), (1, 150)]) };
@@ -117,7 +117,7 @@ fn tasks_that_wait_for_memory_are_short_of_it_only_where_it_is_low() {
 }
 
 #[test]
-fn who_is_evicted_is_told_why_and_it_is_no_failure() {
+fn an_evicted_task_says_why_and_has_not_failed() {
     let mut world = running(&[(100, 200, None), (100, 110, Some(40)), (30, 200, None)]);
     assert_eq!(sees(&mut world, memory(10, &[(1, 60), (2, 90)])), [2, 1]);
     end(&mut world, 1);
@@ -131,7 +131,7 @@ fn who_is_evicted_is_told_why_and_it_is_no_failure() {
 }
 
 #[test]
-fn what_an_evicted_task_frees_is_awaited_but_not_for_ever() {
+fn memory_of_an_evicted_task_is_awaited_for_a_bounded_time() {
     let tasks = [(100, 25, Some(0)), (100, 110, Some(0)), (100, 110, Some(0))];
     let used = [(0, 90), (1, 90), (2, 80)];
     let mut world = running(&tasks);

@@ -103,7 +103,7 @@ fn a_notice_becomes_shorter_while_it_lasts_and_never_longer() {
 }
 
 #[test]
-fn a_notice_is_delivered_in_full_if_the_task_had_all_of_its_time_or_ended_by_itself() {
+fn a_notice_is_delivered_after_its_full_time_or_a_voluntary_end() {
     type Happens = fn(&mut World);
     let table: [(&str, Happens, Option<NoticeDelivery>); 5] = [
         ("it ends by itself", |world| drop(world.after(1)), Some(NoticeDelivery::Full)),
@@ -151,7 +151,7 @@ fn a_notice_is_delivered_in_full_if_the_task_had_all_of_its_time_or_ended_by_its
 }
 
 #[test]
-fn none_is_due_to_a_task_that_ends_by_itself_or_never_ran() {
+fn no_notice_is_due_to_a_task_that_ended_or_never_ran() {
     assert_eq!(World::with_a_task().ends(), None, "it ends by itself");
     let mut world = World::new();
     world.obey(5, vec![sized(0, 64)]);
@@ -165,7 +165,7 @@ fn none_is_due_to_a_task_that_ends_by_itself_or_never_ran() {
 }
 
 #[test]
-fn a_task_that_is_in_no_list_is_stopped_for_an_unknown_reason() {
+fn an_unlisted_task_is_stopped_for_an_unknown_reason() {
     let mut world = World::with_a_task();
     let mut effects = Vec::new();
     world.borglet.obey(world.now, order(6, Vec::new()), &mut effects).expect("a newer order");
@@ -176,7 +176,7 @@ fn a_task_that_is_in_no_list_is_stopped_for_an_unknown_reason() {
 
 /// The order was made before the cell could know of the end, and must not lose it.
 #[test]
-fn the_end_of_a_task_is_kept_while_orders_say_to_stop_it() {
+fn the_end_of_a_task_is_kept_while_orders_stop_it() {
     let mut world = World::with_a_task();
     world.stop(NoticeReason::Killed, None);
     let full = world.ends();

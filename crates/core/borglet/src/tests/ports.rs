@@ -57,7 +57,7 @@ fn running(ports: &[(u32, u16)]) -> World {
 const KILLED: End = End::Signalled { signal: 9 };
 
 #[test]
-fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was() {
+fn a_task_holding_a_foreign_port_is_ended_and_names_its_owner() {
     for (what, held, reason) in [
         ("another's", &[31_001][..], "it held port 31001, which is assigned to ana/web/1"),
         ("nobody's", &[31_005], "it held port 31005, which is not assigned to it"),
@@ -80,7 +80,7 @@ fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was(
 }
 
 #[test]
-fn what_holds_its_own_ports_is_left_alone() {
+fn a_task_with_its_own_ports_is_left_alone() {
     let mut world = running(&[(0, 31_000), (1, 31_001)]);
     let held = [(31_000, "0"), (31_001, "1"), (31_009, "/ssh.service (sshd)")];
     for _ in 0..20 {
@@ -91,7 +91,7 @@ fn what_holds_its_own_ports_is_left_alone() {
 }
 
 #[test]
-fn what_is_being_started_is_ended_as_well() {
+fn a_starting_task_that_holds_a_foreign_port_is_killed() {
     let mut world = World::with_ports();
     world.order(1, &[(0, 31_000)]);
     assert_eq!(world.sees(1_000, &[(31_009, "0")]), "kill 1-0-1");
@@ -100,7 +100,7 @@ fn what_is_being_started_is_ended_as_well() {
 }
 
 #[test]
-fn what_stops_already_has_no_more_notice() {
+fn a_stopping_task_that_holds_a_foreign_port_is_killed_once() {
     let mut world = World::with_ports();
     let mut patient = desired(0, 31_000);
     Arc::make_mut(&mut patient.spec).notice = Span::from_secs(3_600);
@@ -130,7 +130,7 @@ fn a_port_that_is_taken_is_avoided_and_its_holder_named() {
 }
 
 #[test]
-fn one_whose_port_a_task_holds_waits_for_the_end_of_that() {
+fn a_task_waits_until_the_holder_of_its_port_ends() {
     let mut world = running(&[(1, 31_001)]);
     world.order(2, &[(0, 31_000), (1, 31_001)]);
     let held = || HeldPort { port: 31_000, by: holder("1") };
@@ -158,7 +158,7 @@ fn one_whose_port_a_task_holds_waits_for_the_end_of_that() {
 }
 
 #[test]
-fn one_that_fails_at_its_start_while_another_holds_its_port_has_not_failed() {
+fn a_failed_start_on_a_taken_port_counts_as_lost() {
     const FAILED: End = End::Exited { code: 1 };
     let taken = "lost: port 31000 (http) is taken by ana/web/1";
     for (what, held, end, ms, expected) in [

@@ -36,7 +36,7 @@ impl World {
 }
 
 #[test]
-fn a_set_up_that_fails_is_not_its_jobs_failure_and_is_followed_by_a_probe() {
+fn a_failed_set_up_is_no_job_failure_and_triggers_a_probe() {
     let mut world = World::probed(OK);
     world.obey(5, vec![of_job(1)]);
     assert_eq!(world.cannot_set_up(1, "no jail"), "probe");
@@ -70,7 +70,7 @@ fn a_machine_is_not_ready_until_its_probe_works() {
 }
 
 #[test]
-fn set_ups_of_different_users_that_fail_in_a_row_are_the_machines_fault_whatever_its_probe_says() {
+fn consecutive_set_up_failures_of_several_users_blame_the_machine() {
     let mut world = World::probed(OK);
     world.obey(5, vec![of_job(1), of_job(2), of_job(3)]);
     assert_eq!(world.cannot_set_up(1, "a"), "probe");
@@ -85,7 +85,7 @@ fn set_ups_of_different_users_that_fail_in_a_row_are_the_machines_fault_whatever
 }
 
 #[test]
-fn one_user_whose_jobs_cannot_be_set_up_takes_no_machine_from_others() {
+fn failed_set_ups_of_one_user_take_no_machine_from_others() {
     let mut world = World::probed(OK);
     world.obey(5, (4..10).map(of_job).collect());
     for job in 4..10 {

@@ -131,7 +131,7 @@ fn an_order_ends_savers_that_run_and_those_that_wait() {
 }
 
 #[test]
-fn what_is_still_kept_is_not_forgotten() {
+fn kept_data_is_not_forgotten() {
     let (mut world, _) = World::keeps(0);
     let settled = Order { settled: vec![instance(0)], ..order(7, Vec::new()) };
     let mut effects = Vec::new();
@@ -157,7 +157,7 @@ fn data_is_given_up_when_its_time_is_over() {
 }
 
 #[test]
-fn one_that_succeeds_at_the_last_moment_has_succeeded() {
+fn a_saver_that_succeeds_while_being_killed_has_succeeded() {
     let (mut world, _) = World::keeps(0);
     assert_eq!(world.after(LIMIT), "kill the saver of 1-0-1");
     assert_eq!(world.input(Input::SaverEnded(instance(0), Ok(()))), "1-0-1 saved");
@@ -191,7 +191,7 @@ fn the_oldest_data_is_given_up_for_lack_of_room() {
 }
 
 #[test]
-fn a_machine_keeps_the_data_of_so_many_and_runs_so_many_savers() {
+fn kept_data_and_running_savers_of_a_machine_are_bounded() {
     let mut world = World::new();
     let many = u32::try_from(KEPT_DATA_MAX).expect("a small number") + 1;
     let (mut running, mut last) = (0, String::new());
@@ -208,7 +208,7 @@ fn a_machine_keeps_the_data_of_so_many_and_runs_so_many_savers() {
 }
 
 #[test]
-fn who_keeps_most_loses_the_oldest_and_never_anothers() {
+fn the_user_with_most_kept_data_loses_the_oldest() {
     let mut world = World::new();
     let max = u32::try_from(KEPT_DATA_MAX).expect("a small number");
     // Production's data is the oldest of all.
@@ -370,7 +370,7 @@ fn a_user_id_stays_with_the_data_until_it_is_gone() {
 }
 
 #[test]
-fn the_next_borglet_starts_nothing_as_the_user_of_a_saver_that_runs() {
+fn the_next_borglet_does_not_reuse_the_user_of_a_running_saver() {
     let now = Time(1_000_000);
     // The data of an alloc belongs to several users: its saver has one of its own.
     let kept = KeptData { uid: None, attempts: 1, ..kept(0, now) };
@@ -383,7 +383,7 @@ fn the_next_borglet_starts_nothing_as_the_user_of_a_saver_that_runs() {
 }
 
 #[test]
-fn a_saver_is_told_how_its_task_ended_and_not_what_is_over() {
+fn a_saver_is_told_its_tasks_end_and_nothing_obsolete() {
     let mut desired = saved(3);
     let spec = Arc::make_mut(&mut desired.spec);
     spec.env.insert("TARGET".to_owned(), "logs/${task.index}".to_owned());

@@ -85,7 +85,7 @@ impl World {
 }
 
 #[test]
-fn an_alloc_uses_what_its_tasks_use_and_the_system_what_is_left() {
+fn usage_sums_tasks_per_alloc_and_leaves_the_rest_to_the_system() {
     let mut world = World::new();
     assert!(world.recorder.samples().is_empty(), "one reading is no sample");
     world.second([100, 200, 300]);
@@ -217,7 +217,7 @@ fn of(cpu: Option<u64>, memory: Option<u64>) -> Measured {
 }
 
 #[test]
-fn a_sum_has_what_either_has_and_a_rest_only_what_the_whole_has() {
+fn sums_have_values_of_either_part_and_rests_those_of_the_whole() {
     let shown = |measured: Measured| {
         assert_eq!(measured.throttled, None, "shares cannot be added");
         (measured.cpu.map(|cpu| cpu.0), measured.memory.map(|memory| memory.0))

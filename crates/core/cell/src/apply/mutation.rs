@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_higher_level_changes_nothing_before_the_cell_is_at_it() {
+    fn a_mutation_of_a_higher_level_is_rejected_until_it_is_raised() {
         let user = |name: &str| name.parse::<UserName>().expect("a name");
         let mut cell = Cell::empty();
         let mutate =

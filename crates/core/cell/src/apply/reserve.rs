@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_estimated_keeps_its_limit() {
+    fn a_task_without_estimation_keeps_its_limit() {
         let half = resources(500, 512 * MIB);
         let mut incarnation = Life::with(|spec| spec.estimation = false);
         assert!(incarnation.place(0));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn another_life_begins_with_its_limit_and_a_lower_limit_lowers_the_reservation() {
+    fn an_incarnation_begins_at_its_limit_and_lower_limits_lower_its_reservation() {
         let mut incarnation = Life::with(|_| {});
         assert!(incarnation.place(0));
         incarnation.reserve(0, 400);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_for_every_cell_is_told_before() {
+    fn a_text_too_long_for_any_cell_is_rejected_early() {
         let long = |characters: usize| "x".repeat(characters);
         let named = |name: String| (name, None);
         let at = |address: String| Mutation::AddMachine(AddMachine { name: machine(), address });
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_a_label_that_is_too_long_is_cut_in_the_rejection() {
+    fn a_too_long_label_key_is_cut_in_the_rejection() {
         let key = "x".repeat(100_000);
         let path = Path::top().field("labels").key(&key);
         let Mutation::Submit(spec) = job(String::new()) else { panic!("a submission") };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_long_as_it_may_be_is_taken() {
+    fn a_text_of_the_maximum_length_is_accepted() {
         let long = |characters: usize| "\u{e9}".repeat(characters);
         for mutation in [
             Mutation::AddMachine(AddMachine { name: machine(), address: long(256) }),

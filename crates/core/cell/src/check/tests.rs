@@ -105,7 +105,7 @@ fn a_sound_cell_has_nothing_to_say() {
 }
 
 #[test]
-fn whatever_is_spoilt_is_named() {
+fn every_corruption_of_the_cell_is_named() {
     type Corrupt = fn(&mut Cell);
     let cases: &[(Corrupt, &[&str])] = &[
         (|cell| job(cell).counts.pending = 7, &["job 1: 7 pending tasks stored, 1 counted"]),

@@ -26,7 +26,7 @@ mod tests {
     use crate::{Demand, Machine};
 
     #[test]
-    fn whole_physical_cores_are_counted_by_the_speed_and_the_threads_of_the_machine() {
+    fn whole_cores_count_by_the_speed_and_threads_of_the_machine() {
         // Exclusive or not, the limit in cores, the cores that the machine offers, their threads, their
         // speed in thousandths, the limits of others; and what is missing.
         let none = Some(

@@ -25,7 +25,7 @@ mod tests {
     use crate::feasibility::testing::checked;
 
     #[test]
-    fn as_many_ports_as_asked_must_be_left() {
+    fn enough_free_ports_must_be_left() {
         let lacks = |asked, free| Some(UnschedulableReason::LacksPorts { asked, free, held: None });
         for (asked, taken, expected) in [(0, 2, None), (2, 0, None), (2, 1, lacks(2, 1))] {
             assert_eq!(checked(check, (0, 0, asked), (0, 0, taken)), expected);

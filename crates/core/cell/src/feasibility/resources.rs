@@ -36,7 +36,7 @@ mod tests {
     use model::Dimension::{Cpu, Ram};
 
     #[test]
-    fn what_is_left_decides_and_too_small_is_told_from_too_full() {
+    fn free_resources_decide_and_too_small_differs_from_too_full() {
         let cases = [
             ((1_000, 1_000, 0), (0, 0, 0), None),
             ((500, 500, 0), (500, 500, 0), None),

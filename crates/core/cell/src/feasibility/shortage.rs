@@ -41,7 +41,7 @@ mod tests {
     use crate::{Demand, Machine};
 
     #[test]
-    fn a_short_machine_takes_production_only_and_one_that_was_keeps_an_eighth() {
+    fn a_short_machine_takes_only_production_and_later_keeps_an_eighth() {
         let persists = ShortageState::Persists;
         let eased = ShortageState::Eased;
         let lately = |of, asked, free| Some(UnschedulableReason::LatelyShort { of, asked, free });

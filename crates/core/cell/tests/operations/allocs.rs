@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
+fn an_alloc_reserves_unused_room_and_tasks_of_several_users_share_it() {
     session(&expect![[r#"
         > submit ana/room 1 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
@@ -99,7 +99,7 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
 }
 
 #[test]
-fn what_is_asked_of_an_alloc_is_what_it_has_left() {
+fn tasks_in_an_alloc_take_what_it_has_left() {
     session(&expect![[r#"
         > submit ana/room 1 allocs=none cpu=400 ram=256 priority=400
         SUBMIT job 1 (new)
@@ -177,7 +177,7 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
 }
 
 #[test]
-fn tasks_in_an_alloc_grow_one_by_one_as_far_as_there_is_room() {
+fn tasks_in_an_alloc_grow_one_by_one_within_its_room() {
     session(&expect![[r#"
         > submit ana/room 2 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
@@ -246,7 +246,7 @@ fn tasks_in_an_alloc_grow_one_by_one_as_far_as_there_is_room() {
 }
 
 #[test]
-fn an_alloc_leaves_with_its_tasks_and_they_wait_for_where_it_goes() {
+fn an_evicted_alloc_takes_its_tasks_which_wait_for_its_placement() {
     session(&expect![[r#"
         > submit ana/room 2 allocs=none cpu=400 ram=256
         SUBMIT job 1 (new)
@@ -483,7 +483,7 @@ fn an_alloc_set_that_is_killed_ends_the_jobs_in_it() {
 }
 
 #[test]
-fn who_owns_an_alloc_set_says_who_is_in_it() {
+fn the_owner_of_an_alloc_set_decides_who_uses_it() {
     session(&expect![[r#"
         > submit ana/room 1 allocs=ben cpu=400 ram=256
         SUBMIT job 1 (new)
@@ -533,7 +533,7 @@ fn who_owns_an_alloc_set_says_who_is_in_it() {
 }
 
 #[test]
-fn a_task_in_an_alloc_has_at_most_the_priority_of_the_alloc() {
+fn the_priority_of_a_task_never_exceeds_that_of_its_alloc() {
     session(&expect![[r#"
         > submit ana/room 1 allocs=ben priority=100
         SUBMIT job 1 (new)

@@ -160,7 +160,7 @@ fn the_cores_of_a_platform_count_for_more_or_less() {
 }
 
 #[test]
-fn whole_cores_are_counted_apart_from_cpu_and_by_the_speed_of_the_machine() {
+fn whole_cores_count_apart_from_cpu_by_the_machines_speed() {
     session(&expect![[r#"
         > describe m1 cpu=8000 is=exclusive-cores:2 is=threads-per-core:1 is=platform:slow
         UPDATE machine 1 to 8 cores, 1 GiB
@@ -232,7 +232,7 @@ fn whole_cores_are_counted_apart_from_cpu_and_by_the_speed_of_the_machine() {
 }
 
 #[test]
-fn what_a_living_job_asks_for_is_changed_where_it_is() {
+fn requests_of_a_living_job_change_in_place() {
     session(&expect![[r#"
         > submit ana/web 3 cpu=300
         SUBMIT job 1 (new)

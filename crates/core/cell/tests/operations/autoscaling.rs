@@ -93,7 +93,7 @@ fn limits_change_in_place_within_bounds_and_by_who_may() {
 }
 
 #[test]
-fn a_description_with_the_old_limit_changes_nothing_and_with_another_the_user_decides() {
+fn a_description_overrides_autoscaled_limits_only_with_a_new_limit() {
     session(&expect![[r#"
         > submit ana/web 1 ram=256 autoscale=full
         SUBMIT job 1 (new)
@@ -206,7 +206,7 @@ fn a_description_with_the_old_limit_changes_nothing_and_with_another_the_user_de
 }
 
 #[test]
-fn limits_wait_for_an_update_that_is_not_complete_and_only_rise_until_it_is_closed() {
+fn limits_wait_for_an_incomplete_update_and_only_rise_before_its_close() {
     session(&expect![[r#"
         > submit ana/web 1 ram=256 autoscale=full
         SUBMIT job 1 (new)
@@ -384,7 +384,7 @@ fn memory_that_was_too_little_comes_back_and_more_of_it_stays() {
 }
 
 #[test]
-fn who_has_no_autoscaling_and_who_has_no_quota_keeps_its_limit() {
+fn a_job_without_autoscaling_or_quota_keeps_its_limit() {
     session(&expect![[r#"
         > meter on
         METER_QUOTA on

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn one_budget_holds_for_updates_and_drains_and_a_crash_counts_against_it() {
+fn updates_drains_and_crashes_share_one_budget() {
     session(&expect![[r#"
         > submit ana/web 4 at-once=1
         SUBMIT job 1 (new)
@@ -63,7 +63,7 @@ fn one_budget_holds_for_updates_and_drains_and_a_crash_counts_against_it() {
 }
 
 #[test]
-fn what_exceeds_the_budget_of_the_hour_is_not_done_and_an_undo_does_not_wait_for_it() {
+fn the_hourly_budget_blocks_changes_but_not_an_undo() {
     session(&expect![[r#"
         > submit ana/web 2 per-hour=1
         SUBMIT job 1 (new)
@@ -122,7 +122,7 @@ fn what_exceeds_the_budget_of_the_hour_is_not_done_and_an_undo_does_not_wait_for
 }
 
 #[test]
-fn where_no_task_may_be_down_a_further_one_is_started_first() {
+fn a_budget_of_zero_starts_a_further_task_first() {
     session(&expect![[r#"
         > submit ana/web 1 at-once=0
         SUBMIT job 1 (new)
@@ -239,7 +239,7 @@ fn a_drained_machine_says_so_and_takes_tasks_again_after_undrain() {
 }
 
 #[test]
-fn a_task_that_was_being_removed_is_not_taken_down_by_the_undo() {
+fn the_undo_of_a_removal_takes_no_task_down() {
     session(&expect![[r#"
         > submit ana/web 2 at-once=1
         SUBMIT job 1 (new)

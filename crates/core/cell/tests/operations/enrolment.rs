@@ -213,7 +213,7 @@ fn a_machine_that_is_there_gets_its_new_address_and_another_certificate() {
 }
 
 #[test]
-fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
+fn a_manually_added_machine_is_trusted_until_it_is_revoked() {
     session(&expect![[r#"
         > trusts m1 3
         yes
@@ -395,7 +395,7 @@ fn a_certificate_is_renewed_before_it_expires() {
 }
 
 #[test]
-fn of_too_many_certificates_the_oldest_goes_and_never_the_one_in_use() {
+fn the_oldest_surplus_certificate_is_dropped_never_the_one_in_use() {
     session(&expect![[r#"
         > revoke-machine m1
         REVOKE_MACHINE machine 1 (m1)
@@ -484,7 +484,7 @@ fn only_administrators_issue_and_revoke_and_within_bounds() {
 }
 
 #[test]
-fn nobody_joins_a_cell_that_is_not_founded() {
+fn a_machine_cannot_join_a_cell_before_bootstrap() {
     session(&expect![[r#"
         > empty
         > enrol 7 1 m3:1 8
@@ -526,7 +526,7 @@ fn enrol(number: u64) -> Op {
 
 /// Enrolments and renewals have the machine as their actor if the cell knows it.
 #[test]
-fn whoever_joins_or_renews_is_the_machine() {
+fn enrolments_and_renewals_have_the_machine_as_actor() {
     let mut cell = bootstrapped();
     issue(&mut cell, 0, 7);
     assert_eq!(cell.apply(Time::ZERO, &enrol(6)).by, Actor::Master);

@@ -58,7 +58,7 @@ fn a_task_of_higher_priority_takes_the_place_of_a_lower_one() {
 }
 
 #[test]
-fn what_is_being_evicted_is_pending_again_however_it_ends() {
+fn an_evicted_task_is_pending_again_however_it_ends() {
     session(&expect![[r#"
         > submit ana/train 3 priority=free cpu=300
         SUBMIT job 1 (new)
@@ -115,7 +115,7 @@ fn what_is_being_evicted_is_pending_again_however_it_ends() {
 }
 
 #[test]
-fn who_is_being_evicted_can_be_killed_and_a_silent_machine_ends_both() {
+fn an_evicted_task_can_be_killed_and_a_silent_machine_ends_both() {
     session(&expect![[r#"
         > submit ana/train 2 priority=free cpu=400
         SUBMIT job 1 (new)
@@ -266,7 +266,7 @@ fn a_victim_must_be_there_and_be_enough() {
 
 /// A user who may kill a task may do so without notice, even after another user has killed it with notice.
 #[test]
-fn who_is_in_a_hurry_kills_without_notice() {
+fn a_permitted_user_can_kill_without_notice() {
     session(&expect![[r#"
         > submit ana/web 3
         SUBMIT job 1 (new)

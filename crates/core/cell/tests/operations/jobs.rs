@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
+fn a_submitted_job_is_pending_and_resubmission_changes_nothing() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -50,7 +50,7 @@ fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
 }
 
 #[test]
-fn after_its_death_a_name_is_free_for_a_new_job_and_leads_to_the_newest() {
+fn the_name_of_a_dead_job_is_free_and_denotes_the_newest() {
     session(&expect![[r#"
         > submit ana/web 1
         SUBMIT job 1 (new)
@@ -122,7 +122,7 @@ fn a_description_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_kill_ends_what_is_pending_at_once_and_what_runs_when_its_machine_says_so() {
+fn a_kill_ends_pending_tasks_at_once_and_running_ones_when_reported() {
     session(&expect![[r#"
         > submit ana/web 3
         SUBMIT job 1 (new)
@@ -168,7 +168,7 @@ fn a_kill_ends_what_is_pending_at_once_and_what_runs_when_its_machine_says_so() 
 }
 
 #[test]
-fn what_is_dying_dies_killed_however_it_ends() {
+fn a_dying_task_counts_as_killed_however_it_ends() {
     session(&expect![[r#"
         > submit ana/web 4
         SUBMIT job 1 (new)

@@ -93,7 +93,7 @@ fn says(image: Image) -> Vec<String> {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused_or_found_by_the_check() {
+fn an_inconsistent_image_is_refused_or_found_by_the_check() {
     let running = |id, port| job(id, JobState::Running, &[port]);
     let m1 = || vec![machine(1, "m1")];
     let dead = JobState::Dead { at: Time::ZERO, death: Death::Finished };
@@ -198,7 +198,7 @@ fn tokens_and_revoked_names_are_there_once() {
 
 /// A machine may run an incarnation that began in the lost period: no new one may have its name.
 #[test]
-fn what_waits_in_a_restored_cell_goes_on_with_later_lives() {
+fn pending_tasks_of_a_restored_cell_get_later_incarnations() {
     let waits = |id, state| {
         let job = job(id, JobState::Running, &[]);
         let task = Task { state, ..job.task(TaskIndex(0)).expect("a task").clone() };
@@ -277,7 +277,7 @@ fn a_job_has_as_many_tasks_as_its_description_says() {
 
 /// Ids that were not assigned in rising order cost no more than others, and none is assigned twice.
 #[test]
-fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
+fn a_cell_gives_its_last_id_and_then_refuses_requests() {
     let almost = u64::MAX - 1;
     let mut cell = Cell::from_image(Image {
         level: Level(1),

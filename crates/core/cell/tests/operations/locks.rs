@@ -202,7 +202,7 @@ fn a_write_can_expect_a_generation_which_never_goes_back() {
 }
 
 #[test]
-fn a_file_with_a_lock_alone_has_no_content_and_the_content_goes_without_the_lock() {
+fn a_bare_lock_file_has_no_content_and_content_is_deleted_alone() {
     session(&expect![[r#"
         > as ana lock-session
         lock session 1

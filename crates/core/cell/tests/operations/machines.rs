@@ -54,7 +54,7 @@ fn an_address_is_one_machines_and_a_name_may_move() {
 }
 
 #[test]
-fn a_machine_that_has_nothing_to_give_is_up_as_well_and_that_is_an_event() {
+fn a_machine_without_resources_comes_up_as_an_event() {
     session(&expect![[r#"
         > add m3 m3:1
         ADD machine 3
@@ -70,7 +70,7 @@ fn a_machine_that_has_nothing_to_give_is_up_as_well_and_that_is_an_event() {
 }
 
 #[test]
-fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
+fn tasks_of_a_silent_machine_restart_and_dying_ones_are_dead() {
     session(&expect![[r#"
         > submit ana/web 4 failures=0 ports=http
         SUBMIT job 1 (new)
@@ -144,7 +144,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
 }
 
 #[test]
-fn a_dying_task_of_a_later_life_is_said_to_have_ended_with_its_machine() {
+fn a_dying_task_of_a_later_incarnation_ends_with_its_machine() {
     session(&expect![[r#"
         > submit ana/web 1 delay=0
         SUBMIT job 1 (new)

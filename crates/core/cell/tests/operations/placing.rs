@@ -38,7 +38,7 @@ fn an_assignment_takes_resources_and_ports_until_the_end() {
 }
 
 #[test]
-fn what_is_not_a_pending_life_is_not_placed() {
+fn only_a_pending_incarnation_is_placed() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -245,7 +245,7 @@ fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
 }
 
 #[test]
-fn ports_that_a_machine_no_longer_gives_do_not_count_as_taken_of_its_new_ones() {
+fn ports_outside_a_machines_new_range_do_not_count_as_taken() {
     session(&expect![[r#"
         > describe m1 ports=31000-31001
         (nothing)
@@ -325,7 +325,7 @@ fn a_capacity_lowered_later_ends_nothing() {
 }
 
 #[test]
-fn a_port_rests_before_it_is_given_again_even_the_last_of_all() {
+fn a_port_rests_before_reuse_even_if_no_other_is_left() {
     session(&expect![[r#"
         > describe m1 ports=65533-65535
         (nothing)

@@ -6,7 +6,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn a_job_beyond_its_quota_is_refused_with_what_is_short_and_what_would_pass() {
+fn a_job_beyond_its_quota_is_refused_with_shortage_and_suggestion() {
     session(&expect![[r#"
         > metered
         METER_QUOTA on
@@ -71,7 +71,7 @@ fn a_job_beyond_its_quota_is_refused_with_what_is_short_and_what_would_pass() {
 }
 
 #[test]
-fn an_update_is_charged_by_what_it_changes_and_deaths_give_back_task_by_task() {
+fn updates_are_charged_by_difference_and_deaths_refund_task_by_task() {
     session(&expect![[r#"
         > meter on
         METER_QUOTA on
@@ -246,7 +246,7 @@ fn production_and_monitoring_together_are_within_the_capacity_at_every_moment() 
 }
 
 #[test]
-fn the_lower_bands_are_oversold_as_far_as_is_said_and_the_others_never() {
+fn only_the_lower_bands_are_oversold_up_to_the_set_percentage() {
     session(&expect![[r#"
         > grant ana best-effort-batch cpu=8001
         refused: best-effort-batch quota may be 400 % of the cell's capacity (2 cores and 2 GiB): asked: 8.001 cores; left for the whole of that time: 8 cores and 8 GiB; grant less, revoke a grant (bourg quota show), or oversell it further (bourg quota oversell best-effort-batch PERCENT)
@@ -285,7 +285,7 @@ fn the_lower_bands_are_oversold_as_far_as_is_said_and_the_others_never() {
 }
 
 #[test]
-fn what_is_refused_forgets_no_grant_and_what_is_granted_forgets_those_that_ended_30_days_ago() {
+fn only_a_successful_grant_forgets_grants_that_ended_30_days_ago() {
     session(&expect![[r#"
         > grant ana production cpu=1000 until=100
         GRANT_QUOTA 1: ana production 1 core from 0 s until 100 s by root
@@ -311,7 +311,7 @@ fn what_is_refused_forgets_no_grant_and_what_is_granted_forgets_those_that_ended
 }
 
 #[test]
-fn grants_of_a_user_are_bounded_and_those_that_ended_30_days_ago_make_room() {
+fn grants_of_a_user_are_bounded_and_long_ended_ones_make_room() {
     session(&expect![[r#"
         > open root
         session 2
@@ -341,7 +341,7 @@ fn grants_of_a_user_are_bounded_and_those_that_ended_30_days_ago_make_room() {
 }
 
 #[test]
-fn who_may_grant_and_what_no_grant_is() {
+fn invalid_and_unpermitted_grants_are_refused() {
     session(&expect![[r#"
         > as ana grant ana production cpu=100
         refused: ana may not grant quota to ana: an administrator or a user with the capability grant-quota may
@@ -398,7 +398,7 @@ fn who_may_grant_and_what_no_grant_is() {
 }
 
 #[test]
-fn whoever_kills_or_drains_what_is_not_theirs_needs_a_capability() {
+fn a_kill_or_drain_without_ownership_needs_a_capability() {
     session(&expect![[r#"
         > submit ana/web 1 cpu=100
         SUBMIT job 1 (new)
@@ -419,7 +419,7 @@ fn whoever_kills_or_drains_what_is_not_theirs_needs_a_capability() {
 }
 
 #[test]
-fn a_capability_allows_what_is_not_ones_own_and_its_use_is_an_event() {
+fn a_capability_covers_property_of_others_and_its_use_is_an_event() {
     session(&expect![[r#"
         > as ana allow-to bob administer-jobs
         refused: ana may not grant administer-jobs to bob: an administrator may

@@ -225,7 +225,7 @@ fn absurd() -> impl Strategy<Value = Op> {
             by: user(by),
             mutation,
         }),
-        3 => prop::collection::vec(assignment, 0..3).prop_map(Op::Assign),
+        3 => prop::collection::vec(assignment, 0..3).prop_map(Op::assign),
         3 => (machine_id(), prop::collection::vec(observation, 0..3))
             .prop_map(|(machine, observations)| Op::Observe { machine, observations }),
         2 => (machine_id(), described)
@@ -541,7 +541,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_comes_the_cell_stays_whole(
+    fn the_cell_stays_consistent_under_any_operations(
         bootstrapped in prop::bool::weighted(0.9),
         steps in prop::collection::vec((prop_oneof![0..20_u64, Just(u64::MAX)], step()), 0..60),
         cut in 0..60_usize,
@@ -550,7 +550,7 @@ proptest! {
     }
 
     #[test]
-    fn and_so_it_does_where_only_little_of_it_is_absurd(
+    fn the_cell_stays_consistent_under_mostly_valid_operations(
         steps in prop::collection::vec((0..20_u64, step()), 60..120),
         cut in 0..120_usize,
     ) {

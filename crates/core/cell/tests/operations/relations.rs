@@ -136,7 +136,7 @@ fn a_predecessor_that_does_not_finish_takes_those_that_wait_with_it() {
 }
 
 #[test]
-fn a_waiting_job_can_be_killed_and_updated_and_those_killed_stay_dead() {
+fn a_waiting_job_can_be_updated_and_killed_for_good() {
     session(&expect![[r#"
         > submit ana/one 1
         SUBMIT job 1 (new)

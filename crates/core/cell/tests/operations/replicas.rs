@@ -86,7 +86,7 @@ fn a_learner_leaves_by_consensus_and_one_that_waits_at_once() {
 }
 
 #[test]
-fn what_is_not_the_next_step_changes_nothing() {
+fn a_step_out_of_order_changes_nothing() {
     session(&expect![[r#"
         > member 1 out
         (nothing)
@@ -205,7 +205,7 @@ fn no_id_is_given_twice() {
 }
 
 #[test]
-fn the_first_replica_is_recorded_by_what_it_says_or_with_the_first_that_is_added() {
+fn the_first_replica_is_recorded_by_its_description_or_an_addition() {
     session(&expect![[r#"
         > show replicas
         voters 1; learners; last id 1
@@ -233,7 +233,7 @@ fn the_first_replica_is_recorded_by_what_it_says_or_with_the_first_that_is_added
 }
 
 #[test]
-fn a_replica_says_what_is_new_and_what_it_does_not_know_stays() {
+fn a_replica_describes_its_changes_and_unknown_fields_stay() {
     session(&expect![[r#"
         > replica 1 has 2
         REPLICA_DESCRIBED 1 at '' level 2

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn a_task_that_is_restarted_always_runs_again_after_exit_code_0_with_growing_delays() {
+fn a_task_with_policy_always_restarts_after_success_with_growing_delays() {
     session(&expect![[r#"
         > submit ana/web 1 restart=always failures=unlimited
         SUBMIT job 1 (new)
@@ -53,7 +53,7 @@ fn a_task_that_is_restarted_always_runs_again_after_exit_code_0_with_growing_del
 }
 
 #[test]
-fn a_task_that_is_never_restarted_is_dead_at_its_first_failure_and_moves_when_it_is_lost() {
+fn a_task_with_policy_never_dies_of_failure_and_moves_when_lost() {
     session(&expect![[r#"
         > submit ana/web 3 restart=never failures=9
         SUBMIT job 1 (new)
@@ -120,7 +120,7 @@ fn an_evicted_task_that_is_restarted_always_runs_again_although_it_finished() {
 }
 
 #[test]
-fn what_a_health_check_said_is_kept_when_the_health_changes_and_not_with_every_check() {
+fn the_text_of_a_health_check_is_recorded_when_health_changes() {
     session(&expect![[r#"
         > submit ana/web 1 ports=http check=http
         SUBMIT job 1 (new)
@@ -461,7 +461,7 @@ fn a_dead_job_lives_again_when_its_tasks_are_restarted() {
 }
 
 #[test]
-fn a_restart_waits_for_an_update_and_pauses_where_a_task_does_not_come_up() {
+fn a_restart_waits_for_an_update_and_pauses_at_failing_tasks() {
     session(&expect![[r#"
         > submit ana/web 2 at-once=1
         SUBMIT job 1 (new)

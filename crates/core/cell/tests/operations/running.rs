@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn a_task_starts_and_finishes_and_its_job_with_the_last_of_them() {
+fn a_job_finishes_with_the_last_of_its_tasks() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -83,7 +83,7 @@ fn health_is_unknown_until_the_first_check_where_there_is_one() {
 }
 
 #[test]
-fn what_an_instance_used_is_kept_with_its_end_and_told() {
+fn usage_of_an_instance_is_kept_with_its_end() {
     session(&expect![[r#"
         > submit ana/web 3 delay=0
         SUBMIT job 1 (new)
@@ -255,7 +255,7 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
 }
 
 #[test]
-fn without_tolerance_the_first_failure_is_the_last() {
+fn the_first_failure_is_the_last_without_tolerance() {
     session(&expect![[r#"
         > submit ana/web 2 failures=0
         SUBMIT job 1 (new)
@@ -277,7 +277,7 @@ fn without_tolerance_the_first_failure_is_the_last() {
 }
 
 #[test]
-fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
+fn lost_or_stopped_tasks_are_no_failures_and_wait_the_first_delay() {
     session(&expect![[r#"
         > submit ana/web 2 failures=0
         SUBMIT job 1 (new)
@@ -401,7 +401,7 @@ fn time_never_runs_backwards() {
 }
 
 #[test]
-fn one_that_broke_a_rule_has_failed_and_its_machine_is_not_to_blame() {
+fn a_task_ended_by_rule_has_failed_without_blaming_its_machine() {
     session(&expect![[r#"
         > submit ana/web 1 failures=2
         SUBMIT job 1 (new)
@@ -438,7 +438,7 @@ fn one_that_broke_a_rule_has_failed_and_its_machine_is_not_to_blame() {
 }
 
 #[test]
-fn what_failed_or_was_lost_waits_for_a_second_at_least() {
+fn a_failed_or_lost_task_waits_at_least_a_second() {
     session(&expect![[r#"
         > submit ana/web 2 failures=9 delay=0
         SUBMIT job 1 (new)

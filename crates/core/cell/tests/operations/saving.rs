@@ -69,7 +69,7 @@ fn notices_are_counted_by_reason_and_delivery() {
 }
 
 #[test]
-fn a_machine_that_goes_down_gives_no_notice_to_those_who_were_to_have_one() {
+fn a_machine_that_goes_down_gives_no_pending_notices() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -100,7 +100,7 @@ fn a_machine_that_goes_down_gives_no_notice_to_those_who_were_to_have_one() {
 }
 
 #[test]
-fn what_became_of_data_is_an_event_once() {
+fn the_outcome_of_saving_data_is_one_event() {
     session(&expect![[r#"
         > submit ana/web 1 saver=save
         SUBMIT job 1 (new)
@@ -162,7 +162,7 @@ fn an_owner_and_administrators_end_savers_and_nobody_else() {
 }
 
 #[test]
-fn data_that_is_given_up_is_an_event_also_where_it_is_only_gone() {
+fn abandoned_data_is_an_event_even_if_merely_gone() {
     session(&expect![[r#"
         > describe m1 saving=1-0-1:kept saving=1-1-1:too-late
         SAVER_GIVEN_UP 1-1-1 on 1 (too-late)

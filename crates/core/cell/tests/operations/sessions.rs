@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn nothing_is_asked_of_a_cell_before_it_is_founded_and_it_is_founded_once() {
+fn a_cell_takes_no_requests_before_bootstrap_and_is_bootstrapped_once() {
     session(&expect![[r#"
         > empty
         > nothing
@@ -130,7 +130,7 @@ fn requests_may_overtake_each_other_and_each_is_done_once() {
 }
 
 #[test]
-fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() {
+fn a_request_whose_answer_was_dropped_is_not_executed_again() {
     session(&expect![[r#"
         > open ana
         session 2
@@ -168,7 +168,7 @@ fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() 
 }
 
 #[test]
-fn a_request_older_than_every_answer_kept_is_done_once_and_then_forgotten() {
+fn a_request_older_than_all_kept_answers_is_executed_once() {
     session(&expect![[r#"
         > open ana
         session 2
@@ -192,7 +192,7 @@ fn a_request_older_than_every_answer_kept_is_done_once_and_then_forgotten() {
 }
 
 #[test]
-fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
+fn the_longest_unused_session_is_closed_beyond_the_bound() {
     session(&expect![[r#"
         > open ana
         session 2
@@ -262,7 +262,7 @@ fn a_user_who_opens_too_many_closes_his_own() {
 }
 
 #[test]
-fn a_kill_that_is_sent_again_does_not_kill_what_has_the_name_by_then() {
+fn a_repeated_kill_spares_a_new_job_of_the_same_name() {
     session(&expect![[r#"
         > open ana
         session 2

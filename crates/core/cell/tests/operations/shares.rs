@@ -87,7 +87,7 @@ fn forget(owner: &str) -> Mutation {
 }
 
 #[test]
-fn a_user_with_all_the_dead_tasks_it_can_have_leaves_room_and_makes_room_by_forgetting() {
+fn a_user_at_the_limit_of_dead_tasks_makes_room_by_forgetting() {
     let death = Death::Killed(KillReason::User(user("ana")));
     let dead = JobState::Dead { at: Time(1), death: death.clone() };
     let share = TASKS_MAX.share(model::Held::default());
@@ -113,7 +113,7 @@ fn a_user_with_all_the_dead_tasks_it_can_have_leaves_room_and_makes_room_by_forg
 }
 
 #[test]
-fn a_user_with_all_the_waiting_tasks_it_can_have_leaves_room_for_others() {
+fn a_user_at_the_limit_of_waiting_tasks_leaves_room_for_others() {
     let cause = PendingCause::Submitted;
     let pending = TaskState::Pending { since: Time(1), not_before: Time(1), cause };
     let share = WAITING_TASKS_MAX.share(model::Held::default());
@@ -154,7 +154,7 @@ fn acquire(cell: &mut Cell, by: &str, path: &str, session: LockSessionId) -> Res
 }
 
 #[test]
-fn a_user_with_all_the_bytes_of_files_it_can_have_stops_neither_locks_nor_others() {
+fn a_user_at_the_limit_of_file_bytes_blocks_no_other_users() {
     let mut cell = cell_with(0, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
     let mut files = 0;
     let refused = loop {
@@ -184,7 +184,7 @@ fn a_user_with_all_the_bytes_of_files_it_can_have_stops_neither_locks_nor_others
 }
 
 #[test]
-fn a_user_with_all_the_lock_sessions_it_can_have_leaves_room_for_others() {
+fn a_user_at_the_limit_of_lock_sessions_leaves_room_for_others() {
     let mut cell = cell_with(0, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
     let lease = model::Span::from_secs(60);
     let mut sessions = 0;
@@ -198,7 +198,7 @@ fn a_user_with_all_the_lock_sessions_it_can_have_leaves_room_for_others() {
 }
 
 #[test]
-fn whoever_opens_most_sessions_loses_its_own() {
+fn the_user_with_most_sessions_loses_its_own() {
     let mut cell = cell_with(0, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
     let mut open = |by: &str| cell.apply(Time(5), &Op::OpenSession { user: user(by) });
     open("ana");
@@ -216,7 +216,7 @@ fn whoever_opens_most_sessions_loses_its_own() {
 }
 
 #[test]
-fn who_holds_how_much_is_shown() {
+fn holders_of_each_shared_bound_are_shown() {
     let mut cell = cell_with(2, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
     assert_eq!(write(&mut cell, "bob", "/bob/1", 10), Ok(()));
     let shown = cell.shared_use();
@@ -246,8 +246,7 @@ fn update_one(number: u32, bytes: usize, tasks: TaskSelection) -> Mutation {
 }
 
 #[test]
-fn the_versions_that_tasks_of_a_job_have_are_bounded_in_bytes_and_an_undo_or_an_update_of_all_goes_on()
- {
+fn bytes_of_job_versions_are_bounded_except_for_undo_and_full_updates() {
     let mut cell = cell_with(0, &JobState::Pending, &TaskState::Queued { since: Time::ZERO });
     assert_eq!(submit(&mut cell, "ana", "web", 400), Ok(()));
     let one = |index| TaskSelection::Some(vec![(TaskIndex(index), TaskIndex(index))]);
@@ -282,7 +281,7 @@ fn the_versions_that_tasks_of_a_job_have_are_bounded_in_bytes_and_an_undo_or_an_
 }
 
 #[test]
-fn what_has_ended_is_forgotten_by_its_name_and_a_live_job_of_it_stays() {
+fn an_ended_job_is_forgotten_by_name_while_a_live_namesake_stays() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)

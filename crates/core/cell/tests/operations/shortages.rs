@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn tasks_below_production_leave_a_machine_that_stays_short_and_come_back_later() {
+fn tasks_below_production_leave_a_short_machine_and_return_later() {
     session(&expect![[r#"
         > submit ana/web 1 cpu=300
         SUBMIT job 1 (new)
@@ -93,7 +93,7 @@ fn tasks_below_production_leave_a_machine_that_stays_short_and_come_back_later()
 }
 
 #[test]
-fn a_machine_that_shrank_below_the_limits_of_production_takes_what_fits_its_reservations() {
+fn a_machine_shrunk_below_production_limits_fits_tasks_by_reservations() {
     session(&expect![[r#"
         > submit ana/web 1 cpu=800
         SUBMIT job 1 (new)

@@ -31,7 +31,7 @@ fn told(reply: &Reply) -> (Submission, u32, Vec<String>) {
 }
 
 #[test]
-fn a_submission_answers_with_its_own_version_and_changes_also_when_it_is_repeated_later() {
+fn a_submission_answers_with_its_own_version_even_when_repeated() {
     let mut script = Script::default();
     let new = reply(
         &mut script,
@@ -95,7 +95,7 @@ fn an_update_answers_with_its_own_changes() {
 }
 
 #[test]
-fn a_submission_answers_with_the_first_end_of_a_grant_that_it_needs_within_a_week() {
+fn a_submission_names_the_first_needed_grant_that_ends_within_a_week() {
     let week = 7 * 24 * 60 * 60;
     for (what, until, expires) in [("in a week", week, Some(week)), ("later", week + 1, None)] {
         let mut script = Script::default();

@@ -47,7 +47,7 @@ fn an_unreachable_machine_keeps_its_tasks_and_gets_no_others() {
 }
 
 #[test]
-fn it_goes_down_and_its_tasks_begin_again() {
+fn an_unreachable_machine_goes_down_and_its_tasks_restart() {
     session(&expect![[r#"
         > submit ana/web 2 ports=http
         SUBMIT job 1 (new)
@@ -113,7 +113,7 @@ fn only_a_machine_that_is_up_becomes_unreachable() {
 }
 
 #[test]
-fn who_is_killed_on_an_unreachable_machine_dies_when_it_is_down_or_says_so() {
+fn a_kill_on_an_unreachable_machine_awaits_its_report_or_failure() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -214,7 +214,7 @@ fn an_unreachable_machine_is_drained_described_and_removed_like_any_other() {
 }
 
 #[test]
-fn what_runs_on_an_unreachable_machine_is_updated_in_place() {
+fn a_task_on_an_unreachable_machine_is_updated_in_place() {
     session(&expect![[r#"
         > submit ana/web 1
         SUBMIT job 1 (new)
@@ -246,7 +246,7 @@ fn what_runs_on_an_unreachable_machine_is_updated_in_place() {
 }
 
 #[test]
-fn nobody_is_evicted_from_an_unreachable_machine() {
+fn no_task_is_evicted_from_an_unreachable_machine() {
     session(&expect![[r#"
         > submit ana/train 1 cpu=900 priority=free
         SUBMIT job 1 (new)

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
+fn an_update_changes_single_tasks_and_can_be_undone_until_closed() {
     session(&expect![[r#"
         > submit ana/web 2 appclass=latency-sensitive
         SUBMIT job 1 (new)
@@ -125,7 +125,7 @@ fn an_update_changes_task_by_task_and_can_be_undone_until_it_is_closed() {
 }
 
 #[test]
-fn a_description_that_nothing_has_to_restart_for_is_taken_over_at_once() {
+fn a_description_that_needs_no_restart_is_applied_at_once() {
     session(&expect![[r#"
         > submit ana/web 2 cpu=200
         SUBMIT job 1 (new)
@@ -163,7 +163,7 @@ fn a_description_that_nothing_has_to_restart_for_is_taken_over_at_once() {
 }
 
 #[test]
-fn a_task_that_fails_for_good_while_it_is_being_changed_is_kept_for_the_undo() {
+fn a_task_that_fails_during_its_update_is_kept_for_the_undo() {
     session(&expect![[r#"
         > submit ana/web 1 failures=0
         SUBMIT job 1 (new)
@@ -309,7 +309,7 @@ fn failures_belong_to_a_version() {
 }
 
 #[test]
-fn a_task_that_is_being_removed_comes_back_when_it_is_wanted_again() {
+fn a_task_under_removal_comes_back_when_wanted_again() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -374,7 +374,7 @@ fn a_task_that_is_being_removed_comes_back_when_it_is_wanted_again() {
 }
 
 #[test]
-fn some_tasks_can_be_changed_first_and_the_others_later() {
+fn an_update_can_change_some_tasks_first() {
     session(&expect![[r#"
         > submit ana/web 2
         SUBMIT job 1 (new)
@@ -438,7 +438,7 @@ fn some_tasks_can_be_changed_first_and_the_others_later() {
 }
 
 #[test]
-fn an_update_goes_on_from_one_that_is_open_and_is_undone_to_what_was_closed_last() {
+fn an_update_follows_an_open_one_and_undoes_to_the_closed_version() {
     session(&expect![[r#"
         > submit ana/web 1
         SUBMIT job 1 (new)
@@ -484,7 +484,7 @@ fn an_update_goes_on_from_one_that_is_open_and_is_undone_to_what_was_closed_last
 }
 
 #[test]
-fn a_task_fails_its_update_the_second_time_even_after_it_was_healthy() {
+fn a_second_failure_fails_an_update_even_after_a_healthy_phase() {
     session(&expect![[r#"
         > submit ana/web 1 failures=unlimited
         SUBMIT job 1 (new)

@@ -5,7 +5,7 @@ use expect_test::expect;
 use crate::script::session;
 
 #[test]
-fn a_revoked_user_is_heard_with_what_was_issued_since_and_nothing_else() {
+fn a_revoked_user_is_accepted_only_with_certificates_issued_since() {
     session(&expect![[r#"
         > at 100
         > accepts ana 7
@@ -49,7 +49,7 @@ fn a_revoked_user_is_heard_with_what_was_issued_since_and_nothing_else() {
 }
 
 #[test]
-fn what_a_revoked_user_runs_runs_on() {
+fn jobs_of_a_revoked_user_keep_running() {
     session(&expect![[r#"
         > submit ana/web 1
         SUBMIT job 1 (new)

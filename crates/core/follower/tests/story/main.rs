@@ -146,7 +146,7 @@ fn told(lines: &[&str], expected: &Expect) {
 const WEB: &str = "0 cell submit ana/web 1 priority=200 cpu=100 ram=100";
 
 #[test]
-fn it_follows_proposes_and_waits_for_the_next_record() {
+fn a_follower_proposes_and_waits_for_the_next_record() {
     told(
         &[
             WEB,
@@ -190,7 +190,7 @@ fn it_follows_proposes_and_waits_for_the_next_record() {
 /// A task's retry is due while a proposal is decided: after the rejection the process sleeps until the
 /// rest is over, and does not wake for what is due already.
 #[test]
-fn after_a_rejection_it_rests_whatever_is_due() {
+fn a_rejected_follower_rests_whatever_is_due() {
     told(
         &[
             WEB,
@@ -248,7 +248,7 @@ fn after_a_rejection_it_rests_whatever_is_due() {
 }
 
 #[test]
-fn a_proposal_without_an_answer_is_given_up_and_its_late_answer_counts_for_nothing() {
+fn an_unanswered_proposal_is_given_up_and_its_late_answer_is_ignored() {
     told(
         &[
             WEB,

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_whoever_has_most_is_forgotten_first() {
+    fn the_user_with_most_dead_jobs_loses_the_oldest_first() {
         let day = 24 * 3_600;
         let bobs = || dead(1, "bob", 1, 1);
         let anas = |jobs: std::ops::RangeInclusive<u64>, tasks| {

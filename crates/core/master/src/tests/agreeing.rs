@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn nothing_that_differs_is_overlooked(steps in prop::collection::vec(step(), 0..40)) {
+    fn no_difference_to_the_cell_is_overlooked(steps in prop::collection::vec(step(), 0..40)) {
         let mut world = World::new();
         for step in &steps {
             world.take(step);

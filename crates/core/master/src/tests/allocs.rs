@@ -45,7 +45,7 @@ fn an_order_has_allocs_apart_from_tasks() {
 }
 
 #[test]
-fn what_becomes_of_an_alloc_is_observed_as_of_a_task() {
+fn an_alloc_is_observed_like_a_task() {
     let mut world = world(2);
     let starting = [(0, TaskStatus::Starting), (1, TaskStatus::Starting)];
     let stamp = world.cell.index().0;

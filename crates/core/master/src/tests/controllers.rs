@@ -161,7 +161,7 @@ fn expired(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_lock_session_ends_with_its_lease_and_not_within_one_lease_of_a_new_leader() {
+fn a_lock_session_ends_with_its_lease_counted_anew_after_an_election() {
     let mut world = World::new();
     for lease in [5, 60] {
         world.request(OpenLockSession { lease: Span::from_secs(lease) }.into());
@@ -260,7 +260,7 @@ fn drained(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_replacement_makes_room_for_a_task_that_waits_and_the_leader_is_woken_for_that() {
+fn a_replacement_makes_room_for_a_pending_task_and_wakes_the_leader() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
@@ -309,7 +309,7 @@ fn notices(world: &World) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn a_notice_is_bounded_by_the_cell_and_by_whoever_is_in_a_hurry() {
+fn a_notice_is_bounded_by_the_cell_and_by_an_urgent_kill() {
     for (own, most, expected) in
         [(10, None, None), (86_400, None, Some(300)), (10, Some(5), Some(5))]
     {

@@ -27,7 +27,7 @@ fn a_machine_is_unreachable_then_down_and_back_when_it_answers() {
 }
 
 #[test]
-fn one_that_answers_in_time_keeps_its_tasks() {
+fn a_machine_that_answers_in_time_keeps_its_tasks() {
     session(&expect![[r#"
         > set rate=0
         > cell 3 4
@@ -79,7 +79,7 @@ fn a_rack_goes_down_in_bursts_the_first_unreachable_first() {
 }
 
 #[test]
-fn a_machine_with_more_tasks_than_a_burst_goes_when_the_bucket_is_full() {
+fn a_machine_with_more_tasks_than_a_burst_needs_a_full_bucket() {
     session(&expect![[r#"
         > cell 9 250
         > for 60
@@ -127,7 +127,7 @@ fn a_machine_without_tasks_costs_nothing() {
 }
 
 #[test]
-fn where_too_many_are_silent_none_is_marked_down_until_they_answer() {
+fn too_many_silent_machines_are_not_marked_down_until_they_answer() {
     session(&expect![[r#"
         > cell 9 4
         > for 60
@@ -178,7 +178,7 @@ fn a_third_is_not_too_many_and_neither_are_two() {
 }
 
 #[test]
-fn of_a_small_cell_two_may_be_lost() {
+fn a_small_cell_may_lose_two_machines() {
     session(&expect![[r#"
         > cell 3 4
         > for 60
@@ -246,7 +246,7 @@ fn a_person_resumes_rescheduling_and_then_it_stops_again() {
 }
 
 #[test]
-fn those_that_fall_silent_one_after_the_other_count_together() {
+fn machines_that_fall_silent_in_turn_count_together() {
     session(&expect![[r#"
         > cell 9 4
         > for 60
@@ -331,7 +331,7 @@ fn a_new_leader_begins_its_polls_anew() {
 }
 
 #[test]
-fn what_was_unreachable_under_the_last_leader_is_back_or_goes_down_by_its_own_polls() {
+fn unreachable_machines_recover_or_go_down_by_the_new_leaders_polls() {
     session(&expect![[r#"
         > set rate=0
         > cell 9 4
@@ -428,7 +428,7 @@ fn a_new_leader_finds_rescheduling_stopped() {
 }
 
 #[test]
-fn nothing_is_proposed_twice_while_it_is_in_flight() {
+fn a_proposal_in_flight_is_not_repeated() {
     session(&expect![[r#"
         > set again=10
         > cell 9 4

@@ -153,7 +153,7 @@ proptest! {
 
 /// Two shards serve one idle machine for a long time without driving each other.
 #[test]
-fn two_that_poll_one_machine_ask_it_no_more_often_than_one_does() {
+fn two_pollers_of_a_machine_poll_no_more_often_than_one() {
     let mut cluster = Cluster::new();
     cluster.begin(2, 1, 1);
     let polls = |cluster: &Cluster, id| cluster.replicas[&ReplicaId(id)].polled();

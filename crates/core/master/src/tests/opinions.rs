@@ -9,7 +9,7 @@ use super::*;
 
 /// Machine 3 belongs to replica 1, machines 1 and 2 to replica 2, 10 and 12 to replica 3.
 #[test]
-fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_up() {
+fn a_machine_unreached_by_its_replica_stays_up_through_another() {
     session(&expect![[r#"
         > cluster 3 12 1
         > silent m3 to 1
@@ -50,7 +50,7 @@ fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_
 }
 
 #[test]
-fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
+fn a_machine_unreached_by_all_replicas_is_marked_down_without_delay() {
     session(&expect![[r#"
         > cluster 3 12 1
         > silent m3
@@ -78,7 +78,7 @@ fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
 }
 
 #[test]
-fn whoever_reaches_it_takes_over_from_whoever_does_no_longer() {
+fn polling_moves_to_a_replica_that_reaches_the_machine() {
     session(&expect![[r#"
         > cluster 3 12 1
         > silent m3 to 1
@@ -129,7 +129,7 @@ fn a_new_leader_asks_anew_and_marks_nobody_down() {
 }
 
 #[test]
-fn one_that_polls_for_another_and_is_gone_is_replaced() {
+fn a_substitute_poller_that_leaves_is_replaced() {
     session(&expect![[r#"
         > cluster 3 12 1
         > silent m3 to 1

@@ -43,7 +43,7 @@ fn a_change_of_leader_alone_polls_nobody_anew_and_loses_no_poll() {
 }
 
 #[test]
-fn machines_of_a_replica_that_leaves_are_polled_at_once_and_no_others() {
+fn only_machines_of_a_leaving_replica_are_polled_at_once() {
     session(&expect![[r#"
         > cluster 3 12 1
         > for 1
@@ -220,7 +220,7 @@ fn machines_begin_anew_with_every_shard() {
 
 /// A shard that missed the message reports its machine silent again, and is told again.
 #[test]
-fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
+fn a_shard_that_missed_a_restart_of_machines_is_told_again() {
     session(&expect![[r#"
         > cluster 3 9 4
         > for 60
@@ -285,7 +285,7 @@ fn a_replica_that_is_cut_off_does_no_harm() {
 }
 
 #[test]
-fn what_a_replica_says_in_vain_is_said_again() {
+fn a_lost_report_of_a_replica_is_sent_again() {
     session(&expect![[r#"
         > cluster 3 12 1
         > silent m10
@@ -304,7 +304,7 @@ fn what_a_replica_says_in_vain_is_said_again() {
 
 /// First polls of many machines are spread over time, and with them everything that follows.
 #[test]
-fn of_many_machines_that_are_taken_over_so_many_are_polled_at_once() {
+fn simultaneous_polls_of_many_machines_taken_over_are_bounded() {
     let mut world = World::new();
     for number in 2..=1_200 {
         let name = MachineName::new(&format!("m{number}")).expect("a name");

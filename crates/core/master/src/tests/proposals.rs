@@ -80,7 +80,7 @@ const KINDS: [(&str, Begin); 4] = [
 ];
 
 #[test]
-fn what_is_lost_is_proposed_again_after_a_while_and_not_before() {
+fn a_lost_proposal_is_repeated_after_a_growing_wait() {
     for (kind, begin) in KINDS {
         let mut world = begin();
         let begun = world.now;
@@ -96,7 +96,7 @@ fn what_is_lost_is_proposed_again_after_a_while_and_not_before() {
 }
 
 #[test]
-fn what_is_applied_is_not_proposed_again() {
+fn an_applied_proposal_is_not_repeated() {
     for (kind, begin) in KINDS {
         let mut world = begin();
         world.said();
@@ -108,7 +108,7 @@ fn what_is_applied_is_not_proposed_again() {
 }
 
 #[test]
-fn in_a_new_term_what_is_not_applied_is_proposed_at_once() {
+fn a_new_term_repeats_unapplied_proposals_at_once() {
     for (kind, begin) in KINDS {
         let mut world = begin();
         let first = world.lost();
@@ -122,7 +122,7 @@ fn in_a_new_term_what_is_not_applied_is_proposed_at_once() {
 }
 
 #[test]
-fn what_is_no_longer_so_is_not_proposed_again() {
+fn an_obsolete_proposal_is_not_repeated() {
     let mut world = World::running();
     (0..5).for_each(|_| world.failed());
     let begun = world.now;
@@ -134,7 +134,7 @@ fn what_is_no_longer_so_is_not_proposed_again() {
 }
 
 #[test]
-fn a_machine_that_a_master_marks_down_in_vain_is_marked_down_again() {
+fn a_lost_mark_of_a_machine_as_down_is_repeated() {
     let mut world = World::running();
     (0..5).for_each(|_| world.failed());
     world.said();
@@ -153,7 +153,7 @@ fn a_machine_that_a_master_marks_down_in_vain_is_marked_down_again() {
 /// A machine with a running task has obeyed an order that the shard's cell has not reached yet, and
 /// reports the effect of that order.
 #[test]
-fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
+fn a_shard_ignores_a_report_that_is_ahead_of_its_cell() {
     let kill = kill("web", TaskSelection::All);
     let drain = || {
         let name = MachineName::new("m1").expect("a name");
@@ -190,7 +190,7 @@ fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
 }
 
 #[test]
-fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
+fn a_report_waits_for_its_term_and_never_for_a_later_epoch() {
     let stamp = |counter, term, index| Stamp {
         restore_epoch: RestoreEpoch { counter, random: 0 },
         term: Term(term),
@@ -230,7 +230,7 @@ fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
 
 /// A later report replaces one that waits.
 #[test]
-fn of_what_waits_the_last_report_counts() {
+fn the_last_waiting_report_counts() {
     let mut world = World::running();
     world.reported(false, 10, &[]);
     world.reported(false, 9, &RUNNING);
@@ -242,7 +242,7 @@ fn of_what_waits_the_last_report_counts() {
 
 /// A proposal of another shard is not contradicted before the machine does something.
 #[test]
-fn a_machines_state_follows_from_its_polls_and_not_from_what_others_propose() {
+fn a_machines_state_follows_from_its_polls_not_from_other_proposals() {
     let mut world = World::running();
     world.apply(&Op::MachineUnreachable { machine: M1 });
     let begun = world.now;
@@ -312,7 +312,7 @@ fn a_machine_that_changes_all_the_time_is_described_now_and_then() {
 
 /// Each replica would otherwise repeat its own last report, and the log would be full of them.
 #[test]
-fn a_description_by_another_replica_is_not_contradicted_before_the_machine_reports_again() {
+fn a_description_by_another_replica_stands_until_the_machine_reports_again() {
     let mut world = World::running();
     world.said();
     let begun = world.now;

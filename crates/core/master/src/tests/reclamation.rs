@@ -116,7 +116,7 @@ fn the_next_replica_continues_and_rejects_older_samples() {
 }
 
 #[test]
-fn what_is_not_estimated() {
+fn only_eligible_tasks_of_polled_machines_are_estimated() {
     let off = |world: &mut World| {
         world.request(Mutation::SetReclamation(cell::SetReclamation(model::Reclamation::Off)));
     };

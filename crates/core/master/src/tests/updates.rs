@@ -192,7 +192,7 @@ fn an_undo_goes_to_the_last_version_that_succeeded() {
 }
 
 #[test]
-fn what_succeeded_on_some_tasks_only_is_not_what_an_undo_goes_to() {
+fn an_undo_skips_versions_that_succeeded_on_some_tasks_only() {
     let mut world = World::serving(service(3, "good 1"));
     let some = |program: &str, tasks| cell::UpdateJob {
         owner: UserName::new("ana").expect("a name"),
@@ -283,7 +283,7 @@ fn a_paused_update_stays_paused_with_another_number_of_tasks() {
 }
 
 #[test]
-fn an_undo_goes_on_without_a_task_that_is_not_healthy_in_time() {
+fn an_undo_continues_without_a_task_that_stays_unhealthy() {
     for at_once in [None, Some(0), Some(2)] {
         let with_budget = |program: &str| {
             let mut spec = service(3, program);

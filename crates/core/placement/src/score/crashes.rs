@@ -7,7 +7,7 @@ mod tests {
     use crate::score::{Terms, Weights};
 
     #[test]
-    fn each_decides_before_everything_lighter() {
+    fn a_heavier_term_outweighs_all_lighter_terms() {
         let weights = Weights::default();
         let total = |terms: [u32; 9]| Terms(terms).total(&weights);
         let whole = 4_096;

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_strands_less_comes_before_what_is_fuller() {
+    fn less_stranding_scores_better_than_a_fuller_machine() {
         let of = |cpu, ram| raw(Left { cpu_before: 0, ram_before: 0, cpu, ram });
         // Best first.
         let order = [(0, 0), (100, 100), (4_096, 4_096), (0, 400), (400, 0), (0, 4_096)];

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_prefers_the_others() {
+    fn production_and_batch_prefer_machines_of_the_other_kind() {
         assert!(raw(true, 0) < raw(true, 1_000));
         assert!(raw(false, 1_000) < raw(false, 0));
     }

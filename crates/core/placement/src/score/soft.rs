@@ -17,7 +17,7 @@ mod tests {
     use spec::Relation;
 
     #[test]
-    fn hard_ones_do_not_count() {
+    fn hard_constraints_do_not_count() {
         let constraint = |value: &str, hard| Constraint {
             attribute: "ssd".to_owned(),
             relation: Relation::Equal,

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_share_of_the_job() {
+    fn the_spread_score_is_the_share_of_the_job() {
         for (there, tasks, expected) in
             [(0, 1, 0), (1, 2, 2_048), (2, 3, 2_730), (1, 1_000, 4), (1, 5_000, 0), (9, 3, 4_096)]
         {

@@ -100,7 +100,7 @@ fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
 }
 
 #[test]
-fn without_machines_there_is_nothing_to_fit_on() {
+fn a_cell_without_machines_fits_no_task() {
     explained(
         "",
         "submit ana/web 1 priority=200 cpu=100 ram=10",
@@ -129,7 +129,7 @@ fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
 
 /// For each of them every machine is looked at.
 #[test]
-fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
+fn at_most_a_hundred_different_requests_are_explained() {
     let mut cell = cell(
         "machine m1 cpu=1000 ram=1000 ports=none",
         "submit ana/web 1 priority=200 cpu=2000 ram=100",
@@ -149,7 +149,7 @@ fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
 /// The order of tasks is the caller's: here the least important goes first, and what it takes is there
 /// again for the others when it is not proposed after all.
 #[test]
-fn tasks_are_placed_in_the_order_of_the_caller_who_learns_what_fits_again() {
+fn tasks_are_placed_in_the_callers_order_with_room_reported_again() {
     let cell = cell(
         "machine m1 cpu=1000 ram=1000 ports=none",
         "submit ana/low 1 priority=25 cpu=900 ram=100

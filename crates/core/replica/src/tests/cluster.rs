@@ -356,7 +356,7 @@ impl Cluster {
 
 /// The vote of a replica that never ran would be missing, and the cell would be stuck.
 #[test]
-fn one_that_was_added_and_does_not_run_gets_no_vote() {
+fn an_added_replica_that_does_not_run_gets_no_vote() {
     let mut cluster = Cluster::bootstrapped(LEVEL);
     let added = cluster.change(id(1), Mutation::AddReplica(AddReplica { address: address(id(2)) }));
     assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(2)))));
@@ -426,7 +426,7 @@ fn a_follower_reads_what_is_true_now() {
 }
 
 #[test]
-fn one_that_is_too_far_behind_goes_on_from_a_snapshot() {
+fn a_replica_too_far_behind_continues_from_a_snapshot() {
     let mut cluster = Cluster::of(3);
     cluster.crash(id(3));
     for number in 0..20 {
@@ -452,7 +452,7 @@ fn one_that_is_too_far_behind_goes_on_from_a_snapshot() {
 
 /// A single message would be larger than the transport allows, and would block all others.
 #[test]
-fn what_one_has_missed_comes_in_many_messages() {
+fn missed_entries_arrive_in_many_messages() {
     let mut cluster = Cluster::of(3);
     cluster.cut.insert(id(3));
     *cluster.table.1.borrow_mut() = 400 << 10;
@@ -469,7 +469,7 @@ fn what_one_has_missed_comes_in_many_messages() {
 }
 
 #[test]
-fn what_waits_to_be_said_for_a_disk_that_takes_nothing_is_bounded() {
+fn messages_waiting_for_a_stuck_disk_are_bounded() {
     let mut cluster = Cluster::of(3);
     assert_eq!(cluster.elected(), id(1));
     cluster.stuck.insert(id(3), Vec::new());
@@ -516,7 +516,7 @@ fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
 }
 
 #[test]
-fn a_cell_that_was_restored_takes_in_new_replicas_and_none_from_before() {
+fn a_restored_cell_accepts_new_replicas_and_no_former_ones() {
     let mut cluster = Cluster::of(2);
     assert!(cluster.add_machine(id(1), "m1"));
     let cell = cluster.cell(id(1)).restored();
@@ -635,7 +635,7 @@ fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
 }
 
 #[test]
-fn a_replica_that_is_cut_off_from_machines_polls_none_and_they_stay_up() {
+fn machines_cut_off_from_one_replica_are_polled_elsewhere_and_stay_up() {
     let mut cluster = Cluster::of(3);
     let names = (1..=24).map(|number| format!("m{number}"));
     names.for_each(|name| assert!(cluster.add_machine(id(1), &name)));

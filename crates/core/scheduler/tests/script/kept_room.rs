@@ -52,7 +52,7 @@ fn room_is_kept_for_a_task_that_waits_for_its_retry() {
 /// Only what the waiting task could evict is kept out, and only of its last machine; and a task that
 /// waits for long keeps nothing.
 #[test]
-fn what_is_kept_is_bounded() {
+fn room_kept_for_a_waiting_task_is_bounded() {
     let waiting = "submit ana/high 1 priority=200 cpu=900 ram=100 failures=unlimited";
     for (other, delay, expected) in [
         ("priority=25 cpu=600", "delay=300", ""),

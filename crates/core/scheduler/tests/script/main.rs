@@ -125,7 +125,7 @@ fn the_fullest_machine_that_fits_is_taken_and_ports_are_given_once() {
 }
 
 #[test]
-fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() {
+fn planned_assignments_are_not_booked_twice_and_unjudged_ones_are_retried() {
     let cell = cell(
         "machine m1 cpu=1000 ram=1000 ports=none",
         "submit ana/web 2 priority=200 cpu=600 ram=100",
@@ -142,7 +142,7 @@ fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() 
 }
 
 #[test]
-fn what_was_refused_is_tried_again_when_the_copy_shows_why_and_not_before() {
+fn a_refused_assignment_is_retried_once_the_copy_shows_why() {
     let cell = cell(
         "machine m1 cpu=1000 ram=1000 ports=none\n machine m2 cpu=1000 ram=1000 ports=none",
         "submit ana/web 1 priority=200 cpu=600 ram=100",
@@ -266,7 +266,7 @@ fn the_fewest_and_least_important_leave_for_what_is_more_important() {
 }
 
 #[test]
-fn no_two_tasks_share_a_machine_or_a_switch_where_the_job_says_so() {
+fn tasks_never_share_a_machine_or_switch_against_their_jobs_maximum() {
     plan(
         "machine m1 cpu=4000 ram=4000 ports=none is=switch:s1
          machine m2 cpu=4000 ram=4000 ports=none is=switch:s1

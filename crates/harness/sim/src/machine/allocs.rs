@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alloc_lives_through_the_death_of_its_borglet_and_through_a_reboot() {
+    fn an_alloc_survives_the_death_of_its_borglet_and_a_reboot() {
         let mut stage = Stage::new();
         stage.obey(1, vec![alloc()], vec![inside()]);
         assert_eq!(stage.go_on(), "1-0-1 running, 9-0-1 running");

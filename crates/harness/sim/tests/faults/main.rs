@@ -78,7 +78,7 @@ fn between(from: Node, to: Nodes, trouble: Trouble) -> FaultKind {
 }
 
 #[test]
-fn what_moves_and_what_does_not() {
+fn machine_faults_move_the_expected_number_of_tasks() {
     let master = || Nodes::MASTERS;
     // Four tasks run on each of the first two machines, none on the others.
     for (kind, lasts, expected) in [
@@ -118,7 +118,7 @@ fn what_moves_and_what_does_not() {
 /// No fault of one replica, or of two of three, moves a task; and the remaining two elect another
 /// leader if and only if the fault affects the leader.
 #[test]
-fn what_three_replicas_stand() {
+fn replica_faults_move_no_task_and_replace_only_a_faulty_leader() {
     let (first, second) = (Who::Nth(0), Who::Nth(1));
     let others = || Nodes::Masters(1..3);
     let cut = |both_ways, from, to| {

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_is_refused() {
+    fn an_invalid_share_is_refused() {
         use ShareError::{NotOne, TooFine, TooLarge};
         for (text, error) in [
             ("", NotOne),
@@ -179,7 +179,7 @@ mod tests {
         }
 
         #[test]
-        fn parts_of_shares_never_sum_to_more_than_the_share_of_the_sum(
+        fn parts_of_shares_never_exceed_the_share_of_the_sum(
             shares in proptest::collection::vec(0..1_000_000_000_000_000_u64, 1..20),
             trace in 0..1_u64 << 50,
         ) {

@@ -110,7 +110,7 @@ fn assert_told(trace: &Trace, expected: &str) {
 }
 
 #[test]
-fn what_runs_and_what_waits_at_time_0_is_the_snapshot() {
+fn running_and_pending_tasks_at_time_0_form_the_snapshot() {
     let trace = trace(
         "
         0 7/3 submit
@@ -138,7 +138,7 @@ fn what_runs_and_what_waits_at_time_0_is_the_snapshot() {
 }
 
 #[test]
-fn at_time_0_a_placement_is_newer_than_its_submission() {
+fn a_placement_at_time_0_is_newer_than_its_submission() {
     let trace = trace(
         "
         0 7/0 submit cpu= apart=1
@@ -155,7 +155,7 @@ fn at_time_0_a_placement_is_newer_than_its_submission() {
 }
 
 #[test]
-fn tasks_on_machines_that_nobody_knows_are_left_out_until_they_come_again() {
+fn tasks_on_unknown_machines_are_left_out_until_they_are_scheduled_again() {
     let trace = trace(
         "
         0   7/0 submit
@@ -213,7 +213,7 @@ fn a_life_is_as_long_as_its_last_run() {
 }
 
 #[test]
-fn a_task_that_is_submitted_at_once_after_a_failure_goes_on_as_the_same() {
+fn a_task_resubmitted_at_once_after_a_failure_stays_the_same_task() {
     let trace = trace(
         "
         700   7/0 submit
@@ -325,7 +325,7 @@ fn rows_that_cannot_be_after_those_before_are_counted() {
 }
 
 #[test]
-fn a_machine_is_back_after_ten_minutes_or_half_way_to_its_next_removal() {
+fn a_machine_returns_after_ten_minutes_or_halfway_to_its_next_removal() {
     let removals = "time_us,machine_id,platform_id,cpu,memory\n\
         5000000000,1,,,\n1000000000,1,,,\n1060000000,1,,,\n1060000000,1,,,\n1000000000,2,,,\n\
         1000000000,99,,,\n";

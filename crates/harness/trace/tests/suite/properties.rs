@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_rows_say_the_parts_of_what_comes_of_them_belong_together(rows in rows()) {
+    fn a_trace_of_any_rows_has_consistent_parts(rows in rows()) {
         let Some(Trace { snapshot, churn }) = read("", &rows) else {
             return Err(TestCaseError::fail("every row can be"));
         };

@@ -71,7 +71,7 @@ fn rows_of_the_real_trace_are_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_row_is_said_with_its_line_and_is_the_end() {
+fn a_bad_row_is_reported_with_its_line_and_ends_reading() {
     let good = "0,,7,0,1,0,u,3,9,0.5,0.5,0.5,0";
     for (bad, says) in [
         ("", "has 1 columns, and must have 13"),
@@ -109,7 +109,7 @@ fn what_is_wrong_with_a_row_is_said_with_its_line_and_is_the_end() {
 }
 
 #[test]
-fn what_is_no_text_or_has_no_end_is_refused() {
+fn binary_data_or_an_endless_line_is_refused() {
     let says = |bytes: &[u8]| {
         let first = TaskEvents::new(bytes).next().expect("a row");
         first.expect_err("refused").to_string()

@@ -11,7 +11,7 @@ fn cell(name: &str, machines: usize, tasks: usize, seed: u64) -> CellSnapshot {
 }
 
 #[test]
-fn there_are_eight_and_each_gives_a_cell_that_can_be() {
+fn each_of_the_eight_shapes_gives_a_valid_cell() {
     assert_eq!(Shape::names().count(), 8);
     assert_eq!(Shape::named("2019-i"), None);
     for name in Shape::names() {

@@ -11,7 +11,7 @@ fn trace() -> Trace {
 }
 
 #[test]
-fn it_is_a_twenty_fifth_of_the_cell() {
+fn the_slice_is_a_twenty_fifth_of_the_cell() {
     let Trace { snapshot, churn } = trace();
     assert_eq!(snapshot.machines.len(), 495);
     assert_eq!((snapshot.running(), snapshot.pending()), (5_379, 508));
@@ -34,7 +34,7 @@ fn it_is_a_twenty_fifth_of_the_cell() {
 }
 
 #[test]
-fn its_tasks_ask_for_as_much_of_it_as_those_of_the_whole() {
+fn the_slice_has_the_request_ratio_of_the_whole_cell() {
     let snapshot = trace().snapshot;
     let per_cent = |tasks: Resources, dimension| {
         tasks.get(dimension) * 100 / snapshot.capacity().get(dimension)
@@ -74,7 +74,7 @@ fn no_job_that_wants_different_machines_has_two_tasks_on_one() {
 }
 
 #[test]
-fn every_job_of_it_can_be_submitted() {
+fn every_job_of_the_slice_can_be_submitted() {
     let Trace { snapshot, churn } = trace();
     let arrivals = churn.arrivals.iter().map(|arrival| &arrival.job);
     let mut names = BTreeSet::new();
@@ -87,7 +87,7 @@ fn every_job_of_it_can_be_submitted() {
 }
 
 #[test]
-fn its_churn_has_a_life_for_every_task_and_goes_forth_in_time() {
+fn the_churn_has_runs_for_every_task_in_order_of_time() {
     let Trace { snapshot, churn } = trace();
     let tasks = |job: &Job| job.tasks.len();
     let runs: Vec<usize> = churn.standing.iter().map(Vec::len).collect();

@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_said_and_read() {
+    fn observed_counters_survive_a_json_round_trip() {
         let counted = Counters { polls: 2, polled: 1, ..Counters::default() };
         let seen = counted.seen();
         let json = serde_json::to_string(&seen).expect("plain data");

@@ -51,7 +51,7 @@ fn write(directory: &DataDirectory, cell: &Cell, term: u64) {
 }
 
 #[test]
-fn a_checkpoint_and_the_log_after_it_give_what_the_whole_log_gives() {
+fn a_checkpoint_and_its_later_log_equal_the_whole_log() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let path = place.path().join("master");
     let directory = DataDirectory::create(&path).expect("a data directory");

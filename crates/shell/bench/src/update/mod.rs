@@ -152,7 +152,7 @@ mod tests {
 
     /// A small cell, in which everything is measured.
     #[test]
-    fn a_small_update_changes_each_task_once_in_spite_of_a_fail_over() {
+    fn a_small_update_changes_each_task_once_despite_a_fail_over() {
         let source = Source {
             trace: None,
             shape: "2019-a".to_owned(),

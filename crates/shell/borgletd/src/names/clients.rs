@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_is_believed_for_a_short_time_and_the_ports_are_bounded() {
+    fn a_user_is_cached_briefly_and_the_ports_are_bounded() {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let server = server.local_addr().expect("an address");
         let clients = TaskClients::new(Some(server));

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_network_of_its_own_a_task_asks_at_its_gateway_and_nobody_at_loopback_addresses() {
+    fn tasks_in_own_networks_resolve_at_the_gateway_and_never_at_loopback() {
         let host = "nameserver 127.0.0.53\nnameserver ::1\nnameserver 10.0.0.2\n";
         let conf = ResolvConf::new(IpAddr::from([127, 0, 53, 1]), "cc.borg".to_owned(), host);
         assert_eq!(
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_resolver_tasks_have_the_hosts_file() {
+    fn tasks_without_a_resolver_have_the_hosts_file() {
         let resolver = TaskResolver::default();
         assert_eq!(resolver.of("ana", None), None);
         resolver.set(ResolvConf::new(IpAddr::from([127, 0, 53, 1]), "cc.borg".to_owned(), ""));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_deleted_and_what_is_too_old_is_lost() {
+    fn acknowledged_windows_are_deleted_and_old_ones_are_lost() {
         let place = tempfile::tempdir().expect("a directory");
         let wall = Time(1_000_000_000_000);
         let mut spool = Spool::open(place.path(), wall).expect("a spool");

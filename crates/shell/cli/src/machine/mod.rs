@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_a_machine_has_a_name() {
+    fn an_attribute_change_needs_a_name() {
         let changes = |text: &str| {
             text.parse::<AttributeChange>().map(|changes| (changes.name, changes.value))
         };

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_cell_controls_a_terminal() {
+    fn control_characters_in_a_table_cell_are_escaped() {
         assert_eq!(Cell::text("a\x1b[31m\r\u{202e}").text, r"a\u{1b}[31m\r\u{202e}");
     }
 }

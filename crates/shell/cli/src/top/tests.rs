@@ -213,7 +213,7 @@ free         0.3
 }
 
 #[test]
-fn jobs_are_sorted_by_cpu_and_columns_are_dropped_where_it_is_narrow() {
+fn jobs_are_sorted_by_cpu_and_narrow_views_drop_columns() {
     let app = app(&jobs_view(), jobs());
     check(
         &app,
@@ -425,7 +425,7 @@ fn a_colon_goes_to_a_view_by_its_name() {
 }
 
 #[test]
-fn ones_own_jobs_are_asked_for_by_name() {
+fn own_jobs_are_requested_by_user_name() {
     let mut app = app(&jobs_view(), jobs());
     keys(&mut app, "m");
     assert_eq!(app.view(), &View::Jobs { user: Some("ana".to_owned()) });
@@ -437,7 +437,7 @@ fn ones_own_jobs_are_asked_for_by_name() {
 }
 
 #[test]
-fn what_is_shown_stays_while_no_master_answers() {
+fn the_last_answer_stays_visible_while_no_master_answers() {
     let mut app = app(&jobs_view(), jobs());
     let later = Time(NOW.0 + 5_000_000);
     app.answer(&jobs_view(), jobs(), None, later);
@@ -458,7 +458,7 @@ fn what_is_shown_stays_while_no_master_answers() {
 }
 
 #[test]
-fn help_is_a_pane_and_q_quits_everywhere_but_in_what_is_typed() {
+fn help_is_a_pane_and_q_quits_except_in_typed_text() {
     let mut app = app(&jobs_view(), jobs());
     assert_eq!(keys(&mut app, "?"), Action::None);
     assert!(frame(&app, 80, 24).contains("\ns > <          sort by the next column"));
@@ -474,7 +474,7 @@ fn help_is_a_pane_and_q_quits_everywhere_but_in_what_is_typed() {
 }
 
 #[test]
-fn as_text_it_is_whole() {
+fn the_text_of_a_view_is_complete() {
     let text = app(&jobs_view(), jobs()).text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");

@@ -382,7 +382,7 @@ SINCE             MACHINES  PENDING  CPU  OF CAPACITY  LIMIT  RESERVED  RECLAIME
     }
 
     #[test]
-    fn without_samples_there_are_only_the_bands() {
+    fn a_history_without_samples_shows_only_the_bands() {
         check(
             &answer(Vec::new()),
             "

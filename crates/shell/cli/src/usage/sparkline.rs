@@ -116,7 +116,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn slots_begin_with_the_first_window_and_end_with_the_last_closed_one() {
+    fn slots_reach_from_the_first_window_to_the_last_closed_one() {
         let at = |slot: u64| slot * WINDOW_MICROS + 1;
         let of = |slots: &[u64], since, until| {
             let windows: Vec<Window> = slots.iter().map(|slot| window(*slot, Some(1))).collect();

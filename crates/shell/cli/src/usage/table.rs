@@ -228,7 +228,7 @@ total  2 of 3 measured           0.275  13 %      48 MiB  18 %      -       2 Mi
     }
 
     #[test]
-    fn nothing_measured_is_no_zero_and_no_curve() {
+    fn an_unmeasured_task_shows_no_zero_and_no_curve() {
         check(
             &answer(vec![task(0, None), task(1, Some(v1::Measured::default()))]),
             "

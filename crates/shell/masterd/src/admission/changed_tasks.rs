@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_changes_all_the_tasks_it_can_waits_and_others_do_not() {
+    fn a_user_at_the_limit_of_task_changes_waits_alone() {
         let name = |name: &str| name.parse::<UserName>().expect("a name");
         let (ana, bob) = (name("ana"), name("bob"));
         let mut changed = ChangedTasks::default();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_long_time_a_user_changes_as_many_tasks_as_are_worked_off() {
+    fn a_user_changes_tasks_at_the_rate_of_their_completion() {
         let ana = "ana".parse::<UserName>().expect("a name");
         let (mut changed, mut taken) = (ChangedTasks::default(), 0_u64);
         for tenth in 0..10_000_u64 {

@@ -52,7 +52,7 @@ fn the_least_important_is_refused_first() {
 }
 
 #[test]
-fn how_long_to_wait_comes_of_how_much_waits_and_how_fast_it_is_done() {
+fn the_suggested_wait_follows_the_backlog_and_its_rate() {
     for (excess, per_second, ms) in [
         (1, 10_000, 50),
         (1_000, 10_000, 100),
@@ -70,7 +70,7 @@ fn user(name: &str) -> Option<Principal> {
 }
 
 #[test]
-fn what_somebody_has_waiting_counts_twice_for_them() {
+fn waiting_requests_count_twice_against_their_principal() {
     let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
     let mut held: Vec<Counted> = Vec::new();
     let token = Some(Principal::Certificate(Serial([7; Serial::BYTES])));
@@ -146,7 +146,7 @@ fn cell_with_a_grant() -> Cell {
 }
 
 #[test]
-fn who_has_no_quota_in_a_band_asks_in_the_free_one() {
+fn a_request_without_quota_in_its_band_counts_as_free() {
     let metered = cell_with_a_grant();
     assert!(metered.metering().on);
     for (cell, user, priority, expected) in [
@@ -214,7 +214,7 @@ fn held(from_all: &mut Receiver<Message>) -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machines() {
+async fn a_flood_of_free_jobs_leaves_room_for_production_kills_and_machines() {
     let (core, mut from_all) = Core::stalled(80);
     let mut shed = 0;
     // The limit per user does not matter here: there are many.

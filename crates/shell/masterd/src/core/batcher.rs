@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_lots_are_on_their_way_and_the_third_waits_for_one_of_them_or_for_so_long() {
+    fn a_third_batch_waits_for_an_earlier_one_or_a_timeout() {
         let now = Instant::now();
         let mut batcher = Batcher::new();
         let asks = |batcher: &mut Batcher, tickets: std::ops::Range<u64>| {

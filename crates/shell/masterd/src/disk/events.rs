@@ -341,7 +341,7 @@ mod tests {
 
     /// A step of a replay that exceeds the limit.
     #[test]
-    fn events_that_are_there_from_before_a_start_wait_for_nothing_and_are_not_lost() {
+    fn stored_events_from_before_a_start_are_available_and_not_lost() {
         let directory = tempfile::tempdir().expect("a directory");
         let retention = Retention::new(1 << 30, Duration::from_secs(1));
         let (to_core, _core) = async_mpsc::channel(1);
@@ -389,7 +389,7 @@ mod tests {
 
     /// Lost events are recorded before anything later counts as durable.
     #[test]
-    fn events_that_do_not_fit_are_stated_as_lost_before_what_is_synced() {
+    fn events_that_do_not_fit_are_recorded_as_lost_before_the_sync() {
         // A thread that receives nothing.
         let (to_thread, _from_core) = sync_channel(0);
         let handed_over = Arc::new(AtomicUsize::new(0));

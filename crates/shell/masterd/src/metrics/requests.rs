@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_method_of_a_service_has_its_place_and_all_others_share_one() {
+    fn every_method_of_a_service_has_its_place_and_others_share_one() {
         let requests = Requests::new(&[api::DESCRIPTORS], &[SERVICE_NAME]);
         let submit = format!("/{SERVICE_NAME}/Submit");
         for path in [submit.as_str(), "/metrics", "/bourg.v1.Borglet/Poll", "/", "/no/such"] {

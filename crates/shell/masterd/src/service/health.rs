@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_ready_where_requests_are_answered_and_else_says_why_not() {
+    fn a_replica_is_ready_when_it_answers_and_otherwise_says_why() {
         let held = TestServices::new(2);
         let shows = |caught_up, leader: Option<u64>| {
             let leader = leader.map(ReplicaId);

@@ -84,7 +84,7 @@ mod tests {
 
     /// A certificate is made only for the recorded serial number.
     #[test]
-    fn the_same_request_for_somebody_else_or_in_another_place_has_another_number() {
+    fn a_serial_number_differs_by_identity_and_context() {
         let key = NewKey::generate().expect("a key").request_pem().expect("a request");
         let number = |session, sequence, identity: &str| {
             let identity = identity.parse().expect("an identity");

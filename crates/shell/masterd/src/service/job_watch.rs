@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watcher_who_loses_the_capability_sees_no_values_of_env_from_then_on() {
+    async fn a_watcher_that_loses_the_capability_sees_no_more_env_values() {
         let mut cell = Cell::empty();
         let user = |name: &str| -> model::UserName { name.parse().expect("a name") };
         let name = "lab".parse().expect("a name");

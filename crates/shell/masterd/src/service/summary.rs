@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_asked_before_one_was_made_shares_it() {
+    async fn earlier_requests_share_one_summary() {
         let (summary, made) = (Summary::default(), Arc::new(AtomicU64::new(0)));
         let ask = |index, now| {
             let (summary, made) = (summary.clone(), Arc::clone(&made));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_begun_for_somebody_who_is_gone_is_for_the_next() {
+    async fn a_summary_begun_for_a_cancelled_request_serves_the_next() {
         let summary = Summary::default();
         let (go_on, waits) = std::sync::mpsc::channel();
         let slow = move || {

@@ -89,7 +89,7 @@ fn windows_are_kept_once_and_given_by_their_end() {
 }
 
 #[test]
-fn some_tasks_and_machines_are_given_alone() {
+fn usage_of_selected_tasks_and_machines_is_given_alone() {
     let (memory, now) = (UsageMemory::default(), Instant::now());
     let of = |index| sample(UsageSubject::Instance(instance(1, index)), 5, 10);
     let other = sample(UsageSubject::Instance(instance(2, 0)), 5, 10);

@@ -44,7 +44,7 @@ async fn the_next_resolver_is_asked_where_one_does_not_answer() {
 }
 
 #[tokio::test]
-async fn without_an_answer_it_is_a_failure() {
+async fn a_missing_answer_of_the_resolvers_is_a_failure() {
     let (_silent, first) = silent().await;
     for (resolvers, forwarded) in [(vec![], 1), (vec![first], 1)] {
         let server = before(resolvers, Duration::from_millis(200)).await;

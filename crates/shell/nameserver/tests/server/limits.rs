@@ -45,7 +45,7 @@ async fn requests_that_wait_are_bounded_and_shared() {
 }
 
 #[tokio::test]
-async fn one_who_floods_leaves_room_for_the_lookups_of_others() {
+async fn a_flooding_client_leaves_room_for_other_lookups() {
     let limits = Settings { waiting_max: 40, resolve_timeout: PATIENCE, ..settings("cc") };
     let server = Running::start(limits).await;
     let flood = server.client().await;

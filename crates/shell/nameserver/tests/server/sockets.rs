@@ -27,7 +27,7 @@ async fn many_datagrams_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn it_listens_on_ipv6_too() {
+async fn the_server_listens_on_ipv6_too() {
     let address = "[::1]:0".parse().expect("an address");
     let server = Running::start(nameserver::Settings { address, ..settings("cc") }).await;
     let client = tokio::net::UdpSocket::bind("[::1]:0").await.expect("a free port");
@@ -112,7 +112,7 @@ async fn a_connection_has_several_requests() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_dropped() {
+async fn datagrams_that_are_no_requests_are_dropped() {
     let server = Running::start(settings("cc")).await;
     let client = server.client().await;
     let mut response = request(1, "web.ana.cc.borg");

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_in_the_first_bucket_that_does_not_end_below_it() {
+    fn a_value_is_in_the_first_bucket_whose_bound_includes_it() {
         let times = Durations::default();
         for micros in [0, 100, 101, 2_500, 10_000_000, 10_000_001] {
             times.add(Duration::from_micros(micros));

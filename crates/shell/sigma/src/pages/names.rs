@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_the_name_of_its_own_job_behind_a_service_too() {
+    fn a_task_behind_a_service_keeps_the_name_of_its_job() {
         let zone = "ana.prod.borg";
         let record = v1::NameRecord {
             user: "ana".to_owned(),
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn users_have_the_names_below_them_but_not_alloc_sets_and_dead_jobs() {
+    fn the_names_of_a_user_exclude_alloc_sets_and_dead_jobs() {
         let job = |user: &str, state: v1::JobState, allocs: bool| v1::JobStatus {
             user: user.to_owned(),
             state: state.into(),

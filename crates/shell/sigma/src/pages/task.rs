@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_window_is_a_gap_and_the_newest_sample_is_the_end() {
+    fn a_missing_window_is_a_gap_and_the_newest_sample_comes_last() {
         let measured = |cpu| v1::Measured { cpu_milli: Some(cpu), ..Default::default() };
         let window = |start: u64, cpu| v1::task_usage::Window {
             generation: 1,

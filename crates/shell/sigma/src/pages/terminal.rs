@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_not_is_told_who_may() {
+    fn a_refused_user_is_told_who_has_permission() {
         let expected = "eva may not run commands in ana/web/3: ana, an administrator or a user with \
                         the capability exec-tasks may.";
         assert_eq!(not_allowed("eva", "ana/web/3", "ana"), expected);

@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_later_is_known_if_a_grant_ends() {
+    fn a_later_amount_is_shown_only_if_a_grant_ends() {
         let of = v1::UserQuota {
             charged: Some(amount(1, 0, 0)),
             granted: Some(amount(5, 0, 0)),

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ahead_follows_the_order_of_the_queue() {
+    fn jobs_ahead_follow_the_order_of_the_queue() {
         let job = |user: &str, name: &str, priority: u32, pending: u32, submitted: u64| {
             let spec = v1::JobSpec {
                 name: name.to_owned(),

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_too_often_is_clamped() {
+    fn an_excessive_repeat_count_is_clamped() {
         for (output, expected) in [
             (&b"\x1b[65535T"[..], "\x1b[300T"),
             (b"\x1b[00065535L", "\x1b[300L"),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_passes() {
+    fn other_terminal_output_passes_unchanged() {
         for output in [
             "hello \u{1f469}\u{200d}\u{1f680}\r\n",
             "\x1b[1;31mred\x1b[m",

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_scrolled_away_makes_no_difference() {
+    fn scrolled_output_does_not_affect_the_screen() {
         let lines = |from: u32, to: u32| -> String {
             (from..to).map(|number| format!("line {number}\r\n")).collect()
         };

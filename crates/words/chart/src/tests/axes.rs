@@ -33,7 +33,7 @@ fn ticks_of_values_are_nice() {
 }
 
 #[test]
-fn there_are_three_to_five_ticks_of_values_up_to_any_maximum() {
+fn an_axis_of_values_has_three_to_five_ticks() {
     for unit in [Unit::Decimal, Unit::Binary] {
         for exponent in -60..=300 {
             let most = 1.26_f64.powi(exponent).min(1e30);
@@ -75,7 +75,7 @@ fn ticks_of_time_are_nice_in_utc() {
 }
 
 #[test]
-fn there_are_few_ticks_of_time_in_any_range() {
+fn an_axis_of_time_has_few_ticks() {
     for exponent in 0..64 {
         let length = 1_u64 << exponent;
         for from in [0, 1, MONDAY, MONDAY + 12_345_678_901] {

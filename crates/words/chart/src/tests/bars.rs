@@ -73,7 +73,7 @@ fn a_bar_has_a_text_alternative() {
 }
 
 #[test]
-fn without_a_capacity_the_bar_is_a_text() {
+fn a_bar_without_a_capacity_is_a_text() {
     for capacity in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let markup = bar(&[1.0], &[1.0], capacity, Size::Large);
         assert_eq!(markup, r#"<span class="stack-empty">CPU: no capacity</span>"#);

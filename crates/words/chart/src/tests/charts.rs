@@ -66,7 +66,7 @@ fn stacked_areas_are_painted_from_the_highest_to_the_lowest() {
 }
 
 #[test]
-fn without_values_the_chart_says_so() {
+fn a_chart_without_values_says_so() {
     let never = [(NINE, None), (NINE + 1, Some(f64::NAN)), (NINE + 2, Some(f64::INFINITY))];
     let early = [(NINE - 1, Some(1.0))];
     for kind in KINDS {

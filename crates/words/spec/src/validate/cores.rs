@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_cores_are_for_latency_sensitive_tasks_that_ask_for_a_whole_number() {
+    fn whole_cores_need_a_latency_sensitive_task_and_a_whole_number() {
         type Change = fn(&mut JobSpec);
         let table: [(Change, &[&str]); 7] = [
             (|_| {}, &[]),

@@ -90,7 +90,7 @@ mod tests {
 
     /// A text that would be too long where it is used is rejected where it is written.
     #[test]
-    fn what_no_kernel_would_start_is_rejected() {
+    fn a_command_that_no_kernel_would_start_is_rejected() {
         let cmd = |text: String| move |job: &mut JobSpec| job.task.cmd = vec!["x".to_owned(), text];
         let env =
             |text: String| move |job: &mut JobSpec| drop(job.task.env.insert("A".to_owned(), text));

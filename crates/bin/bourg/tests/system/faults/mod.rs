@@ -57,7 +57,7 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
 }
 
 #[test]
-fn five_real_replicas_stand_them_too() {
+fn five_real_replicas_tolerate_the_same_faults() {
     stand(5, 2, Duration::from_secs(SECONDS / 2), 1);
 }
 

@@ -13,7 +13,7 @@ fn all(world: &World) -> Vec<Host> {
 }
 
 #[test]
-fn a_replica_that_hears_nobody_does_not_say_that_a_job_is_not_there() {
+fn an_isolated_replica_does_not_claim_that_a_job_is_absent() {
     let mut world = World::start(3);
     let leader = world.leader().expect("somebody leads");
     let deaf = all(&world).into_iter().find(|host| *host != leader).expect("there are others");
@@ -55,7 +55,7 @@ fn all_say(world: &World, machine: &str, expected: &[Value; 3]) {
 }
 
 #[test]
-fn a_machine_that_one_replica_cannot_reach_stays_up_and_every_replica_says_the_same() {
+fn a_machine_unreached_by_one_replica_stays_up_on_all_replicas() {
     let mut world = World::start_with(3, &[]);
     let (host, machine) = (MACHINES[0], format!("m{}", MACHINES[0]));
     world.ok(&format!("bourg machine drain m{}", MACHINES[1]));

@@ -177,7 +177,7 @@ fn is_like(page: &str, said: &str) -> bool {
 }
 
 #[test]
-fn what_is_said_may_differ_in_numbers_alone() {
+fn printed_output_may_differ_only_in_numbers() {
     assert!(is_like("job  ana/hello   3 tasks", "job root/hello 3 tasks"));
     assert!(is_like("took 2.5 ms", "took 17 s"));
     assert!(!is_like("took 2.5 ms", "took long ms"));

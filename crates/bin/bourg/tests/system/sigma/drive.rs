@@ -11,7 +11,7 @@ const TALKS: &str = "(import 'borg.libsonnet').batch('talk', tasks=2, cmd=[
 ]) { cpu: 0.02, ram: '16 MiB', priority: 'free' }";
 
 #[test]
-fn a_link_signs_one_browser_in_and_what_it_shows_changes_by_itself() {
+fn a_link_signs_in_one_browser_and_its_pages_update_themselves() {
     let cell = Cell::start();
     cell.write("talk.bcl", TALKS);
     cell.ok("bourg run talk.bcl");
@@ -78,7 +78,7 @@ fn a_link_signs_one_browser_in_and_what_it_shows_changes_by_itself() {
 }
 
 #[test]
-fn an_update_is_undone_a_terminal_typed_into_and_the_past_looked_at() {
+fn a_browser_undoes_updates_types_into_terminals_and_shows_the_past() {
     let cell = Cell::start();
     scene::run_web(&cell);
     let browser = Browser::start(&cell);

@@ -21,7 +21,7 @@ fn send(browser: &Browser, path: &str, fields: Value) -> (u64, String) {
 }
 
 #[test]
-fn who_may_not_sees_no_buttons_and_is_rejected_and_who_is_revoked_sees_nothing() {
+fn unpermitted_users_see_no_buttons_and_revoked_users_see_no_pages() {
     let cell = Cell::start();
     scene::run_web(&cell);
     cell.ok("bourg user add ana --for 1h");

@@ -64,7 +64,7 @@ fn curl(cell: &Cell, how: &str, address: &str) -> Answer {
 }
 
 #[test]
-fn every_answer_is_protected_and_nobody_without_a_session_gets_anything_of_the_cell() {
+fn every_answer_is_protected_and_data_of_the_cell_needs_a_session() {
     let cell = Cell::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let first = link(&cell, None);

@@ -12,7 +12,7 @@ use crate::processes;
 const SOON: [&str; 4] = ["--poll-interval", "300ms", "--missed-polls", "2"];
 
 #[test]
-fn a_drain_that_a_budget_blocks_ends_at_its_time_and_evicts_only_with_force() {
+fn a_drain_blocked_by_a_budget_ends_unless_forced_to_evict() {
     let cell = Cell::start_with(&["--machines", "2"]);
     write_web(&cell, 2, "disruptions: { perHour: 0 }, update: { healthyFor: '100ms' }");
     cell.ok("bourg run web.bcl");
@@ -117,7 +117,7 @@ fn a_drain_goes_on_when_its_borglet_is_killed_and_runs_again() {
 }
 
 #[test]
-fn a_drained_machine_that_is_cut_off_or_dies_does_not_hang_the_drain() {
+fn a_drain_does_not_hang_when_its_machine_vanishes() {
     let cell = Cell::start_with(&SOON);
     let first = machines(&cell).remove(0);
     let mut m2 = Machine::start(&cell, "m2");

@@ -26,7 +26,7 @@ fn with(job: &Value, generation: u64) -> usize {
 }
 
 #[test]
-fn the_leader_is_killed_in_the_middle_of_an_update_an_undo_and_a_drain() {
+fn updates_undos_and_drains_continue_after_a_kill_of_the_leader() {
     let cell = Three::start_with(&["--machines", "3"]);
     let names = machines(&cell);
     // All of them on the first machine; each takes a moment to be healthy.

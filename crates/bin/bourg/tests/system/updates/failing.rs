@@ -111,7 +111,7 @@ fn an_update_that_fails_can_pause_instead_and_is_resumed_or_undone() {
 
 /// Of tasks that may not fail even once, too.
 #[test]
-fn the_old_version_runs_on_every_task_after_an_update_that_failed_for_good() {
+fn the_old_version_runs_everywhere_after_an_update_fails_for_good() {
     let cell = Cell::start();
     cell.write(
         "web.bcl",

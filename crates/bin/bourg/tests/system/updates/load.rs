@@ -143,11 +143,11 @@ fn all_under_load(budget: &str, least: usize) {
 }
 
 #[test]
-fn no_request_fails_and_no_task_is_missed_where_the_budget_allows_none_down() {
+fn no_request_fails_and_no_task_is_down_under_a_zero_budget() {
     all_under_load("disruptions: { atOnce: 0 },", 3);
 }
 
 #[test]
-fn no_request_fails_and_never_more_than_one_task_is_down_with_the_usual_budget() {
+fn no_request_fails_and_one_task_is_down_under_the_usual_budget() {
     all_under_load("", 2);
 }

@@ -11,7 +11,7 @@ use crate::pages::Of;
 use crate::security::{issued, to, wait};
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_changes() {
+fn an_impossible_update_is_refused_and_changes_nothing() {
     let cell = Cell::start();
     let m = machines(&cell).remove(0);
     write_web(&cell, 2, "");
@@ -101,7 +101,7 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn whoever_has_not_seen_the_last_version_changes_nothing() {
+fn an_update_based_on_an_old_version_changes_nothing() {
     let cell = Cell::start();
     write_web(&cell, 2, "update: { healthyFor: '100ms' }");
     cell.ok("bourg run web.bcl");
@@ -161,7 +161,7 @@ fn is_told(cell: &Cell, line: &str, says: &str) {
 }
 
 #[test]
-fn whoever_follows_an_update_is_told_that_somebody_else_paused_or_replaced_it() {
+fn a_followed_update_reports_a_pause_or_replacement_by_another_user() {
     let cell = Cell::start();
     write_web(&cell, 2, "");
     cell.ok("bourg run web.bcl");
@@ -171,7 +171,7 @@ fn whoever_follows_an_update_is_told_that_somebody_else_paused_or_replaced_it() 
 }
 
 #[test]
-fn whoever_follows_an_update_is_told_that_somebody_else_undid_it() {
+fn a_followed_update_reports_an_undo_by_another_user() {
     let cell = Cell::start();
     write_web(&cell, 2, "");
     cell.ok("bourg run web.bcl");

@@ -10,7 +10,7 @@ use crate::eventually::until;
 use crate::processes;
 
 #[test]
-fn an_update_rolls_through_all_tasks_and_can_be_undone_until_it_is_closed() {
+fn an_update_rolls_through_all_tasks_and_can_be_undone_until_closed() {
     let cell = Cell::start();
     write_web(&cell, 3, "");
     cell.ok("bourg run web.bcl");
@@ -76,7 +76,7 @@ fn an_update_rolls_through_all_tasks_and_can_be_undone_until_it_is_closed() {
 }
 
 #[test]
-fn one_that_is_paused_changes_nothing_until_it_is_resumed() {
+fn a_paused_update_changes_nothing_until_it_is_resumed() {
     let cell = Cell::start();
     write_web(&cell, 3, "");
     cell.ok("bourg run web.bcl");
@@ -130,7 +130,7 @@ fn only_some_tasks_can_be_changed_first_and_then_the_others() {
 }
 
 #[test]
-fn what_an_update_may_not_disrupt_is_skipped_and_listed() {
+fn tasks_that_may_not_be_disrupted_are_skipped_and_listed() {
     let cell = Cell::start();
     write_web(&cell, 3, "update: { healthyFor: '100ms' }");
     cell.ok("bourg run web.bcl");

@@ -10,7 +10,7 @@ use crate::eventually::until;
 use crate::processes;
 
 #[test]
-fn a_job_grows_and_shrinks_and_an_undo_brings_back_what_was_removed() {
+fn a_job_grows_and_shrinks_and_an_undo_restores_removed_tasks() {
     let cell = Cell::start();
     write_web(&cell, 3, "update: { healthyFor: '100ms' }");
     cell.ok("bourg run web.bcl");
@@ -52,7 +52,7 @@ fn a_job_grows_and_shrinks_and_an_undo_brings_back_what_was_removed() {
 
 /// Tasks that are to be removed are wanted again while they are still stopping.
 #[test]
-fn a_task_that_is_being_removed_comes_back_when_it_is_wanted_again() {
+fn a_task_under_removal_comes_back_when_wanted_again() {
     let cell = Cell::start();
     cell.write(
         "web.bcl",
@@ -119,7 +119,7 @@ fn tasks_that_no_longer_fit_their_machine_move_within_the_budget() {
 }
 
 #[test]
-fn an_alloc_set_grows_and_shrinks_and_an_alloc_that_was_killed_comes_back() {
+fn an_alloc_set_grows_and_shrinks_and_a_killed_alloc_comes_back() {
     let cell = Cell::start();
     let room = |allocs: u32, ram: u32| {
         cell.write(

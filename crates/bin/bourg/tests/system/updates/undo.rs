@@ -19,7 +19,7 @@ fn sleeps(cell: &Cell, name: &str, tasks: u32, cmd: &str, fields: &str) {
 const SOON: &str = "update: { healthyFor: '500ms', healthyWithin: '20s' }";
 
 #[test]
-fn an_undo_goes_to_the_last_version_that_succeeded_or_to_one_that_is_named() {
+fn an_undo_goes_to_the_last_successful_or_a_named_version() {
     let cell = Cell::start();
     sleeps(&cell, "one", 2, "exec sleep 1001", SOON);
     sleeps(&cell, "two", 2, "exec sleep 1002", SOON);
@@ -56,7 +56,7 @@ fn an_undo_goes_to_the_last_version_that_succeeded_or_to_one_that_is_named() {
 }
 
 #[test]
-fn an_undo_goes_on_without_what_does_not_become_healthy_and_says_so() {
+fn an_undo_continues_without_unhealthy_tasks_and_says_so() {
     let cell = Cell::start();
     let fields = "update: { healthyFor: '100ms', healthyWithin: '2s' }";
     sleeps(&cell, "bad", 3, "exit 3", fields);
@@ -80,7 +80,7 @@ fn an_undo_goes_on_without_what_does_not_become_healthy_and_says_so() {
 }
 
 #[test]
-fn an_update_goes_on_with_another_number_of_tasks_and_changes_no_number_by_itself() {
+fn an_update_continues_after_a_resize_and_never_resizes_by_itself() {
     let cell = Cell::start();
     let fields = "update: { healthyFor: '500ms', batch: 1 }";
     for (size, resized) in [(4, 6), (4, 2)] {
@@ -113,7 +113,7 @@ fn an_update_goes_on_with_another_number_of_tasks_and_changes_no_number_by_itsel
 }
 
 #[test]
-fn what_is_being_killed_is_run_again_when_it_has_ended() {
+fn a_dying_job_is_run_again_after_its_end() {
     let cell = Cell::start();
     let slow = "trap \\'sleep 1; exit 0\\' TERM; while :; do sleep 0.1; done";
     sleeps(&cell, "web", 1, slow, "update: { healthyFor: '100ms' }");
@@ -140,7 +140,7 @@ fn what_is_being_killed_is_run_again_when_it_has_ended() {
 }
 
 #[test]
-fn without_a_health_check_a_task_counts_as_up_after_a_second() {
+fn a_task_without_a_health_check_is_up_after_a_second() {
     let cell = Cell::start_with(&["--machines", "3"]);
     let fields = "disruptions: { atOnce: 1 }, update: { healthyFor: '0s' }";
     sleeps(&cell, "one", 4, "exec sleep 1001", fields);
@@ -160,7 +160,7 @@ fn without_a_health_check_a_task_counts_as_up_after_a_second() {
 }
 
 #[test]
-fn an_update_that_finds_no_room_for_a_further_task_ends_and_says_why() {
+fn an_update_without_room_for_a_further_task_says_why() {
     let cell = Cell::start_with(&["--machines", "2"]);
     let fields = "maxPerMachine: { tasks: 1, hard: true }, disruptions: { atOnce: 0 },
                   update: { healthyFor: '0s', healthyWithin: '4s' }";

@@ -62,7 +62,7 @@ fn placed(cell: &mut Cell, collection: CollectionId) -> &mut crate::Placement {
 }
 
 #[test]
-fn whatever_is_spoilt_of_allocs_is_named() {
+fn every_corruption_of_allocs_is_named() {
     type Corrupt = fn(&mut Cell);
     let cases: &[(Corrupt, &[&str])] = &[
         (

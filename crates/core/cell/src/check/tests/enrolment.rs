@@ -53,7 +53,7 @@ fn revoked() -> Option<Act> {
 }
 
 #[test]
-fn whatever_is_spoilt_of_enrolment_is_named() {
+fn every_corruption_of_enrolment_is_named() {
     type Corrupt = fn(&mut Cell);
     let cases: &[(Corrupt, &[&str])] = &[
         (

@@ -77,7 +77,7 @@ fn copies(cell: &mut Cell, count: u64, whose: fn(u64) -> UserName) {
 }
 
 #[test]
-fn whatever_is_spoilt_of_quota_is_named() {
+fn every_corruption_of_quota_is_named() {
     type Corrupt = fn(&mut Cell);
     let cases: &[(Corrupt, &[&str])] = &[
         (
@@ -214,7 +214,7 @@ fn check_after(mutation: &Mutation, corrupt: fn(&mut Cell)) -> Vec<String> {
 }
 
 #[test]
-fn whatever_was_decided_against_quota_is_named() {
+fn every_decision_against_quota_is_named() {
     type Corrupt = fn(&mut Cell);
     let granted = |band, cpu| grant("eve", band, cpu, None);
     let cases: &[(Mutation, Corrupt, &[&str])] = &[

@@ -28,7 +28,7 @@ fn corrupted(cell: &mut Cell, id: u64, corrupt: impl FnOnce(&mut Replica)) {
 }
 
 #[test]
-fn whatever_is_spoilt_of_replicas_is_named() {
+fn every_corruption_of_replicas_is_named() {
     type Corrupt = fn(&mut Cell);
     let cases: &[(Corrupt, &[&str])] = &[
         (

@@ -62,7 +62,7 @@ fn of_a_higher_term() -> Vec<Consensus> {
 
 /// Followers would take it for the leader of a term in which it was not elected.
 #[test]
-fn says_nothing_as_the_leader_of_a_term_in_which_it_was_not_elected() {
+fn a_deposed_leader_sends_no_messages_as_leader_of_another_term() {
     for higher in of_a_higher_term() {
         let (mut cluster, late) = before_an_answer();
         let kind = higher.kind;
@@ -87,7 +87,7 @@ fn says_nothing_as_the_leader_of_a_term_in_which_it_was_not_elected() {
 }
 
 #[test]
-fn takes_nothing_that_only_a_leader_takes() {
+fn a_deposed_leader_refuses_requests_for_a_leader() {
     for higher in of_a_higher_term() {
         let (mut cluster, _) = before_an_answer();
         let kind = higher.kind;

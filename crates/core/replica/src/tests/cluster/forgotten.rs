@@ -67,7 +67,7 @@ fn an_emptied_first_replica_leads_nothing() {
 }
 
 #[test]
-fn nobody_listens_to_another_directory_and_whoever_is_in_one_stops() {
+fn a_replica_in_a_foreign_directory_is_ignored_and_stops() {
     let mut cluster = Cluster::of(3);
     cluster.agree();
     cluster.crash(id(3));
@@ -86,7 +86,7 @@ fn nobody_listens_to_another_directory_and_whoever_is_in_one_stops() {
 }
 
 #[test]
-fn whoever_knows_what_was_committed_does_not_give_it_up() {
+fn a_replica_that_knows_committed_entries_keeps_them() {
     let mut cluster = Cluster::of(3);
     cluster.agree();
     let copy = cluster.disk(2).clone();

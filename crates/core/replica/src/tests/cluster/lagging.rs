@@ -4,7 +4,7 @@ use super::*;
 
 /// It hears the leader all the time, and would order what the cell wanted when it last could write.
 #[test]
-fn a_replica_that_cannot_write_polls_no_machine_until_it_has_caught_up() {
+fn a_replica_that_cannot_write_polls_only_after_catching_up() {
     let mut cluster = Cluster::of(3);
     assert_eq!(cluster.elected(), id(1));
     let names = (1..=6).map(|number| format!("m{number}"));

@@ -145,7 +145,7 @@ fn a_serial_number_says_for_which_life_it_was_issued() {
 }
 
 #[test]
-fn a_key_is_certified_for_what_is_placed_on_the_very_machine_and_wants_it() {
+fn a_key_is_certified_for_requesting_tasks_on_the_same_machine_only() {
     let mut told = Told::new();
     assert_eq!(told.asked("m1", "1-0-1"), None);
     assert_eq!(told.asked("m2", "1-0-1"), Some(Cause::WrongIdentity));

@@ -22,7 +22,7 @@ fn records(number: u64) -> Task {
 }
 
 #[test]
-fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
+fn a_log_on_a_full_disk_continues_once_a_checkpoint_frees_room() {
     let disk = SmallDisk(tempfile::tempdir().expect("a directory"));
     let (tmpfs, size) = (Some("tmpfs"), Some("size=4m"));
     mount(tmpfs, disk.0.path(), tmpfs, MsFlags::empty(), size).expect("root can mount");
@@ -57,7 +57,7 @@ fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
 }
 
 #[test]
-fn whoever_hands_over_too_much_does_not_wait() {
+fn a_send_to_a_full_log_queue_fails_at_once() {
     let (tasks, waiting) = sync_channel(1);
     let to_log = ToLog { tasks, trouble: Arc::default(), metrics: Arc::default() };
     to_log.send(records(1)).expect("there is room");

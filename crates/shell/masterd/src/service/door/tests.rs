@@ -51,7 +51,7 @@ fn kill(by: &str) -> Request {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_leader_counts_once_however_often_it_is_asked() {
+async fn a_repeated_request_waiting_for_a_leader_counts_once() {
     let mut held = TestServices::new(80);
     let mut waiting: Vec<Asking> = Vec::new();
     for user in 0..70 {
@@ -96,7 +96,7 @@ async fn a_request_counts_for_what_its_message_takes() {
 }
 
 #[tokio::test]
-async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
+async fn a_mutation_out_of_bounds_is_refused_before_its_proposal() {
     let mut held = TestServices::new(80);
     held.elect(Some(ReplicaId(1)));
     let long = |characters: usize| "x".repeat(characters);

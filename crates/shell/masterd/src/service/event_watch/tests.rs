@@ -76,7 +76,7 @@ fn of_job(job: &str, from: From) -> v1::EventsRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_newest_events_are_found_however_old_they_are_and_faster_the_second_time() {
+async fn the_newest_events_are_found_at_any_age_and_then_faster() {
     let services = services();
     let history = &services.history;
     let until = |request, until| v1::EventsRequest {
@@ -150,7 +150,7 @@ async fn a_client_continues_before_events_that_are_not_stored_yet() {
 
 /// As after a restoration: the replica continues from a state whose events it does not have.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_stored_is_a_gap_and_the_rest_is_read() {
+async fn missing_events_are_a_gap_and_the_rest_is_read() {
     let services = TestServices::new(1);
     let user = UserName::new("ana").expect("a name");
     let mut cell = Cell::empty();

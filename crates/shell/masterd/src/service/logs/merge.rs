@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_past_is_in_order_and_what_is_new_is_not_held() {
+    fn past_lines_are_merged_in_order_and_live_lines_are_not_delayed() {
         for (what, streams, text, expected) in [
             ("one stream", 1, "0:3 0:4", "0:3 | 0:4"),
             ("the other is waited for", 2, "0:3 0:4 1:1 1:9", "1:1 | 0:3 0:4"),

@@ -340,7 +340,7 @@ fn each_part_is_drawn_of_any_cell() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_words() {
+fn problems_of_the_cell_are_shown_in_words() {
     let state = |machine: usize, state: v1::MachineState| {
         move |answers: &mut Answers| {
             if let Some(used) = answers.used.as_mut() {
@@ -499,7 +499,7 @@ fn names_of_others_are_text() {
 }
 
 #[test]
-fn the_view_is_read_from_the_address_and_written_as_it_is_read() {
+fn the_view_of_a_page_survives_an_address_round_trip() {
     let view = |of, by, hours| Some(View { of, by, hours });
     for (query, is_past, expected) in [
         ("", false, view(Of::Cpu, By::Usage, 6)),

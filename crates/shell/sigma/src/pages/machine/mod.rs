@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_machine_is_said() {
+    fn problems_of_a_machine_are_shown() {
         let of = |state: v1::MachineState| v1::MachineStatus {
             state: state.into(),
             ..v1::MachineStatus::default()
