@@ -43,7 +43,9 @@ impl Follower {
     fn job(&mut self, id: CollectionId, kind: &EventKind) {
         match kind {
             EventKind::Submit { .. } => {
-                assert_eq!(self.dead_jobs.insert(id, false), None, "job {id} is submitted once");
+                // A user may restart a dead job.
+                let before = self.dead_jobs.insert(id, false);
+                assert_ne!(before, Some(false), "job {id} is submitted while it is alive");
             }
             EventKind::Finish | EventKind::Fail { .. } | EventKind::Kill { .. } => {
                 assert_eq!(self.dead_jobs.insert(id, true), Some(false), "job {id} dies once");
@@ -72,10 +74,15 @@ impl Follower {
         let incarnation = match (kind, known.map(|(_, incarnation)| incarnation)) {
             (EventKind::Submit { .. }, None) if id.generation == Generation(1) => State::Pending,
             (EventKind::Submit { cause }, Some(State::Dead(how))) => {
-                // An update starts a killed task again. One that finished starts again only if its job
-                // restarts it always.
-                let again = *cause == cell::PendingCause::Finished;
-                assert_eq!(how == Transition::Finish, again, "{id} after {how}");
+                // A task that finished starts again if its job restarts it always, or if a user
+                // restarts it. An update starts a killed task again.
+                let finished = how == Transition::Finish;
+                let again = match cause {
+                    cell::PendingCause::Finished => finished,
+                    cell::PendingCause::Submitted => true,
+                    _ => !finished,
+                };
+                assert!(again, "{id} after {how}: {cause}");
                 assert_eq!(known.map(|(last, _)| last.next()), Some(id.generation), "{id}");
                 State::Pending
             }
